@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.memory_scale import make_texts
-from kode.config import Embedding, MemoryConfig
+from kode.config import MemoryConfig
 from kode.config.model import Notes as Settings
 from kode.contracts import MemoryContext
 from kode.events import silent
@@ -36,10 +36,9 @@ from kode.memory.notes.note import Note, stamp
 from kode.memory.notes.search import NoteVectors, search
 from kode.memory.notes.store import Wanted
 from kode.memory.notes.system import Notes
-from kode.memory.notes.team.address import Address
-from kode.memory.notes.team.manage import manage
-from kode.memory.notes.team.server import open_server
-from kode.memory.notes.team.vectors import TeamVectors
+from kode.plugins.team.address import Address
+from kode.plugins.team.command import manage
+from kode.plugins.team.server import open_server
 
 Matrix = NDArray[np.float32]
 
@@ -83,7 +82,7 @@ async def measure(notes: int, url: str) -> dict[str, Any]:
                 hits = await search(system.store, system.vectors, query, Wanted(limit=10))
                 found[name].append((time.perf_counter() - begun) * 1000)
                 assert hits
-        by_vectors = await _by_vectors(alone, first, second, queries, texts)
+        by_vectors = await _by_vectors(address, alone, first, second, queries, texts)
         counts = [one.store.count("n.kind = 'log'") for one in (alone, second)]
         for one in (alone, first, second):
             await one.close(5.0)
@@ -116,21 +115,25 @@ class Model:
 
 
 async def _by_vectors(
-    alone: Notes, first: Notes, second: Notes, queries: Sequence[str], texts: Sequence[str]
+    address: Address,
+    alone: Notes,
+    first: Notes,
+    second: Notes,
+    queries: Sequence[str],
+    texts: Sequence[str],
 ) -> dict[str, Any]:
     """The same by vectors: SQLite measures its newest 20,000, and for more a copy asks the server
     too, which has an index of all. Nothing where the server has no pgvector."""
-    model, settings = Model(), Embedding(provider="openai", model=Model.name)
+    model = Model()
     alone.vectors = NoteVectors(alone.store, model)
     for one in (first, second):
         assert one.team is not None
-        address, start, notice = one.team.address, one._work.start, one._notice
-        one.vectors = TeamVectors(one.store, model, address, settings, start, notice)
+        one.vectors = NoteVectors(one.store, model, one.team.vectors(Model.name))
     async with open_server(address) as server:
         if not (await server.membership()).has_vectors:
             return {}
     for one in (alone, first):
-        while await NoteVectors.make_missing(one.vectors, MADE_AT_ONCE):
+        while await one.vectors._make_missing(MADE_AT_ONCE):
             pass
     began = time.perf_counter()
     await first.vectors.make_missing()

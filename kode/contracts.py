@@ -6,14 +6,24 @@ Each seam has one contract suite in `tests/contracts/` that every implementation
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Container,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Protocol, get_args
 
-from kode.events import Emit, Status
+from kode.events import Emit, Event, Status
 from kode.messages import Image, Message, Refusal
 from kode.workplace import Workplace
 
@@ -986,3 +996,230 @@ class MemorySystem(Protocol):
     async def close(self, grace_s: float) -> None:
         """Called when the process ends: finishes background work within `grace_s`, leaves the rest
         pending."""
+
+
+# ── memory that several people write ─────────────────────────────────────────────────────────
+
+Row = Mapping[str, Any]
+"""JSON values by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerLine:
+    """One line of a ledger as it travels between machines, without what is one person's own."""
+
+    change: Row
+    """What it says of itself: `id`, `at`, `kind`, `reason` and more."""
+    before: tuple[Row, ...]
+    """The statements that it ends or changes, each with `id` and `content`, and `scope` but for
+    those of the whole team (`user`)."""
+    after: tuple[Row, ...]
+    """Those that it leaves."""
+    person: str = ""
+    """Who wrote it, as the server knows them; "" for a line of this machine."""
+    host: str = ""
+    """Their machine."""
+
+    @property
+    def id(self) -> str:
+        return str(self.change.get("id", ""))
+
+    @property
+    def reason(self) -> str:
+        return str(self.change.get("reason", ""))
+
+    @property
+    def ids(self) -> set[str]:
+        """Of the statements that it touches."""
+        return {str(row["id"]) for row in (*self.before, *self.after)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TakenLines:
+    """What became of lines that arrived."""
+
+    arrived: tuple[LedgerLine, ...]
+    """Those that the ledger here did not have."""
+    faults: tuple[str, ...]
+    """Why a line or a statement was left out, a sentence each."""
+
+
+class Replica(Protocol):
+    """A memory's ledger on this machine, for who replicates it. Lines are only ever added; the
+    order among those of several people is the server's. Methods raise MemoryRefused, StorageError,
+    BusyError."""
+
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """While no other process replicates this ledger. Raises: BusyError at once if one does."""
+
+    def kept(self, name: str) -> str:
+        """What `keep` was given under a name; "" for nothing."""
+
+    async def keep(self, values: Mapping[str, str]) -> None: ...
+
+    def waiting(self) -> Sequence[tuple[LedgerLine, str]]:
+        """This machine's lines that are still to be sent, oldest first, each with why it was
+        refused before, or ""."""
+
+    async def refuse(self, id: str, why: str) -> None:
+        """A waiting line was refused. It is offered again."""
+
+    async def belong(self, person: str, sees: Callable[[str], bool]) -> None:
+        """The person is known by this name, and sees these scopes: what they may see no more goes,
+        but for what waits."""
+
+    async def take(
+        self,
+        lines: Sequence[LedgerLine],
+        standing: Mapping[str, Row | None],
+        *,
+        sent: Mapping[str, str] = MappingProxyType({}),
+        own: Collection[str] = (),
+        keep: Mapping[str, str] = MappingProxyType({}),
+    ) -> TakenLines:
+        """Adds lines that are not here yet. `standing`: the statements that they touch as they
+        stand on the server now, None for one that is gone; one that a waiting line touches stays as
+        it is here. `sent`: ids of waiting lines that arrived there → the id under which they did,
+        "" where nothing was left of one. `own`: ids of further lines that were made of these.
+        `keep`: what to keep once all that is done."""
+
+    def news(self, line: LedgerLine) -> Sequence[str]:
+        """What a line changed of what a model may see here, a sentence each."""
+
+
+class VectorShelf(Protocol):
+    """The vectors of a memory's statements on this machine, as one model makes them."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether this machine measures all by itself."""
+
+    def missing(self, most: int, before: int | None = None) -> Sequence[tuple[int, str, str]]:
+        """Place, id and text of the newest statements, before a place, that have none here."""
+
+    def held(self, ids: Collection[str]) -> Mapping[str, tuple[str, Any]]:
+        """Text and vector (numpy, float32) of those of the statements that others may see."""
+
+    async def put(self, vectors: Sequence[tuple[int, str, Any]]) -> None:
+        """Place, text and vector of statements that lack one."""
+
+    async def make(self, texts: Sequence[str]) -> Any:
+        """A row for each text; None while the model's server fails."""
+
+    async def dims(self) -> int:
+        """Of the model's vectors; 0 while its server fails."""
+
+
+class SharedVectors(Protocol):
+    """Vectors that several people share. Nothing rests on them, and no method raises."""
+
+    async def take(self, shelf: VectorShelf) -> None:
+        """Puts what others have made for statements that lack a vector here."""
+
+    async def offer(self, shelf: VectorShelf, made: Sequence[str]) -> None:
+        """Sends what the others lack; `made` are the ids for which this machine just made one."""
+
+    async def nearest(self, vector: Any, project: str | None, most: int) -> Mapping[str, float]:
+        """Cosines by id of the statements near a vector: of a project's scope, or of all."""
+
+
+class Remote(Protocol):
+    """A server that keeps a memory for several people, and their way to it. `update` and `finish`
+    raise nothing but CancelledError."""
+
+    @property
+    def key(self) -> str:
+        """Names the copy on this machine: another for each server, person and team."""
+
+    @property
+    def project(self) -> str:
+        """What the project is called on every machine."""
+
+    @property
+    def answers(self) -> bool:
+        """Whether the server answered when `status` last asked it."""
+
+    def join(
+        self,
+        replica: Replica,
+        emit: Emit,
+        start: Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"],
+    ) -> None:
+        """The ledger to replicate. `start` runs work that nobody waits for."""
+
+    async def update(self, wait_s: float) -> None:
+        """Brings both sides up to date, and waits for that so long at most."""
+
+    async def finish(self, wait_s: float) -> None:
+        """The same at the end of a session."""
+
+    def news(self) -> str:
+        """What others changed since this was last asked for, for a model; "" for nothing."""
+
+    async def status(self) -> str:
+        """Where the server is, whether it answers, what waits: lines."""
+
+    def vectors(self, model: str) -> SharedVectors: ...
+
+
+# ── plug-ins ─────────────────────────────────────────────────────────────────────────────────
+
+
+class Subscriber(Protocol):
+    """Hears every event of a conversation as it happens, in the thread where it happens. It must
+    not block; one that raises hears nothing more. If it has an `async aclose()`, that is awaited
+    when the conversation ends, for 5 s at most."""
+
+    def __call__(self, event: Event) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedSession:
+    """A session that another place lists."""
+
+    id: str
+    person: str
+    host: str
+    """The machine that has the session."""
+    project: str
+    cwd: str
+    task: str
+    """The beginning of the first thing the person asked, credentials masked."""
+    model: str
+    provider: str
+    turns: int
+    tokens: int
+    cost_usd: float | None
+    created_at: str
+    updated_at: str
+    """When it was last used."""
+
+
+class SessionPlace(Protocol):
+    """Another place that lists sessions, as the person's config has it. Methods raise ConfigError
+    where it is not set up, and KodeError when it gives no answer."""
+
+    @property
+    def about(self) -> str:
+        """What is special about its sessions, for help: `shared by your team`."""
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether it can be asked. Never raises."""
+
+    def sessions(
+        self,
+        *,
+        project: Path | None = None,
+        begins: str = "",
+        words: Sequence[str] = (),
+        most: int | None = None,
+    ) -> Sequence[ListedSession]:
+        """The last used first. Filters: the project of a folder, the beginning of an id, words that
+        the task contains."""
+
+    def nothing(self, *, filtered: bool) -> str:
+        """The line for people where it lists none."""
+
+    def deleted(self) -> None:
+        """Sessions of this machine were deleted: they are not to be listed any more."""

@@ -67,7 +67,8 @@ class Plugin:
     """A function of an `Opened` that returns sections for the system prompt, by name. It is called
     when a session begins and after a compaction; the texts are sent with every request."""
     subscriber: str = ""
-    """A function of an `Opened` that returns a `Subscriber`."""
+    """A function of an `Opened` that returns a `Subscriber`, or None where there is nothing to
+    hear."""
     providers: str = ""
     """A sequence of `ProviderRow`s."""
     formats: Mapping[str, str] = field(default_factory=dict)
@@ -83,6 +84,12 @@ class Plugin:
     imports: Mapping[str, str] = field(default_factory=dict)
     """Agents whose sessions `kode session import` reads: name → a function of a path that returns a
     `Transcript`, or None for a file that is not one."""
+    sessions: Mapping[str, str] = field(default_factory=dict)
+    """Other places that list sessions: name → a `kode.contracts.SessionPlace`. `kode session list
+    --NAME` and `search --NAME` ask it, and so do commands for an id that is not here."""
+    replicas: Mapping[str, str] = field(default_factory=dict)
+    """Servers that keep memory for several people: the scheme of `memory.notes.url` → a function of
+    the config's `memory.notes` and the project's folder that returns a `kode.contracts.Remote`."""
     memory_imports: Mapping[str, str] = field(default_factory=dict)
     """Agents whose memory `kode memory import` reads: name → an object with the methods of
     `kode.memory.foreign.Agent`."""
@@ -155,6 +162,15 @@ def subcommand(group: str, argv: Sequence[str]) -> Callable[[Sequence[str]], int
     return run
 
 
+def subcommands(group: str) -> dict[str, str]:
+    """The commands that plug-ins add to a group: name below it → what it does."""
+    return {
+        name.removeprefix(f"{group} "): command.summary
+        for name, (_, command) in added("commands").items()
+        if name.startswith(f"{group} ")
+    }
+
+
 def clashes() -> Iterator[str]:
     """A sentence for each addition that does not count, since another plug-in has its name."""
     for kind in (
@@ -165,6 +181,8 @@ def clashes() -> Iterator[str]:
         "exports",
         "replays",
         "imports",
+        "sessions",
+        "replicas",
         "memory_imports",
     ):
         first = added(kind)

@@ -164,11 +164,6 @@ def trust_file(home: Path, project: Path) -> Path:
     return home / "trust" / f"{path_hash(project)}.json"
 
 
-def sharing_file(home: Path, key: str) -> Path:
-    """Since when sessions are shared with a team; `key` stands for its address."""
-    return home / "sharing" / f"{key}.json"
-
-
 def mcp_tokens_file(home: Path, key: str) -> Path:
     """The login tokens of one MCP server; `key` stands for its address."""
     return home / "mcp" / f"{key}.json"

@@ -80,5 +80,3 @@ async def close(opened: OpenSession, wait_s: float | None = None) -> None:
             await provider.aclose()
         if terms.plugged is not None:
             await terms.plugged.close()
-        if terms.sharing is not None:
-            await terms.sharing.finish(opened.session.id)

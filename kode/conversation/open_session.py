@@ -29,7 +29,6 @@ from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.conversation.plugged import Plugged
-    from kode.memory.notes.team.sessions import Sharing
     from kode.subagents.channel import Delegation
     from kode.subagents.protocol import Start
 
@@ -73,8 +72,6 @@ class Terms:
     """Extensions from outside kode; None in a subagent."""
     plugged: "Plugged | None" = None
     """The plug-ins; None in a subagent."""
-    sharing: "Sharing | None" = None
-    """Sends a session's line to the team's list; None where sessions are not shared."""
     tools: tuple[Tool, ...] = ()
     """Offered beside kode's own."""
     memory: MemorySystem | None = None

@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.assembly import (
@@ -14,7 +13,7 @@ from kode.assembly import (
     open_small_model,
     open_workplace,
 )
-from kode.config import Config, Loaded, flat, resolve_provider
+from kode.config import Loaded, flat, resolve_provider
 from kode.contracts import MemorySystem, Provider, Tool
 from kode.conversation.conversation import Conversation
 from kode.conversation.open_session import Child, Terms, announce, enter
@@ -38,9 +37,6 @@ from kode.programs import depth
 from kode.session import unsent
 from kode.session.entries import TaintEntry
 from kode.tools.background import BackgroundCommands
-
-if TYPE_CHECKING:
-    from kode.memory.notes.team.sessions import Sharing
 
 
 async def open_conversation(
@@ -110,7 +106,6 @@ async def open_conversation(
             ask=ask,
             commands=BackgroundCommands(emit),
             plugged=plugged,
-            sharing=_sharing(loaded.config, home, emit) if child is None else None,
             tools=tools,
             memory=None if memory is None else guard(memory, loaded.config.memory),
             keep_session=keep_session,
@@ -151,24 +146,6 @@ async def open_conversation(
         if sandbox is not None and (why := sandbox.cannot_hold()):
             emit(no_sandbox(why))
     return Conversation(opened)
-
-
-def _sharing(config: Config, home: Path, emit: Emit) -> "Sharing | None":
-    if not config.sessions.share:
-        return None
-    from kode.memory.notes.team.address import address_of
-    from kode.memory.notes.team.sessions import Sharing
-
-    address = address_of(config.memory.notes)
-    if address is None:
-        emit(
-            Notice(
-                text="No session is shared: `sessions.share` is on, but memory.notes.url names no "
-                "server. Set both or neither."
-            )
-        )
-        return None
-    return Sharing(home, address, emit)
 
 
 def not_kept(error: StorageError) -> UserError:

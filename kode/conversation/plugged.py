@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kode import installed
 from kode.config.plugin_settings import settings_of
-from kode.contracts import Tool
+from kode.contracts import Subscriber, Tool
 from kode.errors import ConfigError
 from kode.events import Emit, Event, Notice
 from kode.function_tool import plain_tool
@@ -47,6 +47,7 @@ class Opened:
     """The plug-in's name."""
     settings: Any
     """An instance of the plug-in's settings model; None without one."""
+    config: "Config"
     place: Workplace
     emit: Emit
     now: Now
@@ -87,14 +88,6 @@ class Prompt:
     """What a slash command of a plug-in sends to the model, as if the person had typed it."""
 
     text: str
-
-
-class Subscriber(Protocol):
-    """Hears every event of a conversation as it happens, in the thread where it happens. It must
-    not block; one that raises hears nothing more. If it has an `async aclose()`, that is awaited
-    when the conversation ends, for `CLOSE_S` at most."""
-
-    def __call__(self, event: Event) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +163,9 @@ def _open(plugin: Plugin, config: "Config", place: Workplace, emit: Emit, now: N
     if not PLUGIN_TYPE.fullmatch(f"x-{plugin.name}"):
         raise ConfigError(f"{plugin.name!r} is no name: lower-case letters, digits and hyphens.")
     settings = settings_of(plugin, config.plugins.get(plugin.name, {}))
-    return Opened(plugin=plugin.name, settings=settings, place=place, emit=emit, now=now)
+    return Opened(
+        plugin=plugin.name, settings=settings, config=config, place=place, emit=emit, now=now
+    )
 
 
 def _sections(plugin: Plugin, opened: Opened) -> dict[str, str]:
@@ -178,8 +173,9 @@ def _sections(plugin: Plugin, opened: Opened) -> dict[str, str]:
     return {f"x-{plugin.name}-{name}": str(text) for name, text in given.items()}
 
 
-def _subscriber(plugin: Plugin, opened: Opened) -> "_Guarded":
-    return _Guarded(plugin, installed.load(plugin, plugin.subscriber)(opened), opened.emit)
+def _subscriber(plugin: Plugin, opened: Opened) -> "_Guarded | None":
+    heard = installed.load(plugin, plugin.subscriber)(opened)
+    return None if heard is None else _Guarded(plugin, heard, opened.emit)
 
 
 def _tools(plugin: Plugin, opened: Opened) -> list[Tool]:

@@ -122,8 +122,6 @@ def _begin_in_background(opened: OpenSession) -> None:
     opened.in_background(finish_imports(home, opened.emit))
     opened.in_background(_maintain(opened))
     opened.in_background(_try_sandbox(opened))
-    if opened.terms.sharing is not None:
-        opened.terms.sharing.begin(opened.session.id)
 
 
 async def _maintain(opened: OpenSession) -> None:

@@ -90,8 +90,6 @@ async def _turn(
             ended = await run(await _expand(opened, text))
     if started.hooks is not None:
         ended = await hooking.end_turn(opened, started.hooks, ended, run)
-    if terms.sharing is not None:
-        terms.sharing.begin(opened.session.id)
     return ended
 
 

@@ -303,12 +303,6 @@ class BaseMemory(NullMemory, ABC):
         return ""
 
     @property
-    def peers(self) -> str:
-        """With whom it is shared, and whether they can be reached, by the last `status`; "" if with
-        nobody."""
-        return ""
-
-    @property
     def place(self) -> str:
         """Where what waits for this system is for (`Proposal.place`)."""
         return self.name

@@ -134,12 +134,6 @@ def _import(parser: "CommandParser", system: str) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only list the entries")
 
 
-def _team(parser: "CommandParser", system: str) -> None:
-    parser.add_argument("action", nargs="?", choices=("init", "admit", "dismiss"))
-    parser.add_argument("person", nargs="?", metavar="PERSON", help="a role of the server")
-    parser.add_argument("--project", metavar="NAME", help="only this project; `.` for the one here")
-
-
 def _add(parser: "CommandParser", system: str) -> None:
     parser.description = "Keeps what you write, in the place that TARGET names."
     parser.epilog = "\n".join(("targets:", *(TARGETS_HELP[one] for one in _systems(system))))
@@ -221,12 +215,6 @@ COMMANDS: Sequence[Command] = (
     Command(name="status", help="how full it is, and what waits", reads=True),
     Command(name="export", help="all of it as lines of JSON", arguments=_export, reads=True),
     Command(name="import", help="import an export, or another agent's memory", arguments=_import),
-    Command(
-        name="team",
-        help="the members of a team's notes; init, admit, dismiss",
-        arguments=_team,
-        systems=frozenset({"notes"}),
-    ),
 )
 """What a person may do with memory, at the shell and at the prompt."""
 
@@ -243,6 +231,8 @@ def add_commands(
     for command in COMMANDS:
         if command.is_of(system):
             command.arguments(added.add_parser(command.name, help=command.help), system)
+    for name, about in installed.subcommands("memory").items():
+        added.add_parser(name, help=about).add_argument("rest", nargs="*")
     return list(added.choices.values())
 
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from kode import installed
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
 from kode.memory import exchange, stale
@@ -95,6 +96,8 @@ async def _done(
     name = arguments.command or "show"
     if name in _ANY:
         return await _ANY[name](inside(system), arguments)
+    if name in installed.subcommands("memory"):
+        raise MemoryRefused(f"Run `kode memory {name}` in a shell.")
     kept = kept_in(system, name)
     return await _RUN[name](Asked(system=kept, arguments=arguments, confirm=confirm, undo=undo))
 
@@ -163,10 +166,6 @@ async def _why(asked: Asked) -> str:
 
 async def _rebuild(asked: Asked) -> str:
     return await asked.system.rebuild()
-
-
-async def _team(asked: Asked) -> str:
-    raise MemoryRefused("Run `kode memory team` in a shell.")
 
 
 async def _export(system: MemorySystem, given: argparse.Namespace) -> str:
@@ -297,6 +296,5 @@ _RUN: Mapping[str, Callable[[Asked], Awaitable[str | Outcome]]] = {
     "rebuild": _rebuild,
     "status": _status,
     "import": _import,
-    "team": _team,
 }
 """What each of the other `command_line.COMMANDS` does."""

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from kode.conversation.memory import outside_context as outside_context
     from kode.conversation.plugged import Opened as Opened
     from kode.conversation.plugged import Prompt as Prompt
-    from kode.conversation.plugged import Subscriber as Subscriber
     from kode.engine.act import parts_of as parts_of
     from kode.engine.act import subject_of as subject_of
     from kode.extensions import familiar_calls as _calling
@@ -292,7 +291,6 @@ HOMES = {
     "subagent_records": "kode.subagents.records:records",
     "SubagentRecord": "kode.subagents.records:Record",
     "subject_of": "kode.engine.act:subject_of",
-    "Subscriber": "kode.conversation.plugged:Subscriber",
     "summarize_session": "kode.session.index:summarize",
     "tool": "kode.function_tool:tool",
     "total_spent": "kode.session.spending:total",

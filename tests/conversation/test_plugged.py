@@ -84,3 +84,21 @@ async def test_a_subscriber_hears_nothing_after_its_fault(
     await talk.turn("two")
 
     assert Failing.heard == 1
+
+
+async def test_a_plugin_may_hear_nothing(
+    opened: Any, events: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = Plugin(name="deaf", summary="", subscriber=f"{HERE}nobody")
+    monkeypatch.setattr(installed, "installed", lambda: ())
+    monkeypatch.setattr(installed, "plugins", lambda: (plugin,))
+    talk = await opened({"text": "Fine."})
+
+    assert (await talk.turn("one")).status == "success"
+    assert talk.plugged.heard == ()
+    assert not any(isinstance(event, Notice) for event in events)
+
+
+def nobody(opened: Any) -> None:
+    """A subscriber's function where there is nothing to hear; it sees the conversation's config."""
+    assert opened.config.sessions.share is False

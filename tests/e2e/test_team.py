@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from kode.memory.notes.team.address import Address
-from kode.memory.notes.team.manage import manage
+from kode.plugins.team.address import Address
+from kode.plugins.team.command import manage
 from tests.e2e.command import Place
 from tests.e2e.test_notes import call, run
 from tests.postgres import SYSTEM, started

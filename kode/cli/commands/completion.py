@@ -18,6 +18,7 @@ import argcomplete
 from argcomplete.completers import ChoicesCompleter, DirectoriesCompleter, FilesCompleter
 from argcomplete.shell_integration import shellcode
 
+from kode import installed
 from kode.cli.parser import COMMANDS, Described, Parser, of_plugins
 from kode.errors import EXIT_OK, ConfigError
 
@@ -87,12 +88,17 @@ def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
         own = getattr(module, "COMMANDS", COMMANDS)
         if own is not COMMANDS:
             below = commands.add_parser(name, help=what).add_subparsers()
-            for sub, about in own.items():
+            for sub, about in (own | installed.subcommands(name)).items():
                 parser = _describe((name, sub), partial(module.main, [sub]))
                 below.add_parser(sub, help=about, parents=[parser], add_help=False)
         else:
             run = getattr(module, function) if function else getattr(module, "parse", module.main)
             parser = _describe((name,), partial(run, []))
+            for action in parser._actions:
+                if isinstance(action, argparse._SubParsersAction):
+                    for sub in installed.subcommands(name):
+                        described = _describe((name, sub), partial(module.main, [sub]))
+                        action.choices[sub] = described
             commands.add_parser(name, help=what, parents=[parser], add_help=False)
     return whole
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kode import durable, paths
+from kode import durable, installed, paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
@@ -32,6 +32,11 @@ def main(argv: Sequence[str]) -> int:
     """Runs one command. Raises: KodeError with its exit code."""
     from kode.memory.command_line import refuse_gone
 
+    first = Parser("kode memory", "", add_help=False)
+    add_flags(first)
+    given, rest = first.parse_known_args(list(argv))
+    if (of_plugin := installed.subcommand("memory", rest)) is not None:
+        return of_plugin([*rest[1:], *(("--cwd", given.cwd) if given.cwd else ())])
     parser = Parser("kode memory", "See, search, change and undo what kode remembers.")
     refuse_gone(argv)
     wants_help = not {"-h", "--help"}.isdisjoint(argv)
@@ -59,14 +64,18 @@ def _active_system(argv: Sequence[str]) -> str:
 def add_arguments(parser: Parser, system: str = "") -> None:
     from kode.memory.command_line import add_commands
 
-    parser.add_argument(
-        "--memory", metavar="SYSTEM", help="use this system instead of the configured one"
-    )
-    parser.add_argument("--cwd", metavar="DIR", help="use this project's memory")
+    add_flags(parser)
     for command in add_commands(parser, system):
         # Suppressed, so that a default does not override a flag given before the command.
         for flag in ("--memory", "--cwd"):
             command.add_argument(flag, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def add_flags(parser: Parser) -> None:
+    parser.add_argument(
+        "--memory", metavar="SYSTEM", help="use this system instead of the configured one"
+    )
+    parser.add_argument("--cwd", metavar="DIR", help="use this project's memory")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -78,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_config(paths.home(), cwd, environ=os.environ, flags=flags)
     for warning in filter(None, (paths.home_fault(paths.home()), *loaded.warnings)):
         print(clean(f"kode: {warning}"), file=sys.stderr)
-    work = {"review": _review, "team": _team}.get(arguments.command, _run)
+    work = _review if arguments.command == "review" else _run
     text = asyncio.run(work(loaded, arguments))
     if text:
         # Files of memory are edited by hand and synced; an export stays unchanged.
@@ -127,14 +136,6 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
                 await review_memory(open_screen(), system)
                 return ""
     return await _run(loaded, arguments)
-
-
-async def _team(loaded: "Loaded", arguments: argparse.Namespace) -> str:
-    from kode.memory.notes.team.manage import manage, team_of
-
-    here = paths.project_root(working_directory(arguments))
-    address = team_of(loaded.config.memory)
-    return await manage(address, arguments.action, arguments.person, arguments.project, here)
 
 
 def _has_model(loaded: "Loaded") -> bool:

@@ -44,7 +44,7 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
     """
     from kode.cli.commands.opening import open_repl, stdin_is_terminal
     from kode.cli.commands.run import run_task
-    from kode.cli.commands.team_sessions import find
+    from kode.cli.commands.session_places import find
 
     if arguments.no_session:
         raise ConfigError("--no-session cannot be used when resuming. Drop one of the two.")

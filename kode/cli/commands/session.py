@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode import paths
-from kode.cli.commands import session_export, team_sessions
+from kode import installed, paths
+from kode.cli.commands import session_export, session_places
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser, command_of
 from kode.cli.screen.lines import clean, one_line
@@ -42,13 +42,15 @@ COMMANDS = {
     "export": "write one JSON, Markdown, HTML or ATIF document, or a cassette",
     "import": "import sessions of Claude Code and Codex",
     "check": "check for damage; --repair fixes it",
-    "unshare": "remove this machine's sessions from the team's list",
 }
 
 
 def main(argv: Sequence[str]) -> Answered:
     """Runs `kode session ...`. Raises: SessionError, ConfigError."""
-    command, parser, rest = command_of("session", COMMANDS, argv)
+    if (of_plugin := installed.subcommand("session", argv)) is not None:
+        return of_plugin(argv[1:])
+    known = {**COMMANDS, **installed.subcommands("session")}
+    command, parser, rest = command_of("session", known, argv)
     run: dict[str, Callable[[Parser, Sequence[str]], Answered]] = {
         "list": _list,
         "search": _search,
@@ -60,7 +62,6 @@ def main(argv: Sequence[str]) -> Answered:
         "export": session_export.export,
         "import": _import,
         "check": _check,
-        "unshare": _unshare,
     }
     return run[command](parser, rest)
 
@@ -69,18 +70,15 @@ def _list(parser: Parser, argv: Sequence[str]) -> Answer:
     parser.add_argument(
         "--all", action="store_true", help=f"all sessions, not only the last {SHOWN}"
     )
-    parser.add_argument(
-        "--here",
-        action="store_true",
-        help="only this directory's sessions; with --team, this project's",
-    )
-    parser.add_argument("--team", action="store_true", help="sessions shared by your team")
+    parser.add_argument("--here", action="store_true", help="only this directory's sessions")
+    elsewhere = session_places.add_flags(parser, "sessions {}; with --here, this project's")
     parser.add_argument("--json", action="store_true", help="one JSON list")
     arguments = parser.parse(argv)
     cwd = working_directory(argparse.Namespace(cwd=None)) if arguments.here else None
     limit = None if arguments.all or arguments.json else SHOWN + 1
-    if arguments.team:
-        return team_sessions.of_team(cwd, [], limit, as_json=arguments.json)
+    for name, place in elsewhere.items():
+        if getattr(arguments, name):
+            return session_places.of_place(place, cwd, [], limit, as_json=arguments.json)
     found = index.list_sessions(paths.home(), cwd=cwd, limit=limit)
     return Answer(
         value=[asdict(summary) for summary in found],
@@ -97,13 +95,15 @@ def _search(parser: Parser, argv: Sequence[str]) -> Answer:
     parser.add_argument("-n", type="whole", metavar="N", help=f"at most N matches ({SHOWN})")
     parser.add_argument("--all", action="store_true", help="every place")
     parser.add_argument("--json", action="store_true", help="one JSON list; every match without -n")
-    parser.add_argument("--team", action="store_true", help="search the tasks shared by your team")
+    elsewhere = session_places.add_flags(parser, "search the tasks {}")
     arguments = parser.parse(argv)
     every = arguments.all or (arguments.json and arguments.n is None)
     limit = None if every else arguments.n or SHOWN
-    if arguments.team:
-        most = limit if limit is None else limit + 1
-        return team_sessions.of_team(None, arguments.words, most, as_json=arguments.json)
+    for name, other in elsewhere.items():
+        if getattr(arguments, name):
+            most = limit if limit is None else limit + 1
+            words = arguments.words
+            return session_places.of_place(other, None, words, most, as_json=arguments.json)
     found = search(paths.home(), arguments.words, limit)
     lines = []
     for place in found:
@@ -122,7 +122,7 @@ def _search(parser: Parser, argv: Sequence[str]) -> Answer:
 
 def _session_argument(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, str]:
     arguments = parser.parse(argv)
-    return arguments, team_sessions.find(arguments.id)
+    return arguments, session_places.find(arguments.id)
 
 
 def _show(parser: Parser, argv: Sequence[str]) -> Answered:
@@ -160,14 +160,8 @@ def _delete(parser: Parser, argv: Sequence[str]) -> str:
     parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
     _, session_id = _session_argument(parser, argv)
     upkeep.delete(paths.home(), session_id)
-    team_sessions.update_team()
+    session_places.say_deleted()
     return f"deleted {session_id}"
-
-
-def _unshare(parser: Parser, argv: Sequence[str]) -> str:
-    parser.parse(argv)
-    count = team_sessions.unshare()
-    return f"{plural(count, 'session')} of this machine removed from the team's list"
 
 
 def _trim(parser: Parser, argv: Sequence[str]) -> str:
@@ -185,7 +179,7 @@ def _cleanup(parser: Parser, argv: Sequence[str]) -> Answer:
     removed = upkeep.cleanup(paths.home(), arguments.days, dry_run=arguments.dry_run)
     verb = "would delete" if arguments.dry_run else "deleted"
     if removed.ids and not arguments.dry_run:
-        team_sessions.update_team()
+        session_places.say_deleted()
     lines = [f"{verb} {session_id}" for session_id in removed.ids]
     lines += [f"skipped {id}: it is open in another kode" for id in removed.in_use]
     return Answer(lines=[*lines, f"{verb} {plural(len(removed.ids), 'session')}"])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from kode import durable, installed, paths
-from kode.cli.commands import team_sessions
+from kode.cli.commands import session_places
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
 from kode.cli.screen.printer import Answered
@@ -27,7 +27,7 @@ def export(parser: Parser, argv: Sequence[str]) -> Answered:
     arguments = parser.parse(argv, mixed=True)
     name, file = arguments.format, arguments.file
     run = FORMATS[name] if name in FORMATS else installed.load(*of_plugins[name])
-    path = session_path(paths.home(), team_sessions.find(arguments.id))
+    path = session_path(paths.home(), session_places.find(arguments.id))
     found = run(Transcript.read(path))
     if isinstance(found, ExportFile):
         if file is None:

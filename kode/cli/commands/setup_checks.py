@@ -194,16 +194,15 @@ def memory(case: Case) -> Finding:
         if isinstance(event, Notice):
             faults.append(event.text)
 
-    async def looked_at() -> tuple[str, str, str]:
+    async def looked_at() -> tuple[str, str]:
         context = outside_context(config, case.cwd, emit=take, read_only=True)
         async with open_configured(settings, context) as system:
             status = await memory_command(system, ["status"])
             kept = inside(system)
-            said = (kept.trouble, kept.peers) if isinstance(kept, BaseMemory) else ("", "")
-            return status, *said
+            return status, kept.trouble if isinstance(kept, BaseMemory) else ""
 
     try:
-        text, trouble, peers = asyncio.run(looked_at())
+        text, trouble = asyncio.run(looked_at())
     except Exception as error:
         return missing(
             f"{settings.system} in {folder} cannot be opened: {error}",
@@ -219,7 +218,8 @@ def memory(case: Case) -> Finding:
             f"damaged files were set aside: {', '.join(damaged[:3])}",
             f"check them in {folder}, copy what you need, and delete them",
         )
-    shown = "; ".join(filter(None, (*text.splitlines()[2:4], peers)))
+    lines = text.splitlines()
+    shown = "; ".join(filter(None, lines[2:4]))
     if trouble:
         return optional(f"{settings.system}: {shown}", trouble)
     return ok(f"{settings.system}: {shown}")

@@ -69,10 +69,6 @@ CREATE INDEX IF NOT EXISTS notes_same ON memory_notes (user, substr(content, 1, 
     WHERE superseded_by IS NULL;
 CREATE INDEX IF NOT EXISTS notes_expiry ON memory_notes (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS notes_session ON memory_notes (session) WHERE session IS NOT NULL;
-CREATE TABLE IF NOT EXISTS outbox (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, push TEXT NOT NULL, change TEXT NOT NULL,
-    fault TEXT NOT NULL DEFAULT ''
-);
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 

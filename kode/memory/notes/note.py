@@ -80,6 +80,12 @@ class Note:
         return self.stability + (f" until {self.expires_at[:10]}" if self.expires_at else "")
 
 
+def is_shared(note: Note) -> bool:
+    """Whether a note leaves the machine. What is sensitive, who kode is for one person, and what
+    was done in one person's sessions stay here."""
+    return not note.sensitive and note.kind != "soul" and note.job_id is None
+
+
 # ── times and ids ────────────────────────────────────────────────────────────────────────────
 
 

@@ -7,14 +7,14 @@ filters.
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
 from kode.errors import MemoryRefused
 from kode.memory.exchange import read_row
-from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted
+from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.index import Source
 from kode.memory.notes.database import Database, searched, texts_of
 from kode.memory.notes.note import (
@@ -28,7 +28,6 @@ from kode.memory.notes.note import (
     stamp,
 )
 from kode.memory.notes.places import CHANGE
-from kode.memory.notes.team.outbox import Outbox
 from kode.memory.stored import locked
 
 DEFAULT_LIMIT = 50
@@ -69,14 +68,11 @@ class NoteStore:
         user: str,
         project: str,
         now: Callable[[], datetime],
-        outbox: Outbox | None = None,
     ) -> None:
         self.database = database
         self.user = user
         self.project_scope = PROJECT_SCOPE + project
         self.now = now
-        self.outbox = outbox
-        """What is to be sent to the team; None for notes of a person's own."""
         self._history = history
         self._making = contextlib.ExitStack()
         """The changes of the transaction that is open."""
@@ -253,11 +249,24 @@ class NoteStore:
             reason=reason,
             undoes=undoes,
         )
-        change = self._making.enter_context(self._history.making(change))
+        change = self._making.enter_context(self._recorded(change))
         self.database.set_meta(CHANGE, change.id)
-        if self.outbox is not None:
-            self.outbox.add(change, before, after)
         return change
+
+    @contextlib.contextmanager
+    def _recorded(self, change: Change) -> Iterator[Change]:
+        """The line of a change. One that is not made after all, since the transaction fails, is
+        marked so: nobody who replicates the history is to get it."""
+        with self._history.making(change) as written:
+            try:
+                yield written
+            except BaseException:
+                if self._history.places is None:
+                    never = Author(who="undo")
+                    reason = f"{written.kind} {written.id} was never made"
+                    mark = undo_of(written, never, before=(), after=(), reason=reason)
+                    self._history.append(mark)
+                raise
 
     def apply(self, before: Sequence[Note], after: Sequence[Note]) -> None:
         """`commit` without the history, for what is no change: the first soul. Raises:

@@ -25,6 +25,7 @@ from kode.memory.exchange import Row, read_row
 from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import count_turns
 from kode.memory.history import REBUILD, Author, History, Who
+from kode.memory.ledger import Ledger
 from kode.memory.lineage import Place
 from kode.memory.notes import jobs, maintenance, pack
 from kode.memory.notes.by_hand import NotesByHand
@@ -32,13 +33,9 @@ from kode.memory.notes.database import Database
 from kode.memory.notes.folder import NotesFolder
 from kode.memory.notes.note import Note, Untrusted
 from kode.memory.notes.places import NotesPlaces
+from kode.memory.notes.replica import NotesReplica, remote_of
 from kode.memory.notes.search import NoteVectors, search, text_of
 from kode.memory.notes.store import NoteStore, Wanted
-from kode.memory.notes.team.address import Address, address_of, project_name
-from kode.memory.notes.team.exchange import Exchange
-from kode.memory.notes.team.member import OPEN_S, TURN_S, Member
-from kode.memory.notes.team.outbox import Outbox
-from kode.memory.notes.team.vectors import TeamVectors
 from kode.memory.notes.tools import SOUL, note_tools
 from kode.memory.notes.write import Kept, NoteWriter
 from kode.memory.rank import Text
@@ -48,6 +45,9 @@ from kode.messages import Message
 
 ABOUT_CONTEXT = "What kode remembers from earlier sessions."
 ABOUT_PACK = "Notes of earlier sessions that may bear on this request."
+OPEN_S = 4.0
+"""How long opening waits for a team's server; what is not there by then comes with a later turn."""
+TURN_S = 1.0
 ASKED_TTL_DAYS = 30
 ASKED_CHARS = 2_000
 SNAPSHOT_NOTES = 20
@@ -73,15 +73,16 @@ class Notes(NotesByHand):
         settings = self._settings
         self._door = MemoryModel(context.ask_reply, expected_s=context.expected_s)
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
-        address = address_of(settings.notes)
+        self.team = remote_of(settings.notes, self.project)
         folder, project = context.root / "notes", paths.path_hash(self.project)
-        if address is not None:
-            self.history = History(context.root / f"history-team-{address.key}.jsonl")
-            folder, project = folder / "teams" / address.key, project_name(self.project)
+        if self.team is not None:
+            self.history = History(context.root / f"history-team-{self.team.key}.jsonl")
+            self.ledger = Ledger(self.history, self.name, self.sides)
+            folder, project = folder / "teams" / self.team.key, self.team.project
         self.database = Database(
             folder / "notes.db", read_only=context.read_only, notice=self._notice
         )
-        if address is None:
+        if self.team is None:
             self.history.places = NotesPlaces(context.root, self.database)
         self.store = NoteStore(
             self.database,
@@ -89,14 +90,18 @@ class Notes(NotesByHand):
             user=settings.notes.user,
             project=project,
             now=context.now,
-            outbox=None if address is None else Outbox(self.database),
         )
         self.writer = NoteWriter(self.store, self._writing, settings.notes)
         self.vectors = NoteVectors(self.store, embedder)
-        if address is not None and embedder is not None:
-            self.vectors = TeamVectors(
-                self.store, embedder, address, settings.embedding, self._work.start, self._notice
+        if self.team is not None:
+            replica = NotesReplica(self.store, self.history)
+            self.team.join(replica, context.emit, self._work.start)
+            self.writer = NoteWriter(
+                self.store, self._writing, settings.notes, replica.check_approval
             )
+            if embedder is not None:
+                shared = self.team.vectors(settings.embedding.model or embed.DEFAULT_MODEL)
+                self.vectors = NoteVectors(self.store, embedder, shared)
         self._finder = Finder(self._door, embedder, context.now, llm=settings.llm_search)
         self._tainted = False
         self._wrote_in_turn = False
@@ -108,7 +113,6 @@ class Notes(NotesByHand):
         self.doubts: Mapping[Place, Doubt] = {}
         if not context.read_only:
             await self.writer.first_soul()
-        self.team = None if address is None else self._member(address)
         if self.team and not context.read_only:
             await self.team.update(OPEN_S)
 
@@ -294,10 +298,6 @@ class Notes(NotesByHand):
         return f"{status}\n{await self.team.status()}" if self.team else status
 
     @property
-    def peers(self) -> str:
-        return self.team.standing if self.team else ""
-
-    @property
     def trouble(self) -> str:
         if self.team is None or self.team.answers:
             return ""
@@ -306,12 +306,6 @@ class Notes(NotesByHand):
         )
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
-
-    def _member(self, address: Address) -> Member:
-        outbox = self.store.outbox
-        assert outbox is not None
-        exchange = Exchange(self.store, self.history, outbox, address)
-        return Member(address, self.store, exchange, self._context.emit, self._work.start)
 
     async def _news(self) -> str:
         """What colleagues changed since the turn before."""

@@ -44,8 +44,11 @@ class NoteWriter:
         store: NoteStore,
         author: Callable[[Who | None, str | None], Author],
         settings: "Settings",
+        check_approval: Callable[[Note], None] = lambda note: None,
     ) -> None:
         self._store = store
+        self._check_approval = check_approval
+        """Raises MemoryRefused for a note that somebody else has to approve."""
         self._author = author
         self._settings = settings
 
@@ -218,8 +221,7 @@ class NoteWriter:
             old = self._active(id)
             if old.untrusted != "waits":
                 return Kept(line=f"note {old.id} does not wait for approval", note=old)
-            if self._store.outbox is not None:
-                self._store.outbox.check_approval(old)
+            self._check_approval(old)
             new = replace(old, untrusted="approved")
             reason = f"approved {in_words(old)}"
             author = self._author("user", None)

@@ -5,7 +5,7 @@ import pytest
 from kode import paths
 from kode.config.model import Notes as Settings
 from kode.errors import ConfigError
-from kode.memory.notes.team.address import Address, address_of, project_name
+from kode.plugins.team.address import Address, address_of, project_name
 
 
 def repository(root, url):

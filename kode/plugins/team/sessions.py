@@ -8,6 +8,8 @@ after a day offline.
 import asyncio
 import json
 import math
+import os
+import re
 import threading
 import time
 import uuid
@@ -19,15 +21,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kode import durable, paths
-from kode.credentials import redact
-from kode.errors import KodeError, StorageError
-from kode.events import Emit, Notice
-from kode.memory.notes.note import PROJECT_SCOPE
-from kode.memory.notes.team.address import Address, origin_of, project_name
-from kode.memory.notes.team.server import Unreachable, open_server
-from kode.session import index
-from kode.session.reading import ID
+from kode.plugin import (
+    Opened,
+    credentials,
+    durable,
+    load_config,
+    paths,
+    session_files,
+    summarize_session,
+)
+from kode.plugin.contracts import ListedSession
+from kode.plugin.errors import ConfigError, KodeError, StorageError
+from kode.plugin.events import Emit, Event, Notice, TurnEnded, TurnStarted
+from kode.plugins.team.address import (
+    PROJECT_SCOPE,
+    Address,
+    address_of,
+    origin_of,
+    project_name,
+    team_of,
+)
+from kode.plugins.team.server import Unreachable, open_server
 
 ANSWER_S = 8.0
 """How long a command waits for the server."""
@@ -41,32 +55,53 @@ MAX_CHARS = 1_000
 """Of each text in a line."""
 MAX_NUMBER = 1e12
 
+ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
+"""Of a session."""
+
 T = TypeVar("T")
 _TEXTS = ("task", "cwd", "project", "model", "provider", "created_at", "updated_at")
 _COUNTS = ("turns", "tokens")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SharedSession:
-    """A line of the team's list."""
+# ── at the command line ──────────────────────────────────────────────────────────────────────
 
-    id: str
-    person: str
-    host: str
-    """The machine that has the session."""
-    project: str
-    cwd: str
-    task: str
-    """The beginning of the first thing the person asked, credentials masked."""
-    model: str
-    provider: str
-    turns: int
-    tokens: int
-    cost_usd: float | None
-    created_at: str
-    updated_at: str
-    """When it was last used."""
 
+class Shared:
+    """The team's list as the person's config has it, for `kode session`."""
+
+    about = "shared by your team"
+
+    @property
+    def is_set_up(self) -> bool:
+        try:
+            return address_of(self._config().memory.notes) is not None
+        except ConfigError:
+            return False  # the next command that needs the settings says what is wrong with them
+
+    def sessions(
+        self,
+        *,
+        project: Path | None = None,
+        begins: str = "",
+        words: Sequence[str] = (),
+        most: int | None = None,
+    ) -> list[ListedSession]:
+        address = team_of(self._config().memory.notes)
+        return team_sessions(address, project=project, begins=begins, words=words, most=most)
+
+    def nothing(self, *, filtered: bool) -> str:
+        return "Your team shares no such session." if filtered else "Your team shares none yet."
+
+    def deleted(self) -> None:
+        config = self._config()
+        if config.sessions.share:
+            update(paths.home(), team_of(config.memory.notes))
+
+    def _config(self) -> Any:
+        return load_config(paths.home(), Path.cwd(), environ=os.environ, flags={}).config
+
+
+SHARED = Shared()
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
@@ -78,7 +113,7 @@ def team_sessions(
     begins: str = "",
     words: Sequence[str] = (),
     most: int | None = None,
-) -> list[SharedSession]:
+) -> list[ListedSession]:
     """The sessions that members share, the last used first. Filters: the project of a folder, the
     beginning of an id, words that the task contains.
 
@@ -86,7 +121,7 @@ def team_sessions(
     """
     scope = None if project is None else PROJECT_SCOPE + _project_of(project)
 
-    async def ask() -> list[SharedSession]:
+    async def ask() -> list[ListedSession]:
         async with open_server(address) as server:
             rows = await server.sessions(scope=scope, begins=begins, words=words, most=most)
         return [one for row in rows if (one := _read(*row)) is not None]
@@ -94,7 +129,7 @@ def team_sessions(
     return _answer(ask, address)
 
 
-def _read(person: str, host: str, line: Any) -> SharedSession | None:
+def _read(person: str, host: str, line: Any) -> ListedSession | None:
     """Reads a line that any program may have written; None if it is malformed."""
     if not isinstance(line, dict) or not ID.fullmatch(str(line.get("id"))):
         return None
@@ -106,7 +141,7 @@ def _read(person: str, host: str, line: Any) -> SharedSession | None:
     cost = line.get("cost_usd")
     is_price = isinstance(cost, int | float) and 0 <= cost < MAX_NUMBER
     given["cost_usd"] = cost if is_price else None
-    return SharedSession(id=line["id"], person=_text(person), host=_text(host), **given)
+    return ListedSession(id=line["id"], person=_text(person), host=_text(host), **given)
 
 
 def _text(value: Any) -> str:
@@ -138,7 +173,7 @@ def withdraw(home: Path, address: Address) -> int:
             return await server.unshare_sessions(_mark(home, address, time.time()).home)
 
     count = _answer(ask, address)
-    durable.remove(paths.sharing_file(home, address.key))
+    durable.remove(mark_file(home, address.key))
     return count
 
 
@@ -150,7 +185,7 @@ async def _send(home: Path, address: Address, only: str | None, begun: float) ->
         if only is None:
             # The server first: a session that another kode starts meanwhile must not look deleted.
             known = await server.shared_from(mark.home)
-            here = {id: changed for changed, id in index.files(home)}
+            here = {id: changed for changed, id in session_files(home)}
             gone = [id for id in known if id not in here]
             if gone:
                 await server.unshare_sessions(mark.home, gone)
@@ -170,7 +205,7 @@ def _line(home: Path, session_id: str, since: float) -> dict[str, Any] | None:
         changed = path.stat().st_mtime  # before the file is read: a later change is sent again
     except OSError:
         return None
-    known = index.summarize(path)
+    known = summarize_session(path)
     # A subagent's session is a part of its parent's; an imported one keeps its old times.
     if known.damaged or known.parent or not known.turns:
         return None
@@ -189,7 +224,14 @@ def _line(home: Path, session_id: str, since: float) -> dict[str, Any] | None:
 
 def _clean(text: str) -> str:
     """Masks credentials, and drops characters that jsonb cannot store."""
-    return redact(text.replace("\0", ""))[:MAX_CHARS].encode("utf-8", "replace").decode()
+    return (
+        credentials.redact(text.replace("\0", ""))[:MAX_CHARS].encode("utf-8", "replace").decode()
+    )
+
+
+def mark_file(home: Path, key: str) -> Path:
+    """Since when sessions are shared with a team; `key` stands for its address."""
+    return home / "sharing" / f"{key}.json"
 
 
 @dataclass(frozen=True)
@@ -202,7 +244,7 @@ class _Mark:
 
 def _mark(home: Path, address: Address, begun: float) -> _Mark:
     """The mark of this home for a team; creates a missing one. Raises: StorageError, BusyError."""
-    path = paths.sharing_file(home, address.key)
+    path = mark_file(home, address.key)
     with durable.locked(path.parent):
         try:
             with durable.storage_errors(path, "read"):
@@ -223,12 +265,29 @@ def _mark(home: Path, address: Address, begun: float) -> _Mark:
 # ── beside the work ──────────────────────────────────────────────────────────────────────────
 
 
-class Sharing:
-    """Sends the line of the open session, and what earlier processes could not send, in the
-    background; only the end of the process waits for it, for `END_S` at most."""
+def hearing(opened: Opened) -> "Sharing | None":
+    """What shares the sessions of a conversation; None, and a notice, without a server. Raises:
+    ConfigError."""
+    address = address_of(opened.config.memory.notes)
+    if address is None:
+        text = (
+            "No session is shared: `sessions.share` is on, but memory.notes.url names no "
+            "server. Set both or neither."
+        )
+        opened.emit(Notice(text=text))
+        return None
+    return Sharing(opened.home, address, opened.emit, lambda: opened.session_id)
 
-    def __init__(self, home: Path, address: Address, emit: Emit) -> None:
+
+class Sharing:
+    """Hears a conversation, and sends the line of its session, and what earlier processes could not
+    send, in the background; only the end of the process waits for it, for `END_S` at most."""
+
+    def __init__(
+        self, home: Path, address: Address, emit: Emit, session_id: Callable[[], str | None]
+    ) -> None:
         self._home = home
+        self._session_id = session_id
         self._address = address
         self._emit = emit
         self._opened = time.time()
@@ -237,6 +296,13 @@ class Sharing:
         self._is_complete = False
         self._not_before = 0.0
         self._has_warned = False
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, TurnStarted | TurnEnded):
+            self.begin(self._session_id())
+
+    async def aclose(self) -> None:
+        await self.finish(self._session_id())
 
     def begin(self, session_id: str | None) -> None:
         """Starts sending what changed in this session; the first time and after a fault, in all.

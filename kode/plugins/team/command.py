@@ -1,28 +1,52 @@
-"""`kode memory team`: the tables of a team's notes on a server, and who may see and write them."""
+"""`kode memory team`: the tables of a team's notes on a server, and who may see and write them.
+`kode session unshare`: what this machine shares of its sessions is taken back.
+"""
 
+import argparse
+import asyncio
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from kode.errors import ConfigError
-from kode.memory.notes.note import PROJECT_SCOPE
-from kode.memory.notes.team.address import Address, address_of, project_name
-from kode.memory.notes.team.server import open_server
-
-if TYPE_CHECKING:
-    from kode.config import MemoryConfig
+from kode.plugin import Parser, load_config, paths, print_either, working_directory
+from kode.plugin.errors import EXIT_OK, ConfigError
+from kode.plugin.messages import plural
+from kode.plugins.team.address import PROJECT_SCOPE, Address, project_name, team_of
+from kode.plugins.team.server import open_server
 
 ALL = "*"
 
 
-def team_of(settings: "MemoryConfig") -> Address:
-    """Raises: ConfigError where none is configured."""
-    address = address_of(settings.notes)
-    if address is None:
-        raise ConfigError(
-            "No team is configured: set memory.notes.url, or KODE_NOTES_URL, to an address like "
-            "postgresql://ada@db.example/kode."
-        )
-    return address
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode memory team ...`. Raises: ConfigError, MemoryRefused, Unreachable."""
+    parser = Parser("kode memory team", "The members of a team's notes.")
+    parser.add_argument("action", nargs="?", choices=("init", "admit", "dismiss"))
+    parser.add_argument("person", nargs="?", metavar="PERSON", help="a role of the server")
+    parser.add_argument("--project", metavar="NAME", help="only this project; `.` for the one here")
+    parser.add_argument("--cwd", metavar="DIR", help="in this project")
+    given = parser.parse(argv, mixed=True)
+    cwd = working_directory(given)
+    loaded = load_config(paths.home(), cwd, environ=os.environ, flags={})
+    address, here = team_of(loaded.config.memory.notes), paths.project_root(cwd)
+    said = asyncio.run(manage(address, given.action, given.person, given.project, here))
+    print_either(None, said.split("\n"), as_json=False)
+    return EXIT_OK
+
+
+def unshare(argv: Sequence[str]) -> int:
+    """Runs `kode session unshare`. Raises: ConfigError, MemoryRefused, Unreachable, StorageError,
+    BusyError."""
+    Parser("kode session unshare", "Remove this machine's sessions from the team's list.").parse(
+        argv
+    )
+    from kode.plugins.team.sessions import withdraw
+
+    cwd = working_directory(argparse.Namespace(cwd=None))
+    loaded = load_config(paths.home(), cwd, environ=os.environ, flags={})
+    count = withdraw(paths.home(), team_of(loaded.config.memory.notes))
+    said = f"{plural(count, 'session')} of this machine removed from the team's list"
+    print_either(None, [said], as_json=False)
+    return EXIT_OK
 
 
 async def manage(

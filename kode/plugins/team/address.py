@@ -8,18 +8,18 @@ import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from kode import paths
-from kode.credentials import keep_secret
-from kode.errors import ConfigError
-
-if TYPE_CHECKING:
-    from kode.config.model import Notes as Settings
+from kode.plugin import credentials, paths
+from kode.plugin.errors import ConfigError
 
 _SCP = re.compile(r"(?:[^@/:]+@)?([^/:]+):(?!//)(.+)")
 """`git@host:path`, which is no URL."""
+
+
+PROJECT_SCOPE = "project:"
+"""A scope that begins so belongs to one project."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,14 @@ class Address:
         return hashlib.sha256(named.encode()).hexdigest()[:16]
 
 
-def address_of(settings: "Settings") -> Address | None:
-    """The configured team; None where notes are a person's own. Raises: ConfigError."""
+def address_of(settings: Any) -> Address | None:
+    """The team that a config's `memory.notes` names; None where notes are a person's own. Raises:
+    ConfigError."""
     if settings.url is None:
         return None
     try:
         parts = urlsplit(settings.url)
-        keep_secret(unquote(parts.password or ""))
+        credentials.keep_secret(unquote(parts.password or ""))
         parts.port  # noqa: B018 - reading it checks it
     except ValueError:  # whose text may quote a password
         raise ConfigError(
@@ -99,3 +100,14 @@ def origin_of(root: Path) -> str:
     except (OSError, ValueError, configparser.Error):
         return ""
     return settings.get('remote "origin"', "url", fallback="").strip()
+
+
+def team_of(settings: Any) -> Address:
+    """As `address_of`. Raises: ConfigError where none is configured, too."""
+    address = address_of(settings)
+    if address is None:
+        raise ConfigError(
+            "No team is configured: set memory.notes.url, or KODE_NOTES_URL, to an address like "
+            "postgresql://ada@db.example/kode."
+        )
+    return address

@@ -11,7 +11,7 @@ from kode.memory.history import Author
 from kode.memory.notes.note import Note
 from tests.memory.life import notices
 from tests.memory.notes.life import active, keep, opened, use
-from tests.memory.team.life import exchange, texts
+from tests.plugins.team.life import exchange, texts
 
 pytestmark = pytest.mark.slow
 
@@ -199,7 +199,7 @@ async def test_the_server_also_refuses_approval_by_the_same_person(team):
     ada = await team.opened("ada")
     (note,) = await keep(ada, "deploys need a token", untrusted="waits")
     await exchange(ada)
-    ada.store.outbox.check_approval = lambda note: None  # a client that does not ask
+    ada.writer._check_approval = lambda note: None  # a client that does not ask
     events = []
     ada.team._emit = events.append
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from kode.config.model import Notes as Settings
 from kode.errors import MemoryRefused
 from kode.memory.notes import system as notes_system
-from kode.memory.notes.team.address import Address
-from tests.memory.team.life import Machine, Team
+from kode.plugins.team.address import Address, project_name
+from kode.plugins.team.member import Member
+from tests.plugins.team.life import Machine, Team
 from tests.postgres import PACKAGE, SYSTEM, Postgres, started
 
 _numbers = itertools.count(1)
@@ -63,7 +65,11 @@ async def on_a_server(
     team = Team(server, contract_database, tmp_path, name=f"team{next(_numbers)}")
     await team.prepare("ada")
     address = Address(team.url("ada"), team.name, "laptop")
-    monkeypatch.setattr(notes_system, "address_of", lambda settings: address)
+
+    def remote(settings: Settings, root: Path) -> Member:
+        return Member(address, project_name(root))
+
+    monkeypatch.setattr(notes_system, "remote_of", remote)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

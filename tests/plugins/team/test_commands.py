@@ -1,10 +1,13 @@
 """`kode memory` on a team's notes: making one, joining it, bringing notes to it."""
 
+import asyncio
 import json
 
 import pytest
 
 from kode.cli.main import main
+from kode.errors import MemoryRefused
+from kode.memory.commands import memory_command
 
 pytestmark = pytest.mark.slow
 
@@ -46,6 +49,27 @@ def test_the_owner_sees_all_members_and_others_only_themselves(kode):
 
     assert [name in everybody[1] for name in ("ada: all", "bob: all")] == [True, True]
     assert ("bob: all" in own[1], "ada" in own[1]) == (True, False)
+
+
+def test_flags_of_memory_may_stand_before_the_command(kode, tmp_path):
+    there = kode("owner", "--memory", "notes", "--cwd", str(tmp_path), "team")
+    nowhere = kode("owner", "--cwd", str(tmp_path / "nowhere"), "team")
+
+    assert (there[0], "ada: all" in there[1]) == (0, True)
+    assert nowhere[0] == 3
+
+
+def test_the_prompt_sends_a_person_to_the_shell(kode, team):
+    with pytest.raises(MemoryRefused, match="kode memory team"):
+        asyncio.run(_at_the_prompt(team))
+
+
+async def _at_the_prompt(team):
+    ada = await team.opened("ada")
+    try:
+        await memory_command(ada, ["team", "init"])
+    finally:
+        await ada.close(1)
 
 
 def test_a_wrong_word_says_what_to_do(kode):

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode import extras
-from kode.credentials import redact
-from kode.errors import MemoryRefused
-from kode.memory.notes.team.address import Address
+from kode.plugin import credentials, extras
+from kode.plugin.contracts import LedgerLine, Row
+from kode.plugin.errors import MemoryRefused
+from kode.plugins.team.address import Address
 
 if TYPE_CHECKING:
     import psycopg
@@ -56,18 +56,6 @@ class Membership:
             "pgvector: not when `kode memory team init` was last run (each member makes the "
             "vectors of memory.embedding)"
         )
-
-
-@dataclass(frozen=True)
-class Pushed:
-    """One change as the server has it."""
-
-    seq: int
-    person: str
-    host: str
-    change: dict[str, Any]
-    before: list[dict[str, Any]]
-    after: list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -123,33 +111,44 @@ class Server:
         scope: str,
         push: str,
         host: str,
-        change: dict[str, Any],
-        before: Sequence[dict[str, Any]],
-        after: Sequence[dict[str, Any]],
+        change: Row,
+        before: Sequence[Row],
+        after: Sequence[Row],
     ) -> None:
         """Raises: Stale; MemoryRefused for what this person may not do; Unreachable."""
         sql = "SELECT kode.append(%s, %s, %s, %s, %s, %s, %s)"
         values = [json.dumps(one, ensure_ascii=False) for one in (change, before, after)]
         await self._rows(sql, (self._team, scope, push, host, *values))
 
-    async def since(self, seq: int, most: int) -> list[Pushed]:
-        """The changes after this one, oldest first."""
+    async def since(self, seq: int, most: int) -> list[tuple[int, LedgerLine]]:
+        """The changes after this one, oldest first, each with its number."""
         sql = (
             "SELECT seq, person, host, change, before, after FROM kode.changes "
             "WHERE team = %s AND seq > %s ORDER BY seq LIMIT %s"
         )
-        rows = await self._rows(sql, (self._team, seq, most))
         return [
-            Pushed(
+            (
                 seq,
-                person,
-                host,
-                change if isinstance(change, dict) else {},
-                _notes(before),
-                _notes(after),
+                LedgerLine(
+                    change=change if isinstance(change, dict) else {},
+                    before=_notes(before),
+                    after=_notes(after),
+                    person=person,
+                    host=host,
+                ),
             )
-            for seq, person, host, change, before, after in rows
+            for seq, person, host, change, before, after in await self._rows(
+                sql, (self._team, seq, most)
+            )
         ]
+
+    async def sent(self) -> set[tuple[str, str]]:
+        """Id and time of every change of this person's."""
+        sql = (
+            "SELECT change ->> 'id', change ->> 'at' FROM kode.changes "
+            "WHERE team = %s AND person = session_user"
+        )
+        return {(id, at) for id, at in await self._rows(sql, (self._team,))}
 
     async def prepare(self) -> str:
         """Makes the tables, or brings them up to date, and admits whoever asks; their name."""
@@ -292,7 +291,7 @@ class Server:
 @asynccontextmanager
 async def open_server(address: Address) -> AsyncIterator[Server]:
     """A connection for as long as the block. Raises: MemoryRefused, Unreachable."""
-    extras.require("postgres", MemoryRefused)
+    extras.require("team", MemoryRefused)
     import psycopg
     from psycopg.types.json import set_json_loads
 
@@ -320,10 +319,10 @@ def _loads(data: str | bytes) -> Any:
         return None
 
 
-def _notes(value: Any) -> list[dict[str, Any]]:
+def _notes(value: Any) -> tuple[dict[str, Any], ...]:
     """The rows of a change's side, as far as they can be notes."""
     rows = value if isinstance(value, list) else []
-    return [row for row in rows if isinstance(row, dict) and "id" in row]
+    return tuple(row for row in rows if isinstance(row, dict) and "id" in row)
 
 
 @contextmanager
@@ -354,4 +353,4 @@ def _faults() -> Iterator[None]:
 
 
 def _words(error: Exception) -> str:
-    return redact(" ".join(str(error).split("\n")[0].split())).rstrip(".")
+    return credentials.redact(" ".join(str(error).split("\n")[0].split())).rstrip(".")

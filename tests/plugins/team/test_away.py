@@ -3,15 +3,18 @@ either side is lost.
 """
 
 import asyncio
+import uuid
 
 import psycopg
 import pytest
 
 from kode.contracts import Turn
 from kode.memory.commands import memory_command
+from kode.memory.notes import replica as replica_module
+from kode.plugins.team import exchange as team_exchange
 from tests.memory.life import notices
 from tests.memory.notes.life import keep, use
-from tests.memory.team.life import exchange, texts
+from tests.plugins.team.life import exchange, texts
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +64,7 @@ async def test_a_day_away_loses_nothing_on_either_side(team, away):
     assert "the port is 5432" in recalled
     assert texts(ada) == texts(bob) == learnt | both
     assert len([text for text in notices(events) if "cannot be reached" in text]) == 1
-    assert len(ada.store.outbox) == 0
+    assert len(ada.team.replica.waiting()) == 0
 
 
 async def test_a_colleagues_conflicting_change_can_be_undone(team, away):
@@ -125,17 +128,38 @@ async def test_a_copy_cut_off_before_recording_sends_nothing_twice(team):
     await keep(ada, "once")
     ended = RuntimeError("kode ended here")
 
-    def end(*_):
+    def end(*_, **__):
         raise ended
 
-    receive, ada.team._exchange._record = ada.team._exchange._record, end
+    replica = ada.team.replica
+    take, replica.take = replica.take, end
     with pytest.raises(RuntimeError):
-        await ada.team._exchange.run()
-    ada.team._exchange._record = receive
-    assert len(ada.store.outbox) == 1
+        await team_exchange.exchange(replica, ada.team.address)
+    replica.take = take
+    assert len(ada.team.replica.waiting()) == 1
 
     await exchange(ada, bob)
 
     assert texts(ada) == texts(bob) == {"once"}
     assert [change.kind for change in bob.history.changes("notes")] == ["remember"]
-    assert len(ada.store.outbox) == 0
+    assert len(ada.team.replica.waiting()) == 0
+
+
+async def test_an_older_kodes_copy_sends_only_what_it_lacks(team, monkeypatch):
+    """It named what it sent by random numbers, and kept what waited in a table of its own."""
+    ada, bob = await team.opened("ada"), await team.opened("bob")
+    port, _ = await keep(ada, "the port is 5432", "the host is alpha")
+    monkeypatch.setattr(team_exchange, "push_of", lambda line: uuid.uuid4())
+    await exchange(ada, bob)
+    await bob.writer.update(port.id, "the port is 6000")
+    await exchange(bob, ada)
+    monkeypatch.undo()
+    names = (team_exchange.COMPARED, replica_module.POSITION, replica_module.REFUSED)
+    await ada.team.replica.keep(dict.fromkeys(names, ""))
+    await keep(ada, "written after that")
+
+    await exchange(ada, bob)
+
+    expected = {"the port is 6000", "the host is alpha", "written after that"}
+    assert texts(ada) == texts(bob) == expected
+    assert ada.team.replica.waiting() == []

@@ -10,23 +10,14 @@ import hashlib
 import json
 import math
 import random
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
-from kode.errors import MemoryRefused
-from kode.memory import rank
-from kode.memory.embed import DEFAULT_MODEL, Embedder
-from kode.memory.index import CANDIDATES, MEASURED
-from kode.memory.notes.search import LAST_PLACE, MADE_AT_ONCE, NoteVectors
-from kode.memory.notes.store import NoteStore, Wanted
-from kode.memory.notes.team.address import Address
-from kode.memory.notes.team.member import RETRY_S, Start
-from kode.memory.notes.team.rebase import is_shared
-from kode.memory.notes.team.server import Server, Unreachable, open_server
-
-if TYPE_CHECKING:
-    from kode.config import Embedding as Settings
-    from kode.memory.index import Vector
+from kode.plugin.contracts import VectorShelf
+from kode.plugin.errors import MemoryRefused
+from kode.plugins.team.address import Address
+from kode.plugins.team.member import RETRY_S, Start
+from kode.plugins.team.server import Server, Unreachable, open_server
 
 ASK_S = 0.5
 """How long a search waits for the server; without an answer it ranks by what is here."""
@@ -40,61 +31,41 @@ SENT_AT_ONCE = 50
 """Adding one to the index of a server takes milliseconds, and locks its note for as long."""
 
 
-class TeamVectors(NoteVectors):
+class TeamVectors:
     """The team knows the space of vectors by the model's name and their dimensions: the address of
     an embedding server is each member's own. `start` runs work that nobody waits for."""
 
     def __init__(
-        self,
-        store: NoteStore,
-        embedder: Embedder,
-        address: Address,
-        settings: "Settings",
-        start: Start,
-        notice: Callable[[str], None],
+        self, address: Address, model: str, start: Start, notice: Callable[[str], None]
     ) -> None:
-        super().__init__(store, embedder)
-        self._model_here = embedder
         self._address = address
-        self._model = settings.model or DEFAULT_MODEL
+        self._model = model
         self._start = start
         self._notice = notice
         self._not_before = 0.0
         self._is_offered = False
 
-    async def make_missing(self, most: int = MADE_AT_ONCE) -> int:
-        """As for notes of one's own, but takes over first what colleagues have made, and sends what
-        they lack: once a session all that is here, then what was just made."""
-        if self._missing(1):
-            await self._reach(self._take)
-        elif self._is_offered:
-            return 0
-        ids = [id for _, id, _ in self._missing(most)]
-        made = await super().make_missing(most)
-        if made or not self._is_offered:
-            await self._reach(lambda server: self._offer(server, ids))
-        return made
+    async def take(self, shelf: VectorShelf) -> None:
+        await self._reach(lambda server: self._take(server, shelf))
 
-    async def elsewhere(self, vector: "Vector", wanted: Wanted) -> Mapping[int, float]:
-        """Those of the server's notes that are near, by their places in the copy; none while the
-        copy measures all by itself."""
-        if len(self._database.index) <= MEASURED and not self._missing(1):
-            return {}
-        project = None if wanted.anywhere else self._store.project_scope
-        many = max(CANDIDATES, 3 * wanted.limit)
+    async def offer(self, shelf: VectorShelf, made: Sequence[str]) -> None:
+        """Once a session all that is here, then what was just made."""
+        if made or not self._is_offered:
+            await self._reach(lambda server: self._offer(server, shelf, made))
+
+    async def nearest(self, vector: Any, project: str | None, most: int) -> Mapping[str, float]:
+        """What the server finds within `ASK_S`."""
         found: dict[str, float] = {}
 
         async def ask(server: Server) -> None:
-            found.update(await server.nearest(self._model, _text(vector), project, many))
+            found.update(await server.nearest(self._model, _text(vector), project, most))
 
         task = self._start(self._reach(ask))
         await asyncio.wait({task}, timeout=ASK_S)
         if not task.done():
             self._not_before = asyncio.get_running_loop().time() + RETRY_S
             task.cancel()
-        near = {id: cosine for id, cosine in found.items() if cosine >= rank.MIN_COSINE}
-        sql = "SELECT n.place, n.id FROM memory_notes n JOIN json_each(?) j ON n.id = j.value"
-        return {place: near[id] for place, id in self._database.rows(sql, (json.dumps([*near]),))}
+        return found
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -115,10 +86,10 @@ class TeamVectors(NoteVectors):
             self._not_before = math.inf
             self._notice(f"Vectors of notes are not shared in this session: {error}")
 
-    async def _take(self, server: Server) -> None:
+    async def _take(self, server: Server, shelf: VectorShelf) -> None:
         """Puts what the server has beside the notes here, the newest first."""
-        dims, before = await self._dims(), LAST_PLACE
-        while dims and (page := self._missing(TAKEN_AT_ONCE, before)):
+        dims, before = await shelf.dims(), None
+        while dims and (page := shelf.missing(TAKEN_AT_ONCE, before)):
             before = page[-1][0]
             found = await server.vectors(self._model, dims, [id for _, id, _ in page])
             fitting = [
@@ -127,16 +98,14 @@ class TeamVectors(NoteVectors):
                 if (one := found.get(id)) and one.digest == _digest(content)
                 if (vector := _read(one.embedding, dims)) is not None
             ]
-            if fitting and not await self._is_ours(*random.choice(fitting)[1:]):
+            if fitting and not await self._is_ours(shelf, *random.choice(fitting)[1:]):
                 return
-            async with self._store.writing():
-                for place, content, _, vector in fitting:
-                    self._put(place, content, vector)
+            await shelf.put([(place, content, vector) for place, content, _, vector in fitting])
 
-    async def _is_ours(self, content: str, person: str, vector: "Vector") -> bool:
+    async def _is_ours(self, shelf: VectorShelf, content: str, person: str, vector: Any) -> bool:
         """Whether a vector is what the model makes of a text; False while its server fails.
         Raises: MemoryRefused where it is another, since then others may be too."""
-        vectors = await self._model_here.embed([content])
+        vectors = await shelf.make([content])
         if vectors is None:
             return False
         (made,) = vectors
@@ -148,49 +117,29 @@ class TeamVectors(NoteVectors):
             )
         return True
 
-    async def _offer(self, server: Server, made: Collection[str]) -> None:
+    async def _offer(self, server: Server, shelf: VectorShelf, made: Sequence[str]) -> None:
         """Sends what the server lacks, which only the first time may be more than was just made."""
-        dims, after = await self._dims(), ""
+        dims, after = await shelf.dims(), ""
         if dims and not self._is_offered:
             while lacking := await server.lacking(self._model, dims, after, LACKING_AT_ONCE):
-                await self._send(server, dims, lacking)
+                await self._send(server, shelf, dims, lacking)
                 after = lacking[-1]
             self._is_offered = True
         elif dims:
-            await self._send(server, dims, made)
+            await self._send(server, shelf, dims, made)
 
-    async def _send(self, server: Server, dims: int, ids: Collection[str]) -> None:
+    async def _send(
+        self, server: Server, shelf: VectorShelf, dims: int, ids: Sequence[str]
+    ) -> None:
         """Sends the vectors that are here for those of the notes that the team has."""
-        import numpy as np
-
-        notes = [note for note in self._store.by_ids(ids).values() if is_shared(note)]
-        sql = (
-            "SELECT n.id, v.vector FROM json_each(?) j JOIN memory_notes n ON n.id = j.value "
-            "JOIN note_vectors v ON v.place = n.place WHERE v.space = ? AND length(v.vector) = ?"
-        )
-        values = (json.dumps([note.id for note in notes]), self.space, 4 * dims)
-        held = dict(self._database.rows(sql, values))
+        held = shelf.held(ids)
         ready = [
-            {
-                "id": note.id,
-                "digest": _digest(note.content),
-                "vector": _text(np.frombuffer(held[note.id], dtype="<f4")),
-            }
-            for note in notes
-            if note.id in held and any(held[note.id])
+            {"id": id, "digest": _digest(held[id][0]), "vector": _text(held[id][1])}
+            for id in ids
+            if id in held and held[id][1].shape == (dims,)
         ]
         for first in range(0, len(ready), SENT_AT_ONCE):
             await server.keep_vectors(self._model, dims, ready[first : first + SENT_AT_ONCE])
-
-    async def _dims(self) -> int:
-        """Of the model's vectors: of one that is here, else as the model says or shows; 0 while its
-        server fails."""
-        sql = "SELECT length(vector) / 4 FROM note_vectors WHERE space = ? LIMIT 1"
-        if held := self._database.value(sql, (self.space,)):
-            return int(held)
-        if not self._model_here.dims and (missing := self._missing(1)):
-            await self._model_here.embed([missing[0][2]])
-        return self._model_here.dims
 
 
 def _digest(content: str) -> str:
@@ -198,15 +147,15 @@ def _digest(content: str) -> str:
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _text(vector: "Vector") -> str:
+def _text(vector: Any) -> str:
     """A JSON array, in which each number is as short as it can be."""
     return f"[{','.join(map(str, vector))}]"
 
 
-def _read(text: str, dims: int) -> "Vector | None":
+def _read(text: str, dims: int) -> Any:
     """A vector of a colleague, brought to length 1; None for what is no direction."""
     import numpy as np
 
-    vector: Vector = np.array(json.loads(text), dtype=np.float32)
+    vector = np.array(json.loads(text), dtype=np.float32)
     length = float(np.linalg.norm(vector)) if vector.shape == (dims,) else 0.0
     return vector / np.float32(length) if 0 < length < math.inf else None

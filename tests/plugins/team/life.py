@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import psycopg
 
-from kode.config import Embedding, MemoryConfig
+from kode.config import MemoryConfig
 from kode.config.model import Notes as Settings
+from kode.memory.notes.search import NoteVectors
 from kode.memory.notes.system import Notes
-from kode.memory.notes.team.address import Address
-from kode.memory.notes.team.server import open_server
-from kode.memory.notes.team.sessions import team_sessions, update
-from kode.memory.notes.team.vectors import TeamVectors
+from kode.plugins.team.address import Address
+from kode.plugins.team.server import open_server
+from kode.plugins.team.sessions import team_sessions, update
 from kode.session import log, upkeep
 from tests.memory.notes.life import Clock, active, contents, opened
 from tests.postgres import Postgres
@@ -50,14 +50,8 @@ class Model:
 def using(system: Notes, model: Model) -> Notes:
     """The same memory with a neural model."""
     assert system.team is not None
-    system.vectors = TeamVectors(
-        system.store,
-        model,
-        system.team.address,
-        Embedding(provider="openai", model=model.name.partition("/")[0]),
-        system._work.start,
-        system._notice,
-    )
+    shared = system.team.vectors(model.name.partition("/")[0])
+    system.vectors = NoteVectors(system.store, model, shared)
     return system
 
 

@@ -6,55 +6,59 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
-from kode.errors import BusyError, KodeError
-from kode.events import Emit, MemoryChanged, Notice
-from kode.memory.history import Change
-from kode.memory.notes.store import NoteStore, Wanted
-from kode.memory.notes.team.address import Address
-from kode.memory.notes.team.exchange import LAST, Exchange, Exchanged
-from kode.memory.notes.team.outbox import PERSON
-from kode.memory.notes.team.server import Unreachable, open_server
-from kode.messages import plural, shorten
+from kode.plugin.contracts import LedgerLine, Replica, SharedVectors
+from kode.plugin.errors import BusyError, KodeError
+from kode.plugin.events import Emit, MemoryChanged, Notice
+from kode.plugin.messages import plural
+from kode.plugins.team.address import Address, project_name, team_of
+from kode.plugins.team.exchange import LAST, MEMBER, Exchanged, exchange
+from kode.plugins.team.server import Unreachable, open_server
 
 OPEN_S = 4.0
-"""How long opening waits for the server; what is not there by then comes with a later turn."""
-TURN_S = 1.0
+"""How long a status waits for the server."""
 RETRY_S = 30.0
 """A server that did not answer is left alone for so long."""
 LINES = 3
 """So many changes get a line each; more are counted."""
 NEWS_CHARS = 3_000
-NEWS_TEXT_CHARS = 500
-BY_CHARS = 100
 
 Start = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
-class Member:
-    """`start` runs work that nobody waits for."""
+def open_member(settings: Any, root: Path) -> "Member":
+    """The way to the server that a config's `memory.notes` names, for a project. Raises:
+    ConfigError."""
+    return Member(team_of(settings), project_name(root))
 
-    def __init__(
-        self, address: Address, store: NoteStore, exchange: Exchange, emit: Emit, start: Start
-    ) -> None:
+
+class Member:
+    def __init__(self, address: Address, project: str) -> None:
         self.address = address
-        self._store = store
-        self._exchange = exchange
-        self._emit = emit
-        self._start = start
+        self.project = project
+        self.answers = True
         self._task: asyncio.Task[None] | None = None
         self._not_before = 0.0
         self._is_away = False
-        self._news: list[Change] = []
-        self.answers = True
-        """Whether the server answered when `status` last asked it."""
-        self.standing = ""
-        """What `status` last said of the team and its server, in a line."""
+        self._news: list[LedgerLine] = []
+
+    @property
+    def key(self) -> str:
+        return self.address.key
+
+    def join(self, replica: Replica, emit: Emit, start: Start) -> None:
+        self.replica = replica
+        self._emit = emit
+        self._start = start
+
+    def vectors(self, model: str) -> SharedVectors:
+        from kode.plugins.team.vectors import TeamVectors
+
+        return TeamVectors(self.address, model, self._start, self._notice)
 
     async def update(self, wait_s: float) -> None:
-        """Brings the copy up to date, and waits for that so long at most. Raises nothing but
-        CancelledError."""
         if task := self.begin():
             await asyncio.wait({task}, timeout=wait_s)
 
@@ -68,21 +72,15 @@ class Member:
         return self._task
 
     async def finish(self, wait_s: float) -> None:
-        """Sends what waits, at the end of a session; what the server does not take in time waits
-        for the next one. Raises as `update`."""
         await self.update(wait_s)
-        if self._store.outbox:
+        if self.replica.waiting():  # written while the first ran
             await self.update(wait_s)
 
     def news(self) -> str:
-        """What colleagues changed since this was last asked for, as far as a model may see it; ""
-        for nothing."""
-        changes, self._news = self._news, []
-        lines: list[str] = []
-        for change in changes:
-            lines += self._lines(change)
+        lines, self._news = self._news, []
+        said = [text for line in lines for text in self.replica.news(line)]
         chosen: list[str] = []
-        for line in dict.fromkeys(lines):
+        for line in dict.fromkeys(said):
             if sum(map(len, chosen)) + len(line) > NEWS_CHARS:
                 chosen.append("(There is more: recall finds it.)")
                 break
@@ -90,25 +88,22 @@ class Member:
         return "\n".join(chosen)
 
     async def status(self) -> str:
-        """Where the team's notes are, whether the server answers, what waits."""
-        database, outbox = self._store.database, self._store.outbox
         try:
             async with asyncio.timeout(OPEN_S), open_server(self.address) as server:
                 member = await server.membership()
             self.answers = True
             scopes = ", ".join(member.scopes) or "no member"
-            reached, more = f"reached as {member.person} ({scopes})", f"\n{member.pgvector}"
+            reached = f"reached as {member.person} ({scopes})\n{member.pgvector}"
         except (KodeError, TimeoutError) as error:
             self.answers = False
-            reached, more = f"cannot be reached: {error or 'no answer in time'}", ""
-        self.standing = f"team: {self.address.label}: {reached}"
-        queued = outbox.queued() if outbox else []
+            reached = f"cannot be reached: {error or 'no answer in time'}"
+        waiting, seen_as = self.replica.waiting(), self.replica.kept(MEMBER)
         lines = [
-            self.standing + more,
-            f"last in step: {database.meta(LAST) or 'never'}"
-            + (f" as {database.meta(PERSON)}" if database.meta(PERSON) else ""),
-            f"waiting to be sent: {len(queued)}",
-            *(f"  refused: {one.change.reason}: {one.fault}" for one in queued if one.fault),
+            f"team: {self.address.label}: {reached}",
+            f"last in step: {self.replica.kept(LAST) or 'never'}"
+            + (f" as {json.loads(seen_as)[0]}" if seen_as else ""),
+            f"waiting to be sent: {len(waiting)}",
+            *(f"  refused: {line.reason}: {fault}" for line, fault in waiting if fault),
         ]
         return "\n".join(lines)
 
@@ -116,7 +111,7 @@ class Member:
 
     async def _run(self) -> None:
         try:
-            done = await self._exchange.run()
+            done = await exchange(self.replica, self.address)
         except BusyError:
             return  # another process of this copy does it
         except Unreachable as error:
@@ -137,9 +132,8 @@ class Member:
     def _report(self, done: Exchanged) -> None:
         if self._is_away:
             self._is_away = False
-            text = (
-                f"The notes of {self.address.label} are back: {plural(done.sent, 'change')} sent."
-            )
+            sent = plural(len(done.sent), "change")
+            text = f"The notes of {self.address.label} are back: {sent} sent."
             self._notice(text, is_warning=False)
         for fault in done.faults:
             self._notice(fault)
@@ -152,35 +146,12 @@ class Member:
             return self._notice(text, is_warning=False)
         self._news += done.arrived
         if len(done.arrived) > LINES:
-            counts = Counter(change.person for change in done.arrived)
+            counts = Counter(line.person for line in done.arrived)
             people = ", ".join(f"{person} ({count})" for person, count in counts.most_common())
             text = f"memory: {len(done.arrived)} changes by {people} (`kode memory log`)"
             return self._notice(text, is_warning=False)
-        for change in done.arrived:
-            self._emit(MemoryChanged(text=f"{change.person}: {change.reason}", change_id=change.id))
-
-    def _lines(self, change: Change) -> list[str]:
-        before, after = self._store.sides(change)
-        stands = self._visible({note.id for note in (*before, *after)})
-        by = shorten(f"by {change.person} ({change.kind})", BY_CHARS)
-        holding = [note for note in after if note.id in stands]
-        gone = [
-            note
-            for note in before
-            if note.id not in stands and note.untrusted != "waits" and note.superseded_by is None
-        ]
-        here = [note for note in gone if self._store.is_seen_here(note)]
-        return [
-            f"- {verb}, {by}: {shorten(note.content, NEWS_TEXT_CHARS)}"
-            for verb, notes in (("holds now", holding), ("holds no more", here))
-            for note in notes
-        ]
-
-    def _visible(self, ids: set[str]) -> set[str]:
-        """Those of the notes that a model may be shown."""
-        where, values = self._store.filter(Wanted())
-        sql = f"JOIN json_each(:ids) j ON n.id = j.value WHERE {where}"
-        return {note.id for note in self._store.select(sql, {**values, "ids": json.dumps([*ids])})}
+        for line in done.arrived:
+            self._emit(MemoryChanged(text=f"{line.person}: {line.reason}", change_id=line.id))
 
     def _notice(self, text: str, *, is_warning: bool = True) -> None:
         self._emit(Notice(text=text, level="warning" if is_warning else "info"))

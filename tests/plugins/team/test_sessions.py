@@ -17,12 +17,12 @@ from kode.cli.main import main
 from kode.config import load_config
 from kode.conversation import open_conversation
 from kode.errors import KodeError, MemoryRefused
-from kode.memory.notes.team.address import Address
-from kode.memory.notes.team.server import Unreachable, open_server
-from kode.memory.notes.team.sessions import Sharing, team_sessions, withdraw
+from kode.plugins.team.address import Address
+from kode.plugins.team.server import Unreachable, open_server
+from kode.plugins.team.sessions import Sharing, mark_file, team_sessions, withdraw
 from kode.session import index, log
 from tests.memory.life import notices
-from tests.memory.team.life import Machine, everything_of
+from tests.plugins.team.life import Machine, everything_of
 from tests.session.stories import plain_turn
 
 pytestmark = pytest.mark.slow
@@ -76,7 +76,8 @@ def test_a_line_follows_its_session_and_only_changes_are_sent(machine, monkeypat
     ada.send()
     read = []
     whole = index.summarize
-    monkeypatch.setattr(index, "summarize", lambda path: read.append(path.stem) or whole(path))
+    seen = "kode.plugins.team.sessions.summarize_session"
+    monkeypatch.setattr(seen, lambda path: read.append(path.stem) or whole(path))
 
     ada.work("and more", session_id=first)
     ada.send()
@@ -280,7 +281,7 @@ def test_a_stranger_to_the_team_is_told_and_shares_nothing(machine):
 
 def test_a_damaged_mark_is_set_aside_and_said(machine):
     ada = machine("ada")
-    path = paths.sharing_file(ada.home, ada.address.key)
+    path = mark_file(ada.home, ada.address.key)
     path.write_text("{")
 
     with pytest.raises(KodeError):
@@ -366,7 +367,9 @@ async def test_a_hanging_server_delays_no_turn_and_the_end_briefly(conversation,
 
 async def test_a_fault_is_said_once_and_the_server_left_alone(machine, team):
     ada, events = machine("ada"), []
-    sharing = Sharing(ada.home, Address("postgresql://ada@127.0.0.1:9/x", "t", "h"), events.append)
+    sharing = Sharing(
+        ada.home, Address("postgresql://ada@127.0.0.1:9/x", "t", "h"), events.append, str
+    )
     for number in range(3):
         await sharing.finish(ada.work(f"turn {number}"))
 

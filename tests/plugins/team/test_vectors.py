@@ -8,16 +8,17 @@ import pytest
 
 from kode.config import Embedding
 from kode.memory import index
+from kode.memory.notes import search as note_search
 from kode.memory.notes.store import Wanted
-from kode.memory.notes.team import vectors as team_vectors
-from kode.memory.notes.team.address import Address
-from kode.memory.notes.team.manage import manage
-from kode.memory.notes.team.server import Server, open_server
+from kode.plugins.team import vectors as team_vectors
+from kode.plugins.team.address import Address
+from kode.plugins.team.command import manage
+from kode.plugins.team.server import Server, open_server
 from tests.memory.life import notices
 from tests.memory.notes.life import keep, opened, use
 from tests.memory.notes.test_system import with_embedder
-from tests.memory.team.life import DIMS, MEANINGS, Model, exchange, texts, using
 from tests.needs import lacking
+from tests.plugins.team.life import DIMS, MEANINGS, Model, exchange, texts, using
 from tests.scripted_server import ScriptedServer
 
 pytestmark = pytest.mark.slow
@@ -150,11 +151,11 @@ async def test_a_copy_larger_than_it_measures_finds_old_notes(shared, monkeypatc
     while await bob.vectors.make_missing():
         pass
     assert await found(bob, "drive") == ["the automobile is red"]
-    for module in (index, team_vectors):
+    for module in (index, note_search):
         monkeypatch.setattr(module, "MEASURED", 2)
 
     assert await found(bob, "drive") == ["the automobile is red"]
-    monkeypatch.setattr(team_vectors, "MEASURED", 20)
+    monkeypatch.setattr(note_search, "MEASURED", 20)
     assert await found(bob, "drive") == []  # which it would not, by itself
 
 
@@ -308,7 +309,7 @@ async def test_a_malformed_vector_is_refused(shared, team, vector):
 async def test_vectors_from_another_model_are_not_taken(shared, team):
     _, bob = shared
     events = []
-    bob.vectors._notice = events.append
+    bob.vectors._shared._notice = events.append
     rows(team, f"UPDATE kode.vectors SET embedding = '{[1.0] * DIMS}'")
 
     await bob.vectors.make_missing()
@@ -396,7 +397,7 @@ async def test_a_member_whose_embedding_fails_sends_no_vectors(shared, team):
 async def test_a_dropped_extension_is_reported_once_and_stops_nothing(shared, team):
     events = []
     ada, bob = shared
-    bob._context = bob._context.__class__(**{**vars(bob._context), "emit": events.append})
+    bob.team._emit = events.append
     rows(team, "DROP EXTENSION vector CASCADE")
 
     assert await found(bob, "cheese") == ["cheese is yellow"]

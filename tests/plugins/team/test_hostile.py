@@ -10,7 +10,7 @@ from kode import paths
 from kode.cli.main import main
 from kode.errors import MemoryRefused
 from tests.memory.notes.life import keep
-from tests.memory.team.life import Team, exchange, texts
+from tests.plugins.team.life import Team, exchange, texts
 
 pytestmark = pytest.mark.slow
 

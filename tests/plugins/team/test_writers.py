@@ -12,10 +12,10 @@ import pytest
 from kode.config import MemoryConfig
 from kode.config.model import Notes as Settings
 from kode.errors import BusyError
-from kode.memory.notes.team.address import Address
-from kode.memory.notes.team.server import open_server
+from kode.plugins.team.address import Address
+from kode.plugins.team.server import open_server
 from tests.memory.notes.life import opened
-from tests.memory.team.life import exchange, texts
+from tests.plugins.team.life import exchange, texts
 
 pytestmark = pytest.mark.slow
 

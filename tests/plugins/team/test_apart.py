@@ -8,12 +8,12 @@ import psycopg
 import pytest
 
 from kode.errors import MemoryRefused
-from kode.memory.notes.team.address import Address
-from kode.memory.notes.team.manage import manage
-from kode.memory.notes.team.server import open_server
+from kode.plugins.team.address import Address
+from kode.plugins.team.command import manage
+from kode.plugins.team.server import open_server
 from tests.memory.life import notices
 from tests.memory.notes.life import active, keep
-from tests.memory.team.life import Model, everything_of, exchange, texts, using
+from tests.plugins.team.life import Model, everything_of, exchange, texts, using
 
 pytestmark = pytest.mark.slow
 
