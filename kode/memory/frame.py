@@ -8,7 +8,7 @@ from inside: its own marker is escaped in the content.
 import contextlib
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kode import credentials
 from kode.contracts import Turn
@@ -113,6 +113,20 @@ def _speaker(message: Message, source: str) -> str:
     return "User" if message.role == "user" else "Assistant"
 
 
+def typed_in(turn: Turn, typed: Callable[[str], bool]) -> list[str]:
+    """What the person typed in a turn: its message without what they pasted, and what they added
+    while it ran. Credentials are masked."""
+    lines = [line for line in turn.text.split("\n") if typed(" ".join(line.split()))]
+    added = [
+        part.text
+        for message in turn.messages
+        for part in message.parts
+        if message.role == "user" and isinstance(part, Text) and not part.source
+    ]
+    texts = ["\n".join(lines), *(text for text in added if text.strip() != turn.text.strip())]
+    return [credentials.redact(text[:MAX_PART_CHARS]) for text in texts if text.strip()]
+
+
 class Recording:
     """What this process heard of the session, kept small: a beginning and an end."""
 
@@ -122,12 +136,18 @@ class Recording:
         self.heard = 0
         """Turns heard since the last call of `mark_stored`."""
         self.tainted = False
+        self.said: list[str] = []
+        """What the person typed, without credentials, oldest first."""
         self._head: list[str] = []
         self._tail: deque[str] = deque()
         self._head_chars = 0
         self._tail_chars = 0
 
-    def add(self, turn: Turn) -> None:
+    def add(self, turn: Turn, typed: Callable[[str], bool]) -> None:
+        """`typed` says of a line whether the person typed it (`MemoryContext.typed`)."""
+        self.said += typed_in(turn, typed)
+        while sum(map(len, self.said)) > MAX_CHARS:
+            del self.said[0]
         self.turns = max(self.turns, turn.number)
         self.heard += 1
         self.tainted = self.tainted or turn.tainted

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from typing import Literal
 
 from kode.errors import MemoryRefused
 from kode.memory import base, scan, stale
@@ -34,6 +35,7 @@ from kode.memory.waiting import Pair
 SYSTEM = "tiered"
 CONTRADICT = "they contradict each other"
 """The reason in a settlement of a contradicting pair."""
+JUDGED_AT_END = "the model judged, with the whole file: update"
 MOST_REMOVED = 200
 """How many of a file's most recently removed texts are compared with a new fact."""
 
@@ -42,6 +44,10 @@ MOST_REMOVED = 200
 class Outcome(base.Outcome):
     file: FactFile | None = None
     """The current file; None if the change was not in a fact file."""
+
+
+Verdict = merge.Word | Literal["contradicts"]
+"""A model's word about two entries."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +100,26 @@ class FactWriter:
         return await self._change(
             lambda: self._store.read(target, scope),
             lambda file: _plan(file, text, plan, author, wins, elsewhere),
+            author,
+        )
+
+    async def learn(
+        self, name: str, content: str, author: Author, *, entry: str = "", wins: bool = True
+    ) -> Outcome:
+        """Adds a fact that a model has compared with the whole file of this name: it supersedes
+        `entry` if one is given, or stands beside it if `wins` is false or that ranks higher. Raises
+        as `add`."""
+        text = check_text(content, author.who)
+        file = self._store.read_named(name)
+        known = next((one for one in file.entries if merge.same(text, one)), "")
+        entry = entry if entry in file.entries else ""
+        plan = Plan(known=known, entry=entry, word="update", kept=text, reason=JUDGED_AT_END)
+        wins = wins and (not entry or self._wins(name, author, text, entry))
+        if entry and not known:
+            await self._prepare(name, entry, text, wins)
+        return await self._change(
+            lambda: self._store.read_named(name),
+            lambda file: _plan(file, text, plan, author, wins, ()),
             author,
         )
 
@@ -216,23 +242,29 @@ class FactWriter:
 
         return await self._change(lambda: self._store.read(target, scope), shortened, author)
 
-    async def settle(self, targets: Sequence[str], author: Author, timeout_s: float) -> Settled:
-        """Asks once about all waiting pairs of these files, and merges equivalent ones. Unanswered
-        pairs keep waiting, except those asked about too often. Raises: StorageError, BusyError;
-        CancelledError."""
-        taken = await self._review.take(targets) if self._door.usable else []
+    async def take_pairs(self, targets: Sequence[str]) -> list[WaitingPair]:
+        """The waiting pairs of these files to ask a model about, with the attempt counted; pairs
+        that miss a text are forgotten. Raises: StorageError, BusyError."""
+        taken = await self._review.take(targets)
         standing = [pair for pair in taken if self._both_stand(pair)]
-        words = await self._judge.review([(pair.entry, pair.new) for pair in standing], timeout_s)
+        if len(standing) < len(taken):
+            await self._review.remove([pair for pair in taken if pair not in standing])
+        return standing
+
+    async def settle(
+        self, judged: Sequence[tuple[WaitingPair, Verdict | None]], author: Author
+    ) -> Settled:
+        """Applies a model's words about pairs of entries, and merges equivalent ones. Pairs without
+        a word keep waiting, except those asked about too often. Raises: StorageError, BusyError."""
         changes: list[Outcome] = []
-        settled = [pair for pair in taken if pair not in standing]
+        settled: list[WaitingPair] = []
         disputed = given_up = 0
-        for pair, word in zip(standing, words, strict=True):
-            if pair.is_across and word == "same":
-                word = "distinct"
+        for pair, verdict in judged:
+            word: Verdict | None = "distinct" if pair.is_across and verdict == "same" else verdict
             # One may hold everywhere and the other in this project alone, so a model's word removes
             # nothing across files.
-            wins = word != "update" or (not pair.is_across and self._stands_higher(pair))
-            if not wins:
+            wins = word == "update" and not pair.is_across and self._stands_higher(pair)
+            if word == "contradicts" or (word == "update" and not wins):
                 await self._review.note(
                     pair.target,
                     [pair.entry],
@@ -242,10 +274,10 @@ class FactWriter:
                 )
                 disputed += 1
                 continue
-            if word in ("same", "update"):
+            if word == "same" or word == "update":
                 kept = merge.kept(word, pair.new, pair.entry)
                 gone = pair.new if kept == pair.entry else pair.entry
-                await self._prepare(pair.target, gone, kept, wins)
+                await self._prepare(pair.target, gone, kept, True)
                 changes.append(await self._merge_pair(pair, word, author))
             elif word is None and pair.attempts >= MAX_ATTEMPTS:
                 given_up += 1

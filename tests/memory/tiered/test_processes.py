@@ -30,6 +30,9 @@ FACTS = [
     "Avoids abbreviations in names",
 ]
 
+UPDATE = json.dumps(
+    {"narrative": "Looked.", "facts": [], "lines": [{"line": 2, "how": "changes", "of": 1}]}
+)
 NEAR = ("Lint with ruff check", "Lint with ruff check src")
 
 
@@ -90,7 +93,7 @@ async def add_near(root):
 
 
 async def end_session(root):
-    model = Model(["1: update"])
+    model = Model([UPDATE])
     await (await opened(root, model=model)).before_drop(lived("look around"), "exit")
 
 
