@@ -121,9 +121,9 @@ def typed_in(turn: Turn, typed: Callable[[str], bool]) -> list[str]:
         part.text
         for message in turn.messages
         for part in message.parts
-        if message.role == "user" and isinstance(part, Text) and not part.source
+        if isinstance(part, Text) and part.source == "steering"
     ]
-    texts = ["\n".join(lines), *(text for text in added if text.strip() != turn.text.strip())]
+    texts = ("\n".join(lines), *added)
     return [credentials.redact(text[:MAX_PART_CHARS]) for text in texts if text.strip()]
 
 

@@ -57,8 +57,9 @@ class Item:
 class Job(Protocol):
     """What becomes of a queue's items."""
 
-    attempts: int
-    """Attempts without a usable answer, after which an item is given up."""
+    @property
+    def attempts(self) -> int:
+        """Attempts without a usable answer, after which an item is given up."""
 
     def is_answered(self, item: Item) -> bool:
         """Whether nothing needs to be asked any more."""

@@ -8,11 +8,11 @@ from kode.memory.base import Addition, Outcome, Waiting, only_waiting
 from kode.memory.history import Change
 from kode.memory.lineage import Entry
 from kode.memory.project import ProjectMemory
+from kode.memory.queue import Item, Queue
 from kode.memory.stale import Doubt
 from kode.memory.stored import locked
 from kode.memory.vault import report
 from kode.memory.vault.files import SYSTEM, VaultFiles, is_episodes, is_facts, month_file
-from kode.memory.vault.reflect import Pending, PendingFolder
 from kode.memory.vault.write import VaultWriter
 from kode.messages import shorten
 
@@ -25,7 +25,7 @@ class VaultByHand(ProjectMemory):
     system = SYSTEM
     files: VaultFiles
     _writer: VaultWriter
-    _pending: PendingFolder
+    _queue: Queue
 
     def entries(self) -> list[Entry]:
         """Every line of the facts, and every episode."""
@@ -59,17 +59,17 @@ class VaultByHand(ProjectMemory):
         StorageError."""
         self._check_writable()
         waits = self._tainted_tasks()
-        found = only_waiting("task", (pending.id for pending in waits), id)
-        pending = next(pending for pending in waits if pending.id == found)
-        async with locked(self._pending.folder):
-            self._pending.write(replace(pending, tainted=False, approved=True))
+        found = only_waiting("task", (item.id for item in waits), id)
+        item = next(item for item in waits if item.id == found)
+        async with locked(self._queue.folder):
+            self._queue.write(replace(item, tainted=False, approved=True))
         return Outcome(line=f"approved {found}: it is reflected on at the next start")
 
     async def drop(self, id: str) -> Outcome:
         """Drops a waiting task without reflection. Raises: MemoryRefused, StorageError,
         BusyError."""
-        found = only_waiting("task", (pending.id for pending in self._tainted_tasks()), id)
-        async with locked(self._pending.folder):
+        found = only_waiting("task", (item.id for item in self._tainted_tasks()), id)
+        async with locked(self._queue.folder):
             return self._drop(f"pending/{found}.json")
 
     def facts(self) -> list[Entry]:
@@ -95,8 +95,8 @@ class VaultByHand(ProjectMemory):
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
-    def _tainted_tasks(self) -> list[Pending]:
-        return [p for p in map(self._pending.read, self._pending.ids()) if p and p.tainted]
+    def _tainted_tasks(self) -> list[Item]:
+        return [item for item in self._queue.items() if item.tainted]
 
     def _text(self, name: str) -> str:
         """The text of a file; "" if unreadable."""
@@ -106,6 +106,6 @@ class VaultByHand(ProjectMemory):
             return ""
 
 
-def _waiting(pending: Pending) -> Waiting:
-    begins = shorten(pending.asked or pending.text.strip().partition("\n")[0], LISTED_CHARS)
-    return Waiting(id=pending.id, line=f"{pending.at[:16]}  {begins}", text=pending.text)
+def _waiting(item: Item) -> Waiting:
+    begins = shorten(item.asked or item.text.strip().partition("\n")[0], LISTED_CHARS)
+    return Waiting(id=item.id, line=f"{item.at[:16]}  {begins}", text=item.text)
