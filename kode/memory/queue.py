@@ -94,15 +94,10 @@ class Queue(WaitingFolder[Item]):
     def read(self, id: str) -> Item | None:
         """None if it is gone or unreadable."""
         try:
-            row = read_row(dict[str, Any], self._path(id).read_bytes())
+            item = read_item(self._path(id).read_bytes(), self._more)
         except OSError:
             return None
-        if row is None:
-            return None
-        row = row if "more" in row else _newer(row)
-        item = read_row(Item, json.dumps(row).encode())
-        usable = item is not None and item.id == id and details(self._more, item) is not None
-        return item if usable else None
+        return item if item is not None and item.id == id else None
 
     def ids(self, session: str | None = None) -> list[str]:
         """The ids of waiting items, of all sessions or one, in the order they were queued."""
@@ -140,6 +135,16 @@ class Queue(WaitingFolder[Item]):
         """Ends an item. Raises: StorageError."""
         for id in (*item.joined, item.id):
             self.remove(id)
+
+
+def read_item(data: bytes, more: type) -> Item | None:
+    """The item in a file; None for anything that no kode would have written."""
+    row = read_row(dict[str, Any], data)
+    if row is None:
+        return None
+    row = row if "more" in row else _newer(row)
+    item = read_row(Item, json.dumps(row).encode())
+    return item if item is not None and details(more, item) is not None else None
 
 
 def details(kind: type[Kind], item: Item) -> Kind | None:
