@@ -1,4 +1,4 @@
-"""The queue of what sessions leave to a model: one works at a time, and nothing is paid for twice."""
+"""The queue of what sessions leave to a model: one works at a time, nothing is paid for twice."""
 
 import json
 from dataclasses import dataclass, field, replace

@@ -190,7 +190,10 @@ class Learner:
             none: Verdict | None = None if found.lines is None else "distinct"
             judged.append((pair, word or none))
         disputed = {pair.sides for pair in self._review.waiting() if pair.contradict}
-        for (old, new), word in said.items():
+        newest_first = list(self._history.origins(lambda change: change.after)) if said else []
+        for two, word in said.items():
+            # The model knows what two lines say, the history which of them was said last.
+            old, new = sorted(two, key=lambda side: _age(side, newest_first), reverse=True)
             if (old, new) not in disputed and (new, old) not in disputed:
                 judged.append((_pair(old, new), word))
         settled = await self._writer.settle(
@@ -230,6 +233,11 @@ class Learner:
 
     def _notice(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
         self._context.emit(Notice(text=text, level=level))
+
+
+def _age(side: Side, newest_first: Sequence[str]) -> int:
+    text = side[1]
+    return newest_first.index(text) if text in newest_first else len(newest_first)
 
 
 def _pair(old: Side, new: Side) -> WaitingPair:

@@ -15,6 +15,7 @@ from tests.memory.life import (
     notices,
     opened,
     settings,
+    turn,
     use,
     user_file,
     write_facts,
@@ -202,6 +203,21 @@ async def test_lines_that_no_words_connect_are_judged_as_well(tmp_path):
     await (await opened(tmp_path, model=model, config=config)).before_drop(ONE_TURN, "exit")
 
     assert entries(tmp_path) == ("Reply in Finnish", "Deploys on Mondays")
+
+
+async def test_the_history_says_which_of_two_lines_is_newer(tmp_path):
+    system = await opened(tmp_path)
+    for text in ("Replies in Danish", "Deploys on Mondays", "Answers in Swedish"):
+        await use(system, action="add", target="user", content=text)
+    await system.recall(turn(1, "Reply in Finnish"))
+    new = {"old_text": "Replies in Danish", "content": "Reply in Finnish"}
+    await use(system, action="replace", target="user", **new)
+    config = settings(min_turns_for_extraction=1)
+    model = Model([judged((3, "changes", 1))])
+
+    await (await opened(tmp_path, model=model, config=config)).before_drop(ONE_TURN, "exit")
+
+    assert set(entries(tmp_path)) == {"Reply in Finnish", "Deploys on Mondays"}
 
 
 async def test_outside_text_in_a_session_judges_no_line(tmp_path):
