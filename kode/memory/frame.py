@@ -79,6 +79,8 @@ MAX_CHARS = 24_000
 MAX_PART_CHARS = 2_000
 _NOT_SAID = ("memory", "opening")
 MAX_RESULT_CHARS = 200
+MOST_SAID = 100
+"""Messages that the person typed; each is bounded by `MAX_PART_CHARS`."""
 
 
 def transcript(messages: Iterable[Message]) -> str:
@@ -115,16 +117,16 @@ def _speaker(message: Message, source: str) -> str:
 
 def typed_in(turn: Turn, typed: Callable[[str], bool]) -> list[str]:
     """What the person typed in a turn: its message without what they pasted, and what they added
-    while it ran. Credentials are masked."""
-    lines = [line for line in turn.text.split("\n") if typed(" ".join(line.split()))]
-    added = [
-        part.text
-        for message in turn.messages
-        for part in message.parts
-        if isinstance(part, Text) and part.source == "steering"
-    ]
-    texts = ("\n".join(lines), *added)
-    return [credentials.redact(text[:MAX_PART_CHARS]) for text in texts if text.strip()]
+    while it ran."""
+    texts = [turn.text]
+    if not typed(" ".join(turn.text.split())):
+        lines = turn.text.split("\n")
+        texts = ["\n".join(line for line in lines if typed(" ".join(line.split())))]
+    for message in turn.messages:
+        for part in message.parts:
+            if isinstance(part, Text) and part.source == "steering":
+                texts.append(part.text)
+    return texts
 
 
 class Recording:
@@ -137,7 +139,7 @@ class Recording:
         """Turns heard since the last call of `mark_stored`."""
         self.tainted = False
         self.said: list[str] = []
-        """What the person typed, without credentials, oldest first."""
+        """What the person typed, oldest first."""
         self._head: list[str] = []
         self._tail: deque[str] = deque()
         self._head_chars = 0
@@ -146,8 +148,7 @@ class Recording:
     def add(self, turn: Turn, typed: Callable[[str], bool]) -> None:
         """`typed` says of a line whether the person typed it (`MemoryContext.typed`)."""
         self.said += typed_in(turn, typed)
-        while sum(map(len, self.said)) > MAX_CHARS:
-            del self.said[0]
+        del self.said[:-MOST_SAID]
         self.turns = max(self.turns, turn.number)
         self.heard += 1
         self.tainted = self.tainted or turn.tainted

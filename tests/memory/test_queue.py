@@ -108,7 +108,7 @@ async def test_one_works_at_a_time(tmp_path):
     assert job.calls == []
 
 
-async def test_what_comes_meanwhile_is_done_as_well(tmp_path):
+async def test_items_that_come_meanwhile_are_done_too(tmp_path):
     job = Recorded(opened(tmp_path, item(1)))
 
     def ids():

@@ -19,7 +19,7 @@ from kode.events import MemoryChanged, Notice
 from kode.memory import question, scan
 from kode.memory.ask import MemoryModel
 from kode.memory.base import only_waiting
-from kode.memory.frame import Recording, count_turns, transcript
+from kode.memory.frame import MAX_PART_CHARS, Recording, count_turns, transcript
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.queue import Item, answered, details, work, work_through
 from kode.memory.stored import read_row
@@ -220,7 +220,7 @@ class EpisodeKeeper:
             turn=turns,
             at=datetime.now(UTC).isoformat(timespec="seconds"),
             text=text,
-            said=tuple(recording.said),
+            said=tuple(credentials.redact(text[:MAX_PART_CHARS]) for text in recording.said),
             tainted=recording.tainted or self._context.tainted(),
             more=asdict(self._learner.ended),
         )

@@ -745,7 +745,7 @@ async def test_a_session_not_summed_up_is_at_the_next_start(tmp_path):
     assert (summary.content, summary.session) == ("Fixed the parser for good.", SESSION)
 
 
-async def test_a_summary_that_is_paid_for_is_not_asked_for_again(tmp_path, monkeypatch):
+async def test_a_paid_summary_is_not_asked_for_again(tmp_path, monkeypatch):
     first = await opened(tmp_path, model=Model(["Fixed the parser for good."]))
 
     async def full(*arguments, **more):

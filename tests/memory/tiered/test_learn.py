@@ -65,7 +65,7 @@ async def test_a_fact_in_the_persons_words_is_kept(tmp_path):
 
 
 @pytest.mark.parametrize("words", ["", "deploy with Puppet", "Ansible", "did: look around"])
-async def test_a_fact_without_words_of_the_person_stays_in_the_note(tmp_path, words):
+async def test_a_fact_without_a_quotation_stays_in_the_note(tmp_path, words):
     await ended(tmp_path, fact("Deployed with Ansible", words))
 
     assert facts_of(env_file(tmp_path)) == ()
@@ -182,7 +182,7 @@ async def test_a_later_start_elsewhere_keeps_facts_in_their_project(tmp_path):
     assert later.facts() == []
 
 
-async def test_what_was_removed_in_the_session_is_not_found_again(tmp_path):
+async def test_a_fact_removed_in_the_session_is_not_found_again(tmp_path):
     write_facts(env_file(tmp_path), "Deployed with Ansible", "other")
     model = Model([answer(fact("Deployed with Ansible", "deploy with Ansible"))])
     system = await opened(tmp_path, model=model)

@@ -246,7 +246,7 @@ async def test_a_session_of_twenty_turns_is_reflected_on_at_once(tmp_path):
     assert pending(tmp_path) == []
 
 
-async def test_what_has_gathered_is_reflected_on_before_the_end(tmp_path):
+async def test_gathered_tasks_are_reflected_on_before_the_end(tmp_path):
     asked = asyncio.Event()
 
     async def nothing(request):
