@@ -26,7 +26,7 @@ def answer(request: dict[str, Any]) -> Reply:
         return _memory_asks(tools, messages, sent)
     person = max(n for n, (role, _) in enumerate(messages) if role == "user")
     done = sum(role == "tool" for role, _ in messages[person:])
-    said = messages[person][1]
+    said = messages[person][1].rpartition("</memory>")[2]
     if asked := re.search(r"What is the (.+?)\?", said):
         thing = asked[1]
         if value := _known(thing, sent):
@@ -65,7 +65,7 @@ def _saving(tools: set[str], said: str, sent: str) -> list[Reply]:
         return [_call("memory_read", path=FACTS_FILE),
                 _call("memory_patch", path=FACTS_FILE, patches=[patch])]  # fmt: skip
     if "remember" in tools:
-        found = re.findall(rf"\[(\w+)\][^\n]*{thing} is", sent)
+        found = re.findall(rf"\[([0-9a-f]{{16}})\][^\[]*{thing} is", sent)
         if not changed:
             return [_call("remember", content=fact)]
         update = _call("update_memory", id=found[-1] if found else "", content=fact)

@@ -22,7 +22,6 @@ from typing import Any
 
 from kode.contracts import MemoryContext
 from kode.events import silent
-from kode.memory.embed import LocalEmbedder
 from kode.memory.tiered.episode_files import Episode
 from kode.memory.tiered.episode_index import EpisodeIndex
 
@@ -94,7 +93,7 @@ def filled(folder: Path, n: int) -> EpisodeIndex:
         ask_reply=None,
         now=lambda: NOW,
     )
-    index = EpisodeIndex(context, LocalEmbedder())
+    index = EpisodeIndex(context, None)
     index.files.folder.mkdir(parents=True)
     for number in range(ADDED):
         index.files.path(f"new{number}").touch()

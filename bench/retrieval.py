@@ -6,7 +6,7 @@ PATH is a file or folder of conversations in the form of LoCoMo
 Long conversations with questions and the turns that answer them. All of it is put into an open
 memory, as the system keeps such texts, and found by the search that a person and the model get:
 turns in each system that keeps what was said in a row, sessions and their summaries as episodes of
-the tiered system. Beside them, in the same run: words alone, the projection, recency. Questions of
+the tiered system. Beside them, in the same run: words alone, recency. Questions of
 categories 1 to 4 count (5 has no answer in the conversation).
 """
 
@@ -47,6 +47,7 @@ Search = Callable[[str], Awaitable[list[str]]]
 SYSTEMS = ("notes", "journal", "vault")
 """Those that keep what was said in a row; the tiered system keeps whole sessions."""
 HITS = 50
+FACTS_LEFT_OUT = 6
 
 _EVIDENCE = re.compile(r"D\d+:\d+")
 
@@ -66,6 +67,8 @@ class Conversation:
     """When each turn was said; made up where the data does not say."""
     sessions: dict[int, str]
     summaries: dict[int, str]
+    facts: dict[str, frozenset[str]]
+    """What was observed in a session → ids of the turns that say so."""
     questions: list[Question]
 
 
@@ -82,6 +85,7 @@ def _conversation(data: dict[str, Any]) -> Conversation:
     times: list[datetime] = []
     sessions: dict[int, str] = {}
     summaries: dict[int, str] = {}
+    facts: dict[str, frozenset[str]] = {}
     numbers = sorted(int(key[8:]) for key in data if re.fullmatch(r"session_\d+", key))
     for number in numbers:
         lines = []
@@ -98,6 +102,8 @@ def _conversation(data: dict[str, Any]) -> Conversation:
         summary = data.get(f"session_{number}_summary")
         if summary:
             summaries[number] = f"{when}\n{summary}"
+        for of_one in (data.get(f"session_{number}_observation") or {}).values():
+            facts |= {text: frozenset(_EVIDENCE.findall(str(ids))) for text, ids in of_one}
     known = set(ids)
     questions = []
     for item in data["qa"]:
@@ -106,7 +112,7 @@ def _conversation(data: dict[str, Any]) -> Conversation:
         }
         if item.get("category") in (1, 2, 3, 4) and evidence & known:
             questions.append(Question(item["question"], frozenset(evidence & known)))
-    return Conversation(ids, turns, times, sessions, summaries, questions)
+    return Conversation(ids, turns, times, sessions, summaries, facts, questions)
 
 
 def _time_of(text: str, number: int) -> datetime:
@@ -170,14 +176,13 @@ async def turns_found(name: str, conversation: Conversation, root: Path) -> Sear
 
 
 async def as_notes(system: Notes, conversation: Conversation) -> None:
-    """Each turn a note on it, as those on jobs are."""
+    """Each turn a note of its session."""
     rows = zip(conversation.turn_ids, conversation.turns, conversation.times, strict=True)
     notes = [
         Note(
             id=f"{number:016x}",
             content=text,
-            kind="summary",
-            job_id=id.replace(":", "#"),
+            kind="log",
             created_at=stamp(at),
             session=id.partition(":")[0],
             turn=number,
@@ -227,6 +232,20 @@ async def episodes_found(texts: Mapping[int, str], root: Path) -> Search:
     return search
 
 
+async def facts_found(facts: Sequence[str], notes: Mapping[int, str], root: Path) -> Search:
+    """Facts of the tiered system beside notes on sessions, and its own search."""
+    path = root / "memory" / "facts" / "user.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("\n§\n".join(facts))
+    await episodes_found(notes, root)
+    system = await opened("tiered", root)
+
+    async def search(query: str) -> list[str]:
+        return [hit.text for hit in await system.search(query, HITS)]
+
+    return search
+
+
 async def opened(name: str, root: Path) -> Any:
     """A system as it is configured by default, without a model."""
     system = make_system(MemoryConfig(system=name))
@@ -253,16 +272,6 @@ def recency(texts: Sequence[str]) -> RankFunction:
     return lambda query: order
 
 
-def projection(texts: Sequence[str]) -> RankFunction:
-    """The local vectors alone, without document frequencies."""
-    import numpy as np
-
-    from kode.memory.embed import embed
-
-    matrix = embed(texts)
-    return lambda query: [int(i) for i in np.argsort(-(matrix @ embed([query])[0]))]
-
-
 def words(texts: Sequence[str]) -> RankFunction:
     """Words alone, each text by itself."""
     alone = [Text("", text) for text in texts]
@@ -270,7 +279,7 @@ def words(texts: Sequence[str]) -> RankFunction:
     return lambda query: [one.index for one in rank(query, alone, now, k=HITS)]
 
 
-BASELINES = {"words": words, "projection": projection, "recency": recency}
+BASELINES = {"words": words, "recency": recency}
 
 
 async def measure(conversations: Sequence[Conversation]) -> dict[str, Any]:
@@ -278,6 +287,7 @@ async def measure(conversations: Sequence[Conversation]) -> dict[str, Any]:
     turns = {name: Score() for name in (*SYSTEMS, *BASELINES)}
     times_ms: dict[str, list[float]] = {name: [] for name in SYSTEMS}
     sessions, summaries, index_lines = Score(), Score(), Score()
+    facts, facts_beside = Score(), Score()
     for conversation in conversations:
         for name in SYSTEMS:
             with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
@@ -299,6 +309,8 @@ async def measure(conversations: Sequence[Conversation]) -> dict[str, Any]:
         ):
             if texts:
                 await _count_episodes(score, conversation, texts)
+        for score, texts in ((facts, {}), (facts_beside, conversation.summaries)):
+            await _count_facts(score, conversation, texts)
     worst = min(SYSTEMS, key=lambda name: turns[name].figures["recall@10"])
     figures = turns[worst].figures
     return {
@@ -313,8 +325,21 @@ async def measure(conversations: Sequence[Conversation]) -> dict[str, Any]:
         "sessions": sessions.figures,
         "summaries": summaries.figures,
         "summaries_cut_to_120": index_lines.figures,
+        "facts": facts.figures,
+        "facts_beside_summaries": facts_beside.figures,
         "baselines": {name: turns[name].figures for name in BASELINES},
     }
+
+
+async def _count_facts(score: Score, conversation: Conversation, notes: Mapping[int, str]) -> None:
+    """One in `FACTS_LEFT_OUT + 1` of the facts, as a person has few and many sessions."""
+    chosen = dict(list(conversation.facts.items())[:: FACTS_LEFT_OUT + 1])
+    with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
+        search = await facts_found(list(chosen), notes, Path(folder))
+        for question in conversation.questions:
+            wanted = {text for text, ids in chosen.items() if ids & question.evidence}
+            if wanted:
+                score.count(await search(question.text), wanted)
 
 
 async def _count_episodes(

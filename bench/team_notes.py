@@ -102,7 +102,6 @@ async def measure(notes: int, url: str) -> dict[str, Any]:
 class Model:
     """A vector for each text, made of nothing but its digest."""
 
-    is_neural = True
     name = "bench"
     dims = DIMS
 

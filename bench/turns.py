@@ -138,8 +138,8 @@ async def thousand_turns() -> dict[str, Any]:
                 sizes.append(path.stat().st_size - before)
                 if number:
                     identical += _continues(*server.requests)
-            conversation.interrupted = True  # no episode: the sessions's end is not measured here
-            await conversation.close()
+            # No episode: the session's end is not measured here.
+            await conversation.close(interrupted=True)
     early, late = slice(10 - AROUND, 10 + AROUND), slice(TURNS - AROUND, TURNS + AROUND)
     return {
         "late_turn_ratio": round(

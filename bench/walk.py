@@ -71,8 +71,8 @@ async def walks() -> dict[str, Any]:
         for text in FACTS:
             arguments = memory.check({"action": "add", "target": "env", "content": text})
             fact = await followed(memory.run(context, arguments))
-        conversation.interrupted = True  # what memory does at the end is not measured here
-        await conversation.close()
+        # What memory does at the end is not measured here.
+        await conversation.close(interrupted=True)
     return {
         **{f"prompt_{name}": value for name, value in prompt.items()},
         **{f"fact_{name}": value for name, value in fact.items()},

@@ -21,7 +21,7 @@ from kode import conversation as inner
 from kode import paths
 from kode.config import load_config
 from kode.contracts import Injection, MemorySystem, PermissionMode, Tool, ToolOutput, Turn
-from kode.conversation.structured import Form, form_of_schema, form_of_type, structured_turn
+from kode.conversation.structured import Form, form_of_schema, form_of_type
 from kode.errors import ConfigError, KodeError, ToolError, TurnFailed, UserError
 from kode.events import Event, Notice, TurnEnded
 from kode.function_tool import plain_tool
@@ -138,16 +138,16 @@ async def open(
         tools=own_tools,
         memory=own_memory,
     )
-    conversation = Conversation(talk, events)
+    conversation, cancelled = Conversation(talk, events), False
     try:
         # The SDK takes up to a second to import: keep it off the caller's event loop.
         await asyncio.to_thread(warm_up, talk.agent.provider)
         yield conversation
     except asyncio.CancelledError:
-        talk.interrupted = True  # nobody waits for memory then: it leaves its work for later
+        cancelled = True  # nobody waits for memory then: it leaves its work for later
         raise
     finally:
-        await conversation._close()
+        await conversation._close(interrupted=cancelled)
 
 
 class Conversation:
@@ -161,7 +161,6 @@ class Conversation:
         self._running: asyncio.Task[TurnEnded] | None = None
         self._said: list[str] = []
         self._closed = False
-        talk.steering = self._take_said
 
     @property
     def session_id(self) -> str | None:
@@ -273,10 +272,7 @@ class Conversation:
             text = "\n\n".join((*self._take_said(), text))
             self._events.hear(hear)
             try:
-                if form is not None:
-                    ended = await structured_turn(self._talk, text, form)
-                else:
-                    ended = await self._talk.turn(text)
+                ended = await self._talk.turn(text, steering=self._take_said, form=form)
             except asyncio.CancelledError:
                 ended = TurnEnded(status="interrupted", error="Interrupted before the turn began.")
             finally:
@@ -289,11 +285,11 @@ class Conversation:
         said, self._said = self._said, []
         return said
 
-    async def _close(self) -> None:
+    async def _close(self, *, interrupted: bool) -> None:
         self._closed = True
         if self._running is not None:
             await _end(self._running)
-        await self._talk.close()
+        await self._talk.close(interrupted=interrupted)
 
 
 async def _end(running: "asyncio.Task[TurnEnded]") -> None:

@@ -1,45 +1,37 @@
-"""Config → Agent: the one place that knows every concrete class. Functions only; `conversation/`
-holds the state."""
+"""Config → Agent: the one place that knows every concrete class. Functions only; `OpenSession` in
+`conversation/` holds the state."""
 
-import asyncio
 import math
 import os
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kode import paths
 from kode.config import (
     Config,
-    Embedding,
     ProviderChoice,
-    ProviderPart,
     given_prices,
     load_config,
     resolve_provider,
     small_choice,
 )
 from kode.contracts import (
-    AskReply,
     Background,
     Face,
-    MemoryContext,
     MemorySystem,
     PermissionMode,
     Provider,
-    Request,
     Sandbox,
     Tool,
 )
 from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Limits, Spend
-from kode.engine.tokens import asked_in_passing
-from kode.errors import AuthenticationError, ConfigError, RefusedError, StorageError, UserError
+from kode.errors import ConfigError, StorageError, UserError
 from kode.events import Emit, Notice, silent
 from kode.extensions import familiar_calls
 from kode.extensions.instructions import read_instructions
@@ -49,8 +41,7 @@ from kode.extensions.mcp_values import Elicit
 from kode.extensions.session import Extensions
 from kode.fault_reports import write_report
 from kode.memory import open_memory
-from kode.messages import Message, Usage
-from kode.permissions import gate as gate_module
+from kode.messages import Usage
 from kode.permissions.gate import Ask, GateState, PersonGate, path_denier
 from kode.permissions.rules import Rules, parse_all
 from kode.programs import one_deeper
@@ -62,11 +53,9 @@ from kode.providers.models import cost_usd
 from kode.sandbox.deferred import DeferredSandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import MEGABYTE, Contents
-from kode.session.entries import UsageEntry
 from kode.session.keeper import Keeper
 from kode.session.log import Session
 from kode.session.marks import Marks
-from kode.session.requests import request_entry
 from kode.shared_budget import SharedBudget
 from kode.tools.builtin import BUILTIN, SMALL
 from kode.workplace import Workplace
@@ -75,15 +64,10 @@ if TYPE_CHECKING:
     from kode.extensions.program import Ran
     from kode.sandbox.named import Named
     from kode.sandbox.sandbox import Sandbox as Confinement
-    from kode.subagents.channel import Delegation
-    from kode.subagents.protocol import Answer, Question, Start
+    from kode.subagents.protocol import Start
 
 SMALL_WINDOW = 16_384
 """Below this size the prompt and all tools would take too much of the window."""
-
-STEPS_KEPT = 3
-"""Requests of a turn's last steps kept in reserve, for the parent to use what its subagents
-found."""
 
 PASSED_ON = frozenset(
     "PATH HOME LANG LANGUAGE TERM SHELL USER LOGNAME TMPDIR TZ PWD VIRTUAL_ENV CONDA_PREFIX "
@@ -508,223 +492,6 @@ def _opening_renderer(
         today=datetime.now().astimezone().date(),
         project_instructions=section(),
     )
-
-
-def make_delegation(
-    config: Callable[[], Config],
-    agent: Callable[[], Agent],
-    session: Session,
-    *,
-    folder: Path,
-    ask: Ask | None,
-    emit: Emit,
-    trust_project: bool = False,
-) -> "Delegation":
-    """What all subagents of a session share. `config` and `agent` return the current values when a
-    child starts: model and permission mode may change in between."""
-    from kode.subagents.channel import Delegation
-    from kode.subagents.parent import child_environment
-    from kode.subagents.protocol import Answer
-
-    one_at_a_time = asyncio.Lock()
-
-    def start() -> "Start":
-        begun = _start_of_child(config(), agent(), session, may_ask=ask is not None)
-        return begun.model_copy(update={"trust_project": trust_project})
-
-    async def ask_person(question: "Question", asker: str) -> "Answer":
-        assert ask is not None
-        gate = agent().gate
-        fields = question.model_dump(exclude={"type", "id", "asker"})
-        async with one_at_a_time:
-            # An answer given meanwhile for one subagent applies to the others too.
-            if question.rules and set(question.rules) <= set(gate.approved_in_session):
-                return Answer(id=question.id, choice="session")
-            answer = await ask(gate_module.Question(**fields, asker=asker))
-            if answer.choice == "session":
-                gate.approve_in_session(question.rules)
-        return Answer(id=question.id, choice=answer.choice, message=answer.message)
-
-    def record(usage: Usage, cost_usd: float | None) -> None:
-        model = agent().provider.model
-        entry = UsageEntry(purpose="subagent", usage=usage, cost_usd=cost_usd, model=model)
-        try:
-            session.append(entry)
-        except StorageError as error:
-            emit(Notice(text=str(error), level="error"))
-
-    limits = config().subagent
-    return Delegation(
-        folder=folder,
-        session_id=session.id,
-        cwd=agent().place.cwd,
-        environment=child_environment(os.environ, agent().secrets, _kept(config())),
-        start=start,
-        snapshot=agent().memory.snapshot,
-        memory_system=agent().memory.name,
-        ask=None if ask is None else ask_person,
-        spend=agent().spend,
-        record=record,
-        max_concurrency=limits.max_concurrency,
-        timeout_s=limits.timeout_s,
-        max_steps=limits.max_steps,
-    )
-
-
-def _kept(config: Config) -> tuple[str, ...]:
-    """The variables that a subagent itself gets although they look secret: what the person passes
-    on, and the credentials of a cloud, which its SDK reads."""
-    return (*config.shell.environment, *resolve_provider(config, os.environ).row.reads)
-
-
-def _start_of_child(config: Config, agent: Agent, session: Session, *, may_ask: bool) -> "Start":
-    from kode.subagents.protocol import Start
-
-    choice = resolve_provider(config, os.environ)
-    gate, spend = agent.gate, agent.spend
-    whole = agent.limits.max_tree_steps or agent.limits.max_steps
-    part = config.providers.get(choice.name, ProviderPart())
-    in_use = ProviderPart(api=part.api, headers=part.headers)
-    handed = config.model_copy(
-        update={
-            "provider": choice.name,
-            "model": agent.provider.model,
-            "effort": agent.effort,
-            "small_model": None,
-            "base_url": choice.base_url,
-            "api_key": choice.api_key,
-            # Only the key in use.
-            "providers": {choice.name: in_use} if in_use != ProviderPart() else {},
-            "memory": config.memory.model_copy(update={"enabled": False, "embedding": Embedding()}),
-            "permissions": config.permissions.model_copy(update={"mode": gate.mode}),
-        }
-    )
-    return Start(
-        parent_pid=os.getpid(),
-        config=handed.model_dump(mode="json"),
-        may_ask=may_ask,
-        approved=gate.approved_in_session,
-        tainted=session.tainted,
-        elsewhere_usd=spend.cost_usd + spend.elsewhere_usd,
-        elsewhere_steps=spend.steps + spend.elsewhere_steps,
-        max_tree_steps=max(1, whole - min(STEPS_KEPT, whole // 4)),
-        checkpoints=str(agent.keeper.folder),
-        turn=session.turns,
-    )
-
-
-def make_memory_context(
-    agent: Agent,
-    config: Config,
-    session: Session,
-    *,
-    emit: Emit,
-    current: "Callable[[], tuple[Agent, Config]] | None" = None,
-    typed: Callable[[str], bool] = lambda sentence: True,
-    opens: Callable[[Provider], None] = lambda provider: None,
-) -> MemoryContext:
-    """What memory may know about this session. `current` returns the agent and settings if they may
-    change (`/model`); without it they stay as passed. `typed`: see `MemoryContext`; `opens`: see
-    `ask_reply`."""
-    current = current or (lambda: (agent, config))
-    return MemoryContext(
-        root=paths.memory_folder(agent.place.home, config.memory.data_dir),
-        cwd=agent.place.cwd,
-        project_root=paths.repository_root(agent.place.cwd),
-        session_id=session.id,
-        emit=emit,
-        ask_reply=ask_reply(current, session, emit, opens),
-        now=lambda: datetime.now().astimezone(),
-        session_path=session.path,
-        expected_s=partial(_expected_s, current),
-        tainted=lambda: session.tainted,
-        typed=typed,
-    )
-
-
-def _expected_s(
-    current: Callable[[], tuple[Agent, Config]], input_tokens: int, output_tokens: int
-) -> float:
-    agent, config = current()
-    choice = memory_choice(agent, config)
-    model = _small_or_own(agent, config).model if choice is None else choice.model or ""
-    return agent.spend.paces[model].expected_s(input_tokens, output_tokens)
-
-
-def ask_reply(
-    current: Callable[[], tuple[Agent, Config]],
-    session: Session,
-    emit: Emit = silent,
-    opens: Callable[[Provider], None] = lambda provider: None,
-) -> AskReply:
-    """The function that memory asks a model with: one attempt, counted in the session. It asks
-    `memory.model`, else the model for small work, else the session's. If the vendor's small model,
-    which nobody named, is refused, the session's is asked from then on, and one line says so.
-    `opens` gets each provider that the caller has to close."""
-    opened: dict[tuple[str, str], Provider] = {}
-    refused: set[tuple[str, str]] = set()
-
-    async def ask(request: Request) -> Message:
-        agent, config = current()
-        choice = memory_choice(agent, config)
-        if choice is None:
-            return await _answer(agent, config, session, _small_or_own(agent, config), request)
-        key = (choice.name, choice.model or choice.row.default_model)
-        if key in refused:
-            return await _answer(agent, config, session, agent.provider, request)
-        if key not in opened:
-            opened[key] = make_provider(config, choice)
-            opens(opened[key])
-        try:
-            return await _answer(agent, config, session, opened[key], request)
-        except (RefusedError, AuthenticationError) as error:
-            if config.memory.model is not None:
-                raise
-            refused.add(key)
-            emit(
-                Notice(
-                    text=f"{error} Memory asks {agent.provider.model} instead; `small_model` in "
-                    "the config names another."
-                )
-            )
-            return await _answer(agent, config, session, agent.provider, request)
-
-    return ask
-
-
-def memory_choice(agent: Agent, config: Config) -> ProviderChoice | None:
-    """A model for memory's questions that is not opened yet: `memory.model`, or the vendor's small
-    one; None: the one named for small work, or the session's."""
-    named = config.memory.model
-    if named is None and (agent.small_model or not isinstance(agent.provider, SdkProvider)):
-        return None
-    choice = small_choice(config, os.environ, named)
-    is_same = choice.name == agent.provider.name and choice.model == agent.provider.model
-    return None if is_same else choice
-
-
-def _small_or_own(agent: Agent, config: Config) -> Provider:
-    if agent.small_model is None or config.memory.model is not None:
-        return agent.provider
-    return agent.small_model
-
-
-async def _answer(
-    agent: Agent, config: Config, session: Session, provider: Provider, request: Request
-) -> Message:
-    """One attempt of a provider at an answer for memory, counted in the session."""
-    request = asked_in_passing(replace(request, small=is_small(config, provider)), provider.info)
-    asked_at = time.monotonic()
-    message = await provider.reply(request, silent)
-    agent.spend.paces[provider.model].note(message.usage, time.monotonic() - asked_at)
-    usage = message.usage or Usage()
-    cost = cost_function(provider)(usage)
-    agent.spend.add(usage, cost)
-    session.append(
-        request_entry("memory", provider, request),
-        UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model),
-    )
-    return message
 
 
 def cost_function(provider: Provider) -> Callable[[Usage], float | None]:

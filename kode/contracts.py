@@ -149,6 +149,21 @@ class Provider(Protocol):
         """Closes connections. May be called twice."""
 
 
+class Recorded(Provider, Protocol):
+    """Answers a conversation as one was answered that was recorded, and refuses a request that
+    differs."""
+
+    def follow(
+        self,
+        home: Path,
+        project: Path,
+        session_id: str | None,
+        sections: Callable[[], Mapping[str, str]],
+    ) -> None:
+        """Called once, before the first request, with where the conversation works, and a function
+        for the sections of its system prompt, by name."""
+
+
 # ── tools ────────────────────────────────────────────────────────────────────────────────────
 
 Effect = Literal[
@@ -364,6 +379,32 @@ def outermost(changes: Sequence[FileChange]) -> list[FileChange]:
     return [one for one in changes if one.path not in gone or os.path.dirname(one.path) not in gone]
 
 
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Something that the sandbox blocked."""
+
+    what: Literal["write", "socket", "lookup", "connection", "port", "unknown"]
+    """`socket`: a network connection to no known address; `lookup`: of a name on the network;
+    `port`: a connection to a program on this machine; `unknown`: the system does not say."""
+    where: str = ""
+    """The path; host and port, or the port, of a connection; else ""."""
+
+    @property
+    def words(self) -> str:
+        """A phrase that completes "it ...": "wrote to /etc/hosts"."""
+        return _BLOCKED_WORDS[self.what].format(self.where)
+
+
+_BLOCKED_WORDS: Mapping[str, str] = {
+    "write": "wrote to {}",
+    "socket": "opened a network connection",
+    "lookup": "looked up a name on the network",
+    "connection": "opened a connection to {}",
+    "port": "connected to port {} of this machine",
+    "unknown": "tried what the sandbox forbids",
+}
+
+
 class Attempt(Protocol):
     """One command in the sandbox. Its changes stay in a copy until they are applied."""
 
@@ -371,9 +412,9 @@ class Attempt(Protocol):
     def ended(self) -> asyncio.Event:
         """Set when the command and everything it started have ended."""
 
-    def hits(self, said: str) -> tuple[str, ...]:
-        """What the sandbox blocked, each a phrase that completes "it ...": "wrote to /etc/hosts".
-        `said` is the command's output, where the kernel reports nothing else."""
+    def hits(self, said: str) -> tuple[Blocked, ...]:
+        """What the sandbox blocked. `said` is the command's output, where the kernel reports
+        nothing else."""
 
     def wrap(self, argv: tuple[str, ...]) -> Wrapped:
         """See `WrapCommand`. Call once."""
@@ -717,7 +758,7 @@ class Gate(Protocol):
         with one question for all that need one. `diff` is for a person."""
 
     async def check_outside(
-        self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[str]
+        self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[Blocked]
     ) -> Verdict:
         """Decides whether a command that failed in the sandbox because of `hits` may run again
         outside it."""
@@ -825,6 +866,8 @@ class MemoryContext:
     tainted: Callable[[], bool] = lambda: False
     """Whether the session has read untrusted content. What memory keeps of it then needs a person's
     approval. Check at write time: text may have arrived since the last hook."""
+    outside: Callable[[], str] = lambda: ""
+    """Where the first of that content came from; "" if there is none, or nobody knows."""
     typed: Callable[[str], bool] = lambda sentence: True
     """Whether the person typed this sentence of their message, on one line. What they pasted as a
     block, or piped as the task, may say anything."""

@@ -3,7 +3,7 @@
 import time
 import traceback
 
-from kode import __version__, durable, paths
+from kode import durable, paths
 from kode.credentials import redact
 from kode.errors import StorageError
 
@@ -15,12 +15,18 @@ def describe(error: BaseException) -> str:
 
 def write_report(error: BaseException) -> str:
     """Writes the traceback; returns a sentence that says where it is. Never raises."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        now = version("kode")
+    except PackageNotFoundError:
+        now = "(not installed)"
     text = redact("".join(traceback.format_exception(error)))
     folder = paths.logs_folder(paths.home())
     path = folder / f"fault-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}.txt"
     try:
         durable.make_folder(folder)
-        durable.replace(path, f"kode {__version__}\n{text}".encode("utf-8", "replace"))
+        durable.replace(path, f"kode {now}\n{text}".encode("utf-8", "replace"))
     except (StorageError, OSError):
         return "The error report could not be written to the log folder."
     return f"The report is in {path}; please attach it when you report this."

@@ -41,10 +41,13 @@ def tool(
     description: str | None = None,
     api_type: str = "",
     brief: Brief | None = None,
+    unlisted: Sequence[str] = (),
     grammar: str = "",
     parts: Callable[[Mapping[str, Any]], Sequence[tuple[Tool, Mapping[str, Any]]]] | None = None,
 ) -> Callable[[Function], Tool]:
-    """Declares a tool. `name` and `description` default to the function's own."""
+    """Declares a tool. `name` and `description` default to the function's own; `unlisted` are
+    optional parameters that it takes and does not describe: their words are sent with every
+    request."""
 
     def declare(function: Function) -> Tool:
         tool_name = name or function.__name__
@@ -60,7 +63,7 @@ def tool(
             effect_of=effect_of,
             subject=subject,
             parallel=parallel,
-            parameters=functools.cache(lambda: _schema(model())),
+            parameters=functools.cache(lambda: _listed(_schema(model()), unlisted)),
             check=lambda arguments: _check(model(), tool_name, arguments),
             run=run,
             preview=preview,
@@ -125,6 +128,12 @@ def _output_of(value: Any) -> ToolOutput | str:
     from pydantic_core import to_json
 
     return to_json(value, indent=2, fallback=str).decode()
+
+
+def _listed(schema: Mapping[str, Any], unlisted: Sequence[str]) -> Mapping[str, Any]:
+    known = schema.get("properties", {})
+    left = {name: value for name, value in known.items() if name not in unlisted}
+    return {**schema, "properties": left} if unlisted else schema
 
 
 def _arguments_model(function: Function, tool_name: str) -> "type[BaseModel]":

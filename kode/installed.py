@@ -77,6 +77,9 @@ class Plugin:
     exports: Mapping[str, str] = field(default_factory=dict)
     """Formats of `kode session export`: name → a function of a `Transcript` that returns text, or
     an `ExportFile`."""
+    replays: Mapping[str, str] = field(default_factory=dict)
+    """Formats of `exports` that can stand in for a model: name → a context manager over a file that
+    gives a `contracts.Recorded`; for `kode run --record` and `--replay`."""
     imports: Mapping[str, str] = field(default_factory=dict)
     """Agents whose sessions `kode session import` reads: name → a function of a path that returns a
     `Transcript`, or None for a file that is not one."""
@@ -154,7 +157,16 @@ def subcommand(group: str, argv: Sequence[str]) -> Callable[[Sequence[str]], int
 
 def clashes() -> Iterator[str]:
     """A sentence for each addition that does not count, since another plug-in has its name."""
-    for kind in ("commands", "slash", "formats", "memory", "exports", "imports", "memory_imports"):
+    for kind in (
+        "commands",
+        "slash",
+        "formats",
+        "memory",
+        "exports",
+        "replays",
+        "imports",
+        "memory_imports",
+    ):
         first = added(kind)
         for plugin in plugins():
             for name in getattr(plugin, kind):

@@ -12,12 +12,15 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from kode import installed
 from kode.cli import elsewhere
 from kode.cli.parser import COMMANDS, OTHER_NAMES, nearest, of_plugins
 from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
+
+if TYPE_CHECKING:
+    from kode.cli.screen.printer import Answered
 
 OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a full or broken disk when stdout is a file."""
@@ -148,14 +151,18 @@ def _instead(word: str, rest: list[str]) -> str:
 
 
 def _run(module: str, argv: Sequence[str]) -> int:
-    """Calls a module's `main(argv) -> int`, or another named function."""
+    """Calls a module's `main(argv)`, or another named function, and prints its answer."""
     module, _, function = module.partition(":")
     return _finished(getattr(importlib.import_module(module), function or "main")(argv))
 
 
-def _finished(code: int) -> int:
+def _finished(answered: "Answered") -> int:
+    if not isinstance(answered, int):
+        from kode.cli.screen.printer import print_answer
+
+        return print_answer(answered)
     sys.stdout.flush()
-    return code
+    return answered
 
 
 def _report(argv: Sequence[str], error: KodeError) -> int:

@@ -14,10 +14,6 @@ COMMANDS = {
     "run": ("kode.cli.commands.run", "run one task, print the answer, exit"),
     "continue": ("kode.cli.commands.resume", "resume the newest session of this directory"),
     "session": ("kode.cli.commands.session", "list, search, show, fork, export, check sessions"),
-    "replay": (
-        "kode.cli.commands.replay",
-        "replay a session, or continue it from one of its steps",
-    ),
     "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),
     "mcp": ("kode.cli.commands.mcp", "list, add, approve and test MCP servers"),
     "skills": ("kode.cli.commands.brought:skills", "list skills, with source and status"),

@@ -6,10 +6,11 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from kode.contracts import Provenance
+from kode import images, paths
+from kode.contracts import Provenance, Provider
 from kode.engine.fence import fence_text
 from kode.errors import UserError
-from kode.messages import Text
+from kode.messages import Image, Text
 from kode.permissions.decide_commands import known_reads, outside_source
 from kode.permissions.sensitive import ground
 from kode.permissions.shell import judge
@@ -35,6 +36,21 @@ def command_part(command: str, text: str, place: Workplace, marks: Provenance) -
     if outside:
         return Text(text=fence_text(text, outside), source="outside")
     return Text(text=text, source="attachment")
+
+
+def keep_picture(folder: Path, name: str, data: bytes, provider: Provider) -> Image:
+    """Keeps a copy of an image, or a PDF file, in the folder beside a session.
+
+    Raises: UserError if it is not an image, is too large, or this model cannot see; StorageError.
+    """
+    looks = images.looks_of(data)
+    is_pdf = looks is not None and looks.media_type == images.PDF
+    if (provider.info.sees_pdf if is_pdf else provider.info.sees_images) is False:
+        raise UserError(
+            f"{provider.model} cannot see {'PDF files' if is_pdf else 'images'}, so {name} is not "
+            "sent. Use another model, or set `context.sees_images` where kode is wrong about it."
+        )
+    return images.keep(paths.images_folder(folder), name, data)
 
 
 def text_part(

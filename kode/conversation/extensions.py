@@ -3,15 +3,13 @@ agents by name. `kode.extensions` finds them."""
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from kode import paths
-from kode.contracts import Around, Tool, ToolContext, ToolOutput
+from kode.contracts import Around, Tool
 from kode.conversation.hooking import hook_runner
+from kode.conversation.open_session import OpenSession
 from kode.engine.agent import Agent
 from kode.errors import UserError
 from kode.events import Notice
@@ -20,70 +18,68 @@ from kode.extensions.agents import AgentDefinition
 from kode.extensions.brought import Brought, in_use
 from kode.extensions.hook_input import MODES
 from kode.extensions.hook_moments import Hooks
-from kode.extensions.hooks import Hook, is_current
+from kode.extensions.hooks import is_current
 from kode.extensions.places import Surroundings, surroundings
 from kode.extensions.skills import catalogue
 from kode.workplace import Workplace
 
-if TYPE_CHECKING:
-    from kode.conversation.conversation import Conversation
 
-
-async def open_extensions(talk: "Conversation") -> tuple[Tool, ...]:
-    """Asks about extensions that wait for approval, starts servers, and extends the agent of an
-    opening conversation; returns the servers' tools."""
-    agent = talk.agent
-    of_servers: tuple[Tool, ...] = ()
-    if talk.extensions is not None:
-        of_servers = await talk.extensions.open(agent.provider.info.context_window)
-    found = await asyncio.to_thread(find_brought, talk)
+async def find_extensions(opened: OpenSession) -> Brought:
+    """The extensions in the session's folders; says what is wrong with them."""
+    found = await asyncio.to_thread(find_brought, opened)
     if problems := [text for texts in found.problems.values() for text in texts]:
         more = f" And {len(problems) - 1} more" if len(problems) > 1 else ""
         say_all = (
             ": `kode skills`, `commands`, `agents` and `hooks` have the details." if more else ""
         )
-        talk.emit(Notice(text=f"{problems[0]}{more}{say_all}"))
-    talk.brought = found
+        opened.emit(Notice(text=f"{problems[0]}{more}{say_all}"))
+    return found
+
+
+async def hooks_of(opened: OpenSession, found: Brought) -> Hooks | None:
+    """The hooks that count in a session; None if there are none. Asks whether those of the project
+    may run without a sandbox."""
+    hooks = in_use(found.hooks)
+    if opened.terms.extensions is not None:
+        project_s = [hook.item for hook in hooks if hook.item.scope == "project"]
+        await opened.terms.extensions.ask_outside(project_s)
     # A guard is not got rid of by changing it: it blocks until somebody looks at the change.
     guards = tuple(
         one.thing
         for one in found.hooks
         if one.standing == "changed" and one.thing.event == "PreToolUse"
     )
-    if talk.extensions is not None:
-        project_s = [hook.item for hook in in_use(found.hooks) if hook.item.scope == "project"]
-        await talk.extensions.ask_outside(project_s)
-    talk.hooks = _hooks(talk, (*in_use(found.hooks), *guards))
-    talk.agent = _extend(talk, found, talk.hooks)
-    return of_servers
+    if not hooks and not guards:
+        return None
+    session, place, around = opened.session, opened.place, _around(opened.place)
 
-
-def _hooks(talk: "Conversation", hooks: tuple[Hook, ...]) -> Hooks:
-    session, place, around = talk.session, talk.agent.place, _around(talk.agent.place)
-    return Hooks(
-        hooks=hooks,
-        cwd=place.cwd,
-        common=lambda: {
+    def common() -> dict[str, str]:
+        return {
             "session_id": session.id or "",
             "transcript_path": str(session.path or ""),
             "cwd": str(place.cwd),
-            "permission_mode": MODES[talk.mode],
-        },
+            "permission_mode": MODES[opened.mode],
+        }
+
+    return Hooks(
+        hooks=(*hooks, *guards),
+        cwd=place.cwd,
+        common=common,
         record=session.append,
-        emit=talk.emit,
-        secrets=lambda: talk.agent.secrets,
-        run=hook_runner(talk),
+        emit=opened.emit,
+        secrets=lambda: opened.agent.secrets,
+        run=hook_runner(opened, common),
         is_current=lambda hook: (
             is_current(hook, around) and not trust.is_held(hook.item, around.home, around.project)
         ),
     )
 
 
-def find_brought(talk: "Conversation") -> Brought:
-    """Finds the extensions in the conversation's folders, and which of them count, as they are on
-    disk now."""
-    place = talk.agent.place
-    approvals = trust.load(place.home, place.project, trust_project=talk.trust_project)
+def find_brought(opened: OpenSession) -> Brought:
+    """Finds the extensions in the session's folders, and which of them count, as they are on disk
+    now."""
+    place, trusted = opened.place, opened.terms.trust_project
+    approvals = trust.load(place.home, place.project, trust_project=trusted)
     return brought.find(_around(place), approvals)
 
 
@@ -91,39 +87,34 @@ def _around(place: Workplace) -> Surroundings:
     return surroundings(place.cwd, place.home, place.user_home)
 
 
-def _extend(talk: "Conversation", found: Brought, hooks: Hooks) -> Agent:
-    agent = talk.agent
+def extended(opened: OpenSession, agent: Agent, found: Brought, hooks: Hooks | None) -> Agent:
+    """The agent with the extensions of its session, and with checkers of edits."""
     skills = catalogue(in_use(found.skills), agent.provider.info.context_window)
     opening = agent.opening
-    return replace(
+    agent = replace(
         agent,
         tools=(*agent.tools, *_skill_tools(agent, found)),
         opening=lambda window: {**({"skills": skills} if skills else {}), **opening(window)},
-        gate=talk.gate if talk.ask is None else replace(talk.gate, ask=hooks.asking(talk.ask)),
-        interceptors=(hooks.before_call,),
-        around=with_checkers(agent, hooks.around) if talk.config.diagnostics else hooks.around,
-        before_compaction=hooks.before_compaction,
     )
+    if hooks is not None:
+        ask = opened.terms.ask
+        agent = replace(
+            agent,
+            gate=opened.gate if ask is None else replace(opened.gate, ask=hooks.asking(ask)),
+            interceptors=(hooks.before_call,),
+            around=hooks.around,
+            before_compaction=hooks.before_compaction,
+        )
+    if opened.config.diagnostics:
+        agent = replace(agent, around=with_checkers(agent, agent.around))
+    return agent
 
 
-def with_checkers(agent: Agent, hooks: Around) -> Around:
-    """Runs each call with checkers after an edit. They run first, so that hooks see their
-    findings."""
+def with_checkers(agent: Agent, around: Around) -> Around:
+    """What is done around each call, and checkers after an edit."""
     from kode.extensions.diagnostics import Diagnostics
 
-    checked = Diagnostics(place=agent.place, sandbox=agent.sandbox)
-
-    async def around(
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        context: ToolContext,
-        run: Callable[[], Awaitable[ToolOutput]],
-    ) -> ToolOutput:
-        return await hooks(
-            tool, arguments, context, partial(checked.around, tool, arguments, context, run)
-        )
-
-    return around
+    return Diagnostics(place=agent.place, sandbox=agent.sandbox, within=around).around
 
 
 def definition_of(name: str, cwd: Path, *, trust_project: bool = False) -> AgentDefinition:

@@ -4,26 +4,25 @@
 """
 
 import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from kode.contracts import Attempt, Sandbox, ToolContext
+from kode.conversation.open_session import OpenSession, RunTurn
 from kode.engine.agent import Agent
 from kode.engine.trial import Command, about, settle_changes
 from kode.errors import KodeError, UserError
 from kode.events import Emit, TurnEnded
 from kode.extensions import trust
 from kode.extensions.hook_input import Event, sample_line
-from kode.extensions.hook_moments import CHANGED, RunHook
+from kode.extensions.hook_moments import CHANGED, Hooks, RunHook
 from kode.extensions.hooks import MAX_TIMEOUT_S, Hook
 from kode.extensions.program import Keep, Ran, run_program
-from kode.messages import Text
+from kode.extensions.session import Extensions
 from kode.session.entries import TaintEntry
 from kode.tools.shell import shell
 from kode.workplace import Workplace
-
-if TYPE_CHECKING:
-    from kode.conversation.conversation import Conversation
 
 SHELL = ("/bin/bash", "-c")
 CHANGES_COUNT = ("PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop")
@@ -39,37 +38,40 @@ MAX_CONTINUATIONS = 5
 """Hooks may continue a turn this often; then it ends, whatever they say."""
 
 
-def hook_runner(talk: "Conversation") -> RunHook:
+def hook_runner(opened: OpenSession, common: Callable[[], Mapping[str, Any]]) -> RunHook:
     """Returns how a session's hooks run: in the sandbox if there is one, with named variables only.
-    A hook that must not run there is the person's own, and says so."""
-
-    one_at_a_time = asyncio.Lock()
+    A hook that must not run there is the person's own, and says so. `common` are the fields of
+    every hook's input."""
+    terms, one_at_a_time = opened.terms, asyncio.Lock()
 
     async def run(hook: Hook, given: bytes) -> Ran:
-        now, emit = talk.agent, talk.emit
-        if hook.pins_loads and not talk.trust_project:
+        now = opened.agent
+        if hook.pins_loads and not terms.trust_project:
             async with one_at_a_time:
                 try:
-                    if not await _is_as_approved(talk, hook):
+                    line = sample_line(hook.event, hook.matcher, common(), now.place.cwd)
+                    if not await _is_as_approved(hook, now, line, terms.extensions):
                         return Ran(exit_code=None, begun=False, fault=CHANGED)
                 except KodeError as error:
                     return Ran(exit_code=None, begun=False, fault=f"was not run ({error})")
         # Like a command, it may read, repeat and rewrite what a marked session left in the project.
         if source := await asyncio.to_thread(now.marks.among, None):
-            talk.session.append(TaintEntry(source=source))
-        keep = _keeping(now, hook, emit) if hook.event in CHANGES_COUNT else None
-        required = talk.config.sandbox.enabled is True
+            opened.session.append(TaintEntry(source=source))
+        keep = _keeping(now, hook, terms.emit) if hook.event in CHANGES_COUNT else None
+        required = opened.config.sandbox.enabled is True
         return await run_hook(hook, given, now.place, now.sandbox, keep, required=required)
 
     return run
 
 
-async def _is_as_approved(talk: "Conversation", hook: Hook) -> bool:
+async def _is_as_approved(
+    hook: Hook, agent: Agent, sample: bytes, extensions: Extensions | None
+) -> bool:
     """Whether a hook, and what it loads, is as a person approved it; asks if there is a person.
 
     Raises: ConfigError if it loads too much; StorageError, BusyError.
     """
-    place, sandbox = talk.agent.place, talk.agent.sandbox
+    place, sandbox = agent.place, agent.sandbox
     while True:
         approvals = await asyncio.to_thread(trust.load, place.home, place.project)
         known = approvals.find(hook.item)
@@ -78,8 +80,7 @@ async def _is_as_approved(talk: "Conversation", hook: Hook) -> bool:
         if trust.state(hook.item, approvals) == "trusted":
             if known.is_seen or not sandbox or not await asyncio.to_thread(sandbox.holds):
                 return True
-            line = sample_line(hook.event, hook.matcher, talk.hooks.common(), place.cwd)
-            ran = await run_hook(hook, line, place, sandbox)
+            ran = await run_hook(hook, sample, place, sandbox)
             if ran.opened is None:
                 return True
             approvals = await asyncio.to_thread(
@@ -87,7 +88,7 @@ async def _is_as_approved(talk: "Conversation", hook: Hook) -> bool:
             )
             if trust.state(hook.item, approvals) == "trusted":
                 return True
-        if talk.extensions is None or not await talk.extensions.may_change(hook.item):
+        if extensions is None or not await extensions.may_change(hook.item):
             return False
 
 
@@ -155,33 +156,34 @@ def _keeping(agent: Agent, hook: Hook, emit: Emit) -> Keep:
     return keep
 
 
-async def begin_session(talk: "Conversation", source: str) -> None:
-    """Runs the hooks of a session's start; their output goes with the first message."""
-    given = {"source": source, "model": talk.agent.provider.model}
-    answer = await talk.hooks.at("SessionStart", given, (source,))
-    _attach(talk, answer.context)
+async def begin_session(hooks: Hooks, source: str, model: str) -> str:
+    """Runs the hooks of a session's start; returns what they say, which goes with the first
+    message."""
+    answer = await hooks.at("SessionStart", {"source": source, "model": model}, (source,))
+    return _said(answer.context)
 
 
-async def submit(talk: "Conversation", text: str) -> None:
-    """Runs the hooks of a message. Raises: UserError if one refuses it; then nothing was done."""
-    answer = await talk.hooks.at("UserPromptSubmit", {"prompt": text})
+async def submit(hooks: Hooks, text: str) -> str:
+    """Runs the hooks of a message; returns what they say, which goes with it. Raises: UserError if
+    one refuses it; then nothing was done."""
+    answer = await hooks.at("UserPromptSubmit", {"prompt": text})
     if answer.outcome == "deny":
         raise UserError(f"{answer.reason} The message was not sent.")
-    _attach(talk, answer.context)
+    return _said(answer.context)
 
 
-async def end_turn(talk: "Conversation", ended: TurnEnded) -> TurnEnded:
+async def end_turn(opened: OpenSession, hooks: Hooks, ended: TurnEnded, run: RunTurn) -> TurnEnded:
     """Runs the hooks of a turn's end, which may continue it with what they say is missing."""
-    event: Event = "Stop" if talk.agent_type is None else "SubagentStop"
+    child = opened.terms.child
+    event: Event = "Stop" if child is None else "SubagentStop"
     for number in range(MAX_CONTINUATIONS):
         if ended.status != "success":
             return ended
         given = {"stop_hook_active": number > 0, "last_assistant_message": ended.result}
-        if talk.agent_type is not None:
-            given["agent_type"] = talk.agent_type
-        names = (talk.agent_type,) if talk.agent_type else ()
+        if child is not None:
+            given["agent_type"] = child.agent_type
         try:
-            answer = await talk.hooks.at(event, given, names)
+            answer = await hooks.at(event, given, () if child is None else (child.agent_type,))
         except asyncio.CancelledError:
             # The turn itself succeeded: stopping its hooks must not lose it.
             if (task := asyncio.current_task()) is not None:
@@ -190,20 +192,20 @@ async def end_turn(talk: "Conversation", ended: TurnEnded) -> TurnEnded:
         if answer.outcome != "deny" or answer.stops:
             return ended
         # A hook may print text of a file or command: no turn treats it as the person's words.
-        _attach(talk, answer.reason)
-        ended = _together(ended, await talk.plain_turn(NOT_DONE))
+        if said := _said(answer.reason):
+            opened.note(said)
+        ended = _together(ended, await run(NOT_DONE))
     return ended
 
 
-async def end_session(talk: "Conversation", reason: str) -> None:
+async def end_session(hooks: Hooks, reason: str) -> None:
     """Runs the hooks of a session's end. Raises: StorageError."""
-    await talk.hooks.stop()
-    await talk.hooks.at("SessionEnd", {"reason": reason}, (reason,))
+    await hooks.stop()
+    await hooks.at("SessionEnd", {"reason": reason}, (reason,))
 
 
-def _attach(talk: "Conversation", context: str) -> None:
-    if context:
-        talk.attachments += (Text(text=f"[hook] {context}", source="note"),)
+def _said(text: str) -> str:
+    return f"[hook] {text}" if text else ""
 
 
 def _together(before: TurnEnded, after: TurnEnded) -> TurnEnded:

@@ -1,20 +1,28 @@
-"""Memory outside a session: for commands of a person, and for agents that have none."""
+"""Memory of a session, and outside one: for commands of a person."""
 
+import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from kode import paths
-from kode.config import Config, MemoryConfig
-from kode.contracts import AskReply, MemoryContext, MemorySystem
-from kode.errors import KodeError
-from kode.events import Emit, Notice
+from kode.assembly import cost_function, is_small, make_provider
+from kode.config import Config, MemoryConfig, ProviderChoice, small_choice
+from kode.contracts import AskReply, MemoryContext, MemorySystem, Provider, Request
+from kode.conversation.open_session import OpenSession
+from kode.engine.tokens import asked_in_passing
+from kode.errors import AuthenticationError, RefusedError
+from kode.events import Emit, Notice, silent
 from kode.memory import make_system
 from kode.memory.base import BaseMemory, NullMemory
-from kode.memory.guarded import inside
-from kode.memory.proposals import Proposals
-from kode.messages import shorten
+from kode.messages import Message, Usage
+from kode.providers.exchange import SdkProvider
+from kode.session.entries import UsageEntry
+from kode.session.requests import request_entry
 
 
 def outside_context(
@@ -54,18 +62,93 @@ async def open_configured(
         await system.close(1.0)
 
 
-async def finish_approvals(memory: MemorySystem, context: MemoryContext) -> None:
-    """Completes approvals of entries that were cut short, and says so."""
-    system = inside(memory)
-    if not isinstance(system, BaseMemory) or context.read_only:
-        return
-    if not Proposals(context.root).begun(system.name):
-        return
-    from kode.memory.approvals import finish
+def memory_context(opened: OpenSession) -> MemoryContext:
+    """What memory may know about a session."""
+    session, place = opened.session, opened.place
+    return MemoryContext(
+        root=paths.memory_folder(place.home, opened.config.memory.data_dir),
+        cwd=place.cwd,
+        project_root=paths.repository_root(place.cwd),
+        session_id=session.id,
+        emit=opened.emit,
+        ask_reply=ask_reply(opened),
+        now=lambda: datetime.now().astimezone(),
+        session_path=session.path,
+        expected_s=partial(_expected_s, opened),
+        tainted=lambda: session.tainted,
+        outside=lambda: session.tainted_by,
+        typed=lambda text: opened.typed is None or text in " ".join(opened.typed.split()),
+    )
 
-    try:
-        for text in await finish(system):
-            said = f"You had approved it when kode was stopped; now it is remembered: {text}"
-            context.emit(Notice(text=shorten(said, 300)))
-    except KodeError as error:
-        context.emit(Notice(text=f"An approval that was cut short waits still. {error}"))
+
+def _expected_s(opened: OpenSession, input_tokens: int, output_tokens: int) -> float:
+    choice = memory_choice(opened)
+    model = _small_or_own(opened).model if choice is None else choice.model or ""
+    return opened.agent.spend.paces[model].expected_s(input_tokens, output_tokens)
+
+
+def ask_reply(opened: OpenSession) -> AskReply:
+    """The function that memory asks a model with: one attempt, counted in the session. It asks
+    `memory.model`, else the model for small work, else the session's. If the vendor's small model,
+    which nobody named, is refused, the session's is asked from then on, and one line says so."""
+    asked: dict[tuple[str, str], Provider] = {}
+    refused: set[tuple[str, str]] = set()
+
+    async def ask(request: Request) -> Message:
+        choice, own = memory_choice(opened), opened.agent.provider
+        if choice is None:
+            return await _answer(opened, _small_or_own(opened), request)
+        key = (choice.name, choice.model or choice.row.default_model)
+        if key in refused:
+            return await _answer(opened, own, request)
+        if key not in asked:
+            asked[key] = make_provider(opened.config, choice)
+            opened.terms.to_close.append(asked[key])
+        try:
+            return await _answer(opened, asked[key], request)
+        except (RefusedError, AuthenticationError) as error:
+            if opened.config.memory.model is not None:
+                raise
+            refused.add(key)
+            opened.emit(
+                Notice(
+                    text=f"{error} Memory asks {own.model} instead; `small_model` in the config "
+                    "names another."
+                )
+            )
+            return await _answer(opened, own, request)
+
+    return ask
+
+
+def memory_choice(opened: OpenSession) -> ProviderChoice | None:
+    """A model for memory's questions that is not opened yet: `memory.model`, or the vendor's small
+    one; None: the one named for small work, or the session's."""
+    agent, named = opened.agent, opened.config.memory.model
+    if named is None and (agent.small_model or not isinstance(agent.provider, SdkProvider)):
+        return None
+    choice = small_choice(opened.config, os.environ, named)
+    is_same = choice.name == agent.provider.name and choice.model == agent.provider.model
+    return None if is_same else choice
+
+
+def _small_or_own(opened: OpenSession) -> Provider:
+    agent, named = opened.agent, opened.config.memory.model
+    return agent.provider if agent.small_model is None or named is not None else agent.small_model
+
+
+async def _answer(opened: OpenSession, provider: Provider, request: Request) -> Message:
+    """One attempt of a provider at an answer for memory, counted in the session."""
+    small, spend = is_small(opened.config, provider), opened.agent.spend
+    request = asked_in_passing(replace(request, small=small), provider.info)
+    asked_at = time.monotonic()
+    message = await provider.reply(request, silent)
+    spend.paces[provider.model].note(message.usage, time.monotonic() - asked_at)
+    usage = message.usage or Usage()
+    cost = cost_function(provider)(usage)
+    spend.add(usage, cost)
+    opened.session.append(
+        request_entry("memory", provider, request),
+        UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model),
+    )
+    return message

@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.assembly import (
-    make_agent,
     make_extensions,
     make_provider,
     of_session,
@@ -16,10 +16,16 @@ from kode.assembly import (
 )
 from kode.config import Config, Loaded, flat, resolve_provider
 from kode.contracts import MemorySystem, Provider, Tool
-from kode.conversation.conversation import Conversation, no_sandbox
+from kode.conversation.conversation import Conversation
+from kode.conversation.open_session import Child, Terms, announce, enter
 from kode.conversation.plugged import plug_in
-from kode.conversation.sessions import create_session, load_session, remove_abandoned_layers
-from kode.engine.context import Context
+from kode.conversation.sessions import (
+    child_session,
+    create_session,
+    load_session,
+    remove_abandoned_layers,
+)
+from kode.conversation.starting import no_sandbox
 from kode.errors import ConfigError, StorageError, UserError
 from kode.events import Emit, Notice
 from kode.extensions.mcp_config import Entry
@@ -54,6 +60,7 @@ async def open_conversation(
     memory: MemorySystem | None = None,
     servers: Sequence[Entry] = (),
     provider: Provider | None = None,
+    child: Child | None = None,
 ) -> Conversation:
     """Opens a new session in `cwd` (under `new_id`, if given), or the one named. Memory opens with
     the first turn. `task` is that turn's text, if it is known: it is on disk before anything else
@@ -63,7 +70,8 @@ async def open_conversation(
     can be asked. With `trust_project`, the repository's extensions count as approved. `tools` are
     offered beside kode's own; `memory` replaces the configured system. `servers` are MCP servers
     named by the program that runs kode: trusted like the person's own, and stored nowhere.
-    `provider` replaces the configured one.
+    `provider` replaces the configured one. `child` makes it a subagent's: with a session among its
+    parent's records, without servers and plug-ins.
 
     Raises: UserError (no key, bad rules, session open elsewhere, disk full), SessionError.
     """
@@ -71,83 +79,78 @@ async def open_conversation(
     for warning in loaded.warnings:
         emit(Notice(text=warning))
     _check_rules(loaded)
-    sharing = _sharing(loaded.config, home, emit)
     provider = provider or make_provider(loaded.config, resolve_provider(loaded.config, os.environ))
+    if child is not None:
+        session, cut = child_session(cwd, provider, child.folder, child.parent_session), ""
+        if child.start is not None and child.start.tainted:
+            session.append(TaintEntry(source="the session that delegated this"))
+    else:
+        try:
+            if session_id is None:
+                session = create_session(home, cwd, provider, keep=keep_session, id=new_id)
+            else:
+                session = load_session(home, session_id, emit)
+            cut = unsent.left(home, session)
+            if task:
+                unsent.keep(home, session, unsent.joined(cut, task))
+            if depth(os.environ) and not session.tainted:
+                # Messages here come from the agent that started this kode, whatever it has read.
+                session.append(TaintEntry(source="the kode that started this one"))
+        except StorageError as error:
+            raise not_kept(error) from error
+        if fault := paths.home_fault(home):
+            emit(Notice(text=fault))
     try:
-        if session_id is None:
-            session = create_session(home, cwd, provider, keep=keep_session, id=new_id)
-        else:
-            session = load_session(home, session_id, emit)
-        cut = unsent.left(home, session)
-        if task:
-            unsent.keep(home, session, unsent.joined(cut, task))
-        if depth(os.environ) and not session.tainted:
-            # Messages here come from the agent that started this kode, whatever it has read.
-            session.append(TaintEntry(source="the kode that started this one"))
-    except StorageError as error:
-        raise not_kept(error) from error
-    if fault := paths.home_fault(home):
-        emit(Notice(text=fault))
-    own_memory = None if memory is None else guard(memory, loaded.config.memory)
-    try:
-        place = of_session(open_workplace(loaded.config, home, cwd), session.id)
-        plugged = plug_in(loaded.config, place, emit, session)
-        emit, tools = plugged.emit, (*tools, *plugged.tools)
-        commands = BackgroundCommands(emit)
-        made = make_agent(
-            loaded.config,
+        place, plugged = of_session(open_workplace(loaded.config, home, cwd), session.id), None
+        if child is None:
+            plugged = plug_in(loaded.config, place, emit, session)
+            emit, tools = plugged.emit, (*tools, *plugged.tools)
+        terms = Terms(
+            emit=emit,
+            ask=ask,
+            commands=BackgroundCommands(emit),
+            plugged=plugged,
+            sharing=_sharing(loaded.config, home, emit) if child is None else None,
+            tools=tools,
+            memory=None if memory is None else guard(memory, loaded.config.memory),
+            keep_session=keep_session,
+            trust_project=trust_project,
+            child=child,
+        )
+        opened = enter(
+            terms,
+            loaded,
             provider,
             session,
             place,
-            emit=emit,
-            ask=ask,
-            background=commands,
-            tools=tools,
-            memory=own_memory,
-            small_model=open_small_model(loaded.config),
+            begun_by="startup" if session_id is None else "resume",
+            unsent=cut,
+            small_model=open_small_model(loaded.config) if child is None else None,
+            outbox=attachments,
         )
-        extensions = make_extensions(
-            loaded.config,
-            place,
-            emit=emit,
-            ask=ask,
-            elicit=elicit,
-            trust_project=trust_project,
-            sandbox=made.agent.sandbox,
-            servers=servers,
-        )
+        if child is None:
+            extensions = make_extensions(
+                loaded.config,
+                place,
+                emit=emit,
+                ask=ask,
+                elicit=elicit,
+                trust_project=trust_project,
+                sandbox=opened.agent.sandbox,
+                servers=servers,
+            )
+            opened.terms = replace(terms, extensions=extensions)
     except BaseException:
         session.close()
         raise
-    conversation = Conversation(
-        loaded=loaded,
-        emit=emit,
-        ask=ask,
-        agent=made.agent,
-        gate=made.gate,
-        checkpoints=made.checkpoints,
-        context=Context(session),
-        commands=commands,
-        extensions=extensions,
-        trust_project=trust_project,
-        own_tools=tools,
-        plugged=plugged,
-        own_memory=own_memory,
-        sharing=sharing,
-        keep_session=keep_session,
-        attachments=attachments,
-        resumed=session_id is not None,
-        unsent=cut,
-        unread_results=session_id is not None,
-    )
-    emit(conversation.started())
-    conversation.say_unsent()
-    conversation.in_background(remove_abandoned_layers(home))
-    extensions.begin()
-    sandbox = made.agent.sandbox
-    if sandbox is not None and (why := sandbox.cannot_hold()):
-        emit(no_sandbox(why))
-    return conversation
+    if child is None:
+        announce(opened)
+        opened.in_background(remove_abandoned_layers(home))
+        extensions.begin()
+        sandbox = opened.agent.sandbox
+        if sandbox is not None and (why := sandbox.cannot_hold()):
+            emit(no_sandbox(why))
+    return Conversation(opened)
 
 
 def _sharing(config: Config, home: Path, emit: Emit) -> "Sharing | None":
@@ -181,4 +184,5 @@ def _check_rules(loaded: Loaded) -> None:
             try:
                 parse(text)
             except ConfigError as error:
-                raise ConfigError(f"{loaded.origins[key]}: `{key}`: {error}") from error
+                where = loaded.origins.get(key, "the settings of its parent")
+                raise ConfigError(f"{where}: `{key}`: {error}") from error

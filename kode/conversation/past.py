@@ -3,12 +3,14 @@ undoing a compaction. What is dropped stays in the session's file.
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import partial
 
-from kode.conversation.sessions import finish_undos
+from kode.conversation.open_session import OpenSession
+from kode.conversation.sessions import finish_undos_of_others
 from kode.engine.context import context_tokens
 from kode.events import Notice
-from kode.messages import Text, shorten, text_of
+from kode.messages import shorten, text_of
 from kode.session.checkpoints import Undone
 from kode.session.entries import (
     CompactionEntry,
@@ -23,15 +25,12 @@ from kode.session.file_diffs import FileDiff
 from kode.session.messages import effective
 from kode.session.undo_text import undo_text
 
-if TYPE_CHECKING:
-    from kode.conversation.conversation import Conversation
 
-
+@dataclass(frozen=True)
 class Past:
-    """The past of one conversation."""
+    """The past of one session."""
 
-    def __init__(self, talk: "Conversation") -> None:
-        self._talk = talk
+    _opened: OpenSession
 
     def take_back_last_message(self) -> bool:
         """Rewinds the session to before the person's last message, to replace it; False if there is
@@ -50,13 +49,13 @@ class Past:
 
     def messages(self) -> list[MessageEntry]:
         """The person's messages that began a turn, oldest first."""
-        entries = effective(self._talk.session.entries)
+        entries = effective(self._opened.session.entries)
         return [one for one in entries if isinstance(one, MessageEntry) and is_turn(one)]
 
     def _drop_from(self, turn: int) -> None:
         """Rewinds the session to before the prompt of this turn (from 1). Raises: StorageError."""
-        self._talk.session.append(RewindEntry(to=self.messages()[turn - 1].id))
-        self._talk.context.known_messages = 0
+        self._opened.session.append(RewindEntry(to=self.messages()[turn - 1].id))
+        self._opened.context.known_messages = 0
 
     async def rewind(self, turn: int, *, files: bool, conversation: bool) -> list[str]:
         """Goes back to before this turn's prompt (from 1); returns one line for each thing done.
@@ -66,10 +65,12 @@ class Past:
         """
         done = []
         if files:
-            undone = await asyncio.to_thread(self._talk.checkpoints.undo_from, turn)
+            undone = await asyncio.to_thread(self._opened.checkpoints.undo_from, turn)
             for one in undone:
-                done.append(undo_text(one, self._talk.cwd, self._prompt_start))
-                self._record_undo(one)
+                done.append(
+                    undo_text(one, self._opened.place.cwd, partial(_prompt_start, self._opened))
+                )
+                _record_undo(self._opened, one)
             if not undone:
                 done.append("No files changed since then.")
         if conversation:
@@ -85,15 +86,15 @@ class Past:
         """
         reductions = [
             one
-            for one in effective(self._talk.session.entries)
+            for one in effective(self._opened.session.entries)
             if isinstance(one, CompactionEntry | PruneEntry)
         ]
         if not reductions:
             return None
-        self._talk.session.append(RestoreEntry(of=reductions[-1].id))
-        self._talk.context.known_messages, self._talk.context.fruitless = 0, 0
-        agent = self._talk.agent
-        size, limit = context_tokens(self._talk.context), agent.provider.info.context_window
+        self._opened.session.append(RestoreEntry(of=reductions[-1].id))
+        self._opened.context.known_messages, self._opened.context.fruitless = 0, 0
+        agent = self._opened.agent
+        size, limit = context_tokens(self._opened.context), agent.provider.info.context_window
         what = "Compaction" if isinstance(reductions[-1], CompactionEntry) else "Output dropping"
         again = ""
         if size > limit * agent.limits.compact_at:
@@ -108,52 +109,54 @@ class Past:
 
         Raises: StorageError.
         """
-        undone = await asyncio.to_thread(self._talk.checkpoints.undo)
-        self._record_undo(undone)
-        return undo_text(undone, self._talk.cwd, self._prompt_start)
+        undone = await asyncio.to_thread(self._opened.checkpoints.undo)
+        _record_undo(self._opened, undone)
+        return undo_text(undone, self._opened.place.cwd, partial(_prompt_start, self._opened))
 
     async def redo(self) -> str:
         """Redoes the last undone turn; returns a message about it. Raises: StorageError."""
-        undone = await asyncio.to_thread(self._talk.checkpoints.redo)
-        self._record_undo(undone)
-        return undo_text(undone, self._talk.cwd, self._prompt_start)
-
-    async def finish_undos(self) -> None:
-        """Completes what undos and redos in this folder left half done when they were killed, and
-        says so. Raises: StorageError."""
-        talk = self._talk
-        own = talk.checkpoints
-        is_cut = talk.resumed and own.marker is not None and own.marker.exists()
-        if is_cut and (undone := await asyncio.to_thread(own.finish)):
-            self._record_undo(undone)
-            talk.emit(Notice(text=undo_text(undone, talk.cwd, self._prompt_start)))
-        others = await asyncio.to_thread(
-            finish_undos, talk.home, talk.cwd, talk.config, talk.session.id
-        )
-        for session_id, one in others:
-            asked = f"session {session_id}".format
-            talk.emit(Notice(text=undo_text(one, talk.cwd, asked)))
-
-    def _record_undo(self, undone: Undone) -> None:
-        """Records an undo or redo, and adds a note to the next message. Raises: StorageError."""
-        if undone.turn is None or not undone.touched:
-            return
-        self._talk.session.append(
-            UndoEntry(turn=undone.turn, redo=undone.redo, files=undone.touched)
-        )
-        for path in undone.touched:
-            self._talk.agent.seen_files.pop(path, None)
-        if self._talk.agent.sandbox is not None:
-            self._talk.agent.sandbox.show(undone.touched)
-        did = "redid" if undone.redo else "undid"
-        note = f"[The person {did} your changes to: {', '.join(undone.touched)}. Read them again.]"
-        self._talk.attachments += (Text(text=note, source="note"),)
-
-    def _prompt_start(self, turn: int) -> str:
-        """The beginning of a turn's prompt; "" if it is unknown."""
-        prompts = self.prompts()
-        return shorten(prompts[turn - 1], 60) if 0 < turn <= len(prompts) else ""
+        undone = await asyncio.to_thread(self._opened.checkpoints.redo)
+        _record_undo(self._opened, undone)
+        return undo_text(undone, self._opened.place.cwd, partial(_prompt_start, self._opened))
 
     def diffs(self) -> list[FileDiff]:
         """The changes to files that this session made through tools, file by file."""
-        return self._talk.checkpoints.diffs(self._talk.cwd)
+        return self._opened.checkpoints.diffs(self._opened.place.cwd)
+
+
+async def finish_undos(opened: OpenSession) -> None:
+    """Completes what undos and redos in this folder left half done when they were killed, and says
+    so. Raises: StorageError."""
+    own, place = opened.checkpoints, opened.place
+    is_cut = opened.resumed and own.marker is not None and own.marker.exists()
+    if is_cut and (undone := await asyncio.to_thread(own.finish)):
+        _record_undo(opened, undone)
+        text = undo_text(undone, place.cwd, partial(_prompt_start, opened))
+        opened.emit(Notice(text=text))
+    others = await asyncio.to_thread(
+        finish_undos_of_others, place.home, place.cwd, opened.config, opened.session.id
+    )
+    for session_id, one in others:
+        asked = f"session {session_id}".format
+        opened.emit(Notice(text=undo_text(one, place.cwd, asked)))
+
+
+def _record_undo(opened: OpenSession, undone: Undone) -> None:
+    """Records an undo or redo, and adds a note to the next message. Raises: StorageError."""
+    if undone.turn is None or not undone.touched:
+        return
+    opened.session.append(UndoEntry(turn=undone.turn, redo=undone.redo, files=undone.touched))
+    for path in undone.touched:
+        opened.agent.seen_files.pop(path, None)
+    if opened.agent.sandbox is not None:
+        opened.agent.sandbox.show(undone.touched)
+    did = "redid" if undone.redo else "undid"
+    opened.note(
+        f"[The person {did} your changes to: {', '.join(undone.touched)}. Read them again.]"
+    )
+
+
+def _prompt_start(opened: OpenSession, turn: int) -> str:
+    """The beginning of a turn's prompt; "" if it is unknown."""
+    prompts = Past(opened).prompts()
+    return shorten(prompts[turn - 1], 60) if 0 < turn <= len(prompts) else ""

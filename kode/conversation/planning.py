@@ -5,9 +5,9 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kode.contracts import PermissionMode
+from kode.conversation.open_session import OpenSession
 from kode.errors import UserError
 from kode.events import PlanKept, TurnEnded
 from kode.messages import Text
@@ -16,56 +16,53 @@ from kode.session.entries import AnyEntry, MessageEntry, PlanEntry, is_turn
 from kode.session.messages import effective
 from kode.session.plan import plan_in, read_plan, steps_of, without_ticks, write_plan
 
-if TYPE_CHECKING:
-    from kode.conversation.conversation import Conversation
 
-
-def notes_before_turn(talk: "Conversation") -> tuple[Text, ...]:
+def notes_before_turn(opened: OpenSession) -> tuple[Text, ...]:
     """What the model must know about mode and plan, beside the person's message. Raises:
     StorageError."""
     notes = []
-    plan, entries = read_plan(talk.agent.place.plan), effective(talk.session.entries)
+    plan, entries = read_plan(opened.place.plan), effective(opened.session.entries)
     if without_ticks(plan) != without_ticks(_known(entries)):
-        talk.session.append(PlanEntry(text=plan))
+        opened.session.append(PlanEntry(text=plan))
         notes.append(
             f"[The person edited the plan. It now reads:]\n\n{plan}"
             if plan.strip()
             else "[The person dropped the plan.]"
         )
-    if talk.mode == "plan":
+    if opened.mode == "plan":
         notes.append(template("plan"))
     elif _was_planned(entries):
-        notes.append(f"[The mode is now {talk.mode}: changes are possible again.]")
+        notes.append(f"[The mode is now {opened.mode}: changes are possible again.]")
     return tuple(Text(text=note, source="note") for note in notes)
 
 
-def keep_plan(talk: "Conversation", ended: TurnEnded) -> bool:
+def keep_plan(opened: OpenSession, ended: TurnEnded) -> bool:
     """After a turn in mode `plan`, saves the plan at the end of its answer; returns whether there
     is one. Raises: StorageError."""
-    path, plan = talk.agent.place.plan, plan_in(ended.result)
+    path, plan = opened.place.plan, plan_in(ended.result)
     if ended.status != "success" or not plan or path is None:
         return False
     write_plan(path, plan)
-    talk.session.append(PlanEntry(text=plan))
-    talk.emit(PlanKept(path=str(path), steps=len(steps_of(plan))))
+    opened.session.append(PlanEntry(text=plan))
+    opened.emit(PlanKept(path=str(path), steps=len(steps_of(plan))))
     return True
 
 
-async def approve_plan(talk: "Conversation", mode: PermissionMode) -> str:
+async def approve_plan(opened: OpenSession, mode: PermissionMode) -> str:
     """Switches to `mode`; returns the prompt that starts the work, with the plan from disk.
 
     Raises: UserError if there is no plan; StorageError.
     """
-    plan = await asyncio.to_thread(read_plan, talk.agent.place.plan)
+    plan = await asyncio.to_thread(read_plan, opened.place.plan)
     if not steps_of(plan):
         raise UserError(
             "There is no plan yet: /plan switches to mode plan, then say what you want."
         )
-    if plan != _known(effective(talk.session.entries)):
-        talk.session.append(PlanEntry(text=plan))
-    talk.set_permission_mode(mode)
+    if plan != _known(effective(opened.session.entries)):
+        opened.session.append(PlanEntry(text=plan))
+    opened.gate.mode = mode
     note = template("plan_approved").replace("{mode}", mode).replace("{plan}", plan.strip())
-    talk.attachments += (Text(text=note, source="note"),)
+    opened.note(note)
     return "Go ahead with the plan."
 
 

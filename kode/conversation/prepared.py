@@ -7,8 +7,9 @@ of the model. `kode.extensions` says which commands there are.
 import json
 import secrets
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from kode.conversation.models import use_model
+from kode.conversation.open_session import OpenSession, RunTurn
 from kode.engine.act import run_aside
 from kode.engine.run import Run
 from kode.events import Notice, TurnEnded
@@ -19,9 +20,6 @@ from kode.extensions.skills import Skill
 from kode.messages import Text, ToolCall
 from kode.permissions.limits import limited_to
 from kode.session.entries import TaintEntry
-
-if TYPE_CHECKING:
-    from kode.conversation.conversation import Conversation
 
 
 def named_in(brought: Brought, message: str) -> Command | Skill | None:
@@ -44,44 +42,42 @@ def names_offered(brought: Brought) -> dict[str, str]:
     return known
 
 
-async def turn_of(conversation: "Conversation", thing: Command | Skill, message: str) -> TurnEnded:
+async def turn_of(
+    opened: OpenSession, thing: Command | Skill, message: str, run: RunTurn
+) -> TurnEnded:
     """Runs a turn whose message names a command or a skill, with its limits and model.
 
     Raises: ToolError if it has changed since it was approved; StorageError.
     """
-    talk, arguments = conversation, message.partition(" ")[2].strip()
-    home, project = talk.agent.place.home, talk.agent.place.project
+    place, arguments = opened.place, message.partition(" ")[2].strip()
     if isinstance(thing, Skill):
-        text = as_pinned(thing, home, project).instructions()
+        text = as_pinned(thing, place.home, place.project).instructions()
         text += f"\n\nARGUMENTS: {arguments}" if arguments else ""
-        talk.attachments += (Text(text=text, source="instructions"),)
-        return await talk.plain_turn(message)
-    command = reread(thing, home, project)
-    before, status = talk.agent.interceptors, talk.status()
-    if command.allowed is not None:
-        limits = limited_to(command.allowed, talk.agent.place)
-        talk.agent = replace(talk.agent, interceptors=(*before, limits))
+        opened.outbox.append(Text(text=text, source="instructions"))
+        return await run(message)
+    command, before = reread(thing, place.home, place.project), opened.agent.provider
+    limits = () if command.allowed is None else (limited_to(command.allowed, place),)
+    agent = replace(opened.agent, interceptors=(*opened.agent.interceptors, *limits))
+    aside = Run(agent=agent, context=opened.context, emit=opened.emit)
+    opened.outbox.append(await _filled_in(command, arguments, aside))
     try:
-        run = Run(agent=talk.agent, context=talk.context, emit=talk.emit)
-        talk.attachments += (await _filled_in(command, arguments, run),)
         if command.model:
-            _use_model_of(talk, command)
-        return await talk.plain_turn(message)
+            _use_model_of(opened, command)
+        return await run(message, limits)
     finally:
-        talk.agent = replace(talk.agent, interceptors=before)
-        if talk.status().model != status.model:
-            talk.use_model(status.model, status.provider)
+        if opened.agent.provider.model != before.model:
+            use_model(opened, before.model, before.name)
 
 
-def _use_model_of(talk: "Conversation", command: Command) -> None:
+def _use_model_of(opened: OpenSession, command: Command) -> None:
     """Switches to the model that a command wants, if kode knows it; otherwise warns and keeps the
     current one."""
-    before = talk.status()
-    talk.use_model(command.model)
-    if not talk.agent.provider.info.known:
-        talk.use_model(before.model, before.provider)
+    before = opened.agent.provider
+    use_model(opened, command.model)
+    if not opened.agent.provider.info.known:
+        use_model(opened, before.model, before.name)
         wanted = f"/{command.item.name} asks for the model {command.model}"
-        talk.emit(Notice(text=f"{wanted}, which kode does not know: {before.model} is used."))
+        opened.emit(Notice(text=f"{wanted}, which kode does not know: {before.model} is used."))
 
 
 async def _filled_in(command: Command, arguments: str, run: Run) -> Text:

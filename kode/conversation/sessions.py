@@ -16,6 +16,7 @@ from kode.messages import plural
 from kode.session import log, unsent
 from kode.session.checkpoints import Checkpoints, Undone
 from kode.session.content_store import MEGABYTE, drop_oldest_of_all
+from kode.session.entries import Header, line_of, new_session_id, timestamp
 from kode.session.index import folder_of, summarize
 from kode.session.log import Session
 from kode.session.upkeep import in_use
@@ -29,6 +30,30 @@ def create_session(
     if not keep:
         return log.in_memory(cwd=cwd, model=provider.model, provider=provider.name)
     return log.create(home, cwd=cwd, model=provider.model, provider=provider.name, id=id)
+
+
+def child_session(
+    cwd: Path, provider: Provider, folder: Path | None, parent: str | None
+) -> Session:
+    """A subagent's session: its transcript in `folder`, its parent's record of it, where one that
+    continues finds its own; without a folder only in memory. Raises: KodeError."""
+    if folder is None:
+        return log.in_memory(cwd=cwd, model=provider.model, provider=provider.name)
+    path = folder / "transcript.jsonl"
+    if path.exists():
+        return log.load_file(path, folder.name)[0]
+    header = Header(
+        id=new_session_id(),
+        created_at=timestamp(),
+        cwd=str(cwd),
+        model=provider.model,
+        provider=provider.name,
+        parent=parent,
+    )
+    with durable.storage_errors(path, "create"):
+        file = durable.open_for_append(path)
+        durable.append_to(file, line_of(header), path, note_end=True)
+    return Session(header=header, path=path, file=file)
 
 
 def load_session(home: Path, session_id: str, emit: Emit) -> Session:
@@ -98,7 +123,7 @@ def _unfinished(home: Path) -> list[Path]:
     return []
 
 
-def finish_undos(
+def finish_undos_of_others(
     home: Path, cwd: Path, config: Config, own: str | None
 ) -> list[tuple[str, Undone]]:
     """Completes what undos and redos of this folder's other sessions left half done when they were

@@ -8,15 +8,15 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kode.contracts import ModelInfo, Provider, Request
+from kode.conversation.open_session import OpenSession, Steering
+from kode.conversation.turns import turn
+from kode.engine.context import Context
 from kode.errors import ConfigError, RefusedError
 from kode.events import Emit, Notice, TurnEnded
-from kode.messages import Message, Text, text_of
-
-if TYPE_CHECKING:
-    from kode.conversation.conversation import Conversation
+from kode.messages import Image, Message, Text, text_of
 
 MAX_AGAIN = 2
 """How often an answer that does not fit is requested again."""
@@ -116,28 +116,30 @@ def form_of_type(kind: Any) -> Form:
     return Form(schema=schema, read=read)
 
 
-async def structured_turn(talk: "Conversation", text: str, form: Form) -> TurnEnded:
-    """Runs a turn as `Conversation.turn`, with the answer as a value in `structured`. An answer
-    that never fits gives the status `error`.
+async def structured_turn(
+    opened: OpenSession,
+    text: str,
+    form: Form,
+    *,
+    attachments: Sequence[Text | Image] = (),
+    steering: Steering = tuple,
+    typed: str | None = None,
+) -> TurnEnded:
+    """Runs a turn as `turns.turn`, with the answer as a value in `structured`. An answer that never
+    fits gives the status `error`.
 
-    Raises: as `Conversation.turn`.
+    Raises: as `turns.turn`.
     """
-    attachments, steering, provider = talk.attachments, talk.steering, talk.agent.provider
-    held = HeldToSchema(provider, form.schema, talk.emit)
-    insisting = _Insisting(talk, form, held, steering)
+    insisting = _Insisting(opened.context, form, opened.emit, steering)
     wanted = WANTED.format(schema=json.dumps(form.schema, ensure_ascii=False))
-    talk.attachments += (Text(text=wanted, source="note"),)
-    talk.steering = insisting.steering
-    talk.agent = replace(talk.agent, provider=held)
-    try:
-        ended = await talk.turn(text)
-    except BaseException:
-        talk.attachments = attachments
-        raise
-    finally:
-        talk.steering = steering
-        if talk.agent.provider is held:  # a command may have changed the model
-            talk.agent = replace(talk.agent, provider=provider)
+    ended = await turn(
+        opened,
+        text,
+        attachments=(*attachments, Text(text=wanted, source="note")),
+        steering=insisting.steering,
+        typed=typed,
+        through=insisting.hold,
+    )
     if ended.status != "success":
         return ended
     try:
@@ -151,24 +153,32 @@ async def structured_turn(talk: "Conversation", text: str, form: Form) -> TurnEn
 class _Insisting:
     """Continues the turn, as the person's words would, if its answer does not fit."""
 
-    talk: "Conversation"
+    context: Context
     form: Form
-    held: "HeldToSchema"
-    of_person: Callable[[], Sequence[str]]
+    emit: Emit
+    of_person: Steering
+    held: "HeldToSchema | None" = None
     again: int = 0
+
+    def hold(self, provider: Provider) -> "HeldToSchema":
+        """The provider that the turn asks."""
+        holding = self.held is not None and self.held.holding
+        self.held = HeldToSchema(provider, self.form.schema, self.emit, holding)
+        return self.held
 
     def steering(self) -> Sequence[str]:
         """See `run_turn`: called after each step, and after the answer."""
         if said := self.of_person():
             return said
-        last = self.talk.session.messages[-1]
+        last = self.context.session.messages[-1]
         if last.role != "assistant" or self.again == MAX_AGAIN:
             return ()
         try:
             _value_in(text_of(last), self.form)
         except ValueError as error:
             self.again += 1
-            if self.again == 1:  # later calls leave it alone: the server may have refused
+            # Later calls leave it alone: the server may have refused.
+            if self.again == 1 and self.held is not None:
                 self.held.holding = True
             return (AGAIN.format(fault=error),)
         return ()

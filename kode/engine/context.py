@@ -33,7 +33,7 @@ from kode.session.entries import (
 from kode.session.log import Session
 from kode.session.masking import masked
 from kode.session.plan import plan_in_force
-from kode.session.requests import keep_tools, request_entry, sections_at, system_text, tool_object
+from kode.session.requests import keep_tools, request_entry, system_text, tool_object
 
 MAX_FRUITLESS_COMPACTIONS = 3
 KEPT_TAIL_SHARE = 0.1
@@ -114,7 +114,7 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     rendered = agent.render_system({"memory": injection.system})
     sections = {name: redact(text) for name, text in rendered.items()}
     begun = begun or _begin(agent, session, sections, reason)
-    context.sections = sections_at(begun)
+    context.sections = begun.texts
     context.specs = tuple(ToolSpec(**tool) for tool in begun.tools)
     if any(spec.name == CALLS_ANY for spec in context.specs):
         sections["servers"] = "\n".join(agent.servers)

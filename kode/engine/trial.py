@@ -101,7 +101,7 @@ async def _look_at(
 ) -> ToolOutput:
     """Settles the changes of a finished attempt, and adds what became of them to its output."""
     hits = attempt.hits(output.text)
-    notes = [f"[In the sandbox it {phrase}, which is not possible there.]" for phrase in hits]
+    notes = [f"[In the sandbox it {hit.words}, which is not possible there.]" for hit in hits]
     if hits and output.exit_status != 0:
         outside = replace(verdict, allowed=False)
         if verdict.keeps:

@@ -14,7 +14,7 @@ from kode.engine.context import (
     fixed_tokens,
 )
 from kode.engine.tokens import MESSAGE_TOKENS, tokens_of_image, tokens_of_text
-from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, text_of
+from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 
 KINDS = (
     "system prompt",
@@ -89,26 +89,6 @@ def window_of(agent: Agent, context: Context) -> Window:
         by_compaction=max(used - left, 0),
         makes_room_at=int(size * agent.limits.compact_at),
     )
-
-
-def memory_sent(agent: Agent, context: Context) -> tuple[list[str], str] | None:
-    """Memory's texts in the last answered request, and the answer; None before the first answer."""
-    messages = context.session.messages
-    answered = [at for at, message in enumerate(messages) if message.role == "assistant"]
-    if not answered:
-        return None
-    effects = {tool.name: tool.effect for tool in agent.tools}
-    sent = [context.memory] if context.memory else []
-    for message in messages[: answered[-1]]:
-        for part in message.parts:
-            match part:
-                case Text(source="memory", text=text):
-                    sent.append(text)
-                case ToolResult(name=name, text=text) if _kind_of_tool(name, effects) == "memory":
-                    sent.append(text)
-                case _:
-                    pass
-    return sent, text_of(messages[answered[-1]])
 
 
 def _parts_of(message: Message, effects: Mapping[str, Effect]) -> list[tuple[str, int]]:

@@ -13,10 +13,11 @@ import shutil
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kode.contracts import Sandbox, Tool, ToolContext, ToolOutput
+from kode.contracts import Around, Sandbox, Tool, ToolContext, ToolOutput
 from kode.extensions.program import run_program
 from kode.extensions.syntax import FINDERS, syntax_error
 from kode.messages import first_of, shorten
@@ -124,6 +125,8 @@ class Diagnostics:
 
     place: Workplace
     sandbox: Sandbox | None
+    within: Around
+    """What else is done around a call: after the checkers, so that hooks see their findings."""
     _programs: dict[str, str | None] = field(default_factory=dict)
 
     async def around(
@@ -136,7 +139,11 @@ class Diagnostics:
         """See `contracts.Around`: adds new errors to the result of an edit."""
         path = Path(context.judged_path)
         if tool.effect != "edit" or path.suffix not in SUFFIXES:
-            return await run()
+            return await self.within(tool, arguments, context, run)
+        check = partial(self._checked, path, run)
+        return await self.within(tool, arguments, context, check)
+
+    async def _checked(self, path: Path, run: Callable[[], Awaitable[ToolOutput]]) -> ToolOutput:
         before = await asyncio.to_thread(_text, path)
         output = await run()
         if str(path) not in output.files_changed or before is None:

@@ -40,17 +40,17 @@ class HookAnswer:
 
 def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
     """The answer of a hook that has run. Never raises."""
-    name = hook.item.name
+    name, hits = hook.item.name, ", ".join(hit.words for hit in ran.hits)
     if ran.exit_code == _BLOCKS:
         said = (ran.stderr.strip() or ran.stdout.strip())[:MAX_REASON_CHARS]
-        hit = f"\n(In the sandbox it {', '.join(ran.hits)}.)" if ran.hits else ""
+        hit = f"\n(In the sandbox it {hits}.)" if hits else ""
         return HookAnswer(outcome="deny", reason=f"The hook {name} refused it: {said or 'no'}{hit}")
     fault = _fault(ran)
     value = object_of(ran.stdout)
     if not fault and value is None and ran.stdout.lstrip().startswith("{"):
         fault = "printed invalid JSON"
     if fault:
-        hit = f"; in the sandbox it {', '.join(ran.hits)}" if ran.hits else ""
+        hit = f"; in the sandbox it {hits}" if hits else ""
         message = f"The hook {name} {fault}{hit}."
         # A hook that judges calls must not be got around by keeping it from starting.
         if hook.guard or (hook.event == "PreToolUse" and not ran.begun):

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kode.contracts import Attempt, Sandbox
+from kode.contracts import Attempt, Blocked, Sandbox
 from kode.programs import start_program
 from kode.tools import processes
 from kode.tools.processes import WATCH
@@ -40,8 +40,8 @@ class Ran:
     """A phrase that completes "it ...": "did not end within 60 s"."""
     opened: tuple[str, ...] | None = None
     """See `contracts.Wrapped`."""
-    hits: tuple[str, ...] = ()
-    """What the sandbox blocked, phrases that complete "it ..."."""
+    hits: tuple[Blocked, ...] = ()
+    """What the sandbox blocked."""
     notes: tuple[str, ...] = ()
     """What became of its changes."""
     duration_ms: int = 0

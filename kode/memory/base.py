@@ -26,21 +26,28 @@ from kode.contracts import (
 )
 from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused, StorageError
 from kode.events import MemoryChanged, Notice
-from kode.memory import frame, standing, uses
+from kode.memory import frame, standing
 from kode.memory.history import Author, Change, History, Who
-from kode.memory.lineage import Entry, Place
+from kode.memory.ledger import Ledger
+from kode.memory.lineage import Entry, Pair
+from kode.memory.replacing import Seen
 from kode.memory.source import citing
 from kode.memory.stale import Doubt, holding
+from kode.memory.waiting import About, Proposal, Waiting, take_older
+from kode.memory.withdrawn import since_then
 from kode.messages import Message, shorten
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
-    from kode.memory.waiting import Choice, Pair
 
 WORDS_CHARS = 500
 """How much of the person's prompt is stored with each change."""
 UNDO = "kode memory undo"
 """The command that undoes a change, before the change's id."""
+_TAKEN = (
+    "What waited for your approval in files is in memory's history now, for `kode memory review`. "
+    "Undo with: kode memory undo --import {batch}"
+)
 SHARE_OF_GRACE = 0.9
 """Share of the time at the end for finishing; the rest is for cancelling."""
 
@@ -104,8 +111,15 @@ class Outcome:
     """Further information."""
     change_id: str = ""
     """"" if nothing was changed."""
+    also: tuple[str, ...] = ()
+    """The ids of further changes."""
     remark: str = ""
     """What the person should know besides, such as a warning about the text."""
+
+    @property
+    def change_ids(self) -> frozenset[str]:
+        """Of all that it changed."""
+        return frozenset(filter(None, (self.change_id, *self.also)))
 
     def in_words(self, undo: str = UNDO) -> str:
         """All of it in lines, with the command that undoes the change."""
@@ -120,6 +134,7 @@ def joined(outcomes: Sequence[Outcome]) -> Outcome:
         line=first,
         detail="\n".join(others),
         change_id=next((one.change_id for one in reversed(outcomes) if one.change_id), ""),
+        also=tuple(id for one in outcomes for id in one.change_ids),
         remark="\n".join(one.remark for one in outcomes if one.remark),
     )
 
@@ -127,17 +142,6 @@ def joined(outcomes: Sequence[Outcome]) -> Outcome:
 def undo_with(change_id: str, undo: str = UNDO) -> str:
     """The line that says how to undo a change."""
     return f"undo with: {undo} {change_id}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Waiting:
-    """Something from untrusted content that only counts after a person approves it."""
-
-    id: str
-    line: str
-    """Its line in the list of waiting items."""
-    text: str
-    """The full text; credentials are masked on display."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,10 +164,12 @@ class Addition:
     """Who said it, if not the person who adds it."""
     batch: str = ""
     """The import that it came with, undone together."""
+    approves: str = ""
+    """The id of the proposal that it stores."""
 
     def kept_by(self, author: Author) -> Author:
         """The person as the author, with its source."""
-        return replace(author, source=self.source, batch=self.batch)
+        return replace(author, source=self.source, batch=self.batch, approves=self.approves)
 
     def check(self, system: str, allowed: Collection[str]) -> None:
         """What every system's `add` checks first. Raises: MemoryRefused without a text; ConfigError
@@ -250,6 +256,10 @@ class BaseMemory(NullMemory, ABC):
 
     system: ClassVar[str]
     """Its name in the config and in the history."""
+    proposed: ClassVar[Mapping[About, str]] = {"user": "user", "project": "env"}
+    """The place of what others propose about the person, and about the project."""
+    has_scopes: ClassVar[bool] = False
+    """Whether `Addition.scope` separates one project's facts from global ones."""
 
     def __init__(self, settings: "MemoryConfig") -> None:
         self._settings = settings
@@ -265,10 +275,19 @@ class BaseMemory(NullMemory, ABC):
         self._context = context
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""
+        self.ledger = Ledger(self.history, self.name, self.sides)
+        """What the changes make true."""
+        seen = state.get("seen")
+        self.seen: Seen = dict(seen) if isinstance(seen, dict) else {}
+        """The texts that the session's model was shown whole, for `replacing`."""
         self._turn = 0
         self.asked = ""
-        self._answers: list[str] = []
         self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))
+
+    @property
+    def unread(self) -> int:
+        """How many texts the last search did not look at, for lack of time or of an index."""
+        return 0
 
     @property
     def trouble(self) -> str:
@@ -277,12 +296,22 @@ class BaseMemory(NullMemory, ABC):
         return ""
 
     @property
+    def peers(self) -> str:
+        """With whom it is shared, and whether they can be reached, by the last `status`; "" if with
+        nobody."""
+        return ""
+
+    @property
+    def place(self) -> str:
+        """Where what waits for this system is for (`Proposal.place`)."""
+        return self.name
+
+    @property
     def project(self) -> Path:
         """The project it was opened in; paths of cited code are relative to it."""
         return self._context.project_root or paths.project_root(self._context.cwd)
 
     async def close(self, grace_s: float) -> None:
-        await self._count_uses()
         await self._work.close(grace_s)
 
     # ── for a person ─────────────────────────────────────────────────────────────────────────────
@@ -316,17 +345,38 @@ class BaseMemory(NullMemory, ABC):
     async def add(self, addition: Addition) -> Outcome:
         """Stores what a person typed."""
 
-    @abstractmethod
+    async def accept(self, proposal: Proposal) -> Outcome:
+        """Puts a proposal in its place, for the person who approved it; the change names it."""
+        of_project = proposal.about == "project" and self.has_scopes
+        return await self.add(
+            Addition(
+                target=self.proposed[proposal.about],
+                text=proposal.text,
+                scope="project" if of_project else None,
+                source=proposal.origin,
+                batch=proposal.batch,
+                approves=proposal.id,
+            )
+        )
+
+    async def reject(self, proposal: Proposal) -> None:
+        """Stops what an approval that is undone began."""
+
+    def left_waiting(self) -> Iterable[tuple[Path, Proposal]]:
+        """What an older kode let wait in files of this system, each with its file."""
+        return ()
+
     async def waiting(self) -> list[Waiting]:
-        """What waits for a person's approval, oldest first."""
+        """What stands in its place already, marked as waiting for a person, oldest first."""
+        return []
 
-    @abstractmethod
     async def approve(self, id: str) -> Outcome:
-        """Approves what waits under `id`."""
+        """Removes the mark of what `waiting` lists under `id`. Raises: MemoryRefused."""
+        raise lacking(self.name, "approve")
 
-    @abstractmethod
     async def drop(self, id: str) -> Outcome:
-        """Drops what waits under `id`."""
+        """Removes what `waiting` lists under `id`. Raises: MemoryRefused."""
+        raise lacking(self.name, "drop")
 
     @abstractmethod
     async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
@@ -342,6 +392,9 @@ class BaseMemory(NullMemory, ABC):
         open, but for a rebuild."""
         try:
             lines = await standing.reconcile(self, read_only=self._context.read_only)
+            if not self._context.read_only:
+                batch = await take_older(self.history, self.left_waiting())
+                lines += [_TAKEN.format(batch=batch)] if batch else []
         except (StorageError, BusyError) as error:  # memory works without
             lines = [f"Memory was not compared with its history: {error}"]
         for line in lines:
@@ -349,7 +402,7 @@ class BaseMemory(NullMemory, ABC):
 
     async def rebuild(self) -> str:
         """Puts back what the history has and the files do not."""
-        self._check_writable()
+        self.check_writable()
         return await standing.rebuild(self)
 
     async def list_episodes(self, count: int) -> str:
@@ -373,24 +426,26 @@ class BaseMemory(NullMemory, ABC):
         MemoryRefused if the system has none."""
         raise lacking(self.name, command)
 
-    def pairs(self) -> Sequence["Pair"]:
+    def pairs(self) -> Sequence[Pair]:
         """Entries that wait for a model's word, or where they contradict, for the person's."""
         return ()
 
-    async def settle(self, pair: "Pair", choice: "Choice") -> Outcome:
-        """Keeps the first of a pair, the second or both. Raises: MemoryRefused if the system
+    async def settle(self, pair: Pair, choice: str) -> Outcome:
+        """Keeps the `first` of a pair, the `second` or `both`. Raises: MemoryRefused if the system
         has none."""
         raise lacking(self.name, "review")
 
-    def given(self) -> set[Place]:
-        """Entries that this session brought up because they were relevant."""
-        return set()
+    def since_then(self, text: str, session: str = "") -> str:
+        """What no longer holds of a text that is about to be shown, which may be a record of
+        `session`; "" if all does."""
+        today = self._context.now().date()
+        return since_then(self.ledger, text, self.project, today, session=session)
 
     def may_undo_unasked(self, change: Change) -> bool:
         """Whether `undo` without an id may pick this change."""
         return True
 
-    def _check_writable(self) -> None:
+    def check_writable(self) -> None:
         """Raises: MemoryRefused if memory was opened read-only."""
         if self._context.read_only:
             raise MemoryRefused("This memory was opened for reading only.")
@@ -398,18 +453,6 @@ class BaseMemory(NullMemory, ABC):
     def _hear(self, turn: Turn) -> None:
         """Sets the turn that further changes belong to."""
         self._turn, self.asked = turn.number, shorten(turn.text, WORDS_CHARS)
-        if turn.answer:
-            self._answers.append(turn.answer)
-
-    async def _count_uses(self) -> None:
-        """Counts once which entries the session's answers named; a failed count is retried
-        later."""
-        if self._context.read_only or self._context.session_id is None or not self._answers:
-            return
-        answers, self._answers = self._answers, []
-        root, given = self._context.root, self.given()
-        with suppress(KodeError):
-            await uses.count_session(root, self.system, self.facts(), answers, given)
 
     def _author(
         self,
@@ -479,12 +522,6 @@ def lacking(system: str, command: str) -> MemoryRefused:
 def reason_of(error: BaseException) -> str:
     """An error's message; with its type if it is not kode's."""
     return str(error) if isinstance(error, KodeError) else f"{type(error).__name__}: {error}"
-
-
-def only_waiting(kind: str, waiting: Iterable[str], id: str) -> str:
-    """Finds the waiting item for an id. Raises: MemoryRefused."""
-    kind = f"{kind} that waits for approval"
-    return only_one(kind, waiting, id, "`kode memory approve` without an id")
 
 
 def only_one(kind: str, ids: Iterable[str], id: str, lists: str) -> str:

@@ -3,7 +3,8 @@
 import argparse
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,108 +20,243 @@ TARGETS: Mapping[str, Sequence[str]] = {
 }
 """What `add` accepts in each system; if NAME is included, any other name too."""
 
-TARGETS_HELP = """\
-targets:
+TARGETS_HELP: Mapping[str, str] = {
+    "tiered": """\
   tiered   user     a fact about you, in every prompt
-           env      one about machine and project
+           env      one about machine and project""",
+    "vault": """\
   vault    NAME     a line of facts/NAME.md: user, preferences, project, ...
-           episodes an entry of this month
+           episodes an entry of this month""",
+    "journal": """\
   journal  memory   a line of MEMORY.md, in every prompt
-           history  an entry of the log
+           history  an entry of the log""",
+    "notes": """\
   notes    note     a note, or log, found when it fits
            rule     one that is in every prompt
            summary  what was done
-           soul     who kode is for you, in place of what it was
-"""
+           soul     who kode is for you, in place of what it was""",
+}
+
+EVERYWHERE: frozenset[str] = frozenset()
+"""The systems of a command that each of them has."""
+GONE: Mapping[str, str] = {
+    "used": "`show` prints what the next session will see",
+    "copy": "`export` and `import` carry a memory; `add` keeps single entries in another system",
+    "near": "`review` asks about entries that may say the same",
+    "unused": "nobody counts what answers name; `remove` and `archive` take a fact out of prompts",
+    "since": "`show --as-of DAY` shows an earlier day, `log` what has changed",
+    "stated": "`add` keeps what you say",
+    "buffer": "`show` prints the latest turns",
+}
+"""A command that there was → what to do instead."""
 
 
-def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
-    """Adds memory's commands to `parser`; pass the parsed namespace to `run_command`.
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A command of `kode memory` and `/memory`."""
 
-    Returns the commands' own parsers, for flags that a face also accepts after the command.
-    """
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=CommandParser)
-    show = commands.add_parser("show", help="show what the next session will see, or one episode")
-    show.add_argument("id", nargs="?", metavar="ID", help="one full episode")
-    show.add_argument("--as-of", metavar="DAY", help="the entries there were, as 2026-03-06")
-    episodes = commands.add_parser("episodes", help="notes on past sessions, the newest first")
-    episodes.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N ({LOG_LINES})")
-    commands.add_parser("status", help="show the system, how full it is, and what is pending")
-    search = commands.add_parser("search", help="facts and past sessions, with scores")
-    search.add_argument("query", nargs="+", metavar="QUERY")
-    search.add_argument("-k", type=int, default=8, metavar="N", help="at most N hits (8)")
-    log = commands.add_parser("log", help="the last changes, with reasons")
-    log.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N lines ({LOG_LINES})")
-    why = commands.add_parser("why", help="show an entry's history, back to who said it")
-    why.add_argument("entry", nargs="+", metavar="ENTRY", help="its id, or a piece of its text")
-    undo = commands.add_parser("undo", help="undo a change (the last one, or ID)")
-    which = undo.add_mutually_exclusive_group()
+    name: str
+    help: str
+    arguments: Callable[["CommandParser", str], None] = lambda parser, system: None
+    """Adds its arguments; those of one system only for it, or for "" (any)."""
+    systems: frozenset[str] = EVERYWHERE
+    """Those that have it, if not all do."""
+    reads: bool = False
+    """Whether it changes nothing, and creates not even an empty database."""
+
+    def is_of(self, system: str) -> bool:
+        return not self.systems or not system or system in self.systems
+
+
+def _show(parser: "CommandParser", system: str) -> None:
+    if _is(system, "tiered"):
+        parser.add_argument("id", nargs="?", metavar="ID", help="one full session note")
+    parser.add_argument("--as-of", metavar="DAY", help="the entries there were, as 2026-03-06")
+
+
+def _count(parser: "CommandParser", system: str) -> None:
+    parser.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N ({LOG_LINES})")
+
+
+def _search(parser: "CommandParser", system: str) -> None:
+    parser.add_argument("query", nargs="+", metavar="QUERY")
+    parser.add_argument("-k", type=int, default=8, metavar="N", help="at most N hits (8)")
+
+
+def _why(parser: "CommandParser", system: str) -> None:
+    parser.add_argument("entry", nargs="+", metavar="ENTRY", help="its id, or a piece of its text")
+
+
+def _undo(parser: "CommandParser", system: str) -> None:
+    which = parser.add_mutually_exclusive_group()
     which.add_argument("id", nargs="?", metavar="ID")
     which.add_argument("--session", metavar="SESSION", help="all that this session changed")
     which.add_argument("--import", dest="batch", metavar="ID", help="all of an import")
-    undo.add_argument(
+    parser.add_argument(
         "--with-derived", action="store_true", help="also undo everything derived from it"
     )
-    commands.add_parser("rebuild", help="put back what the history has and the files do not")
-    review = commands.add_parser("review", help="decide pending items, one key each")
-    review.add_argument("--list", action="store_true", help="only list it")
-    approve = commands.add_parser("approve", help="approve entries from outside text")
-    which = approve.add_mutually_exclusive_group()
+
+
+def _review(parser: "CommandParser", system: str) -> None:
+    parser.add_argument("--list", action="store_true", help="only list it")
+
+
+def _approve(parser: "CommandParser", system: str) -> None:
+    which = parser.add_mutually_exclusive_group()
     which.add_argument("id", nargs="?", metavar="ID")
     which.add_argument(
         "--from", dest="source", metavar="AGENT", help="all of an agent, or of an import"
     )
     which.add_argument("--all", action="store_true", help="all that are pending")
-    approve.add_argument("--yes", action="store_true", help="without asking")
-    export = commands.add_parser("export", help="all of it as lines of JSON")
-    export.add_argument("file", nargs="?", type=Path, metavar="FILE")
-    import_ = commands.add_parser(
-        "import",
-        help="import an export, or another agent's memory",
-        description="Imports an export, edited or not. What another agent remembers goes "
-        "into the review, and counts once you approve it. Without FILE the usual places are "
-        "looked at.",
+    parser.add_argument("--yes", action="store_true", help="without asking")
+
+
+def _drop(parser: "CommandParser", system: str) -> None:
+    parser.add_argument("id", metavar="ID")
+
+
+def _export(parser: "CommandParser", system: str) -> None:
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE")
+
+
+def _import(parser: "CommandParser", system: str) -> None:
+    parser.description = (
+        "Imports an export, edited or not. What another agent remembers goes into the review, and "
+        "counts once you approve it. Without FILE the usual places are looked at."
     )
-    import_.add_argument("file", nargs="?", type=Path, metavar="FILE")
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE")
     agents = list(installed.added("memory_imports"))
-    import_.add_argument(
+    parser.add_argument(
         "--from", dest="source", choices=agents, metavar="AGENT", help=", ".join(agents)
     )
-    import_.add_argument("--dry-run", action="store_true", help="only list the entries")
-    team = commands.add_parser("team", help="the members of a team's notes; init, admit, dismiss")
-    team.add_argument("action", nargs="?", choices=("init", "admit", "dismiss"))
-    team.add_argument("person", nargs="?", metavar="PERSON", help="a role of the server")
-    team.add_argument("--project", metavar="NAME", help="only this project; `.` for the one here")
-    add = commands.add_parser(
-        "add",
-        help="keep something yourself",
-        description="Keeps what you write, in the place of the system in use that TARGET names.",
-        epilog=TARGETS_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    names = (target for targets in TARGETS.values() for target in targets if target != "NAME")
+    parser.add_argument("--dry-run", action="store_true", help="only list the entries")
+
+
+def _team(parser: "CommandParser", system: str) -> None:
+    parser.add_argument("action", nargs="?", choices=("init", "admit", "dismiss"))
+    parser.add_argument("person", nargs="?", metavar="PERSON", help="a role of the server")
+    parser.add_argument("--project", metavar="NAME", help="only this project; `.` for the one here")
+
+
+def _add(parser: "CommandParser", system: str) -> None:
+    parser.description = "Keeps what you write, in the place that TARGET names."
+    parser.epilog = "\n".join(("targets:", *(TARGETS_HELP[one] for one in _systems(system))))
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    names = (word for one in _systems(system) for word in TARGETS[one] if word != "NAME")
     known = _Offered(dict.fromkeys(names))
-    add.add_argument("target", metavar="TARGET", choices=known)
-    add.add_argument("text", nargs="+", metavar="TEXT")
-    add.add_argument("--scope", choices=("global", "project"), help="tiered, notes: where it holds")
-    add.add_argument("--since", metavar="WHEN", help="tiered: from when it holds, as 3.2 or a day")
-    add.add_argument("--until", metavar="DAY", help="tiered: the last day it holds, as 2026-03-06")
-    add.add_argument("--tag", action="append", default=[], help="notes: repeat it for several")
-    add.add_argument("--ttl-days", type=int, metavar="N", help="notes: it expires after N days")
-    add.add_argument("--evidence", action="append", default=[], help="notes: evidence for a rule")
-    add.add_argument("--sensitive", action="store_true", help="notes: kept, never shown to a model")
-    for name, words, what in (
-        ("replace", ("old", "new"), "replace the one fact that contains OLD"),
-        ("archive", ("old",), "keep the one fact that contains OLD for search, out of prompts"),
-        ("remove", ("old",), "forget the one fact that contains OLD"),
-        ("consolidate", (), "say the same in less (asks the model)"),
-    ):
-        command = commands.add_parser(name, help=what)
-        command.add_argument("target", choices=("user", "env"))
+    parser.add_argument("target", metavar="TARGET", choices=known)
+    parser.add_argument("text", nargs="+", metavar="TEXT")
+    for flag, systems, options in ADD_OPTIONS:
+        hidden = {} if not system or system in systems else {"help": argparse.SUPPRESS}
+        parser.add_argument(flag, **{**options, **hidden})
+
+
+def _fact(*words: str) -> Callable[["CommandParser", str], None]:
+    def arguments(parser: "CommandParser", system: str) -> None:
+        parser.add_argument("target", choices=("user", "env"))
         for word in words:
-            command.add_argument(word, metavar=word.upper())
-        command.add_argument("--scope", choices=("global", "project"))
-    return list(commands.choices.values())
+            parser.add_argument(word, metavar=word.upper())
+        parser.add_argument("--scope", choices=("global", "project"))
+
+    return arguments
+
+
+_TIERED = frozenset({"tiered"})
+ADD_OPTIONS: Sequence[tuple[str, Sequence[str], Mapping[str, Any]]] = (
+    ("--scope", ("tiered", "notes"), {"choices": ("global", "project"), "help": "where it holds"}),
+    ("--since", ("tiered",), {"metavar": "WHEN", "help": "from when it holds, as 3.2 or a day"}),
+    ("--until", ("tiered",), {"metavar": "DAY", "help": "its last day, as 2026-03-06"}),
+    ("--tag", ("notes",), {"action": "append", "default": [], "help": "repeat it for several"}),
+    ("--ttl-days", ("notes",), {"type": int, "metavar": "N", "help": "it expires after N days"}),
+    ("--evidence", ("notes",), {"action": "append", "default": [], "help": "for a rule"}),
+    ("--sensitive", ("notes",), {"action": "store_true", "help": "never shown to a model"}),
+)
+"""Flag, the systems that know it, how it is parsed."""
+
+COMMANDS: Sequence[Command] = (
+    Command(name="show", help="what the next session will see", arguments=_show, reads=True),
+    Command(name="add", help="keep something yourself", arguments=_add),
+    Command(
+        name="replace",
+        help="replace the one fact that contains OLD",
+        arguments=_fact("old", "new"),
+        systems=_TIERED,
+    ),
+    Command(
+        name="remove",
+        help="forget the one fact that contains OLD",
+        arguments=_fact("old"),
+        systems=_TIERED,
+    ),
+    Command(
+        name="archive",
+        help="keep the one fact that contains OLD out of prompts",
+        arguments=_fact("old"),
+        systems=_TIERED,
+    ),
+    Command(
+        name="consolidate",
+        help="say the facts in less (asks the model)",
+        arguments=_fact(),
+        systems=_TIERED,
+    ),
+    Command(
+        name="episodes", help="session notes, the newest first", arguments=_count, systems=_TIERED
+    ),
+    Command(name="review", help="decide what waits, one key each", arguments=_review, reads=True),
+    Command(name="approve", help="approve what waits, without keys", arguments=_approve),
+    Command(name="drop", help="drop what waits, without keys", arguments=_drop),
+    Command(name="log", help="history: the last changes", arguments=_count, reads=True),
+    Command(name="why", help="history: who said an entry, and when", arguments=_why, reads=True),
+    Command(name="undo", help="history: undo a change (the last one, or ID)", arguments=_undo),
+    Command(name="rebuild", help="history: put back what the files no longer have"),
+    Command(
+        name="search",
+        help="facts and session notes, with scores",
+        arguments=_search,
+        reads=True,
+    ),
+    Command(name="status", help="how full it is, and what waits", reads=True),
+    Command(name="export", help="all of it as lines of JSON", arguments=_export, reads=True),
+    Command(name="import", help="import an export, or another agent's memory", arguments=_import),
+    Command(
+        name="team",
+        help="the members of a team's notes; init, admit, dismiss",
+        arguments=_team,
+        systems=frozenset({"notes"}),
+    ),
+)
+"""What a person may do with memory, at the shell and at the prompt."""
+
+
+def add_commands(
+    parser: argparse.ArgumentParser, system: str = ""
+) -> list[argparse.ArgumentParser]:
+    """Adds the commands of a system to `parser`, those of all for ""; pass the parsed namespace to
+    `run_command`.
+
+    Returns the commands' own parsers, for flags that a face also accepts after the command.
+    """
+    added = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=CommandParser)
+    for command in COMMANDS:
+        if command.is_of(system):
+            command.arguments(added.add_parser(command.name, help=command.help), system)
+    return list(added.choices.values())
+
+
+def refuse_gone(argv: Sequence[str]) -> None:
+    """Raises: ConfigError for a command that there was, with what replaces it."""
+    instead = GONE.get(argv[0]) if argv else None
+    if instead:
+        raise ConfigError(f"memory: `{argv[0]}` is gone: {instead}.")
+
+
+def _is(system: str, *systems: str) -> bool:
+    return not system or system in systems
+
+
+def _systems(system: str) -> Sequence[str]:
+    return (system,) if system in TARGETS else tuple(TARGETS)
 
 
 class _Offered(tuple[str, ...]):

@@ -5,32 +5,35 @@ Commands return text; the face displays it.
 
 import argparse
 import functools
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
 from kode.memory import exchange, stale
-from kode.memory.approvals import (
-    approve,
-    approve_many,
-    count_proposed,
-    undo_import,
-    undo_proposal,
-    waiting,
-)
 from kode.memory.base import UNDO, Addition, BaseMemory, Outcome
-from kode.memory.command_line import TARGETS, CommandParser, add_commands
+from kode.memory.command_line import TARGETS, CommandParser, add_commands, refuse_gone
 from kode.memory.foreign import is_own_export
 from kode.memory.guarded import inside, kept_in
 from kode.memory.history import BY_HAND, Change
-from kode.memory.lineage import superseded
 from kode.memory.moving_in import move_in
+from kode.memory.review import (
+    approve,
+    approve_many,
+    count_doubted,
+    drop,
+    items_of,
+    review,
+    superseded_lately,
+    undo_decision,
+    undo_import,
+    waiting,
+)
 from kode.memory.undo import Confirm, Following, undo_session
 from kode.memory.undo import undo as undo_change
-from kode.memory.waiting import count_doubted, items, review, superseded_lately
 from kode.memory.why import ended, quoted, why
-from kode.messages import first_of, shorten
+from kode.messages import first_of, plural, shorten
 
 TEXT_CHARS = 100
 LINES_SHOWN = 5
@@ -38,20 +41,39 @@ LINES_SHOWN = 5
 
 
 async def memory_command(system: MemorySystem, argv: Sequence[str], *, undo: str = UNDO) -> str:
-    """One command line (`["search", "tabs"]`) on an open memory; the text to show, in which `undo`
-    is the command that undoes a change.
+    """As `memory_done`, in words: `undo` is the command that undoes a change."""
+    return (await memory_done(system, argv, undo=undo)).in_words(undo)
+
+
+async def memory_done(system: MemorySystem, argv: Sequence[str], *, undo: str = UNDO) -> Outcome:
+    """One command line (`["search", "tabs"]`) on an open memory; `undo` is the command that lists
+    name for undoing.
 
     Raises: ConfigError for an invalid command line; MemoryRefused, StorageError, BusyError if it
         failed.
     """
-    return await run_command(system, _parser().parse_args(list(argv) or ["show"]), undo=undo)
+    refuse_gone(argv)
+    parser = _parser(inside(system).name)
+    done = await _done(system, parser.parse_args(list(argv) or ["show"]), None, undo)
+    return done if isinstance(done, Outcome) else Outcome(line=done)
 
 
 @functools.cache
-def _parser() -> CommandParser:
+def _parser(system: str) -> CommandParser:
     parser = CommandParser(prog="/memory", add_help=False)
-    add_commands(parser)
+    add_commands(parser, system if system in TARGETS else "")
     return parser
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One command on an open memory."""
+
+    system: BaseMemory
+    arguments: argparse.Namespace
+    confirm: Confirm | None
+    undo: str
+    """The command that undoes a change."""
 
 
 async def run_command(
@@ -63,78 +85,102 @@ async def run_command(
 ) -> str:
     """Runs a command parsed by `add_commands`; `confirm` asks a person, if there is one. Raises as
     `memory_command`."""
-    done = await _run(system, arguments, confirm, undo)
+    done = await _done(system, arguments, confirm, undo)
     return done.in_words(undo) if isinstance(done, Outcome) else done
 
 
-async def _run(
+async def _done(
     system: MemorySystem, arguments: argparse.Namespace, confirm: Confirm | None, undo: str
 ) -> str | Outcome:
-    command = arguments.command or "show"
-    if command == "search":
-        return await _search(inside(system), " ".join(arguments.query), arguments.k)
-    if command == "export":
-        return await exchange.export(inside(system), arguments.file)
-    if command == "team":
-        raise MemoryRefused("Run `kode memory team` in a shell.")
-    kept = kept_in(system, command)
-    if command == "add":
-        return await _add(kept, arguments)
-    if command in ("replace", "archive", "remove", "consolidate"):
-        return await kept.edit_facts(
-            arguments.command,
-            arguments.target,
-            arguments.scope,
-            old=getattr(arguments, "old", ""),
-            new=getattr(arguments, "new", ""),
-        )
-    if command == "approve":
-        if arguments.id is not None:
-            return await approve(kept, arguments.id)
-        if arguments.all or arguments.source:
-            return await approve_many(
-                kept, arguments.source, confirm=confirm, is_sure=arguments.yes
-            )
-        lines = [f"{one.id}  {one.line}" for one in await waiting(kept)]
-        return "\n".join(lines) or "Nothing is pending."
-    if command == "import":
-        return await _import(kept, arguments, confirm)
-    if command == "show" and getattr(arguments, "as_of", None):
-        return _as_of(kept, arguments.as_of)
-    if command == "episodes":
-        return await kept.list_episodes(max(1, arguments.n))
-    if command == "show" and getattr(arguments, "id", None):
-        return await kept.show_one(arguments.id)
-    if command == "why":
-        return why(kept, " ".join(arguments.entry))
-    if command == "review":
-        found = items(kept, date.today(), await waiting(kept))
-        return review(found, superseded_lately(kept, datetime.now().astimezone()), undo)
-    if command == "show":
-        return await kept.show() or "Nothing is remembered yet."
-    if command == "status":
-        parts = (await kept.status(), _propose(kept), _doubted(kept))
-        return "\n".join(filter(None, parts))
-    if command == "log":
-        return _log(kept, arguments.n)
-    if command == "rebuild":
-        return await kept.rebuild()
-    following = Following(describe=_change, with_derived=arguments.with_derived, confirm=confirm)
-    if arguments.batch:
-        return await undo_import(kept, arguments.batch, following)
-    if arguments.session:
-        return await undo_session(kept, arguments.session, following)
-    if done := await undo_proposal(kept, arguments.id):
-        return done
-    return await undo_change(kept, arguments.id, following)
+    name = arguments.command or "show"
+    if name in _ANY:
+        return await _ANY[name](inside(system), arguments)
+    kept = kept_in(system, name)
+    return await _RUN[name](Asked(system=kept, arguments=arguments, confirm=confirm, undo=undo))
 
 
-async def _search(system: MemorySystem, query: str, k: int) -> str:
-    hits = await system.search(query, max(1, k))
-    none = f"No matching memory for: {query}"
-    if not hits:
-        return none
-    lines = [] if hits[0].score else [none]
+async def _show(asked: Asked) -> str:
+    as_of, id = getattr(asked.arguments, "as_of", None), getattr(asked.arguments, "id", None)
+    if as_of:
+        return _as_of(asked.system, as_of)
+    if id:
+        return await asked.system.show_one(id)
+    return await asked.system.show() or "Nothing is remembered yet."
+
+
+async def _edit_facts(asked: Asked) -> Outcome:
+    given = asked.arguments
+    return await asked.system.edit_facts(
+        given.command,
+        given.target,
+        given.scope,
+        old=getattr(given, "old", ""),
+        new=getattr(given, "new", ""),
+    )
+
+
+async def _approve(asked: Asked) -> str | Outcome:
+    system, given = asked.system, asked.arguments
+    if given.id is not None:
+        return await approve(system, given.id)
+    if given.all or given.source:
+        return await approve_many(system, given.source, confirm=asked.confirm, is_sure=given.yes)
+    lines = [f"{one.id}  {one.line}" for one in await waiting(system)]
+    return "\n".join(lines) or "Nothing is pending."
+
+
+async def _drop(asked: Asked) -> Outcome:
+    return await drop(asked.system, asked.arguments.id)
+
+
+async def _review(asked: Asked) -> str:
+    found = await items_of(asked.system)
+    return review(found, superseded_lately(asked.system, datetime.now().astimezone()), asked.undo)
+
+
+async def _status(asked: Asked) -> str:
+    parts = (await asked.system.status(), await _waits(asked.system), _doubted(asked.system))
+    return "\n".join(filter(None, parts))
+
+
+async def _undo(asked: Asked) -> str | Outcome:
+    system, given = asked.system, asked.arguments
+    following = Following(describe=_change, with_derived=given.with_derived, confirm=asked.confirm)
+    if given.batch:
+        return await undo_import(system, given.batch, following)
+    if given.session:
+        return await undo_session(system, given.session, following)
+    return await undo_decision(system, given.id) or await undo_change(system, given.id, following)
+
+
+async def _episodes(asked: Asked) -> str:
+    return await asked.system.list_episodes(max(1, asked.arguments.n))
+
+
+async def _why(asked: Asked) -> str:
+    return why(asked.system, " ".join(asked.arguments.entry))
+
+
+async def _rebuild(asked: Asked) -> str:
+    return await asked.system.rebuild()
+
+
+async def _team(asked: Asked) -> str:
+    raise MemoryRefused("Run `kode memory team` in a shell.")
+
+
+async def _export(system: MemorySystem, given: argparse.Namespace) -> str:
+    return await exchange.export(system, given.file)
+
+
+async def _search(system: MemorySystem, given: argparse.Namespace) -> str:
+    query = " ".join(given.query)
+    hits = await system.search(query, max(1, given.k))
+    unread = system.unread if isinstance(system, BaseMemory) else 0
+    lines = [] if hits and hits[0].score else [f"No matching memory for: {query}"]
+    if unread:
+        notes = plural(unread, "session note")
+        lines.append(f"({notes} not looked at yet: search again, or run `kode memory search`)")
     lines += [
         f"{hit.score:5.2f}  [{hit.where}] {shorten(hit.text, 2 * TEXT_CHARS)}"
         + (f"  ({hit.why})" if hit.why else "")
@@ -143,7 +189,8 @@ async def _search(system: MemorySystem, query: str, k: int) -> str:
     return "\n".join(lines)
 
 
-async def _add(system: BaseMemory, arguments: argparse.Namespace) -> Outcome:
+async def _add(asked: Asked) -> Outcome:
+    system, arguments = asked.system, asked.arguments
     known = TARGETS.get(system.name, ("NAME",))
     if "NAME" not in known and arguments.target not in known:
         raise ConfigError(
@@ -165,25 +212,24 @@ async def _add(system: BaseMemory, arguments: argparse.Namespace) -> Outcome:
     )
 
 
-async def _import(
-    system: BaseMemory, arguments: argparse.Namespace, confirm: Confirm | None
-) -> str:
+async def _import(asked: Asked) -> str:
     """Imports an export of kode's directly, another agent's memory into the review."""
+    system, arguments, confirm = asked.system, asked.arguments, asked.confirm
     file = arguments.file
     if file is not None and not arguments.source and is_own_export(file):
         return await exchange.import_(system, file, dry_run=arguments.dry_run)
     return await move_in(system, file, arguments.source, dry_run=arguments.dry_run, confirm=confirm)
 
 
-def _propose(system: BaseMemory) -> str:
-    count = count_proposed(system)
-    return f"proposed by other agents: {count} (`kode memory approve` lists them)" if count else ""
+async def _waits(system: BaseMemory) -> str:
+    count = len(await waiting(system))
+    return f"waiting for approval: {count} (`kode memory review`)" if count else ""
 
 
 def _as_of(system: BaseMemory, text: str) -> str:
     day = stale.day_of(text, "--as-of")
     found = stale.as_of(system, day, datetime.now().astimezone())
-    since = {fate.entry.place: fate for fate in superseded(system)}
+    since = {fate.entry.place: fate for fate in system.ledger.superseded()}
     listed = [
         f"[{entry.target}] {quoted(entry)}"
         + (f"\n    ({ended(fate)}, {fate.change.at[:10]})" if fate else "")
@@ -198,8 +244,9 @@ def _doubted(system: BaseMemory) -> str:
     return f"may be stale, or expired: {count} (`kode memory review` lists them)" if count else ""
 
 
-def _log(system: BaseMemory, count: int) -> str:
-    tail = system.history.tail(max(1, count))
+async def _log(asked: Asked) -> str:
+    system = asked.system
+    tail = system.history.tail(max(1, asked.arguments.n))
     never = {change.undoes: change.reason for change in tail.changes if change.is_mark}
     never |= dict.fromkeys(system.history.unfinished(), "never made, or being made")
     lines = [
@@ -225,3 +272,30 @@ def _change(change: Change) -> str:
     when = change.at[:16].replace("T", " ")
     who = f"{change.who}{change.whose}"
     return f"{change.id}  {when}  {who}  {change.kind} {change.target}{what}{reason}"
+
+
+_ANY: Mapping[str, Callable[[MemorySystem, argparse.Namespace], Awaitable[str]]] = {
+    "search": _search,
+    "export": _export,
+}
+"""Commands on any memory, a program's own too."""
+_RUN: Mapping[str, Callable[[Asked], Awaitable[str | Outcome]]] = {
+    "show": _show,
+    "add": _add,
+    "replace": _edit_facts,
+    "remove": _edit_facts,
+    "archive": _edit_facts,
+    "consolidate": _edit_facts,
+    "episodes": _episodes,
+    "review": _review,
+    "approve": _approve,
+    "drop": _drop,
+    "log": _log,
+    "why": _why,
+    "undo": _undo,
+    "rebuild": _rebuild,
+    "status": _status,
+    "import": _import,
+    "team": _team,
+}
+"""What each of the other `command_line.COMMANDS` does."""

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kode.errors import MemoryRefused
+from kode.memory import replacing
 from kode.memory.base import Outcome
+from kode.memory.replacing import Seen
+from kode.memory.stored import version_of
 
 ROOT = "/memories"
 LINE_NUMBER_WIDTH = 6
@@ -37,6 +40,8 @@ class Folder(Protocol):
 
     notice: str
     """What a model must know about them, a sentence."""
+    seen: Seen
+    """The files that the session's model was shown whole."""
 
     async def files(self) -> Sequence[MemoryFile]:
         """Every file, including empty ones that may be written."""
@@ -64,6 +69,8 @@ async def view(folder: Folder, path: str, view_range: Sequence[int] | None = Non
     files = await folder.files()
     for file in files:
         if file.name == name:
+            if view_range is None:
+                replacing.note(folder.seen, f"{ROOT}/{name}", file.text)
             return Done(text=_number_lines(file.text, view_range, path))
     below = [file for file in files if not name or file.name.startswith(f"{name}/")]
     if name and not below:
@@ -86,7 +93,7 @@ async def create(folder: Folder, path: str, text: str) -> Done:
     if not text.strip():
         raise MemoryRefused("`file_text` is empty: memory keeps no empty files.")
     outcomes = await folder.put(name, "", text)
-    return await _written(folder, path, text, outcomes, f"File created successfully at: {path}")
+    return await _written(folder, path, "", text, outcomes, f"File created successfully at: {path}")
 
 
 async def str_replace(folder: Folder, path: str, old: str, new: str) -> Done:
@@ -108,7 +115,7 @@ async def str_replace(folder: Folder, path: str, old: str, new: str) -> Done:
     said = "The memory file has been edited. Here is the snippet showing the change (with line "
     span = (max(1, first - AROUND), first + new.count("\n") + AROUND)
     snippet = _number_lines(wanted, span, "")
-    return await _written(folder, path, wanted, outcomes, f"{said}numbers):\n{snippet}")
+    return await _written(folder, path, file.text, wanted, outcomes, f"{said}numbers):\n{snippet}")
 
 
 async def insert(folder: Folder, path: str, line: int, text: str) -> Done:
@@ -123,7 +130,9 @@ async def insert(folder: Folder, path: str, line: int, text: str) -> Done:
     lines.insert(line, text.rstrip("\n"))
     wanted = "\n".join(lines) + "\n"
     outcomes = await folder.put(file.name, file.text, wanted)
-    return await _written(folder, path, wanted, outcomes, f"The file {path} has been edited.")
+    return await _written(
+        folder, path, file.text, wanted, outcomes, f"The file {path} has been edited."
+    )
 
 
 async def delete(folder: Folder, path: str) -> Done:
@@ -132,6 +141,7 @@ async def delete(folder: Folder, path: str) -> Done:
     if not name_of(path):
         raise MemoryRefused("Cannot delete the /memories directory itself")
     file = await _existing(folder, path, filled=True)
+    _check_seen(folder, file)
     outcomes = await folder.put(file.name, file.text, "")
     return Done(text=f"Successfully deleted {path}", outcomes=outcomes)
 
@@ -142,6 +152,7 @@ async def rename(folder: Folder, old_path: str, new_path: str) -> Done:
     if not name_of(old_path):
         raise MemoryRefused("Cannot rename the /memories directory itself")
     file = await _existing(folder, old_path, filled=True)
+    _check_seen(folder, file)
     name = _file_name(new_path)
     if any(one.name == name and one.text.strip() for one in await folder.files()):
         raise MemoryRefused(f"The destination {new_path} already exists")
@@ -196,12 +207,30 @@ async def _existing(folder: Folder, path: str, *, filled: bool = False) -> Memor
     raise _missing(path)
 
 
+def _check_seen(folder: Folder, file: MemoryFile) -> None:
+    """A file that goes as a whole needs to have been read. Raises: NotReplaced."""
+    replacing.check(
+        folder.seen,
+        f"{ROOT}/{file.name}",
+        file.text,
+        "",
+        named=(file.text,),
+        to_read="View all of it first.",
+        to_lose="",
+    )
+
+
 async def _written(
-    folder: Folder, path: str, wanted: str, outcomes: Sequence[Outcome], said: str
+    folder: Folder, path: str, before: str, wanted: str, outcomes: Sequence[Outcome], said: str
 ) -> Done:
-    """Reports a write, with what memory stored if that differs."""
+    """Reports a write, with what memory stored if that differs. Who knew all of the file before
+    knows all of it now."""
     name = name_of(path)
     now = next((file.text for file in await folder.files() if file.name == name), "")
+    if now.strip() == wanted.strip() and (
+        not before.strip() or folder.seen.get(f"{ROOT}/{name}") == version_of(before)
+    ):
+        replacing.note(folder.seen, f"{ROOT}/{name}", now)
     if now.strip() != wanted.strip():
         kept = _number_lines(now, None, path) if now else f"{path} holds nothing."
         said = f"{said}\nMemory keeps it in its own form. {kept}"

@@ -8,8 +8,8 @@ from typing import ClassVar, Protocol
 
 from kode import installed
 from kode.errors import MemoryRefused
-from kode.memory.proposals import About
 from kode.memory.stored import read_import
+from kode.memory.waiting import About
 
 MAX_BYTES = 16_000_000
 

@@ -25,8 +25,8 @@ from kode.contracts import (
 )
 from kode.errors import KodeError
 from kode.events import Emit, Notice, Working, silent
-from kode.memory import stated
 from kode.memory.base import BaseMemory, has_lost_messages, lacking
+from kode.memory.replacing import SEEN_KEPT
 from kode.messages import Message
 
 T = TypeVar("T")
@@ -65,12 +65,9 @@ class Guarded:
         """The system inside, for commands beyond the contract."""
         self._limits_s = {hook: row[0] for hook, row in HOOKS.items()} | dict(limits_s or {})
         self._emit: Emit = silent
-        self._context: MemoryContext | None = None
         self._faults: dict[str, int] = {}
         self._noticed: set[str] = set()
         self._state: Mapping[str, Any] = {}
-        self._stated: set[str] = set()
-        """Pending statements of the person that the conversation contains."""
 
     @property
     def name(self) -> str:
@@ -81,25 +78,25 @@ class Guarded:
         return self.system.message_window
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
-        self._emit, self._context = context.emit, context
+        self._emit = context.emit
         self._state = state
         await self._call("open", lambda: self._open(context, state), None)
 
     async def inject(self, reason: InjectReason) -> Injection:
-        if has_lost_messages(reason):
-            self._stated.clear()
+        if has_lost_messages(reason) and isinstance(self.system, BaseMemory):
+            self.system.seen.clear()
         return await self._call(
             "inject", lambda: self.system.inject(reason), Injection(known=False)
         )
 
     async def recall(self, turn: Turn) -> str:
-        return await self._call("recall", lambda: self._recall(turn), "")
+        return await self._call("recall", lambda: self.system.recall(turn), "")
 
     def tools(self) -> tuple[Tool, ...]:
         return self._ask("tools", self.system.tools, ())
 
     async def after_turn(self, turn: Turn) -> None:
-        await self._call("after_turn", lambda: self._see(turn), None)
+        await self._call("after_turn", lambda: self.system.after_turn(turn), None)
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
         return await self._call(
@@ -117,28 +114,22 @@ class Guarded:
         return await self._call("snapshot", self.system.snapshot, ())
 
     def state(self) -> Mapping[str, Any]:
-        self._state = self._ask("state", self.system.state, self._state)
+        self._state = self._ask("state", self._state_now, self._state)
         return self._state
 
     async def close(self, grace_s: float) -> None:
         await self._call("close", lambda: self.system.close(grace_s), None)
 
+    def _state_now(self) -> Mapping[str, Any]:
+        state = self.system.state()
+        if not isinstance(self.system, BaseMemory) or not self.system.seen:
+            return state
+        return {**state, "seen": dict(list(self.system.seen.items())[-SEEN_KEPT:])}
+
     async def _open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await self.system.open(context, state)
         if isinstance(self.system, BaseMemory):
             await self.system.reconcile()
-
-    async def _recall(self, turn: Turn) -> str:
-        recalled = await self.system.recall(turn)
-        if self._context is None or not isinstance(self.system, BaseMemory):
-            return recalled
-        quoted = await stated.recall(self.system, self._context, turn, self._stated)
-        return "\n\n".join(part for part in (recalled, quoted) if part)
-
-    async def _see(self, turn: Turn) -> None:
-        await self.system.after_turn(turn)
-        if self._context is not None and isinstance(self.system, BaseMemory):
-            await stated.propose(self.system, self._context, turn, self._stated)
 
     async def _call(self, hook: str, start: Callable[[], Awaitable[T]], neutral: T) -> T:
         if self._is_off(hook):

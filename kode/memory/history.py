@@ -1,5 +1,5 @@
 """Records every change to memory in `history.jsonl`: the texts before and after, the author, reason
-and source. `lineage.py` derives an entry's past from it.
+and source.
 
 A change is recorded with its data, then made, then done (`making`): its line says what stood in its
 place before and what stands there after, and a marker in `unfinished/` lies from before the line
@@ -8,20 +8,24 @@ change like any other, so it can be undone.
 
 `history.jsonl.seal` has the length and checksum of what kode left, to find what was cut off or
 changed since. It is written without a sync: an older seal holds for the beginning.
+
+A process reads the file once and then only what is new at its end (`Lines`); what its lines make of
+memory's statements is `ledger`'s.
 """
 
 import contextlib
 import fcntl
 import json
 import os
-import re
 import secrets
+import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal, overload
 
 from kode import credentials, durable
 from kode.beneath import TEMPORARY_PREFIX
@@ -30,13 +34,6 @@ from kode.memory.places import Places, State, fingerprint
 from kode.memory.stored import read_row
 from kode.sealed import is_intact, seal
 
-ORIGINS_LOOKED_THROUGH = 2_000
-_TERMS = (
-    b'"source_hash": ',
-    b'"since": ',
-    b'"until": ',
-    b'"kind": "confirm"',
-)
 BY_HAND = "by-hand"
 """The kind of a change that a person made in the file itself."""
 REBUILD = "rebuild"
@@ -44,17 +41,18 @@ REBUILD = "rebuild"
 _RECORDS = ("---\n", "{")
 """How an episode's file and a note begin."""
 _GENERATED = "> Summary:"
-_STANDS = b'"stands": "'
-_TARGET = re.compile(rb'"target": "([^"]*)"')
-_STANDING = re.compile(
-    rb'"target": "([^"]*)", (?:"stood": "[0-9a-f]*", )?"stands": "([0-9a-f]{16})"'
-)
-_ID_AND_TIME = re.compile(rb'"id": "([\w-]+)", "at": "([^"]+)"')
-_MISSING = (FileNotFoundError, NotADirectoryError)
+_CHECKED_BYTES = 4096
+"""How much of what was read last must still be there for the rest to count as new."""
 
 Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import", "client"]
 """`user`: typed by the person; `model`: by a tool call; `client`: another agent, through kode's MCP
 server; the others: the code that did it."""
+
+
+Side = tuple[str, str]
+"""One of two texts that are compared: its place, and its key there."""
+Pair = tuple[Side, Side]
+"""Two of them, the older first."""
 
 
 class NothingToUndo(MemoryRefused):
@@ -86,6 +84,8 @@ class Author:
     """The last day on which it holds, as 2026-03-06; "" for no end."""
     batch: str = ""
     """Shared by changes that are undone together."""
+    approves: str = ""
+    """The id of what waited and takes its place with this change (`waiting.py`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +114,12 @@ class Change:
     """The id of the change that this one undoes."""
     supersedes: str = ""
     """A previously removed text that this change makes outdated."""
+    near: "tuple[Pair, ...]" = ()
+    """Pairs of texts that may be one, or contradict each other: they wait for a judge."""
+    against: "tuple[Pair, ...]" = ()
+    """Pairs that contradict each other: they wait for the person."""
+    settled: "tuple[Pair, ...]" = ()
+    """Pairs that wait for neither any more."""
     was_archived: tuple[int, ...] = ()
     """Indices in `before` of texts that were in an archive."""
     archived: tuple[int, ...] = ()
@@ -124,6 +130,9 @@ class Change:
     since: str = ""
     until: str = ""
     batch: str = ""
+    approves: str = ""
+    waits: dict[str, str] | None = None
+    """Of a proposal: what its text alone does not say, see `waiting.Proposal`."""
     person: str = ""
     """The member of a team, as its server knows them; "" for the local person."""
     host: str = ""
@@ -277,11 +286,9 @@ class History:
 
     def standing_places(self) -> dict[str, str]:
         """Every place whose changes say what stands there → the last fingerprint."""
-        with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
-            found = _STANDING.findall(self.path.read_bytes())
-            places = {one: self._place(one) for one in {target for target, _ in found}}
-            return {place: at.decode() for one, at in found if (place := places[one])}
-        return {}
+        followed = (one for one in self.lines() if one.stands)
+        places = ((self._place(one.target), one.stands) for one in followed)
+        return {place: stands for place, stands in places if place}
 
     def take_hand_edit(self, target: str, state: State) -> Change | None:
         """Appends what a person changed in a place since its last change, with its lock held; None
@@ -298,39 +305,40 @@ class History:
 
     def stands(self, target: str) -> str:
         """The fingerprint of what stands in a place after its last change; "" if unknown."""
-        term = self.places.term(target) if self.places else b""
-        for line in self._lines_backwards():
-            if term in line and _STANDS in line and (change := _read(line)):
-                return change.stands
-        return ""
+        last = (one for one in reversed(self._of_place(target)) if one.stands)
+        return next((one.stands for one in last), "")
 
     def replayed(self, target: str) -> tuple[State, bool]:
         """What stands in a place by its changes alone, and whether credentials are masked in it."""
         if self.places is None:
             return (), False
         state: State = ()
-        made = self.made(self.places.term(target))
+        made = self.made(target)
         for change in made:
             state = self.places.after(state, change)
         return state, any(change.redacted for change in made)
 
-    def made(self, term: bytes) -> list[Change]:
-        """The changes with a term in their lines, oldest first, without those never made."""
-        found = {change.id: change for change in map(_read, self._lines_with([term])) if change}
-        never = {change.undoes for change in found.values() if change.is_mark}
-        return [one for one in reversed(found.values()) if one.id not in never]
+    def made(self, target: str) -> list[Change]:
+        """The changes of a place, oldest first, without those never made."""
+        found = self._of_place(target)
+        never = {change.undoes for change in found if change.is_mark}
+        return [one for one in found if one.id not in never]
 
     def changed_places(self) -> list[str]:
         """Every place that has a change, in order of first mention."""
-        with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
-            found = dict.fromkeys(_TARGET.findall(self.path.read_bytes()))
-            return list(dict.fromkeys(filter(None, map(self._place, found))))
-        return []
+        return list(dict.fromkeys(filter(None, (self._place(one.target) for one in self.lines()))))
 
-    def _place(self, target: bytes) -> str:
+    def _of_place(self, target: str) -> Sequence[Change]:
+        """The changes of a place, oldest first."""
+        if self.places is None:
+            return ()
+        lines, place = self.lines(), self.places.place_of(target)
+        return lines.of([one for one in lines.targets() if self._place(one) == place])
+
+    def _place(self, target: str) -> str:
         """ "" for one that is not followed."""
-        places, name = self.places, target.decode(errors="replace")
-        return places.place_of(name) if places and places.tracks(name) else ""
+        places = self.places
+        return places.place_of(target) if places and places.tracks(target) else ""
 
     def damage(self, *, mend: bool) -> str:
         """What happened to the file since kode wrote it, in words; "" if nothing did. With `mend`
@@ -396,24 +404,25 @@ class History:
     def _seal_path(self) -> Path:
         return self.path.with_name(f"{self.path.name}.seal")
 
+    # ── questions ────────────────────────────────────────────────────────────────────────────
+
+    def lines(self) -> "Lines":
+        """Every change so far. Raises: StorageError."""
+        lines = _lines_of(self.path)
+        lines.read_on()
+        return lines
+
     def known(self) -> set[str]:
         """Id and time of every local change, as `ID TIME`. Raises: StorageError."""
-        with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
-            found = _ID_AND_TIME.findall(self.path.read_bytes())
-            return {f"{id.decode()} {at.decode()}" for id, at in found}
-        return set()
+        return {f"{one.id} {one.at}" for one in self.lines()}
 
     def tail(self, count: int) -> Tail:
-        """The last `count` changes, newest first, without reading the whole file.
-
-        Raises: StorageError.
-        """
-        changes: list[Change] = []
-        damaged = 0
-        for line in self._lines_backwards():
+        """The last `count` changes, newest first. Raises: StorageError."""
+        lines, changes = self.lines(), list[Change]()
+        damaged = int(lines.is_torn)
+        for change in reversed(lines.rows):
             if len(changes) >= count:
                 break
-            change = _read(line)
             if change is None:
                 damaged += 1
             else:
@@ -423,7 +432,7 @@ class History:
     def between(self, since: str, until: str) -> Iterator[Change]:
         """The changes between two times, both UTC in ISO 8601 to the second, newest first. Raises:
         StorageError."""
-        for change in filter(None, map(_read, self._lines_backwards())):
+        for change in reversed(self.lines()):
             if change.at[:19] < since[:19]:
                 return
             if change.at[:19] <= until[:19]:
@@ -431,55 +440,29 @@ class History:
 
     def find(self, id: str) -> list[Change]:
         """The changes whose id begins with `id`, newest first. An exact id is the only match."""
-        found: list[Change] = []
-        for line in self._lines_backwards():
-            change = _read(line) if id.encode() in line else None
-            if change is not None and change.id == id:
-                return [change]
-            if change is not None and change.id.startswith(id):
-                found.append(change)
-        return found
+        lines = self.lines()
+        if (exact := lines.by_id(id)) is not None:
+            return [exact]
+        return [change for change in reversed(lines) if change.id.startswith(id)]
 
     def changes(self, system: str) -> Iterator[Change]:
         """Every change of a system, including undone ones and undos, newest first."""
-        for line in self._lines_backwards():
-            change = _read(line)
-            if change is not None and change.system == system:
-                yield change
+        return (change for change in reversed(self.lines()) if change.system == system)
 
     def standing(self, system: str) -> Iterator[Change]:
         """The changes of a system that are not undone, without undos, newest first."""
-        return (change for change in _not_undone(self.changes(system)) if not change.undoes)
+        return (change for change in self.in_effect(system) if not change.undoes)
+
+    def in_effect(self, system: str) -> Iterator[Change]:
+        """The same with undos."""
+        lines = self.lines()
+        return (one for one in reversed(lines) if one.system == system and lines.counts(one))
 
     def is_in_effect(self, system: str, id: str) -> bool:
         """Whether a change is there and not undone."""
-        return any(change.id == id for change in self._with(system, id.encode()))
-
-    def in_terms(self, system: str) -> Iterator[Change]:
-        """The effective changes that rest on code, hold for a time, or confirm an entry, newest
-        first. Called whenever memory is shown to a model."""
-        return (
-            change
-            for change in self._with(system, *_TERMS)
-            if change.source_hash or change.since or change.until or change.kind == "confirm"
-        )
-
-    def naming(self, system: str, text: str) -> Iterator[Change]:
-        """The effective changes that replaced, created or superseded exactly this text, newest
-        first."""
-        wanted = json.dumps(text, ensure_ascii=False).encode(errors="replace")
-        standing = (change for change in self._with(system, wanted) if not change.undoes)
-        return (one for one in standing if text in (*one.before, *one.after, one.supersedes))
-
-    def removed(self, system: str, target: str) -> Iterator[str]:
-        """What a model removed from a file and nothing has superseded, newest first."""
-        superseded: set[str] = set()
-        for change in self._with(system, b'"kind": "remove"', b'"supersedes": '):
-            if change.target != target:
-                continue
-            superseded.add(change.supersedes)
-            if change.kind == "remove" and change.who == "model":
-                yield from (text for text in change.before if text not in superseded)
+        lines = self.lines()
+        change = lines.by_id(id)
+        return change is not None and change.system == system and lines.counts(change)
 
     def last_to_undo(
         self, system: str, fits: Callable[[Change], bool] = lambda change: True
@@ -489,58 +472,120 @@ class History:
 
     def batch(self, system: str, batch: str) -> list[Change]:
         """The effective changes of a batch, newest first."""
-        found = self._with(system, f'"batch": {json.dumps(batch)}'.encode())
-        return [change for change in found if batch and change.batch == batch]
-
-    def of_session(self, system: str, session: str) -> Iterator[Change]:
-        """The effective changes made in a session, newest first."""
-        found = self._with(system, f'"session": {json.dumps(session)}'.encode())
-        return (change for change in found if change.session == session)
+        return [one for one in self.in_effect(system) if batch and one.batch == batch]
 
     def origins(self, keys: Callable[[Change], Iterable[str]]) -> dict[str, Change]:
-        """The newest change for each key, among the last 2,000."""
-        found: dict[str, Change] = {}
-        for change in self.tail(ORIGINS_LOOKED_THROUGH).changes:
-            for key in keys(change):
-                found.setdefault(key, change)
-        return found
-
-    def _with(self, system: str, *terms: bytes) -> Iterator[Change]:
-        """The effective changes whose lines contain one of these, and undos, newest first. Other
-        lines are not parsed."""
-        lines = self._lines_with((*terms, b'"undoes": '))
-        return _not_undone(one for one in map(_read, lines) if one and one.system == system)
-
-    def _lines_with(self, terms: Iterable[bytes]) -> list[bytes]:
-        """The lines that contain one of these, last first."""
-        with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
-            data = self.path.read_bytes()
-            starts: set[int] = set()
-            for term in terms:
-                at = data.find(term)
-                while at >= 0:
-                    starts.add(data.rfind(b"\n", 0, at) + 1)
-                    end = data.find(b"\n", at)
-                    at = data.find(term, end) if end >= 0 else -1
-            ends = ((start, data.find(b"\n", start)) for start in sorted(starts, reverse=True))
-            return [data[start : end if end >= 0 else None] for start, end in ends]
-        return []
-
-    def _lines_backwards(self) -> Iterator[bytes]:
-        with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
-            with self.path.open("rb") as file:
-                yield from durable.lines_backwards(file)
+        """The newest change for each key."""
+        return {key: change for change in self.lines() for key in keys(change)}
 
 
-def _not_undone(changes: Iterable[Change]) -> Iterator[Change]:
-    """Filters changes and undos, newest first."""
-    undone: set[str] = set()
-    for change in changes:
-        if change.id in undone:
-            continue
+class Lines(Sequence[Change]):
+    """The changes of one file, oldest first, as far as this process has read it. A line that is
+    there twice, after a copy, is one change."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.rows: list[Change | None] = []
+        """None for an unreadable line."""
+        self.is_torn = False
+        """Whether half a line follows, which the next one to be appended takes the place of."""
+        self.generation = object()
+        """Another one after the file was changed and had to be read from its beginning."""
+        self._changes: list[Change] = []
+        self._by_id: dict[str, Change] = {}
+        self._undos: dict[str, list[str]] = {}
+        self._of: dict[str, list[int]] = {}
+        self._seen = (0, 0, 0)
+        """Of the file as it was read: inode, size, time of its last change."""
+        self._read, self._last = 0, b""
+
+    @overload
+    def __getitem__(self, at: int) -> Change: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Change]: ...
+    def __getitem__(self, at: int | slice) -> Change | list[Change]:
+        return self._changes[at]
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self._changes)
+
+    def __reversed__(self) -> Iterator[Change]:
+        return reversed(self._changes)
+
+    def by_id(self, id: str) -> Change | None:
+        return self._by_id.get(id)
+
+    def counts(self, change: Change) -> bool:
+        """Whether no undo that counts takes a change back."""
+        return self.undo_of(change) is None
+
+    def undo_of(self, change: Change) -> Change | None:
+        """The undo that counts and takes a change back."""
+        undos = (self._by_id[id] for id in self._undos.get(change.id, ()))
+        return next(filter(self.counts, undos), None)
+
+    def targets(self) -> Iterable[str]:
+        """Every target, in order of first mention."""
+        return self._of.keys()
+
+    def of(self, targets: Iterable[str]) -> list[Change]:
+        """The changes of these targets, oldest first."""
+        return [self._changes[at] for at in sorted(at for one in targets for at in self._of[one])]
+
+    def read_on(self) -> None:
+        """Reads what is new at the end of the file. Raises: StorageError."""
+        with self._lock, durable.storage_errors(self._path, "read"):
+            try:
+                found = os.stat(self._path)
+            except (FileNotFoundError, NotADirectoryError):
+                if self._read:
+                    self._begin()
+                return
+            if (found.st_ino, found.st_size, found.st_mtime_ns) == self._seen:
+                return
+            with self._path.open("rb") as file:
+                if self._read and not self._goes_on(file, found):
+                    self._begin()
+                file.seek(self._read)
+                data = file.read()
+            end = data.rfind(b"\n") + 1  # what follows is still being written, or was torn
+            self.is_torn = bool(data[end:].strip())
+            self._read += end
+            self._seen = found.st_ino, found.st_size, found.st_mtime_ns
+            self._last = data[:end][-_CHECKED_BYTES:] or self._last
+            for line in data[:end].split(b"\n"):
+                if line.strip():
+                    self._take(_read(line))
+
+    def _goes_on(self, file: BinaryIO, found: os.stat_result) -> bool:
+        """Whether the file still begins with what was read of it, and is longer now."""
+        inode, size, _ = self._seen
+        if found.st_ino != inode or found.st_size <= size:
+            return False
+        file.seek(self._read - len(self._last))
+        return file.read(len(self._last)) == self._last
+
+    def _take(self, change: Change | None) -> None:
+        self.rows.append(change)
+        if change is None or self._by_id.get(change.id) == change:
+            return
+        self._of.setdefault(change.target, []).append(len(self._changes))
+        self._changes.append(change)
+        self._by_id[change.id] = change
         if change.undoes:
-            undone.add(change.undoes)
-        yield change
+            self._undos.setdefault(change.undoes, []).append(change.id)
+
+
+@lru_cache(maxsize=16)
+def _lines_of(path: Path) -> Lines:
+    return Lines(path)
 
 
 def undo_of(change: Change, author: Author, **values: Any) -> Change:
@@ -591,7 +636,14 @@ def _mask(change: Change) -> Change:
     redacted = before != change.before or after != change.after
     values: dict[str, Any] = {**asdict(change), "before": before, "after": after}
     values |= {"reason": reason, "words": credentials.redact(change.words)}
+    for name in ("near", "against", "settled"):
+        values[name] = tuple(map(_mask_pair, values[name]))
     return Change(**{**values, "redacted": redacted or change.redacted})
+
+
+def _mask_pair(pair: Pair) -> Pair:
+    (first, one), (second, other) = pair
+    return (first, credentials.redact(one)), (second, credentials.redact(other))
 
 
 def _line(change: Change) -> bytes:

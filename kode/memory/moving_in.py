@@ -15,8 +15,9 @@ from kode.memory import foreign
 from kode.memory.base import BaseMemory
 from kode.memory.foreign import Entry, Source
 from kode.memory.history import new_batch
-from kode.memory.proposals import Proposal, Proposals
 from kode.memory.scan import scan
+from kode.memory.waiting import Proposal, proposals
+from kode.memory.waiting import take as take_imports
 from kode.messages import plural, shorten
 from kode.paths import short_path
 from kode.prompts.agents_files import read_agents_files
@@ -75,8 +76,7 @@ async def take(
 
     Raises: MemoryRefused, StorageError, BusyError.
     """
-    proposals = Proposals(system.history.path.parent)
-    known = _Known(system, proposals)
+    known = _Known(system)
     taken = []
     for source in sources:
         doubled = _doubled(system.project, source)
@@ -91,7 +91,7 @@ async def take(
         replace(proposal, id=f"{batch}-{number:04}", batch=batch)
         for number, proposal in enumerate((new for one in taken for new in one.proposals), 1)
     ]
-    count = await proposals.take(fresh) if fresh and not dry_run else 0
+    count = await take_imports(system.history, fresh) if fresh and not dry_run else 0
     lines = [line for one in taken for line in _lines(one, dry_run)]
     if dry_run:
         return "\n".join([*lines, f"{len(fresh)} would be pending; nothing was imported"])
@@ -123,8 +123,8 @@ def _describe(project: Path, sources: Sequence[Source], today: date) -> str:
 class _Known:
     """Entries that need not be imported again."""
 
-    def __init__(self, system: BaseMemory, proposals: Proposals) -> None:
-        self._waiting = {one.key for one in proposals.all()}
+    def __init__(self, system: BaseMemory) -> None:
+        self._waiting = {one.key for one in proposals(system.history)}
         here = str(system.project)
         texts = (_BULLET.sub("", entry.text, count=1) for entry in system.entries())
         self._remembered = {
@@ -167,7 +167,6 @@ def _read(source: Source, known: _Known, project: Path, now: datetime) -> _Taken
             about=entry.about,
             client=agent.title,
             project=str(paths.project_root(Path(entry.project)) if entry.project else project),
-            at=now.isoformat(timespec="seconds"),
         )
         if known.add(proposal):
             taken.known += 1

@@ -1,23 +1,22 @@
-"""Everything that an open memory keeps, as values: entries with their source and use, what was
+"""Everything that an open memory keeps, as values: entries with their source, what was
 superseded, what waits for the person."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal
 
 from kode.contracts import MemorySystem
 from kode.credentials import redact
-from kode.memory import decisions, stale, uses
+from kode.memory import stale
 from kode.memory.base import BaseMemory
 from kode.memory.exchange import Piece, carrier_of
 from kode.memory.guarded import kept_in
 from kode.memory.history import Change
-from kode.memory.lineage import Fate, superseded
+from kode.memory.ledger import Fate
 from kode.memory.precedence import Rank, source_rank
+from kode.memory.review import Item, items_of
 from kode.memory.stale import Doubt
-from kode.memory.waiting import Item
 
 LOOKED_THROUGH = 20_000
 """How many of the newest changes are searched for the origin of an entry."""
@@ -35,20 +34,11 @@ class Remembered:
     """The kind of source it comes from."""
     doubt: Doubt | None
     """Why it may not hold any more."""
-    missed: int | None
-    """The number of recent consecutive sessions that did not use it; None if nobody counted."""
 
     @property
     def session(self) -> str:
         """The session it comes from; "" if that is unknown."""
         return self.piece.session or (self.origin.session or "" if self.origin else "")
-
-    @property
-    def use(self) -> Literal["used", "unused", "uncounted"]:
-        """Whether one of the last `uses.SESSIONS` sessions used it."""
-        if self.missed is None:
-            return "uncounted"
-        return "unused" if self.missed >= uses.SESSIONS else "used"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +56,6 @@ class Overview:
     """Number in the history of all systems, at most `LOOKED_THROUGH`."""
     damaged: int
     """Number of unreadable lines in the history."""
-    counted_sessions: int = uses.SESSIONS
-    """How many sessions `Remembered.use` looks back."""
 
 
 async def overview(system: MemorySystem) -> Overview:
@@ -79,10 +67,9 @@ async def overview(system: MemorySystem) -> Overview:
         system=kept.name,
         entries=tuple(await _entries(kept, tail.changes)),
         waiting=tuple(
-            replace(one, texts=tuple(map(redact, one.texts)))
-            for one in await decisions.items_of(kept)
+            replace(one, texts=tuple(map(redact, one.texts))) for one in await items_of(kept)
         ),
-        superseded=tuple(map(_masked, superseded(kept)[:MOST_SUPERSEDED])),
+        superseded=tuple(map(_masked, kept.ledger.superseded()[:MOST_SUPERSEDED])),
         changes=len(tail.changes),
         damaged=tail.damaged,
     )
@@ -100,9 +87,6 @@ async def _entries(system: BaseMemory, newest_first: Iterable[Change]) -> list[R
     origins = _origins(change for change in newest_first if change.system == system.name)
     found = stale.doubts(system, datetime.now().astimezone().date())
     doubts = {doubt.change.id: doubt for doubt in found.values()}
-    facts = {entry.place: entry.text.strip() for entry in system.facts()}
-    counted = uses.missed_by(system.history, system.name, system.facts())
-    missed = {facts[place]: count for place, count in counted.items()}
     entries = []
     for piece in pieces:
         # A change of a place that holds nothing else is a change of the entry.
@@ -113,7 +97,6 @@ async def _entries(system: BaseMemory, newest_first: Iterable[Change]) -> list[R
                 origin=origin,
                 rank=source_rank(origin, piece.content) if origin else Rank.SAID,
                 doubt=doubts.get(origin.id) if origin else None,
-                missed=missed.get(piece.content.strip()),
             )
         )
     return entries

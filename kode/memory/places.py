@@ -39,10 +39,6 @@ class Places:
         """Whether the place is looked at when this project's memory is opened."""
         return False
 
-    def term(self, target: str) -> bytes:
-        """What every line of the history about this place contains, and no other."""
-        return f'"target": "{target}"'.encode()
-
     def lock(self, target: str) -> Path:
         """The folder whose lock its writers hold."""
         return (self.root / target).parent

@@ -6,12 +6,12 @@ Whether two statements contradict each other is decided elsewhere: by a model, o
 replaced one with the other.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
 from kode.memory import source, terms
-from kode.memory.history import Author, Change, History
+from kode.memory.history import Author, Change
+from kode.memory.ledger import JUDGED, Statement, brings_newer
 
 
 class Rank(IntEnum):
@@ -58,56 +58,35 @@ def source_rank(change: Author | Change, text: str, other: str = "") -> Rank:
     return Rank.READ if change.source_hash else Rank.FOUND
 
 
-@dataclass(frozen=True)
-class Standing:
-    """The ranks of the current entries in one file of a system."""
-
-    history: History
-    system: str
-    target: str
-    project: Path
-    """Base of relative paths of cited code."""
-
-    def rank(self, text: str, other: str = "") -> Rank:
-        """By the changes that created and confirmed an entry. One without a change was written by
-        hand; one whose cited lines changed no longer rests on code."""
-        return self._rank(text, other, {text})
-
-    def _rank(self, text: str, other: str, seen: set[str]) -> Rank:
-        """`seen` are the texts already visited."""
-        ranks: list[Rank] = []
-        for change in self.history.naming(self.system, text):
-            if change.target != self.target or text not in change.after:
-                continue
-            is_new = text not in change.before or (
-                brings_newer(change) and change.before[-1] == text
-            )
-            if is_new or change.kind not in (*JUDGED, "archive"):
-                ranks.append(self._rank_by(change, text, other))
-            if change.kind == "merge":
-                # The remainder of a merged pair represents both.
-                for part in set(change.before) - seen:
-                    seen.add(part)
-                    ranks.append(self._rank(part, other, seen))
-            if is_new:
-                return max(ranks)
-        return Rank.SAID
-
-    def _rank_by(self, change: Change, text: str, other: str) -> Rank:
-        rank = source_rank(change, text, other)
-        if rank is not Rank.READ:
-            return rank
-        now = source.state(self.project, change.source, change.source_hash)
-        return Rank.FOUND if now in ("changed", "gone") else rank
+def rank(statement: Statement, project: Path, other: str = "") -> Rank:
+    """By the changes that began and confirmed a statement. One without a change was written by
+    hand; one whose cited lines changed no longer rests on code. `project` is the base of relative
+    paths; `other` is the statement it contradicts."""
+    ranks, seen, left = list[Rank](), set[int](), [statement]
+    while left:
+        one = left.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        change = one.change
+        if change is None:
+            ranks.append(Rank.SAID)
+            continue
+        same = [part for part in one.made_of if part.place == one.place]
+        is_new = not same or (brings_newer(change) and change.before[-1] == one.entry.key)
+        if is_new or change.kind not in JUDGED:
+            ranks.append(_rank_by(change, one.text, other, project))
+        # What remains of a merged pair stands for both.
+        left += one.made_of if change.kind == "merge" else [] if is_new else same
+    return max(ranks)
 
 
-JUDGED = frozenset({"merge", "supersede"})
-"""Kinds of changes in which a model chose between two texts; `before` ends with the newer."""
-
-
-def brings_newer(change: Change) -> bool:
-    """Whether this change itself wrote the newer of the two texts."""
-    return change.kind in JUDGED and change.who in ("user", "model", "extraction")
+def _rank_by(change: Change, text: str, other: str, project: Path) -> Rank:
+    rank = source_rank(change, text, other)
+    if rank is not Rank.READ:
+        return rank
+    now = source.state(project, change.source, change.source_hash)
+    return Rank.FOUND if now in ("changed", "gone") else rank
 
 
 def _is_said(words: str, text: str, other: str) -> bool:

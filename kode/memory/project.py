@@ -14,8 +14,8 @@ from kode import durable, paths
 from kode.contracts import MemoryContext
 from kode.errors import MemoryRefused
 from kode.memory.base import BaseMemory, Outcome
-from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
-from kode.memory.stored import locked, read_text
+from kode.memory.history import Author, Change, History, nothing_left, undo_of
+from kode.memory.stored import locked
 
 KIND = "take over"
 _ON_THE_WAY = ".taken-over"
@@ -150,7 +150,7 @@ class ProjectFolder:
 
 
 def is_drop(change: Change) -> bool:
-    """Whether a change dropped a file that waited for approval, or restored one."""
+    """Whether a change of an older kode dropped a file that waited for approval."""
     return change.target.endswith(".json")
 
 
@@ -186,40 +186,18 @@ class ProjectMemory(BaseMemory):
         shared = change.target.removeprefix(f"{self.system}/") in self.shared
         return shared or change.target == own or change.target.startswith(f"{own}/")
 
-    def _drop(self, name: str) -> Outcome:
-        """Removes a file that waits for approval, inside its lock. Raises: MemoryRefused if it is
-        gone; StorageError."""
-        self._check_writable()
-        text = read_text(self.folder.path / name)
-        if text is None:
-            raise MemoryRefused(f"{name} has gone: it was approved or dropped meanwhile.")
-        author, target = self._author("user"), self.folder.target(name)
-        change = Change.by(author, self.system, "drop", target, before=(text,))
-        with self.history.making(change):
-            durable.remove(self.folder.path / name)
-        return self._report(Outcome(line=f"dropped {Path(name).stem}", change_id=change.id))
-
-    def _undo_drop(self, change: Change, author: Author) -> Outcome:
-        """Restores such a file, or drops it again."""
-        refuse_redacted(change, "What it was about is in its session.")
-        folder, name = self.folder.of_target(change.target)
-        path = folder.path / name
-        if path.exists() != bool(change.after):
-            raise nothing_left(change)
-        with self.history.making(undo_of(change, author)) as written:
-            if change.before:
-                durable.make_folder(path.parent)
-                durable.replace(path, change.before[0].encode(errors="replace"))
-            else:
-                durable.remove(path)
-        return Outcome(line=f"undid {change.kind} {change.id}", change_id=written.id)
+    @property
+    def place(self) -> str:
+        return self.folder.target("")
 
     async def undo_change(self, change: Change, batch: str = "") -> Outcome:
-        self._check_writable()
+        """Undoes one change, as a new change. Raises: MemoryRefused, StorageError, BusyError."""
+        self.check_writable()
         if is_drop(change):
-            async with locked((self.folder.system.parent / change.target).parent):
-                done = self._undo_drop(change, self._author("undo", batch=batch))
-            return self._report(done)
+            raise MemoryRefused(
+                f"{change.id} was made by an older kode, which let it wait in a file. What it was "
+                "about is in its session."
+            )
         if not is_take_over(change):
             return await self._undo(change, batch)
         author = self._author("undo", batch=batch)

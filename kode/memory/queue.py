@@ -40,6 +40,8 @@ class Item:
     """How the person worded the first of them, shortened."""
     tainted: bool = False
     """Whether outside text was read."""
+    outside: str = ""
+    """Which, as far as known."""
     approved: bool = False
     """Whether a person approved asking about it all the same."""
     joined: tuple[str, ...] = ()
@@ -124,6 +126,7 @@ class Queue(WaitingFolder[Item]):
             said=tuple(dict.fromkeys(text for item in items for text in item.said)),
             asked=items[0].asked,
             tainted=any(item.tainted for item in items),
+            outside=next((item.outside for item in items if item.outside), ""),
             joined=tuple(item.id for item in others),
         )
         self.write(joined)

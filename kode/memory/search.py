@@ -1,15 +1,15 @@
 """Search for a person and the model, in any system: by words, and if they find too little, by a
-model that picks from the texts nearest by vectors and time."""
+model that picks from the newest texts, and the nearest where there are vectors."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kode import credentials
 from kode.contracts import Hit
 from kode.memory import rank
 from kode.memory.ask import MemoryModel, read_numbers
-from kode.memory.embed import Embedder, LocalEmbedder
+from kode.memory.embed import Embedder
 from kode.memory.rank import Ranked, Text
 from kode.messages import shorten
 
@@ -33,12 +33,17 @@ SYSTEM = (
 )
 
 
+def with_note(hit: Hit, note: str) -> Hit:
+    """A hit with a note below its text; "" for none."""
+    return replace(hit, text="\n".join(filter(None, (hit.text, note))))
+
+
 @dataclass
 class Finder:
     """Ranks texts for a query."""
 
     _door: MemoryModel
-    _embedder: Embedder
+    _embedder: Embedder | None
     _now: Callable[[], datetime]
     llm: bool
     """Whether a model may be asked."""
@@ -83,31 +88,34 @@ class Finder:
         return await self.hits(query, await self.find(query, texts, k), pool, k)
 
     async def find(self, query: str, texts: Sequence[Text], k: int) -> list[Found]:
-        """Ranks by words, fused with a neural embedder's cosines if the texts are few enough to
-        send."""
-        cosines = None
-        if not isinstance(self._embedder, LocalEmbedder) and 0 < len(texts) <= POOL:
-            matrix = await self._embedder.embed([query, *(text.text for text in texts)])
-            if self._embedder.is_neural:
-                cosines = (matrix[1:] @ matrix[0]).tolist()
+        """Ranks by words, fused with cosines if the texts are few enough to send."""
+        cosines = await self._cosines(query, texts) if 0 < len(texts) <= POOL else None
         ranked = rank.rank(query, texts, self._now(), k=max(k, CANDIDATES), cosines=cosines)
         return [(texts[one.index], one) for one in ranked]
 
     async def _candidates(
         self, query: str, found: Sequence[Text], pool: Sequence[Text]
     ) -> list[Text]:
-        """The results by words, then alternately the nearest and the newest of the pool."""
+        """The results by words, then alternately the nearest, where there are vectors, and the
+        newest of the pool."""
         chosen = dict.fromkeys(found[:CANDIDATES])
         rest = [text for text in pool if text not in chosen]
         if len(chosen) == CANDIDATES or not rest:
             return list(chosen)
-        vectors = await self._embedder.embed([query, *(text.text for text in rest)])
-        cosines = (vectors[1:] @ vectors[0]).tolist()
-        nearest = [rest[at] for at in sorted(range(len(rest)), key=lambda at: -cosines[at])]
-        newest = sorted(rest, key=lambda text: text.at, reverse=True)
+        newest = nearest = sorted(rest, key=lambda text: text.at, reverse=True)
+        if cosines := await self._cosines(query, rest):
+            nearest = [rest[at] for at in sorted(range(len(rest)), key=lambda at: -cosines[at])]
         for pair in zip(nearest, newest, strict=True):
             chosen |= dict.fromkeys(pair)
         return list(chosen)[:CANDIDATES]
+
+    async def _cosines(self, query: str, texts: Sequence[Text]) -> list[float] | None:
+        """With the query; None without an embedder, or while its server fails."""
+        if self._embedder is None:
+            return None
+        matrix = await self._embedder.embed([query, *(text.text for text in texts)])
+        found: list[float] | None = None if matrix is None else (matrix[1:] @ matrix[0]).tolist()
+        return found
 
     async def _ask(self, query: str, candidates: Sequence[Text]) -> list[int] | None:
         """The model's order; None if it fails or answers anything but numbers."""

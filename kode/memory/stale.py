@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from kode.errors import MemoryRefused
 from kode.memory import scan, source
-from kode.memory.history import Author, Change, History
-from kode.memory.lineage import Entry, Place, step_of
-from kode.memory.precedence import brings_newer
+from kode.memory.history import Author, Change
+from kode.memory.ledger import Ledger, Statement, brings_newer
+from kode.memory.lineage import Entry, Place
 
 if TYPE_CHECKING:
     from kode.memory.base import BaseMemory
@@ -54,18 +54,15 @@ def doubts_in(of: Mapping[Place, Change], project: Path, today: date) -> dict[Pl
 
 def terms(system: "BaseMemory") -> dict[Place, Change]:
     """Place of an entry → the change that says what it rests on and how long it holds."""
-    found: dict[Place, Change] = {}
-    for change in system.history.in_terms(system.name):
-        for place in step_of(system, change).made:
-            found.setdefault(place, change)
-    return found
+    standing = system.ledger.standing().items()
+    return {place: one.terms for place, one in standing if one.terms is not None}
 
 
-def bound(history: History, system: str, target: str) -> set[str]:
+def bound(ledger: Ledger, target: str) -> set[str]:
     """The texts of a file that rest on code or hold until a day. A merged text could say
     neither."""
-    changes = (change for change in history.in_terms(system) if change.target == target)
-    return {text for change in changes for text in change.after}
+    standing = ledger.standing().items()
+    return {key for (where, key), one in standing if where == target and one.terms is not None}
 
 
 def of_texts(found: Mapping[Place, Doubt], target: str) -> dict[str, Doubt]:
@@ -112,6 +109,11 @@ def as_of(system: "BaseMemory", day: date, now: datetime) -> list[Entry]:
             standing.pop(entry.place, None)
         standing.update({entry.place: entry for entry in before})
     return sorted(standing.values(), key=lambda entry: entry.target)
+
+
+def doubt_of(statement: Statement, project: Path, today: date) -> Doubt | None:
+    """Why a statement may not hold any more; None for no reason."""
+    return doubt(statement.terms, project, today) if statement.terms is not None else None
 
 
 def doubt(change: Change, project: Path, today: date) -> Doubt | None:

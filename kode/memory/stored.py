@@ -4,6 +4,7 @@ may have edited. Also a queue of pending work, one file per item, under a lock."
 import asyncio
 import contextlib
 import functools
+import hashlib
 import json
 import re
 import time
@@ -145,6 +146,11 @@ def stems(folder: Path) -> list[str]:
 def may_name_a_file(id: str | None) -> bool:
     """Whether a session id can be part of a file name: no path, nothing hidden."""
     return id is not None and _ID.fullmatch(id) is not None and ".." not in id
+
+
+def version_of(text: str | None) -> str:
+    """Identifies a version of a text; "" for a missing one."""
+    return "" if text is None else hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
 def plain_lines(text: str) -> str:

@@ -5,14 +5,14 @@ batch, by which they are redone together.
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kode.errors import MemoryRefused
-from kode.memory import lineage
 from kode.memory.base import BaseMemory, Outcome, joined
 from kode.memory.history import Author, Change, NothingToUndo, undo_of
-from kode.memory.proposals import Proposals
+from kode.memory.ledger import Step
+from kode.memory.lineage import Place
 
 Confirm = Callable[[str], bool]
 """Asks the person; whether the answer was yes."""
@@ -85,13 +85,11 @@ async def take_back(system: BaseMemory, changes: Sequence[Change]) -> Outcome:
     if not changes:
         raise MemoryRefused("It was redone already: `kode memory log` lists the changes.")
     batch = secrets.token_hex(6) if len(changes) > 1 else ""
-    proposals = Proposals(system.history.path.parent)
     done: list[Outcome] = []
     try:
         for change in changes:
             try:
                 done.append(await system.undo_change(change, batch))
-                await proposals.follow(change)
             except NothingToUndo as nothing:
                 if not batch:
                     raise
@@ -100,7 +98,6 @@ async def take_back(system: BaseMemory, changes: Sequence[Change]) -> Outcome:
     except MemoryRefused as error:
         for undone in system.history.batch(system.name, batch):
             await system.undo_change(undone)
-            await proposals.follow(undone)
         raise error if not batch else MemoryRefused(f"Nothing was undone. {error}") from error
     if batch:
         newest = system.history.batch(system.name, batch)[0]
@@ -170,7 +167,43 @@ def _meant(system: BaseMemory, id: str) -> Change:
 def _followers(system: BaseMemory, changes: Sequence[Change]) -> list[Change]:
     """The effective changes made from these, oldest first."""
     roots = {change.id: change for change in changes}
-    return lineage.derived_changes(lineage.steps_since(system, roots), roots)
+    return _derived(system.ledger.steps(), roots)
+
+
+def _derived(found: Sequence[Step], roots: Mapping[str, Change]) -> list[Change]:
+    """The changes that used what `roots` (by id) created, oldest first: they transformed it, or
+    summarize the session in which it was said. None of those of which nothing is left."""
+    ever: set[Place] = set()
+    standing: set[Place] = set()
+    seen: list[Change] = []
+    used: list[Change] = []
+    for step in found:
+        is_root = step.change.id in roots
+        uses = any(place in ever for place in step.gone)
+        if is_root or uses or any(_sums_up(step.change, root) for root in seen):
+            ever.update(step.made)
+            standing.update(step.made)
+            if not is_root:
+                used.append(step.change)
+        standing.difference_update(place for place in step.gone if place not in step.made)
+        standing.update(ever.intersection(step.back))
+        if is_root:
+            seen.append(step.change)
+    return used if standing else []
+
+
+def _sums_up(change: Change, root: Change) -> bool:
+    """Whether a change was made from the conversation in which another was."""
+    if change.who != "extraction" or not root.session or change.session != root.session:
+        return False
+    if root.who not in ("model", "user"):
+        return False
+    at, said = change.turn or 0, root.turn or 0
+    return at >= said if change.kind in OF_A_SESSION else at == said
+
+
+OF_A_SESSION = frozenset({"episode", "session"})
+"""Kinds of changes that summarize an entire session; others cover one turn."""
 
 
 def _list(head: str, changes: Sequence[Change], following: Following) -> str:

@@ -1,197 +1,284 @@
-"""Items that wait for a person's decision (`kode memory review`), each with its choices.
+"""What waits for a person, as lines of the history: a proposal by a client, an import, an entry of
+a session that took in outside text.
 
-`decisions` carries them out.
+`propose` and `import` begin one, `drop` withdraws it. The change that puts an approved one in its
+place names it (`Change.approves`): so there is no moment at which it is nowhere, and with the undo
+of that change it waits again. `review.py` has the person's decisions.
 """
 
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from typing import Literal
+import secrets
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
 
-from kode.memory import stale, uses
-from kode.memory.base import UNDO, BaseMemory, Waiting, undo_with
-from kode.memory.lineage import Chain, Entry, Fate, steps, superseded
-from kode.memory.stale import Doubt
-from kode.memory.why import NOT_RECORDED, describe, ended, quoted
+from kode import durable
+from kode.errors import MemoryRefused
+from kode.memory import scan
+from kode.memory.history import (
+    Author,
+    Change,
+    History,
+    new_batch,
+    nothing_left,
+    refuse_redacted,
+    undo_of,
+)
+from kode.memory.stored import locked, read_row, stems
+from kode.messages import shorten
 
-Group = Literal["approval", "contradiction", "near", "stale", "expired", "unused"]
-Choice = Literal["approve", "drop", "first", "second", "both", "confirm", "keep", "remove"]
+SYSTEM = "proposed"
+"""The name in the history; no memory system has it."""
+MAX_CHARS = 1_000
+"""Limit of a proposal by an agent."""
+MAX_WAITING = 100
+"""Limit for proposals by agents."""
+MAX_IMPORTED = 5_000
+"""Limit for imports by a person: another agent's entire folder."""
 
-HEADS: Mapping[Group, str] = {
-    "approval": "waiting for approval",
-    "contradiction": "contradict each other",
-    "near": "may say the same, or contradict each other",
-    "stale": "may be stale",
-    "expired": "expired, not shown to a model",
-    "unused": f"no answer has named it in {uses.SESSIONS} sessions",
-}
-"""The groups, in the order to ask about them."""
+About = Literal["user", "project"]
+Why = Literal["outside", "conflict", "no longer true"]
+"""Why something waits: it came from outside, it contradicts or repeats another, or it rests on code
+that changed or has an end that has passed."""
 
-LATELY_DAYS = 30
-NOTHING_WAITS = "Nothing is pending."
-_PAIR: Mapping[Choice, str] = {
-    "first": "keep the first",
-    "second": "keep the second",
-    "both": "keep both",
-}
-CHOICES: Mapping[Group, Mapping[Choice, str]] = {
-    "approval": {"approve": "approve", "drop": "drop"},
-    "contradiction": _PAIR,
-    "near": _PAIR,
-    "stale": {"confirm": "still true", "remove": "remove"},
-    "expired": {"confirm": "still true, without expiry", "remove": "remove"},
-    "unused": {"keep": f"keep for {uses.SESSIONS} more sessions", "remove": "remove"},
-}
-"""The choices of each group, worded for a person."""
+CLIENT = Author(who="client")
+_BEGINS = ("propose", "import")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pair:
-    """Two entries, the older first."""
+class Waiting:
+    """Something from outside that only counts after a person approves it."""
 
-    first: Entry
-    second: Entry
-    contradict: bool
-    """Whether a model found a contradiction; else nobody has judged them."""
+    id: str
+    line: str
+    """Its line in the list of waiting items."""
+    text: str
+    """The full text; credentials are masked on display."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Item:
-    """One thing that waits."""
-
-    group: Group
-    texts: tuple[str, ...]
-    """The full texts, each with its origin: one, or two to compare."""
-    entries: tuple[Entry, ...] = ()
-    doubt: Doubt | None = None
-    waits: Waiting | None = None
-    pair: Pair | None = None
-
-    @property
-    def id(self) -> str:
-        """Its identity while it waits with this text: a decision is about what was read, not about
-        what replaced it."""
-        waits = [self.waits.id, self.waits.text] if self.waits else []
-        of = waits or [part for one in self.entries for part in (*one.place, one.text)]
-        return hashlib.sha256("\0".join((self.group, *of)).encode(errors="replace")).hexdigest()[
-            :12
-        ]
-
-    @property
-    def head(self) -> str:
-        return HEADS[self.group]
+class Proposal:
+    id: str
+    text: str
+    about: About = "project"
+    client: str = ""
+    """The agent's name for itself."""
+    project: str = ""
+    """The folder it was proposed in."""
+    at: str = ""
+    source: str = ""
+    """Where it came from: of an import file, line, agent, digest; of a session the outside text
+    that it took in."""
+    batch: str = ""
+    """The import that it came with."""
+    place: str = ""
+    """The folder that it is for: `journal/5d41402abc4b2a76`; "" for whichever system is active."""
+    title: str = ""
+    """What it is, in a few words, where it is more than a fact."""
+    base: str | None = None
+    """The text that it replaces, where it is a whole file."""
 
     @property
-    def choices(self) -> Mapping[Choice, str]:
-        return CHOICES[self.group]
+    def key(self) -> tuple[str, ...]:
+        """Its identity: the same text may apply to two projects."""
+        return (self.text, self.about, self.project if self.about == "project" else "")
+
+    @property
+    def where(self) -> str:
+        """File, line and agent of an imported one; "" for others."""
+        return self.source.rpartition(" (")[0]
+
+    @property
+    def origin(self) -> str:
+        return self.source or f"{self.client}, which proposed it"
+
+    def as_waiting(self) -> Waiting:
+        when = self.at[:16].replace("T", " ")
+        by = f"from {self.source}" if self.source else f"by {self.client}"
+        if self.title:
+            text, line = self.text, f"{when}  {self.title}, {by}"
+            if self.base is not None:
+                known = set(self.base.split("\n"))
+                new = [one for one in text.split("\n") if one.strip() and one not in known]
+                text = "\n".join(f"    + {one}" for one in new) or "    (only removes)"
+                line += f"\n{text}"
+        else:
+            said = f"{when}  about the {self.about}, {by} in {self.project}"
+            # For hundreds imported at once, only the differences are worth reading.
+            head = f"about the {self.about}, {self.where}" if self.where else said
+            text, line = f"{self.text}\n\n{said}", f"{head}: {shorten(self.text, MAX_CHARS)}"
+        return Waiting(id=self.id, line=line, text=text)
 
 
-def items(system: BaseMemory, today: date, waits: Sequence[Waiting]) -> list[Item]:
-    """All items, in the order of `HEADS`; `waits` are those that wait for approval."""
-    found = [Item(group="approval", texts=(one.text,), waits=one) for one in waits]
-    chain = Chain(steps(system))
-    standing = {entry.place: entry for entry in system.entries()}
-    pairs = list(_pairs(system, chain, standing))
-    doubted = list(_doubted(system, standing, today))
-    unused = list(_unused(system, chain, {place for one in doubted for place in _places(one)}))
-    found += [one for group in HEADS for one in (*pairs, *doubted, *unused) if one.group == group]
-    return found
+def proposals(history: History) -> list[Proposal]:
+    """What waits, oldest first. Raises: StorageError."""
+    lines = history.lines()
+    found: dict[str, Change] = {}
+    for change in filter(lines.counts, lines):
+        if change.approves:
+            found.pop(_target(change.approves), None)
+        elif change.system == SYSTEM and change.kind in _BEGINS:
+            found[change.target] = change
+        elif change.system == SYSTEM and not change.undoes:
+            found.pop(change.target, None)
+    return [one for one in map(_proposal, found.values()) if one]
 
 
-def review(found: Sequence[Item], lately: Sequence[Fate] = (), undo: str = UNDO) -> str:
-    """All items as text, with the commands that settle them outside a terminal; `lately` are
-    recently superseded entries, `undo` is the command that undoes a change."""
-    parts: list[str] = []
-    for group, head in HEADS.items():
-        listed = ["\n".join(_lines(one, undo)) for one in found if one.group == group]
-        if listed:
-            gap = "\n\n" if group in ("contradiction", "near") else "\n"
-            parts.append(f"{head}{_SETTLED_BY.get(group, '')}:\n{_indent(gap.join(listed))}")
-    if not parts:
-        parts.append(NOTHING_WAITS)
-    if lately:
-        listed = [_superseded(fate, undo) for fate in lately]
-        parts.append(f"superseded lately:\n{_indent(chr(10).join(listed))}")
-    return "\n\n".join(parts)
+async def propose(
+    history: History,
+    text: str,
+    about: About,
+    *,
+    client: str,
+    project: Path,
+    author: Author = CLIENT,
+    source: str = "",
+) -> Change | None:
+    """Adds the proposal of an agent, or a fact of a session with outside text; None if the same
+    waits already.
+
+    Raises: MemoryRefused, StorageError, BusyError.
+    """
+    text = text.strip()
+    scan.check(text, max_chars=MAX_CHARS)
+    async with locked(history.path.parent):
+        waiting = [one for one in proposals(history) if not one.batch and not one.place]
+        if any((one.text, one.about) == (text, about) for one in waiting):
+            return None
+        if len(waiting) >= MAX_WAITING:
+            raise MemoryRefused(
+                f"{MAX_WAITING} proposals wait already. The person sees to them with "
+                "`kode memory review`."
+            )
+        proposal = Proposal(
+            id=f"p{secrets.token_hex(4)}",
+            text=text,
+            about=about,
+            client=shorten(client, 60) or "an agent without a name",
+            project=str(project),
+            source=source,
+        )
+        return history.append(_begun("propose", proposal, author))
 
 
-def superseded_lately(system: BaseMemory, now: datetime) -> list[Fate]:
-    """Entries superseded in the last `LATELY_DAYS`, newest first."""
-    since = now - timedelta(days=LATELY_DAYS)
-    return [one for one in superseded(system) if datetime.fromisoformat(one.change.at) >= since]
+async def take(history: History, new: Sequence[Proposal]) -> int:
+    """Adds a person's scanned imports, in order, except those already waiting; returns their
+    number.
+
+    Raises: MemoryRefused if there are too many, StorageError, BusyError.
+    """
+    async with locked(history.path.parent):
+        waiting = proposals(history)
+        if (total := len(waiting) + len(new)) > MAX_IMPORTED:
+            raise MemoryRefused(
+                f"{total:,} entries would wait, and at most {MAX_IMPORTED:,} may. Approve or drop "
+                "some first, or import fewer files."
+            )
+        known = {one.key for one in waiting}
+        fresh = [one for one in new if one.key not in known]
+        history.append_all([_begun("import", one, Author(who="import")) for one in fresh])
+    return len(fresh)
 
 
-def _superseded(fate: Fate, undo: str) -> str:
-    return (
-        f"{_named(fate.entry)}\n  {ended(fate)}: {describe(fate.change)}\n"
-        f"  {undo_with(fate.change.id, undo)}"
+def hold(history: History, proposal: Proposal, author: Author, **values: str) -> Change:
+    """Lets what a system's session with outside text would have written wait; `values` are fields
+    of the change. Raises: StorageError."""
+    return history.append(_begun("propose", proposal, author, **values))
+
+
+def came_from(session: str, outside: str) -> str:
+    """The source of what waits since its session took in `outside`; "" if that is unknown."""
+    return f"session {session}, which took in {shorten(outside, 200) or 'outside text'}"
+
+
+def settle(kind: Literal["approve", "drop"], proposal: Proposal, *, batch: str = "") -> Change:
+    """The line of a drop, or of an approval after which nothing had to be changed."""
+    author = Author(who="user", batch=batch)
+    return Change.by(
+        author, SYSTEM, kind, _target(proposal.id), before=(proposal.text,), reason=proposal.client
     )
 
 
-def _lines(item: Item, undo: str) -> Iterator[str]:
-    yield from (f"{item.waits.id}  {item.waits.line}",) if item.waits else item.texts
-    if item.doubt is not None:
-        yield f"  {undo_with(item.doubt.change.id, undo)}"
+async def take_back(history: History, change: Change, author: Author) -> Change:
+    """Undoes a line about something that waits, or such an undo.
+
+    Raises: MemoryRefused, StorageError, BusyError.
+    """
+    refuse_redacted(change, "Propose it again.")
+    id = change.target.removeprefix(f"{SYSTEM}/")
+    async with locked(history.path.parent):
+        waits = any(one.id == id for one in proposals(history))
+        if not history.is_in_effect(SYSTEM, change.id) or (change.kind in _BEGINS and not waits):
+            raise nothing_left(change)
+        return history.append(undo_of(change, author))
 
 
-_SETTLED_BY: Mapping[Group, str] = {
-    "approval": " (`kode memory approve ID`)",
-    "contradiction": " (`kode memory remove`, `replace`)",
-    "near": "; a model is asked when a session ends (`kode memory remove`, `replace`)",
-}
+async def take_older(history: History, left: Iterable[tuple[Path, Proposal]]) -> str:
+    """Turns the files of an older kode into lines: its proposals, and `left`, those of a system,
+    each with its file. Returns the batch by which that is undone; "" if nothing was new.
+
+    Raises: StorageError, BusyError.
+    """
+    folder = history.path.with_name(SYSTEM)
+    rows = [
+        (path := folder / f"{id}.json", read_row(Proposal, _data(path))) for id in stems(folder)
+    ]
+    found = [*((path, one) for path, one in rows if one), *left]
+    if not found:
+        return ""
+    author = Author(who="import", batch=new_batch())
+    async with locked(history.path.parent):
+        known = {change.target for change in history.lines()}
+        new = [_begun("propose", one, author) for _, one in found if _target(one.id) not in known]
+        history.append_all(new)
+        for path, _ in found:
+            durable.remove(path)
+    return author.batch if new else ""
 
 
-def count_doubted(system: BaseMemory, today: date) -> int:
-    """How many current entries may not hold any more."""
-    found = stale.doubts(system, today)
-    return len(found.keys() & {entry.place for entry in system.entries()}) if found else 0
+def _begun(kind: str, proposal: Proposal, author: Author, **values: str) -> Change:
+    kept = {name: getattr(proposal, name) for name in _KEPT}
+    batch = author.batch or proposal.batch
+    return Change.by(
+        replace(author, source=proposal.source, batch=batch),
+        SYSTEM,
+        kind,
+        _target(proposal.id),
+        before=() if proposal.base is None else (proposal.base,),
+        after=(proposal.text,),
+        reason=proposal.client,
+        waits={name: value for name, value in kept.items() if value},
+        **values,
+    )
 
 
-def _pairs(
-    system: BaseMemory, chain: Chain, standing: Mapping[tuple[str, str], Entry]
-) -> Iterator[Item]:
-    for pair in system.pairs():
-        entries = (pair.first, pair.second)
-        if all(one.place in standing for one in entries):
-            yield Item(
-                group="contradiction" if pair.contradict else "near",
-                texts=tuple(f"{_named(one)}\n  {_came(chain, one)}" for one in entries),
-                entries=entries,
-                pair=pair,
-            )
+def _proposal(change: Change) -> Proposal | None:
+    """None for one that is damaged."""
+    if change.waits is None:  # of an older kode: all of it is one row
+        return read_row(Proposal, "".join(change.after).encode())
+    kept: dict[str, Any] = {name: change.waits[name] for name in _KEPT if name in change.waits}
+    return Proposal(
+        id=change.target.removeprefix(f"{SYSTEM}/"),
+        text="".join(change.after),
+        base=change.before[0] if change.before else None,
+        at=change.at,
+        source=change.source,
+        batch=change.batch,
+        **kept,
+    )
 
 
-def _doubted(
-    system: BaseMemory, standing: Mapping[tuple[str, str], Entry], today: date
-) -> Iterator[Item]:
-    for place, doubt in stale.doubts(system, today).items():
-        if place in standing:
-            change, entry = doubt.change, standing[place]
-            text = f"{_named(entry)}\n  {doubt.why}: {describe(change)}"
-            group: Group = "expired" if doubt.expired else "stale"
-            yield Item(group=group, texts=(text,), entries=(entry,), doubt=doubt)
+_OF_CHANGE = {"id", "text", "base", "at", "source", "batch"}
+_KEPT = tuple(field.name for field in fields(Proposal) if field.name not in _OF_CHANGE)
+"""The fields that `Change.waits` has."""
 
 
-def _unused(system: BaseMemory, chain: Chain, doubted: set[tuple[str, str]]) -> Iterator[Item]:
-    facts = [entry for entry in system.facts() if entry.place not in doubted]
-    for entry in uses.unused(system.history, system.name, facts):
-        text = f"{_named(entry)}\n  {_came(chain, entry)}"
-        yield Item(group="unused", texts=(text,), entries=(entry,))
+def _target(id: str) -> str:
+    return f"{SYSTEM}/{id}"
 
 
-def _places(item: Item) -> Iterable[tuple[str, str]]:
-    return (entry.place for entry in item.entries)
-
-
-def _named(entry: Entry) -> str:
-    return f"{quoted(entry)}  ·  {entry.target}"
-
-
-def _came(chain: Chain, entry: Entry) -> str:
-    link = chain.link(entry)
-    return describe(link.change) if link and link.change else NOT_RECORDED
-
-
-def _indent(text: str) -> str:
-    return "\n".join(f"  {line}" if line else "" for line in text.split("\n"))
+def _data(path: Path) -> bytes:
+    with suppress(OSError):
+        return path.read_bytes()
+    return b""

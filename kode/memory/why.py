@@ -8,12 +8,15 @@ from kode.errors import MemoryRefused
 from kode.memory import source
 from kode.memory.base import BaseMemory
 from kode.memory.history import Change
-from kode.memory.lineage import Chain, Entry, Fate, Link, fates, find, steps, trace
+from kode.memory.ledger import Fate, Statement
+from kode.memory.lineage import Entry, find
 from kode.messages import first_of, shorten
 
 LISTED = 10
 TEXT_CHARS = 160
 WORDS_CHARS = 200
+MAX_LINKS = 60
+"""Limit of links shown of one chain; the rest is in the log."""
 NOT_RECORDED = "not recorded: written by hand, or before kode kept a history"
 
 _STATES: Mapping[source.State, str] = {
@@ -43,14 +46,14 @@ def why(system: BaseMemory, wanted: str) -> str:
         head = f"{len(entries)} entries hold {wanted!r}. Give more of the one you mean:"
         return "\n".join([head, *listed])
     if entries:
-        return in_words(trace(system, entries[0]), system.project)
+        return in_words(system.ledger.statement(entries[0]), system.project)
     if past := _past(system, wanted):
         return past
     for change in system.history.find(wanted):
         if change.system == system.name and not change.undoes:
             after = system.sides(change)[1]
-            links = (Link(entry=entry, change=change) for entry in after[:LISTED])
-            texts = [in_words(link, system.project) for link in links]
+            began = (Statement(entry=entry, change=change) for entry in after[:LISTED])
+            texts = [in_words(one, system.project) for one in began]
             return "\n\n".join(texts) or describe(change)
     raise MemoryRefused(
         f"No entry holds {wanted!r}, and no change has that id. `kode memory show` lists the "
@@ -61,12 +64,10 @@ def why(system: BaseMemory, wanted: str) -> str:
 def _past(system: BaseMemory, wanted: str) -> str:
     """The chain of the latest former entry with these words, and what became of it; "" if there was
     none."""
-    found = steps(system)
-    for fate in reversed(fates(system, found).values()):
-        if find([fate.entry], wanted):
-            link = Chain(found).link(fate.entry, fate.at) or Link(entry=fate.entry, change=None)
-            end = f"{ended(fate)}: {describe(fate.change)}"
-            return f"{in_words(link, system.project)}\n{end}"
+    for one in system.ledger.ended():
+        fate = one.fate
+        if fate is not None and find([one.entry], wanted):
+            return f"{in_words(one, system.project)}\n{ended(fate)}: {describe(fate.change)}"
     return ""
 
 
@@ -76,11 +77,13 @@ def ended(fate: Fate) -> str:
     return f"superseded by {into}" if into else "no longer there"
 
 
-def in_words(link: Link, project: Path) -> str:
+def in_words(statement: Statement, project: Path) -> str:
     """A chain, the newest link first, with the sources of each indented below it. Paths of code are
     relative to `project`."""
-    lines = [*_lines(link, project, 0)]
-    sessions = dict.fromkeys(_sessions(link))
+    seen: list[Statement] = []
+    lines = [*_lines(statement, project, 0, seen)]
+    changes = (one.change for one in seen if one.change is not None)
+    sessions = dict.fromkeys(one.session for one in changes if one.session and not one.person)
     lines += [f"open: kode session show {session}" for session in sessions]
     return "\n".join(lines)
 
@@ -96,10 +99,10 @@ def describe(change: Change) -> str:
     return f"{change.kind} {change.id} by {by}, {when} UTC{session}"
 
 
-def _lines(link: Link, project: Path, depth: int) -> Iterator[str]:
+def _lines(one: Statement, project: Path, depth: int, seen: list[Statement]) -> Iterator[str]:
     indent = "    " * depth
-    yield f"{indent}{_named(link.entry) if not depth else quoted(link.entry)}"
-    change = link.change
+    yield f"{indent}{_named(one.entry) if not depth else quoted(one.entry)}"
+    change = one.change
     if change is None:
         yield f"{indent}  {NOT_RECORDED}"
         return
@@ -114,17 +117,13 @@ def _lines(link: Link, project: Path, depth: int) -> Iterator[str]:
         yield f"{indent}  holds since {change.since}"
     if change.until:
         yield f"{indent}  holds until {change.until}"
-    if link.made_of:
+    if one in seen or len(seen) >= MAX_LINKS:
+        return
+    seen.append(one)
+    if one.made_of:
         yield f"{indent}  {_MADE_OF.get(change.kind, 'made of')}:"
-    for parent in link.made_of:
-        yield from _lines(parent, project, depth + 1)
-
-
-def _sessions(link: Link) -> Iterator[str]:
-    if link.change is not None and link.change.session and not link.change.person:
-        yield link.change.session
-    for parent in link.made_of:
-        yield from _sessions(parent)
+    for parent in one.made_of:
+        yield from _lines(parent, project, depth + 1, seen)
 
 
 def _named(entry: Entry) -> str:

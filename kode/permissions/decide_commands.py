@@ -10,7 +10,7 @@ an answer or by a rule for every part that does more than read, and commands in 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from kode.contracts import AtStake
+from kode.contracts import AtStake, Blocked
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
 from kode.permissions.decision import Call, Decision, allow, ask, ask_by, deny, deny_by, deny_plan
@@ -55,11 +55,11 @@ def run(call: Call) -> Decision:
     )
 
 
-def again_outside(call: Call, hits: Sequence[str]) -> Decision:
+def again_outside(call: Call, hits: Sequence[Blocked]) -> Decision:
     """Decides about a command that the sandbox made fail."""
     line = judge(str(call.arguments.get("command")), call.where)
-    from_outside = [hit for hit in hits if not hit.startswith("wrote ")]
-    failed = "It failed in the sandbox, where it " + ", ".join(hits) + "."
+    from_outside = any(hit.what != "write" for hit in hits)
+    failed = "It failed in the sandbox, where it " + ", ".join(hit.words for hit in hits) + "."
     return replace(
         _ask_about(call, line.parts),
         reason=f"{failed} Run it outside?",

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from kode.contracts import (
     AtStake,
+    Blocked,
     FileChange,
     Kept,
     Opinion,
@@ -261,7 +262,7 @@ class PersonGate:
             )
 
     async def check_outside(
-        self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[str]
+        self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[Blocked]
     ) -> Verdict:
         """See `contracts.Gate`."""
         from kode.permissions.decide_commands import again_outside

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kode import __version__ as _kode_version
     from kode import beneath as beneath
+    from kode import credentials as credentials
     from kode import durable as durable
     from kode import ends as ends
     from kode import extras as extras
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from kode.cli.screen.lines import cost_text as cost_text
     from kode.cli.screen.lines import money as money
     from kode.cli.screen.lines import one_line as one_line
-    from kode.cli.screen.output import print_either as print_either
+    from kode.cli.screen.printer import print_either as print_either
     from kode.config import Config as Config
     from kode.config import Loaded as Loaded
     from kode.config import given_prices as given_prices
@@ -47,13 +48,12 @@ if TYPE_CHECKING:
     from kode.conversation.attachments import MAX_ATTACHED_BYTES as MAX_ATTACHED_BYTES
     from kode.conversation.attachments import file_part as file_part
     from kode.conversation.attachments import read_text as _read_attachment
+    from kode.conversation.bare import BareSession as BareSession
     from kode.conversation.memory import open_configured as _open_memory
     from kode.conversation.memory import outside_context as outside_context
-    from kode.conversation.planning import approve_plan as approve_plan
     from kode.conversation.plugged import Opened as Opened
     from kode.conversation.plugged import Prompt as Prompt
     from kode.conversation.plugged import Subscriber as Subscriber
-    from kode.credentials import mask as mask
     from kode.engine.act import parts_of as parts_of
     from kode.engine.act import subject_of as subject_of
     from kode.extensions import familiar_calls as _calling
@@ -66,9 +66,9 @@ if TYPE_CHECKING:
     from kode.installed import ExportFile as ExportFile
     from kode.installed import Plugin as Plugin
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
+    from kode.memory import waiting as _memory_waiting
     from kode.memory.base import NullMemory as NullMemory
     from kode.memory.commands import memory_command as memory_command
-    from kode.memory.decisions import decide as _decide_memory
     from kode.memory.foreign import Entry as _ForeignEntry
     from kode.memory.foreign import Reading as _ForeignReading
     from kode.memory.foreign import Source as _ForeignSource
@@ -78,16 +78,16 @@ if TYPE_CHECKING:
     from kode.memory.history import History as _MemoryHistory
     from kode.memory.overview import changes as _memory_changes
     from kode.memory.overview import overview as _memory_overview
-    from kode.memory.proposals import MAX_CHARS as _MAX_PROPOSAL_CHARS
-    from kode.memory.proposals import Proposals as Proposals
+    from kode.memory.review import decide as _decide_memory
     from kode.permissions.gate import Answer as Answer
     from kode.permissions.gate import Question as Question
     from kode.permissions.gate import visible as visible
     from kode.permissions.gate import ways_to_allow as ways_to_allow
+    from kode.permissions.sensitive import is_named_like_keys as is_named_like_keys
     from kode.pictures import Picture as Picture
     from kode.pictures import fitting as _fitting_picture
     from kode.pictures import read_picture as read_picture
-    from kode.providers.models import pricing as pricing
+    from kode.providers import models as models
     from kode.providers.offered import ServedModels as ServedModels
     from kode.providers.offered import offered_models as offered_models
     from kode.registry import Dialect as Dialect
@@ -145,7 +145,7 @@ if TYPE_CHECKING:
     calling = _calling
     McpServerEntry = _McpServerEntry
     FormField = _FormField
-    decide_memory = _decide_memory
+    memory_waiting = _memory_waiting
     ForeignEntry = _ForeignEntry
     ForeignReading = _ForeignReading
     ForeignSource = _ForeignSource
@@ -155,7 +155,7 @@ if TYPE_CHECKING:
     MemoryHistory = _MemoryHistory
     memory_changes = _memory_changes
     memory_overview = _memory_overview
-    MAX_PROPOSAL_CHARS = _MAX_PROPOSAL_CHARS
+    decide_memory = _decide_memory
     fitting_picture = _fitting_picture
     git_environment = _git_environment
     SessionSummary = _SessionSummary
@@ -179,7 +179,7 @@ if TYPE_CHECKING:
 HOMES = {
     "add_setting_flags": "kode.cli.flags:add_setting_flags",
     "Answer": "kode.permissions.gate:Answer",
-    "approve_plan": "kode.conversation.planning:approve_plan",
+    "BareSession": "kode.conversation.bare:BareSession",
     "beneath": "kode.beneath",
     "builtin_tools": "kode.tools.builtin:BUILTIN",
     "calling": "kode.extensions.familiar_calls",
@@ -191,7 +191,8 @@ HOMES = {
     "config_flags": "kode.cli.flags:config_flags",
     "Conversation": "kode.conversation:Conversation",
     "cost_text": "kode.cli.screen.lines:cost_text",
-    "decide_memory": "kode.memory.decisions:decide",
+    "credentials": "kode.credentials",
+    "decide_memory": "kode.memory.review:decide",
     "Dialect": "kode.registry:Dialect",
     "digest_of": "kode.session.requests:digest_of",
     "directory": "kode.cli.flags:directory",
@@ -215,22 +216,23 @@ HOMES = {
     "frame_memory": "kode.memory.frame:wrap",
     "git_environment": "kode.session.git:environment",
     "given_prices": "kode.config:given_prices",
+    "is_named_like_keys": "kode.permissions.sensitive:is_named_like_keys",
     "kode_version": "kode:__version__",
     "last_turn": "kode.session.spending:last_turn",
     "list_sessions": "kode.session.index:list_sessions",
     "load_config": "kode.config:load_config",
     "Loaded": "kode.config:Loaded",
-    "mask": "kode.credentials:mask",
     "MAX_ATTACHED_BYTES": "kode.conversation.attachments:MAX_ATTACHED_BYTES",
-    "MAX_PROPOSAL_CHARS": "kode.memory.proposals:MAX_CHARS",
     "McpServerEntry": "kode.extensions.mcp_config:Entry",
     "memory_changes": "kode.memory.overview:changes",
     "memory_command": "kode.memory.commands:memory_command",
     "memory_overview": "kode.memory.overview:overview",
+    "memory_waiting": "kode.memory.waiting",
     "MemoryAuthor": "kode.memory.history:Author",
     "MemoryChange": "kode.memory.history:Change",
     "MemoryHistory": "kode.memory.history:History",
     "message_bytes": "kode.session.requests:message_bytes",
+    "models": "kode.providers.models",
     "money": "kode.cli.screen.lines:money",
     "must_be": "kode.config.faults:must_be",
     "newest_session": "kode.session.index:newest",
@@ -252,12 +254,10 @@ HOMES = {
     "plan_steps": "kode.session.plan:steps_of",
     "Plugin": "kode.installed:Plugin",
     "plugin_pages": "kode.config.plugin_pages:pages",
-    "pricing": "kode.providers.models:pricing",
-    "print_either": "kode.cli.screen.output:print_either",
+    "print_either": "kode.cli.screen.printer:print_either",
     "processes": "kode.tools.processes",
     "programs": "kode.programs",
     "Prompt": "kode.conversation.plugged:Prompt",
-    "Proposals": "kode.memory.proposals:Proposals",
     "ProviderRow": "kode.registry:ProviderRow",
     "ProviderSettings": "kode.registry:ProviderSettings",
     "Question": "kode.permissions.gate:Question",

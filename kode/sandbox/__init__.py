@@ -2,6 +2,7 @@
 
     deferred.py   stands for a sandbox until a command needs it
     sandbox.py    read this first: what holds on this machine
+    shared.py     what its commands share: masks, a temporary folder, a network
     attempt.py    one command in it: how it starts, what it hits, what it changed
     view.py       what such a command may reach, as mounts for bubblewrap and rules for Landlock
     seatbelt.py   the same as a profile for macOS

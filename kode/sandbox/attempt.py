@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
-from kode.contracts import FileChange, Wrapped
+from kode.contracts import Blocked, FileChange, Wrapped
 from kode.errors import SandboxError
 from kode.sandbox import layer as layers
 from kode.sandbox import limits, live, seatbelt, view
@@ -23,13 +23,9 @@ from kode.sandbox.apply import apply, drop_applied, supersede
 from kode.sandbox.deferred import WHERE
 from kode.sandbox.layer import Layer
 from kode.sandbox.masks import make_mask
+from kode.sandbox.shared import Kind, Shared
 from kode.sandbox.view import Reach
 from kode.sandbox.wall import View, Wall, listening_ports
-
-if TYPE_CHECKING:
-    from kode.sandbox.sandbox import Sandbox
-
-Kind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 
 _LEFT_OUT = (
     "SSH_AUTH_SOCK", "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
@@ -54,9 +50,6 @@ _TRUST_SIZES = {
 }
 """A mask of a file that git tracks has the real file's size and time: to git it is unchanged."""
 
-_REFUSED = "tried what the sandbox forbids"
-"""A hit under Seatbelt, which reports nothing to kode: its refusals are errors in the output."""
-
 _RUN_PROBE = (
     "import marshal,sys\n"
     "c,o=marshal.loads(bytes.fromhex(sys.argv[1]));g={'__name__':'probe'};exec(c,g);g['run'](o)"
@@ -68,7 +61,7 @@ class Attempt:
     """One command in the sandbox: what it hit, and what it changed in its layers. Call `close` once
     the command has ended; it drops what was not applied."""
 
-    sandbox: "Sandbox"
+    shared: Shared
     kind: Kind
     layers: tuple[Layer, ...]
     probe: tuple[CodeType, dict[str, Any]] | None = None
@@ -93,28 +86,28 @@ class Attempt:
         if self._wall is not None:
             self._wall.start()
         if self.probe is None:
-            self.sandbox.running.append(self)
+            self.shared.showing.append(self.show)
         reporting = () if self._wall is None else (self._wall.descriptor,)
-        loopback = self.sandbox.loopback() if self.kind == "bubblewrap" else None
-        shared = () if loopback is None else loopback.descriptors
+        loopback = self.shared.loopback() if self.kind == "bubblewrap" else None
+        network = () if loopback is None else loopback.descriptors
         return Wrapped(
             argv=(*launcher, *argv),
-            descriptors=(*self._descriptors, *reporting, *shared),
+            descriptors=(*self._descriptors, *reporting, *network),
             settle=self._settle,
             opened=self._opened,
         )
 
-    def hits(self, said: str) -> tuple[str, ...]:
+    def hits(self, said: str) -> tuple[Blocked, ...]:
         """See `contracts.Attempt`."""
-        if self.kind == "seatbelt":
-            return (_REFUSED,) if os.strerror(errno.EPERM).lower() in said.lower() else ()
+        if self.kind == "seatbelt":  # which reports nothing: its refusals are errors in the output
+            return (Blocked("unknown"),) if os.strerror(errno.EPERM).lower() in said.lower() else ()
         return tuple(self._wall.hits) if self._wall is not None else ()
 
     def changes(self) -> tuple[FileChange, ...]:
         """The command's changes in the working folders. Raises: SandboxError."""
         for one in self.layers:
-            if one.root in self.sandbox.below:
-                supersede(one, self.sandbox.below[one.root] / "upper")
+            if one.root in self.shared.below:
+                supersede(one, self.shared.below[one.root] / "upper")
         return tuple(change for one in self.layers for change in layers.changes(one))
 
     def carried(self, ignored: Iterable[str]) -> tuple[FileChange, ...]:
@@ -134,7 +127,7 @@ class Attempt:
 
     def _below(self) -> tuple[Layer, ...]:
         """What is left of other commands now, each as a layer of its own."""
-        below = self.sandbox.below
+        below = self.shared.below
         return tuple(
             replace(one, holder=below[one.root]) for one in self.layers if one.root in below
         )
@@ -162,7 +155,7 @@ class Attempt:
                 one,
                 own,
                 started_ns,
-                lambda path: view.is_hidden(self.sandbox.ground, Path(path)),
+                lambda path: view.is_hidden(self.shared.ground, Path(path)),
             )
             if one in below:
                 drop_applied(one, (each for each in own if each.path not in left))
@@ -178,7 +171,7 @@ class Attempt:
                         live.show(copy, one.root, path)
 
     def carry_over(self, unlisted: Sequence[FileChange]) -> None:
-        self.sandbox.keep_unlisted(self.layers, unlisted)
+        self.shared.keep_unlisted(self.layers, unlisted)
 
     def close(self) -> None:
         for one in self.layers:
@@ -195,14 +188,14 @@ class Attempt:
         if self._wall is not None and not self.ended.is_set():
             with self._one_at_a_time:  # nothing may be written to a descriptor of something else
                 self._wall.stop()
-        if self in self.sandbox.running:
-            self.sandbox.running.remove(self)
+        if self.show in self.shared.showing:
+            self.shared.showing.remove(self.show)
         self.ended.set()
 
     def _view(self) -> View:
-        sandbox = self.sandbox
-        ground, layered = sandbox.ground, [one.root for one in self.layers]
-        writable = [sandbox.temporary_inside(self.kind)]
+        shared = self.shared
+        ground, layered = shared.ground, [one.root for one in self.layers]
+        writable = [shared.temporary_inside(self.kind)]
         if self.kind == "bubblewrap":
             writable = view.writable_in_bubblewrap(ground, layered)
         return View(
@@ -215,10 +208,10 @@ class Attempt:
 
     def _launcher(self) -> tuple[str, ...]:
         """The beginning of a command's argument list; keeps the descriptors it names open."""
-        sandbox, ground = self.sandbox, self.sandbox.ground
+        shared, ground = self.shared, self.shared.ground
         alone = self.kind == "landlock"
-        masked = sandbox.masked()
-        masks = {} if alone else {path: _mask_for(path, sandbox.store()) for path in masked}
+        masked = shared.masked()
+        masks = {} if alone else {path: _mask_for(path, shared.store()) for path in masked}
         read = None
         if alone:
             reach = self._reach(masked)
@@ -236,7 +229,7 @@ class Attempt:
             environment=self._environment(masked),
             layers=[one.mount() for one in self.layers],
             masks=[
-                (str(path), mask and mask.replace(str(self.sandbox.store()), layers.STAGE))
+                (str(path), mask and mask.replace(str(self.shared.store()), layers.STAGE))
                 for path, mask in masks.items()
             ]
             if self.layers
@@ -252,7 +245,7 @@ class Attempt:
 
     def _environment(self, masked: Sequence[Path]) -> dict[str, str | None]:
         """Variables to set, or to leave out where the value is None."""
-        inside = self.sandbox.temporary_inside(self.kind)
+        inside = self.shared.temporary_inside(self.kind)
         return {
             **dict.fromkeys(_LEFT_OUT),
             **_QUIET,
@@ -264,24 +257,24 @@ class Attempt:
         }
 
     def _reach(self, masked: Iterable[Path]) -> Reach:
-        sandbox = self.sandbox
-        shared = self.kind == "bubblewrap" and sandbox.loopback() is not None
+        shared = self.shared
+        has_network = self.kind == "bubblewrap" and shared.loopback() is not None
         return view.reach(
-            sandbox.ground,
-            sandbox.temporary_folder(),
+            shared.ground,
+            shared.temporary_folder(),
             masked=masked,
-            network="all" if sandbox.ground.network else "loopback" if shared else "none",
+            network="all" if shared.ground.network else "loopback" if has_network else "none",
         )
 
     def _in_bubblewrap(self, masks: Mapping[Path, str]) -> tuple[str, ...]:
-        sandbox = self.sandbox
-        loopback = sandbox.loopback()
+        shared = self.shared
+        loopback = shared.loopback()
         # Over layers, the launcher hides the files with keys.
         mounts = view.bubblewrap_arguments(
-            sandbox.ground,
+            shared.ground,
             self._reach(() if self.layers else masks),
             masks=masks,
-            store=str(sandbox.store()) if self.layers else "",
+            store=str(shared.store()) if self.layers else "",
             lowers=[(one.root, f"{layers.STAGE}/{one.holder.name}/lower") for one in self.layers],
         )
         carried = _carried("\0".join(mounts).encode(errors="surrogateescape"), self._descriptors)
@@ -290,7 +283,7 @@ class Attempt:
         return (*enter, bubblewrap, "--args", str(carried), "--")
 
     def _in_seatbelt(self) -> tuple[str, ...]:
-        masked = self.sandbox.masked()
+        masked = self.shared.masked()
         given = self._environment(masked).items()
         unset = [word for name, value in given if value is None for word in ("-u", name)]
         changed = [f"{name}={value}" for name, value in given if value is not None]

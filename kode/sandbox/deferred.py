@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from kode.contracts import Attempt
-    from kode.sandbox.sandbox import Sandbox
+    from kode.contracts import Attempt, Sandbox
 
 WHERE = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin:/run/current-system/sw/bin:/run/wrappers/bin"
 """Where programs are searched: a project's folder on PATH must not supply them."""

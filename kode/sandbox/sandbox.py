@@ -9,7 +9,6 @@ an `Attempt`.
     none         neither: then only plain reading commands run unasked
 """
 
-import atexit
 import contextlib
 import json
 import os
@@ -18,26 +17,21 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from kode import paths
-from kode.contracts import FileChange
 from kode.sandbox import layer as layers
 from kode.sandbox import limits, seatbelt, view
-from kode.sandbox.apply import carry_over
-from kode.sandbox.attempt import Attempt, Kind
+from kode.sandbox.attempt import Attempt
 from kode.sandbox.deferred import WHERE
 from kode.sandbox.launcher import landlock_version
 from kode.sandbox.layer import Layer
-from kode.sandbox.loopback import Loopback, make_loopback
-from kode.sandbox.masks import Masks, settle_indexes
-from kode.sandbox.store import Store, open_store, places
+from kode.sandbox.masks import settle_indexes
+from kode.sandbox.shared import Kind, Shared
 from kode.sandbox.view import Ground
 from kode.workplace import Workplace
 
@@ -61,27 +55,19 @@ class Standing:
 class Sandbox:
     """The sandbox of one process; probed on first use."""
 
-    ground: Ground
-    denied: Callable[[str], bool] = lambda path: False
-    """Whether a rule of the person denies reading a path."""
-    running: list[Attempt] = field(default_factory=list)
-    """The commands in it that have not ended."""
+    shared: Shared
     _standing: Standing | None = None
-    _temporary: str = ""
-    _store: Store | None = None
-    _masks: tuple[Masks, ...] = ()
-    _loopback: Loopback | None = None
-    _can_share: bool = True
-    """Whether to try for a network that its commands share: False once that has failed."""
-    below: dict[Path, Path] = field(default_factory=dict)
-    """Working folder → holder of what commands of this session wrote and is not real."""
-    _one_thread: threading.RLock = field(default_factory=threading.RLock)
+    _one_probe: threading.RLock = field(default_factory=threading.RLock)
     """A hook and the first probe may run at the same time: parallel self-tests would spoil each
     other's folders, and select a weaker sandbox."""
 
+    @property
+    def ground(self) -> Ground:
+        return self.shared.ground
+
     def standing(self) -> Standing:
         """The supported sandbox; the first call probes (about 0.1 s)."""
-        with self._one_thread:
+        with self._one_probe:
             if self._standing is None:
                 self._standing = self._find_out()
             return self._standing
@@ -109,18 +95,20 @@ class Sandbox:
         Raises: OSError.
         """
         if probe is None:
-            settle_indexes(self.masked())  # before it counts as somebody else's change
+            settle_indexes(self.shared.masked())  # before it counts as somebody else's change
         over: tuple[Layer, ...] = ()
         if layered and kind == "bubblewrap":
-            store = self.store()
+            store = self.shared.store()
             if store is None:
                 raise OSError("there is no place for a copy of the project")
             over = tuple(
-                layers.make_layer(store, folder, None if records_opens else self.below.get(folder))
+                layers.make_layer(
+                    store, folder, None if records_opens else self.shared.below.get(folder)
+                )
                 for folder in self.ground.folders
             )
         return Attempt(
-            sandbox=self, kind=kind, layers=over, probe=probe, records_opens=records_opens
+            shared=self.shared, kind=kind, layers=over, probe=probe, records_opens=records_opens
         )
 
     def cannot_hold(self) -> str:
@@ -139,55 +127,33 @@ class Sandbox:
     def layered(self) -> bool:
         return self.standing().layered
 
-    def keep_unlisted(self, over: Sequence[Layer], unlisted: Sequence[FileChange]) -> None:
-        """Keeps what a command wrote for the next ones."""
-        store = self.store()
-        for one in over:
-            own = [each for each in unlisted if Path(each.path).is_relative_to(one.root)]
-            if store is None or not own:
-                continue
-            below = store / f"below-{paths.path_hash(one.root)}"
-            (below / "upper").mkdir(parents=True, exist_ok=True)
-            carry_over(one, own, below / "upper")
-            self.below[one.root] = below
-
     @property
     def carries(self) -> bool:
-        return bool(self.below)
+        return bool(self.shared.below)
 
     def forget(self) -> None:
-        """Drops ignored files of earlier commands: what a build created outside is newer."""
-        for below in self.below.values():
-            shutil.rmtree(below, ignore_errors=True)
-        self.below = {}
+        """See `contracts.Sandbox`."""
+        self.shared.forget()
 
     def show(self, paths: Iterable[str]) -> None:
         """See `contracts.Sandbox`."""
-        running = tuple(self.running)
-        if not running:
+        showing = tuple(self.shared.showing)
+        if not showing:
             return
-        masked = set(self.masked())
+        masked = set(self.shared.masked())
         real = [path for path in map(Path, paths) if masked.isdisjoint((path, *path.parents))]
-        for one in running:
-            one.show(real)
+        for show in showing:
+            show(real)
 
     def private_tmp(self) -> Path | None:
         """See `contracts.Sandbox`."""
-        return Path(self.temporary_folder()) if self.standing().kind == "bubblewrap" else None
+        return (
+            Path(self.shared.temporary_folder()) if self.standing().kind == "bubblewrap" else None
+        )
 
     def close(self) -> None:
         """See `contracts.Sandbox`."""
-        with self._one_thread:
-            if self.running:
-                return
-            self.below, self._temporary = {}, ""
-            if self._store is not None:
-                atexit.unregister(self._store.close)
-                self._store.close()
-                self._store = None
-            if self._loopback is not None:
-                self._loopback.close()
-                self._loopback = None
+        self.shared.close()
 
     # ── what holds here ──────────────────────────────────────────────────────────────────────
 
@@ -203,7 +169,7 @@ class Sandbox:
             no_layer = self.fault(kind, layered=True)
             gaps = [] if landlock_version() else ["named pipes elsewhere can be written to"]
             gaps += [f"commands cannot write in the project ({no_layer})"] if no_layer else []
-            if self.loopback() is None and not self.ground.network:
+            if self.shared.loopback() is None and not self.ground.network:
                 gaps.append("a command cannot ask a server that another one runs (no `nsenter`)")
             return Standing(kind=kind, why="", gaps=tuple(gaps), layered=not no_layer)
         return Standing(kind="none", why=f"{said_of(faults)}. {_NEXT_STEP}")
@@ -283,53 +249,11 @@ class Sandbox:
         return {
             "hidden": [str(path) for path in hidden],
             "fixed": [*map(str, above), *map(str, fixed_work)],
-            "kept": [*map(str, kept), self.temporary_inside(kind)],
+            "kept": [*map(str, kept), self.shared.temporary_inside(kind)],
             "network": ground.network,
             "outer_pid": os.getpid(),
             "port": None,
         }
-
-    # ── what an attempt is made of ───────────────────────────────────────────────────────────
-
-    def masked(self) -> list[Path]:
-        """The files and folders with keys in the working folders, as they are now."""
-        with self._one_thread:
-            if not self._masks:
-                self._masks = tuple(Masks(folder, self.denied) for folder in self.ground.folders)
-        return [path for masks in self._masks for path in masks.paths()]
-
-    def temporary_inside(self, kind: Kind) -> str:
-        return "/tmp" if kind == "bubblewrap" else self.temporary_folder()
-
-    def temporary_folder(self) -> str:
-        """One folder for all commands of a process, because one leaves files for the next."""
-        with self._one_thread:
-            if not os.path.isdir(self._temporary):  # never created, or deleted
-                store = self.store()
-                if store is None:
-                    self._temporary = os.path.realpath(tempfile.mkdtemp(prefix="kode-sandbox-"))
-                    atexit.register(shutil.rmtree, self._temporary, ignore_errors=True)
-                else:
-                    (store / "tmp").mkdir(mode=0o700, exist_ok=True)
-                    self._temporary = os.path.realpath(store / "tmp")
-            return self._temporary
-
-    def loopback(self) -> Loopback | None:
-        """The network that its commands share; None where each has its own, or the machine's."""
-        with self._one_thread:
-            if self._loopback is None and self._can_share and not self.ground.network:
-                self._loopback = make_loopback()
-                self._can_share = self._loopback is not None
-            return self._loopback
-
-    def store(self) -> Path | None:
-        """The folder for layers and masks; None if none can be created."""
-        with self._one_thread:
-            if self._store is None:
-                self._store = open_store(_places_for_layers(self.ground))
-                if self._store is not None:
-                    atexit.register(self._store.close)
-            return None if self._store is None else self._store.folder
 
 
 def open_sandbox(
@@ -359,7 +283,7 @@ def open_sandbox(
         network=network,
         writable=writable,
     )
-    return Sandbox(ground, denied)
+    return Sandbox(Shared(ground, denied))
 
 
 def kinds() -> tuple[Kind, ...]:
@@ -410,12 +334,6 @@ def _mounted_inside(folder: Path) -> str:
     except (OSError, IndexError, UnicodeError):
         return ""
     return next((point for point in points if point.startswith(f"{folder}/")), "")
-
-
-def _places_for_layers(ground: Ground) -> list[Path]:
-    """Where layers may lie: not in a working folder, and hidden from commands."""
-    folders = ground.folders
-    return [p for p in places(ground.kode_home) if not any(p.is_relative_to(f) for f in folders)]
 
 
 def _real(path: Path) -> Path:

@@ -21,6 +21,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from kode.contracts import Blocked
 from kode.sandbox.limits import OPENS, OPENS_FOR_WRITING, RUNS, SOCKET, WATCHED
 from kode.workplace import below
 
@@ -61,10 +62,10 @@ class View:
 
 @dataclass
 class Wall:
-    """Listens while one command runs. `hits` are phrases that complete "it ...", each once."""
+    """Listens while one command runs. Each of `hits` is there once."""
 
     view: View
-    hits: dict[str, None] = field(default_factory=dict)
+    hits: dict[Blocked, None] = field(default_factory=dict)
     opened: dict[str, None] = field(default_factory=dict)
     """Absolute paths below `View.opens_below`, as they were named, whether they were there or not;
     at most `MAX_OPENED`."""
@@ -154,7 +155,7 @@ class Wall:
         if len(self.hits) >= MAX_HITS:
             return
         if number == SOCKET:
-            self.hits["opened a network connection"] = None
+            self.hits[Blocked("socket")] = None
             return
         if not name:
             return
@@ -166,20 +167,20 @@ class Wall:
         else:
             path = _path_of(pid, number, arguments)
             is_there = name.startswith(_MAKES) and os.path.lexists(path)
-            hit = "" if is_there else self._of_path(path)
-        if hit:
+            hit = None if is_there else self._of_path(path)
+        if hit is not None:
             self.hits[hit] = None
 
-    def _of_path(self, path: str) -> str:
+    def _of_path(self, path: str) -> Blocked | None:
         if not path or _WITHOUT_HARM.search(path):
-            return ""
+            return None
         folder, name = os.path.split(path)
         real = os.path.join(os.path.realpath(folder), name)
         if self._may_change(real):
-            return ""
+            return None
         # Not blocked by the sandbox: it could not change this outside either.
         target = real if os.path.lexists(real) else os.path.dirname(real)
-        return f"wrote to {_display_path(path)}" if os.access(target, os.W_OK) else ""
+        return Blocked("write", _display_path(path)) if os.access(target, os.W_OK) else None
 
     def _may_change(self, path: str) -> bool:
         """The narrowest folder decides."""
@@ -187,9 +188,9 @@ class Wall:
         fixed = [one for one in self.view.fixed if below(path, one)]
         return max(map(len, free), default=0) > max(map(len, fixed), default=0)
 
-    def _of_address(self, pid: int, address: bytes) -> str:
+    def _of_address(self, pid: int, address: bytes) -> Blocked | None:
         if self.view.network or len(address) < 8:
-            return ""
+            return None
         family, port = struct.unpack("=H", address[:2])[0], struct.unpack(">H", address[2:4])[0]
         if family == socket.AF_INET:
             host: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.IPv4Address(
@@ -198,14 +199,14 @@ class Wall:
         elif family == socket.AF_INET6 and len(address) >= 24:
             host = ipaddress.IPv6Address(address[8:24])
         else:
-            return ""
+            return None
         if port == 53:
-            return "looked up a name on the network"
+            return Blocked("lookup")
         if host.is_loopback or host.is_unspecified:
             if port in self.view.services() - listening_ports(pid):
-                return f"connected to port {port} of this machine"
-            return ""
-        return f"opened a connection to {host}:{port}" if port else ""
+                return Blocked("port", str(port))
+            return None
+        return Blocked("connection", f"{host}:{port}") if port else None
 
 
 def _display_path(path: str) -> str:

@@ -49,6 +49,11 @@ class Seen:
     """The file's bytes; b"" unless requested."""
 
     @property
+    def is_file(self) -> bool:
+        """Whether it is a file that can be kept."""
+        return is_digest(self.state)
+
+    @property
     def can_be_kept(self) -> bool:
         return self.state not in (TOO_LARGE, FOLDER, OTHER)
 

@@ -118,6 +118,10 @@ class Entry:
     at: str = field(default_factory=timestamp)
 
 
+BETWEEN_SECTIONS = "\n\n"
+"""Stands between two sections of a system prompt."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SystemEntry(Entry):
     """What every request of the session begins with, byte for byte, until the next one."""
@@ -132,6 +136,15 @@ class SystemEntry(Entry):
     after: str | None = None
     """Id of the compaction that made it; undoing that restores the one before."""
     type: Literal["system"] = "system"
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The texts of its sections, by name."""
+        at, texts = 0, {}
+        for name, size in self.sections.items():
+            texts[name] = self.text[at : at + size]
+            at += size + len(BETWEEN_SECTIONS)
+        return texts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,10 +19,8 @@ from kode.contracts import Provider, Request, ToolSpec
 from kode.credentials import redact
 from kode.messages import Image, Message, Part
 from kode.session.content_store import MEGABYTE, Contents
-from kode.session.entries import PartDigest, RequestEntry, SystemEntry
+from kode.session.entries import BETWEEN_SECTIONS, PartDigest, RequestEntry, SystemEntry
 from kode.session.masking import masked
-
-_APART = "\n\n"
 
 MAX_KEPT_MB = 64
 """Limit for tools' texts of all sessions; the oldest are deleted first."""
@@ -100,16 +98,7 @@ class Chain:
 
 def system_text(sections: Mapping[str, str]) -> str:
     """Joins sections into a system prompt."""
-    return _APART.join(sections.values())
-
-
-def sections_at(begun: SystemEntry) -> dict[str, str]:
-    """The sections of a system prompt, by name."""
-    at, sections = 0, {}
-    for name, size in begun.sections.items():
-        sections[name] = begun.text[at : at + size]
-        at += size + len(_APART)
-    return sections
+    return BETWEEN_SECTIONS.join(sections.values())
 
 
 def sections_of(system: str, request: RequestEntry) -> dict[str, str]:
@@ -117,7 +106,7 @@ def sections_of(system: str, request: RequestEntry) -> dict[str, str]:
     data, at, sections = system.encode("utf-8", "replace"), 0, {}
     for part in request.system or ():
         sections[part.name] = data[at : at + part.size].decode("utf-8", "replace")
-        at += part.size + len(_APART)
+        at += part.size + len(BETWEEN_SECTIONS)
     return sections
 
 

@@ -37,8 +37,10 @@ async def list_files(
     found = _Found(root=root, glob=glob, context=context)
     program = file_search.listing(file_search.ripgrep(context), root)
     ended = await file_search.run(program, b"\0", found.take)
+    text, notes = _render(found, ended)
     return ToolOutput(
-        text=_render(found, ended),
+        text=text,
+        notes=notes,
         summary=plural(found.total, "file"),
         untrusted=files.outside(context, root),
     )
@@ -107,7 +109,8 @@ class _Found:
         return self.glob is None or file_search.matches(self.glob, os.path.relpath(path, self.root))
 
 
-def _render(found: _Found, ended: file_search.Ended) -> str:
+def _render(found: _Found, ended: file_search.Ended) -> tuple[str, tuple[str, ...]]:
+    """The paths, or that there are none, and notes on what is left out."""
     notes: list[str] = []
     lines = found.shown
     if len(found.shown) < found.total and found.overview:
@@ -128,5 +131,5 @@ def _render(found: _Found, ended: file_search.Ended) -> str:
         )
     if not found.shown:
         only = f" matching {found.glob}" if found.glob else ""
-        notes.insert(0, f"No files{only} in {files.shown(found.context, found.root)}.")
-    return "\n".join([*lines, *notes])
+        lines = [f"No files{only} in {files.shown(found.context, found.root)}."]
+    return "\n".join(lines), tuple(notes)

@@ -5,7 +5,7 @@ import asyncio
 import codecs
 import hashlib
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Annotated, Literal
 
@@ -93,8 +93,8 @@ def _earlier(context: ToolContext, entry_id: str, offset: int, limit: int) -> To
     if text is None:
         raise ToolError(f"This session has nothing with the id {entry_id!r}: take one of the list.")
     window = _convert(text.encode("utf-8", "replace"), offset, min(limit, MAX_LINES))
-    shown, count = _render(window, offset, limit, context.room)
-    return ToolOutput(text=shown, summary=plural(count, "line"))
+    shown, notes = _render(window, offset, limit, context.room)
+    return ToolOutput(text="\n".join(shown), notes=notes, summary=plural(len(shown), "line"))
 
 
 def _read(
@@ -125,14 +125,13 @@ def _read(
     if window.digest:
         context.seen_files[str(path)] = window.digest
     if window.total == 0:
-        text, summary = f"{name} is empty.", "empty"
-    elif not window.lines:
+        return _output(context, path, f"{name} is empty.", "empty")
+    if not window.lines:
         count = f"{window.total:,} lines" if window.total is not None else "fewer lines"
         raise ToolError(f"{name} has {count}: `offset` {offset} is beyond its end.")
-    else:
-        text, count_shown = _render(window, offset, limit, context.room)
-        summary = plural(count_shown, "line")
-    return _output(context, path, text, summary)
+    shown, notes = _render(window, offset, limit, context.room)
+    output = _output(context, path, "\n".join(shown), plural(len(shown), "line"))
+    return replace(output, notes=notes)
 
 
 def _output(
@@ -293,9 +292,11 @@ def _still_utf8(
     return decoder
 
 
-def _render(window: _Window, offset: int, limit: int, room: int) -> tuple[str, int]:
-    """The numbered lines with notes on truncation, and their number. `room` is the limit in bytes
-    where it is less than the usual one."""
+def _render(
+    window: _Window, offset: int, limit: int, room: int
+) -> tuple[list[str], tuple[str, ...]]:
+    """The numbered lines, and notes on what is left out. `room` is the limit in bytes where it is
+    less than the usual one."""
     page = min(MAX_BYTES, room)
     shown: list[str] = []
     cut: list[str] = []
@@ -338,4 +339,4 @@ def _render(window: _Window, offset: int, limit: int, room: int) -> tuple[str, i
     elif last < window.total or offset > 1:
         more = f" To go on: offset={last + 1}" if last < window.total else ""
         notes.append(f"[Lines {offset}-{last} of {window.total:,}.{more}]")
-    return "\n".join(shown + notes), len(shown)
+    return shown, tuple(notes)

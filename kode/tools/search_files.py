@@ -66,8 +66,10 @@ async def search_files(
     for share in shares:
         whole = {line.text for line in share.lines if line.is_whole}
         tool_context.shown_lines.setdefault(share.file.path, set()).update(whole)
+    text, notes = _render(hits, shares, ended, pattern)
     return ToolOutput(
-        text=_render(hits, shares, ended, pattern),
+        text=text,
+        notes=notes,
         summary=plural(hits.total, "hit"),
         files_read=tuple(share.file.path for share in shares),
         untrusted=files.outside(tool_context, root),
@@ -315,7 +317,10 @@ def _cut(said: Mapping[str, str], start_byte: int) -> tuple[str, bool]:
     return ("…" if begin else "") + line[begin:end] + ("…" if end < len(line) else ""), False
 
 
-def _render(hits: _Hits, shares: Sequence[_Share], ended: file_search.Ended, pattern: str) -> str:
+def _render(
+    hits: _Hits, shares: Sequence[_Share], ended: file_search.Ended, pattern: str
+) -> tuple[str, tuple[str, ...]]:
+    """The hits, or that there are none, and notes on what is left out."""
     notes: list[str] = []
     shown = sum(share.hits for share in shares)
     if shown < hits.total:
@@ -345,9 +350,8 @@ def _render(hits: _Hits, shares: Sequence[_Share], ended: file_search.Ended, pat
     if not shares:
         where = files.shown(hits.context, hits.root)
         only = f" in files matching {hits.glob}" if hits.glob else ""
-        notes.insert(0, f"No hits for {pattern!r} in {where}{only}.")
-    parts = "\n\n".join(_shown(hits, share) for share in shares)
-    return "\n".join([*([parts] if parts else []), *notes])
+        return f"No hits for {pattern!r} in {where}{only}.", tuple(notes)
+    return "\n\n".join(_shown(hits, share) for share in shares), tuple(notes)
 
 
 def _shown(hits: _Hits, share: _Share) -> str:

@@ -1,7 +1,8 @@
 """Facts cross from module to module as values: none finds them in a sentence that another module
-wrote for people or models. Two forms of that are found: a constant of another module that holds a
+wrote for people or models. Three forms of that are found: a constant of another module that holds a
 sentence, and a literal that is a piece of another module's text, where either is compared with a
-text, looked for in one, or cut off it."""
+text, looked for in one, or cut off it; and a word that another module's text begins with, where a
+text is asked for its beginning."""
 
 import ast
 import re
@@ -17,9 +18,14 @@ METHODS = frozenset(
 """Methods of `str` and `re` that read a text."""
 SENTENCE = re.compile(r"[A-Za-z]{2,} [a-z]{2,}")
 
+FIRST_WORD = re.compile(r"[A-Za-z]{2,}:? $")
+BEGINNINGS = frozenset(("startswith", "removeprefix"))
+
 ALLOWED: Mapping[tuple[str, str], str] = {
     ("kode/cli/commands/subagent.py", "kode subagent"): "the program's name, before its errors",
     ("kode/cli/screen/session_table.py", "first task"): "the key of a column",
+    ("kode/memory/command_line.py", "usage: "): "argparse's word",
+    ("kode/memory/vault/system.py", "User: "): "the mark of a speaker in a transcript",
     ("kode/memory/stored.py", "Input should be"): "pydantic's words",
     ("kode/memory/ask.py", "none of them"): "a model's answer",
     ("kode/memory/journal/carry.py", "OUTSIDE"): "the mark of an entry in its file",
@@ -39,6 +45,7 @@ def readers(trees: Mapping[str, ast.Module]) -> set[tuple[str, str]]:
     """(module, what it looks for of another module's text)"""
     named = {dotted(path): constants(tree) for path, tree in trees.items()}
     texts = {path: "\n".join(written(tree)) for path, tree in trees.items()}
+    begins = {path: beginnings(tree) for path, tree in trees.items()}
     found = set()
     for path, tree in trees.items():
         imported = {
@@ -55,7 +62,34 @@ def readers(trees: Mapping[str, ast.Module]) -> set[tuple[str, str]]:
                 piece = part.value.strip()  # type: ignore[attr-defined]
                 others = (text for other, text in texts.items() if other != path)
                 found |= {(path, piece)} if any(piece in text for text in others) else set()
+        for word in first_words(tree):
+            others = (begun for other, begun in begins.items() if other != path)
+            found |= {(path, word)} if any(word in begun for begun in others) else set()
     return found
+
+
+def first_words(tree: ast.Module) -> Iterator[str]:
+    """The words, with the space after them, that a module looks for at a text's beginning."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in BEGINNINGS
+        ):
+            for part in (part for given in node.args for part in ast.walk(given)):
+                value = part.value if isinstance(part, ast.Constant) else None
+                if isinstance(value, str) and FIRST_WORD.match(value):
+                    yield value
+
+
+def beginnings(tree: ast.Module) -> set[str]:
+    """The first words of the texts that a module puts together, with the space after them."""
+    heads = (
+        node.values[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant)
+    )
+    return {f"{str(head).partition(' ')[0]} " for head in heads if " " in str(head)}
 
 
 def dotted(path: str) -> str:
@@ -117,9 +151,11 @@ def test_readers_of_sentences_are_found(tmp_path: Path) -> None:
     (room / "reader.py").write_text(
         "from kode.writer import GONE\n"
         "def f(t): return t.removeprefix(GONE) or 'is off now' in t or t == 'is on now'\n"
+        "def g(t): return t.startswith(('The ', 'An '))\n"
     )
 
     assert readers(modules(tmp_path)) == {
         ("kode/reader.py", "GONE"),
         ("kode/reader.py", "is off now"),
+        ("kode/reader.py", "The "),
     }

@@ -49,13 +49,13 @@ BY_PATH: dict[str, dict[str, str]] = {
     "memory/project.py": {"_move": HOME, "take_over": HOME},
     "memory/tiered/episode_files.py": {"_add_row": HOME, "_mark_fresh": HOME},
     "providers/stream.py": dict.fromkeys(("__aenter__", "_touching", "harden", "soften"), NO_FILE),
-    "replay/cassette.py": {"_recording": NEW, "_unpack": NEW},
-    "replay/scratch.py": {"_copy": NEW, "_remove_copy": NEW, "scratch": NEW},
+    "plugins/replay/cassette.py": {"_recording": NEW, "_unpack": NEW},
+    "plugins/replay/scratch.py": {"_copy": NEW, "_remove_copy": NEW, "scratch": NEW},
     "sandbox/apply.py": {"_merge": PRIVATE, "_remove": PRIVATE},
     "sandbox/layer.py": {"_ignored_by_rules": PRIVATE, "make_layer": PRIVATE},
     "sandbox/masks.py": {"make_mask": PRIVATE},
     "sandbox/probe.py": {"_writable": "what the self-test tries from within the sandbox"},
-    "sandbox/sandbox.py": {
+    "sandbox/shared.py": {
         "forget": PRIVATE,
         "keep_unlisted": PRIVATE,
         "temporary_folder": PRIVATE,

@@ -14,9 +14,9 @@ from kode.plugins.fleet.owner import SIGNATURE
 from kode.plugins.fleet.queue import Queue, create
 from kode.plugins.fleet.records import Fleet, Task
 from kode.plugins.fleet.trees import Trees
-from kode.replay.cassette import open_cassette, pack, write
-from kode.replay.recording import load
-from kode.replay.scratch import scratch
+from kode.plugins.replay.cassette import open_cassette, pack
+from kode.plugins.replay.recording import load
+from kode.plugins.replay.scratch import scratch
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import LINK
 from tests.attacks.at_work import LOADED, has_settings, works_on
@@ -56,7 +56,7 @@ def record(
     by_run(ground, calls, more.get("mode", "auto-edit"), more.get("flags", ()))
     session = ground.place.session_files[-1].stem
     path = ground.home / "kode-home" / "theirs.cassette"
-    write(pack(load(ground.place.home, session)), path)
+    path.write_bytes(pack(load(ground.place.home, session)).data)
     with zipfile.ZipFile(path) as file:
         kept = {name: file.read(name) for name in file.namelist()}
     lines = [
@@ -94,7 +94,7 @@ def replay_link(ground: Ground) -> None:
         planted = copy.in_copy(f"{recording.project}/a-link")
         assert planted is not None
         assert planted.is_symlink()
-        assert copy._set(f"{recording.project}/a-link", digest(pwned), 0o644)
+        assert copy.set(f"{recording.project}/a-link", digest(pwned), 0o644)
         assert planted.read_text() == pwned
     held(ground)
 
@@ -106,9 +106,9 @@ def replay_swap(ground: Ground) -> None:
         with swapped(copy.project / "d", ground.home / "elsewhere"):
             for _ in range(5):
                 for name in names:
-                    copy._set(f"{recording.project}/{name}", digest("pwned"), 0o644)
-                    copy._set(f"{recording.project}/{name}", None, 0o644)
-                    copy._set(f"{recording.project}/{name}", f"{LINK}/etc", 0o644)
+                    copy.set(f"{recording.project}/{name}", digest("pwned"), 0o644)
+                    copy.set(f"{recording.project}/{name}", None, 0o644)
+                    copy.set(f"{recording.project}/{name}", f"{LINK}/etc", 0o644)
     held(ground)
 
 

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from bench import answers
-from bench.answers import DISTRACTORS, cases, facts, figures, fresh_place, prepare
+from bench.answers import DISTRACTORS, cases, facts, figures
 from bench.answers_scripted import answer
-from bench.models import Model
-from tests.scripted_server import ScriptedServer
 
 SYSTEMS = ("tiered", "vault", "journal", "notes")
 
@@ -87,19 +85,6 @@ def test_a_changed_or_buried_fact_is_found(
 
     for name, group in measured(capsys, *words).items():
         assert (group["right"], group["stale"], group["other"]) == (1, 0, 0), name
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_an_approved_fact_is_kept_though_no_tool_ran(system: str, tmp_path: Path) -> None:
-    (fact,), others = facts(1, seed=1)
-    with ScriptedServer([{"text": "Noted."}], repeat_last=True) as server:
-        model = Model(provider="openai", name="weak", base_url=server.openai_url, key="none")
-        place = fresh_place(tmp_path / "place", model)
-
-        prepare(place, system, "approved", fact, others)
-
-        assert place.holds(system, fact.value)
 
 
 def test_an_answer_with_an_outdated_value_is_stale() -> None:

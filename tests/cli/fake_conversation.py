@@ -30,6 +30,7 @@ from kode.events import (
     TurnStarted,
 )
 from kode.images import keep
+from kode.memory.base import Outcome
 from kode.memory.commands import memory_command
 from kode.messages import Image, Message, Text, Usage
 from kode.session.file_diffs import FileDiff
@@ -83,6 +84,7 @@ class FakeConversation:
     attachments: tuple[Text, ...] = ()
     extensions: object = None
     steering: object = tuple
+    typed: str | None = None
     sees: bool = field(default_factory=lambda: not os.environ.get("BLIND"))
     wish: str = ""
     pictures: list[str] = field(default_factory=list)
@@ -101,15 +103,15 @@ class FakeConversation:
         )
         provider = SimpleNamespace(name=self.provider, model=self.model, info=info)
         place = SimpleNamespace(outputs=self.home / "outputs", plan=self.home / "plan.md")
-        return SimpleNamespace(provider=provider, place=place, effort=self.effort)
+        gate = SimpleNamespace(describe_rules=lambda: ("allow shell(ls:*)",))
+        return SimpleNamespace(provider=provider, place=place, effort=self.effort, gate=gate)
 
     @property
     def config(self):
         return Config(repl=Repl(vi_mode=bool(os.environ.get("VI_MODE"))))
 
-    @property
-    def gate(self):
-        return SimpleNamespace(describe_rules=lambda: ("allow shell(ls:*)",))
+    def attach(self, *parts: Text) -> None:
+        self.attachments += parts
 
     def attach_command(self, command: str, text: str) -> None:
         self.attachments += (Text(text=text, source="attachment"),)
@@ -138,7 +140,8 @@ class FakeConversation:
     def offered(self) -> dict[str, str]:
         return {}
 
-    async def turn(self, text: str) -> TurnEnded:
+    async def turn(self, text: str, *, steering=tuple, typed=None) -> TurnEnded:
+        self.steering, self.typed = steering, typed
         self.turns += 1
         self.asked.append(text)
         self.emit(TurnStarted(text=text))
@@ -313,8 +316,8 @@ class FakeConversation:
     async def redo(self) -> str:
         return "brought back calc.py"
 
-    async def memory_command(self, argv, *, undo="kode memory undo") -> str:
-        return "memory: " + " ".join(argv)
+    async def memory_command(self, argv, *, undo="kode memory undo") -> Outcome:
+        return Outcome(line="memory: " + " ".join(argv))
 
     async def opened_memory(self) -> MemorySystem:
         system = await opened(Path(os.environ["KODE_HOME"]))

@@ -22,6 +22,7 @@ from kode.cli.main import main
 from kode.cli.prompt.overview import cost_lines
 from kode.cli.prompt.slash import COMMANDS
 from kode.cli.prompt.state import PromptState
+from kode.cli.prompt.submit import submit
 from kode.cli.screen.progress import status_line
 from kode.cli.screen.question import make_ask
 from kode.cli.screen.render import Renderer
@@ -69,8 +70,8 @@ async def typed(tmp_path: Path, *lines: str, width: int = 80) -> str:
     talk = FakeConversation(tmp_path, tmp_path, emit=renderer.emit, pause_s=0)
     state = PromptState(screen, renderer, COMMANDS, opened=talk)
     for line in lines:
-        state.submit(line)
-    while state.busy or state.beside or state.waiting:
+        submit(state, line)
+    while state.jobs.busy or state.jobs.beside or state.waiting:
         await asyncio.sleep(0.001)
     screen.flush()
     return screen.stream.getvalue()

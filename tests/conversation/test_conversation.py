@@ -76,9 +76,8 @@ async def test_words_said_during_a_turn_reach_its_next_step(
     talk = await opened(
         writing("a.txt", "1"), writing("a.txt", "2"), {"text": "done"}, {"text": "with a test"}
     )
-    talk.steering = lambda: said.pop(0) if said else []
 
-    ended = await talk.turn("make it")
+    ended = await talk.turn("make it", steering=lambda: said.pop(0) if said else [])
 
     assert ended.result == "with a test"
     messages = talk.session.messages
@@ -202,7 +201,7 @@ async def test_discarded_work_is_kept_though_nobody_can_be_asked(
     call = {"name": "shell", "arguments": {"command": "true && rm draft.txt"}}
     conversation = await opened({"calls": [call]}, {"text": "gone"}, mode="full")
     if broken:
-        conversation.checkpoints.contents.folder = tmp_path / "script-0.json"  # no folder
+        conversation.now.checkpoints.contents.folder = tmp_path / "script-0.json"  # no folder
     await conversation.turn("delete it")
     assert not draft.exists()
 
@@ -451,7 +450,7 @@ async def test_a_persons_command_brings_outside_text_like_the_models(
     conversation = await opened({"text": "seen"})
     conversation.attach_command(command, f"$ {command}\nobey")
 
-    assert [part.source for part in conversation.attachments if isinstance(part, Text)] == [source]
+    assert [part.source for part in conversation.now.outbox if isinstance(part, Text)] == [source]
     await conversation.turn("what is it?")
 
     assert conversation.session.tainted == (source == "outside")
@@ -467,7 +466,7 @@ async def test_a_persons_command_on_a_marked_file_is_from_outside(
 
     later.attach_command("cat notes.md", "$ cat notes.md\nobey")
 
-    (part,) = later.attachments
+    (part,) = later.now.outbox
     assert isinstance(part, Text)
     assert part.source == "outside"
 
@@ -501,7 +500,7 @@ async def test_a_full_disk_that_ends_a_turn_is_reported_once(
         raise StorageError("The disk is full.")
 
     monkeypatch.setattr(conversation.session, "append", full)
-    monkeypatch.setattr(conversation.checkpoints, "end_turn", unsaved)
+    monkeypatch.setattr(conversation.now.checkpoints, "end_turn", unsaved)
     ended = await conversation.turn("second")
 
     assert ended.error == "The disk is full."

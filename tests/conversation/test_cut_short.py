@@ -8,7 +8,7 @@ import pytest
 
 from kode import paths
 from kode.beneath import TEMPORARY_PREFIX
-from kode.conversation import Conversation
+from kode.conversation import Conversation, turns
 from kode.events import Notice
 from kode.messages import text_of
 from kode.sandbox import store
@@ -25,7 +25,7 @@ class Killed(BaseException):
 
 async def background(talk: Conversation) -> None:
     """What was started beside the conversation, but for what never ends."""
-    for task in list(talk.background):
+    for task in list(talk.now.background):
         if "_maintain" not in repr(task):
             await task
 
@@ -37,12 +37,12 @@ async def before_its_message(talk: Conversation, text: str, monkeypatch: pytest.
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(Conversation, "open", die)
+        patch.setattr(turns, "start", die)
         patch.setattr(unsent, "drop", lambda *_: None)
         with pytest.raises(Killed):
             await talk.turn(text)
     # A conversation that ends in good order drops what it never used.
-    talk.session.loaded, talk.unsent = True, text
+    talk.session.loaded, talk.now.unsent = True, text
     await talk.close()
     assert talk.session.id is not None
     return talk.session.id

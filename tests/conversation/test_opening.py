@@ -52,8 +52,7 @@ async def turn_in(talk: Conversation, *texts: str) -> str:
     for text in texts:
         ended = await talk.turn(text)
         assert ended.status == "success", ended.error
-    talk.interrupted = True  # memory need not take the session in
-    await talk.close()
+    await talk.close(interrupted=True)  # memory need not take the session in
     assert talk.session.id is not None
     return talk.session.id
 

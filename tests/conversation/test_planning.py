@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from kode.conversation.planning import approve_plan
 from kode.errors import UserError
 from kode.events import PlanKept
 from kode.messages import Text
@@ -61,13 +60,13 @@ async def test_approving_switches_the_mode_and_sends_the_plan_on_disk(opened):
     todo = {"name": "todo", "arguments": {"items": [{"text": "Write a.txt", "status": "done"}]}}
     talk = await opened({"text": PLAN}, {"calls": [todo]}, {"text": "done"})
     with pytest.raises(UserError, match="no plan yet"):
-        await approve_plan(talk, "auto-edit")
+        await talk.approve_plan("auto-edit")
     talk.set_permission_mode("plan")
     await talk.turn("write a.txt")
     edited = PLAN.replace("check it", "check it twice")
     plan_file(talk).write_text(edited)
 
-    await talk.turn(await approve_plan(talk, "auto-edit"))
+    await talk.turn(await talk.approve_plan("auto-edit"))
 
     assert talk.mode == "auto-edit"
     assert edited.strip() in last_request(talk)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kode.assembly import ask_reply
 from kode.config import load_config
 from kode.contracts import AskReply, Request
 from kode.conversation import Conversation, open_conversation
+from kode.conversation.memory import memory_context
 from kode.events import Event, Notice
 from kode.messages import text_of, user_message
 from tests.scripted_server import ScriptedServer
@@ -46,10 +46,10 @@ def parts(big: ScriptedServer, small: ScriptedServer) -> dict[str, Any]:
     }
 
 
-def asks(talk: Conversation, events: list[Event]) -> AskReply:
-    return ask_reply(
-        lambda: (talk.agent, talk.config), talk.session, events.append, talk.to_close.append
-    )
+def asks(talk: Conversation) -> AskReply:
+    ask = memory_context(talk.now).ask_reply
+    assert ask is not None
+    return ask
 
 
 def notices(events: list[Event]) -> list[str]:
@@ -94,13 +94,13 @@ async def test_a_switch_of_provider_changes_its_key_and_back_again(
 async def test_memory_asks_the_model_that_is_named_for_small_work(
     opened: tuple[Open, list[Event]],
 ) -> None:
-    make, events = opened
+    make, _ = opened
     with ScriptedServer() as big, ScriptedServer([{"text": "yes"}]) as small:
         talk = await make(
             provider="big", providers=parts(big, small), small_model="cheap/tiny/model"
         )
 
-        answer = await asks(talk, events)(QUESTION)
+        answer = await asks(talk)(QUESTION)
 
         assert text_of(answer) == "yes"
         (request,) = small.requests
@@ -112,12 +112,12 @@ async def test_memory_asks_the_model_that_is_named_for_small_work(
 async def test_the_named_small_model_survives_a_switch(
     opened: tuple[Open, list[Event]],
 ) -> None:
-    make, events = opened
+    make, _ = opened
     with ScriptedServer([{"text": "yes"}]) as big, ScriptedServer() as small:
         talk = await make(provider="big", providers=parts(big, small), small_model="tiny")
         talk.use_model("other", "cheap")
 
-        await asks(talk, events)(QUESTION)
+        await asks(talk)(QUESTION)
 
         assert [one.json["model"] for one in big.requests] == ["tiny"]
 
@@ -146,7 +146,7 @@ async def test_a_refused_small_model_gives_way_to_the_sessions(
 
         monkeypatch.setattr(assembly, "open_provider", at_the_server)
         talk = await make(provider="anthropic")
-        ask = asks(talk, events)
+        ask = asks(talk)
 
         answers = [text_of(await ask(QUESTION)) for _ in range(2)]
 
@@ -159,11 +159,11 @@ async def test_a_refused_small_model_gives_way_to_the_sessions(
 async def test_ones_own_server_does_small_work_with_the_sessions_model(
     opened: tuple[Open, list[Event]],
 ) -> None:
-    make, events = opened
+    make, _ = opened
     with ScriptedServer([{"text": "yes"}]) as big:
         talk = await make(provider="big", providers=parts(big, big))
 
-        await asks(talk, events)(QUESTION)
+        await asks(talk)(QUESTION)
 
         assert big.requests[0].json["model"] == "big-model"
 

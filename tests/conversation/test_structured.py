@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kode.contracts import ModelInfo, Request, ToolSpec
-from kode.conversation.structured import HeldToSchema, form_of_schema, structured_turn
+from kode.conversation.structured import HeldToSchema, form_of_schema
 from kode.errors import RefusedError
 from kode.events import Emit, Event, Notice, silent
 from kode.messages import Message, user_message
@@ -19,7 +19,7 @@ TOOL = ToolSpec(name="look", description="Look.", parameters={"type": "object"})
 async def test_a_request_for_a_fitting_answer_belongs_to_the_turn(opened: Open) -> None:
     conversation = await opened({"text": "Four."}, {"text": "four"}, {"text": "4"}, {"text": "ok"})
 
-    ended = await structured_turn(conversation, "Two and two?", NUMBER)
+    ended = await conversation.turn("Two and two?", form=NUMBER)
 
     assert (ended.status, ended.structured, ended.steps) == ("success", 4, 3)
     assert conversation.session.turns == 1
@@ -36,19 +36,17 @@ async def test_words_of_the_person_come_before_the_next_try(opened: Open) -> Non
         said.clear()
         return taken
 
-    conversation.steering = steering
-    ended = await structured_turn(conversation, "Two and two?", NUMBER)
+    ended = await conversation.turn("Two and two?", steering=steering, form=NUMBER)
 
     assert (ended.structured, ended.steps) == (5, 2)
-    assert conversation.steering is steering
 
 
 async def test_the_limits_of_a_turn_hold_for_its_further_tries(opened: Open) -> None:
     conversation = await opened({"text": "Four."}, {"text": "4"})
     limits = replace(conversation.agent.limits, max_steps=1)
-    conversation.agent = replace(conversation.agent, limits=limits)
+    conversation.now.agent = replace(conversation.agent, limits=limits)
 
-    ended = await structured_turn(conversation, "Two and two?", NUMBER)
+    ended = await conversation.turn("Two and two?", form=NUMBER)
 
     assert ended.status == "error"
     assert ended.error is not None

@@ -33,7 +33,7 @@ async def killed(opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str
     with monkeypatch.context() as patch:
         patch.setattr(Contents, "restore", die)
         with pytest.raises(Killed):
-            talk.checkpoints.undo()
+            talk.now.checkpoints.undo()
     await talk.close()
     assert path.read_text() == "after"
     return str(talk.session.id)

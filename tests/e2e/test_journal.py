@@ -133,7 +133,6 @@ def test_the_model_may_grep_the_log_but_not_write_it(place: Place) -> None:
         if results:
             return {"text": "done"}
         calls = [{"name": "shell", "arguments": {"command": command}} for command in commands]
-        assert log in system_of(request)
         return {"calls": calls}
 
     with ScriptedServer(reply) as server:

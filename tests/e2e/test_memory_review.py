@@ -34,22 +34,32 @@ def review(place):
 
 def test_one_key_decides_and_another_undoes(pair):
     with review(pair) as terminal:
-        terminal.until("may say the same, or contradict each other (2 waiting)", "[q] quit")
+        terminal.until("contradict each other, or may say the same (2 waiting)", "[q] quit")
         terminal.type("2")
         terminal.until('kept in user "the server listens on port 81" instead of', "(1 waiting)")
         assert facts(pair) == [NEW, "away"]
         terminal.type("u")
         terminal.until("undid settle ")
-        terminal.until_count("may say the same, or contradict each other (2 waiting)", 2)
+        terminal.until_count("contradict each other, or may say the same (2 waiting)", 2)
         terminal.until_count("[q] quit", 3)
         assert facts(pair) == [OLD, NEW, "away"]
         terminal.type("w")
         terminal.until_count("by you", 8)
         terminal.until_count("[q] quit", 4)
         terminal.type("b")
-        terminal.until_count("expired, not shown to a model (1 waiting)", 2)
+        terminal.until_count("may no longer be true (1 waiting)", 2)
         terminal.until_count("[q] quit", 5)
         terminal.type("r")
+        terminal.until("Nothing else is pending.")
+        terminal.until_count("[q] quit", 6)
+        assert facts(pair) == [OLD, NEW]
+        terminal.type("u")
+        terminal.until("undid remove ")
+        terminal.until_count("[q] quit", 7)
+        assert facts(pair) == [OLD, NEW, "away"]
+        terminal.type("r")
+        terminal.until_count("[q] quit", 8)
+        terminal.type("q")
         terminal.until("2 decisions; 0 still pending.")
         assert terminal.ended() == 0
 
@@ -79,7 +89,7 @@ def test_review_prints_a_list_given_no_terminal_or_a_flag(pair):
     listed = pair.run("memory", "review")
 
     assert listed.code == 0
-    assert "may say the same, or contradict each other; a model is asked" in listed.out
+    assert "contradict each other, or may say the same" in listed.out
     assert '"away"' in listed.out
     assert pair.run("memory", "review", "--list").out == listed.out
 
@@ -87,8 +97,10 @@ def test_review_prints_a_list_given_no_terminal_or_a_flag(pair):
 def test_it_is_the_same_at_the_prompt(repl):
     terminal = repl()
     terminal.type("/memory review", "enter")
-    terminal.until("may say the same, or contradict each other", "keep both", "decide:")
+    terminal.until("contradict each other, or may say the same", "keep both", "decide:")
 
     terminal.type("2")
 
-    terminal.until("instead of", "1 decision; 0 still pending.")
+    terminal.until("instead of", "Nothing else is pending.", "undo the last decision")
+    terminal.type("q")
+    terminal.until("1 decision; 0 still pending.")

@@ -75,10 +75,10 @@ def test_an_empty_memory_changes_nothing_but_the_tools(place):
 
 
 def test_a_wish_to_remember_is_kept_without_asking_the_model(place):
-    run(place, [{"text": "Fine."}], "run", "please remember that we deploy on Fridays")
+    run(place, [{"text": "Fine."}], "run", "remember that we deploy on Fridays")
 
     (note,) = [row for row in rows(place) if row["kind"] != "soul"]
-    assert note["content"] == "please remember that we deploy on Fridays"
+    assert note["content"] == "remember that we deploy on Fridays"
     assert (note["kind"], note["stability"]) == ("log", "volatile")
     assert note["expires_at"][:10] > note["created_at"][:10]
 

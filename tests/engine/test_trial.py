@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import FileChange, Kept, ToolContext, ToolOutput, Verdict
+from kode.contracts import Blocked, FileChange, Kept, ToolContext, ToolOutput, Verdict
 from kode.engine.trial import (
     Command,
     Settled,
@@ -197,7 +197,7 @@ async def test_a_command_that_keeps_nothing_is_not_asked_about(tmp_path: Path) -
     attempt = SimpleNamespace(
         wrap=None,
         ended=ended,
-        hits=lambda said: ("wrote to /etc/hosts",),
+        hits=lambda said: (Blocked("write", "/etc/hosts"),),
         changes=lambda: (change,),
         version=lambda path: tmp_path / "none",
         carry_over=lambda changes: left.extend(changes),

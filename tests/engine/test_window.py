@@ -2,12 +2,10 @@
 
 import pytest
 
-from kode.contracts import Injection
 from kode.engine.compaction import note_tokens
 from kode.engine.context import fixed_tokens
 from kode.engine.tokens import clip_middle, tokens_of
-from kode.engine.window import KINDS, memory_sent, window_of
-from kode.memory.base import NullMemory
+from kode.engine.window import KINDS, window_of
 from kode.messages import Image, Message, Usage
 from tests.engine.conftest import MakeBench, calls, says
 
@@ -51,36 +49,6 @@ async def test_the_gain_of_a_compaction_is_counted(bench: MakeBench) -> None:
     window = window_of(run.agent, run.context)
     assert window.makes_room_at == 32_000
     assert window.by_compaction > 0
-
-
-async def test_all_that_memory_sent_is_shown_with_the_answer(bench: MakeBench) -> None:
-    class Recalls(NullMemory):
-        async def inject(self, reason):
-            return Injection(system="Likes tea.")
-
-        async def recall(self, turn):
-            return f"Recalled for {turn.text}."
-
-    run = bench(says("one"), says("two"), memory=Recalls())
-    assert memory_sent(run.agent, run.context) is None
-    await run.turn("a")
-    await run.turn("b")
-
-    sent, answer = memory_sent(run.agent, run.context) or ([], "")
-
-    assert (len(sent), answer) == (3, "two")
-    assert "Likes tea." in sent[0]
-    assert sent[1:] == ["Recalled for a.", "Recalled for b."]
-
-
-async def test_memory_without_a_section_sent_only_what_it_recalled(bench: MakeBench) -> None:
-    class Recalls(NullMemory):
-        async def recall(self, turn):
-            return "Use tabs."
-
-    run = bench(says("one"), memory=Recalls())
-    await run.turn()
-    assert memory_sent(run.agent, run.context) == (["Use tabs."], "one")
 
 
 def test_the_arguments_of_a_call_count() -> None:

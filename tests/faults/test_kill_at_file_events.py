@@ -157,7 +157,7 @@ class Place:
             *self.folder.rglob(f"{durable.TEMPORARY_PREFIX}*"),
             *(self.home / "sandbox").glob("*"),
             *(self.home / "unfinished").glob("*"),
-            *(self.home / "memory" / "approving").glob("*"),
+            *(self.home / "memory" / "unfinished").glob("*"),
             *self.temporary.glob("*"),
         ]
         faults = [f"left behind: {path.relative_to(self.folder)}" for path in litter]
@@ -401,7 +401,7 @@ WORKS = (
     Undo("undo", f"{CHECKPOINTS}.undo", f"{CHECKPOINTS}.undo"),
     Undo("redo", f"{CHECKPOINTS}.redo", f"{CHECKPOINTS}.redo"),
     Import("import", "kode.cli.commands.session:main", "kode.cli.commands.session:main"),
-    Review("review", "kode.memory.approvals:approve_many", "kode.memory.approvals:approve_many"),
+    Review("review", "kode.memory.review:approve_many", "kode.memory.review:approve_many"),
     Editor("editor", TURN),
     Client("client", TURN),
 )

@@ -79,8 +79,11 @@ async def opened(
 
 
 async def use(system: Tiered, emit: Any = silent, **arguments: Any) -> str:
-    """A call of the memory tool as the loop makes it. Raises: ToolError."""
+    """A call of the memory tool as the loop makes it, by a model that has read the facts. Raises:
+    ToolError."""
     (tool,) = system.tools()
+    if arguments.get("action") == "replace":
+        await use_tool(tool, action="read")
     return await use_tool(tool, emit, **arguments)
 
 

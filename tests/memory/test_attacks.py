@@ -326,8 +326,8 @@ async def test_in_a_conversation_only_a_yes_lets_a_tool_write(tmp_path, monkeypa
     talk = await open_conversation(
         loaded, cwd=tmp_path, emit=silent, ask=None if answer is None else ask
     )
-    talk.attachments = (Text(text=attack, source="outside"),)
-    await talk.turn("what does the page say?")
+    page = Text(text=attack, source="outside")
+    await talk.turn("what does the page say?", attachments=[page])
     await talk.close()
 
     found = await asyncio.to_thread(remembered, home, attack)

@@ -118,10 +118,11 @@ async def test_a_fact_is_limited_in_characters_by_its_own_file(tmp_path):
     assert "9000/9000 characters" in await memory_command(system, ["status"])
 
 
-def test_help_names_the_targets_of_every_system(memory):
-    told = memory("add", "--help")
+@pytest.mark.parametrize("name", TARGETS)
+def test_help_names_the_targets_of_the_system(memory, name):
+    told = memory("--memory", name, "add", "--help")
 
-    assert [target for _, target in EVERY if target not in re.findall(r"\w+", told)] == []
+    assert [target for target in TARGETS[name] if target not in re.findall(r"\w+", told)] == []
 
 
 # ── undo where kode was killed between the history and the file ──────────────────────────────

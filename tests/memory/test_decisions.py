@@ -1,18 +1,16 @@
 """What a person decides in the review: what changes, what is undone, what waits no more."""
 
-import json
 from dataclasses import replace
 
 import pytest
 
 from kode.errors import MemoryRefused, ToolError
-from kode.memory import approvals, uses
 from kode.memory.commands import memory_command
-from kode.memory.decisions import chain_of, decide, items_of
 from kode.memory.history import Author
-from kode.memory.proposals import Proposals
+from kode.memory.review import chain_of, decide, items_of
 from kode.memory.tiered.episode_files import Episode
 from kode.memory.tiered.facts import parse
+from kode.memory.waiting import hold, propose
 from tests.memory.journal import life as journal_life
 from tests.memory.life import NOON, SESSION, Model, env_file, lived, opened, turn, use, user_file
 from tests.memory.notes import life as notes_life
@@ -26,9 +24,7 @@ def facts(root):
 
 
 async def waiting(system):
-    return [
-        (one.group, tuple(entry.text for entry in one.entries)) for one in await items_of(system)
-    ]
+    return [(one.why, tuple(entry.text for entry in one.entries)) for one in await items_of(system)]
 
 
 async def chosen(system, choice):
@@ -49,7 +45,7 @@ async def a_contradiction(root):
 )
 async def test_the_persons_choice_between_two_contradicting_facts_stays(tmp_path, choice, kept):
     system = await a_contradiction(tmp_path)
-    assert await waiting(system) == [("contradiction", (OLD, NEW))]
+    assert await waiting(system) == [("conflict", (OLD, NEW))]
 
     done = await chosen(system, choice)
 
@@ -64,7 +60,7 @@ async def test_the_persons_choice_between_two_contradicting_facts_stays(tmp_path
     )
     await memory_command(system, ["undo", done.change_id])
     assert facts(tmp_path) == (OLD, NEW)
-    assert await waiting(system) == [("contradiction", (OLD, NEW))]
+    assert await waiting(system) == [("conflict", (OLD, NEW))]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +71,7 @@ async def test_the_persons_choice_between_two_files_stays(tmp_path, choice, kept
     system = await opened(tmp_path)
     await memory_command(system, ["add", "user", OLD])
     await memory_command(system, ["add", "env", NEW])
-    assert await waiting(system) == [("near", (OLD, NEW))]
+    assert await waiting(system) == [("conflict", (OLD, NEW))]
 
     done = await chosen(system, choice)
 
@@ -100,7 +96,7 @@ async def test_two_that_were_both_kept_are_not_asked_about_again(tmp_path):
     system = await opened(tmp_path)
     for text in (OLD, NEW):
         await memory_command(system, ["add", "user", text])
-    assert await waiting(system) == [("near", (OLD, NEW))]
+    assert await waiting(system) == [("conflict", (OLD, NEW))]
 
     await chosen(system, "both")
 
@@ -124,16 +120,16 @@ async def a_stale_fact(root, lines="port = 81"):
 @pytest.mark.parametrize("lines", ["port = 81", None])
 async def test_a_confirmed_fact_rests_on_the_current_lines(tmp_path, lines):
     system = await a_stale_fact(tmp_path, lines)
-    assert await waiting(system) == [("stale", (OLD,))]
+    assert await waiting(system) == [("no longer true", (OLD,))]
 
     done = await chosen(system, "confirm")
 
     assert await waiting(system) == []
-    assert "stale" not in (await system.inject("start")).system
+    assert "no longer true" not in (await system.inject("start")).system
     (tmp_path / "app.py").write_text("port = 82")
-    assert await waiting(system) == ([("stale", (OLD,))] if lines else [])
+    assert await waiting(system) == ([("no longer true", (OLD,))] if lines else [])
     await memory_command(system, ["undo", done.change_id])
-    assert await waiting(system) == [("stale", (OLD,))]
+    assert await waiting(system) == [("no longer true", (OLD,))]
 
 
 async def test_a_stale_fact_can_be_removed(tmp_path):
@@ -149,61 +145,18 @@ async def test_a_stale_fact_can_be_removed(tmp_path):
 async def test_an_expired_fact_confirmed_as_true_is_shown_again(tmp_path):
     system = await opened(tmp_path)
     await memory_command(system, ["add", "user", "away", "--until", "2020-03-06"])
-    assert (await waiting(system))[0] == ("expired", ("away",))
+    assert (await waiting(system))[0] == ("no longer true", ("away",))
 
     await chosen(system, "confirm")
 
     assert "away" in (await system.inject("start")).system
 
 
-async def sessions(root, count, answer="done"):
-    for _ in range(count):
-        system = await opened(root)
-        await system.after_turn(turn(1, answer=answer))
-        await system.close(1.0)
-
-
-async def test_a_fact_unused_for_thirty_sessions_is_asked_about_once(tmp_path):
-    system = await opened(tmp_path)
-    await memory_command(system, ["add", "user", "likes green tea best"])
-    await memory_command(system, ["add", "user", "deploys with Ansible only"])
-    await sessions(tmp_path, uses.SESSIONS - 1, "it deploys with Ansible, as always")
-    assert await waiting(system) == []
-    await sessions(tmp_path, 2, "Well, it deploys with Ansible.")
-    assert await waiting(system) == [("unused", ("likes green tea best",))]
-
-    done = await chosen(system, "keep")
-
-    assert await waiting(system) == []
-    await sessions(tmp_path, uses.SESSIONS - 1, "it deploys with Ansible")
-    assert await waiting(system) == []
-    await memory_command(system, ["undo", done.change_id])
-    assert await waiting(system) == [("unused", ("likes green tea best",))]
-
-
-async def test_the_counts_can_be_thrown_away(tmp_path):
-    system = await opened(tmp_path)
-    await memory_command(system, ["add", "user", "likes green tea best"])
-    await sessions(tmp_path, uses.SESSIONS + 1)
-    (tmp_path / "memory" / "uses" / "uses.json").write_text("{spoiled")
-
-    assert await waiting(system) == []
-    await sessions(tmp_path, 1)
-    assert facts(tmp_path) == ("likes green tea best",)
-
-
-async def test_a_session_without_an_answer_counts_for_nothing(tmp_path):
-    await sessions(tmp_path, 1, answer="")
-
-    assert not (tmp_path / "memory" / "uses").exists()
-
-
 async def test_a_proposal_is_approved_or_dropped_and_both_are_undoable(tmp_path):
     system = await opened(tmp_path)
-    proposals = Proposals(tmp_path / "memory")
-    await proposals.propose("likes tabs", "user", client="Codex", project=tmp_path, now=NOON)
+    await propose(system.history, "likes tabs", "user", client="Codex", project=tmp_path)
     ((group, _),) = await waiting(system)
-    assert group == "approval"
+    assert group == "outside"
 
     dropped = await chosen(system, "drop")
     assert await waiting(system) == []
@@ -213,24 +166,10 @@ async def test_a_proposal_is_approved_or_dropped_and_both_are_undoable(tmp_path)
 
     await memory_command(system, ["undo", approved.change_id])
     (undone,) = [c for c in system.history.tail(9).changes if c.undoes == approved.change_id]
-    assert (facts(tmp_path), await waiting(system)) == ((), [("approval", ())])
+    assert (facts(tmp_path), await waiting(system)) == ((), [("outside", ())])
 
     await memory_command(system, ["undo", undone.id])
     assert (facts(tmp_path), await waiting(system)) == (("likes tabs",), [])
-
-
-async def test_an_approval_cut_short_is_completed_once(tmp_path):
-    system = await opened(tmp_path)
-    proposals = Proposals(tmp_path / "memory")
-    await proposals.propose("likes tabs", "user", client="Codex", project=tmp_path, now=NOON)
-    (proposal,) = proposals.all()
-    proposals.begin(proposal, system.name)
-    await system.add(proposals.approved(proposal.id, system.name, tmp_path)[1])
-
-    assert await approvals.finish(system) == ["likes tabs"]
-
-    assert (facts(tmp_path), await waiting(system)) == (("likes tabs",), [])
-    assert await approvals.finish(system) == []
 
 
 async def test_an_unknown_choice_or_a_decided_item_is_refused(tmp_path):
@@ -265,14 +204,14 @@ async def test_a_stale_note_or_vault_line_is_confirmed_or_removed(tmp_path, life
     system = await life(tmp_path)
     (tmp_path / "app.py").write_text("port = 81")
     ((group, (text,)),) = await waiting(system)
-    assert (group, OLD in text) == ("stale", True)
+    assert (group, OLD in text) == ("no longer true", True)
 
     for choice, standing in (("confirm", True), ("remove", False)):
         done = await chosen(system, choice)
         assert await waiting(system) == []
         assert any(OLD in entry.text for entry in system.entries()) is standing
         await memory_command(system, ["undo", done.change_id])
-        assert await waiting(system) == [("stale", (text,))]
+        assert await waiting(system) == [("no longer true", (text,))]
 
 
 async def test_citing_a_note_again_clears_its_mark(tmp_path):
@@ -305,23 +244,6 @@ async def test_citing_a_vault_line_again_only_clears_its_mark(tmp_path, by):
     assert await waiting(system) == []
     assert vault_life.file(tmp_path, "facts/app.md").read_text() == before
     assert "May be stale" not in await vault_life.use(system, "memory_read", path="facts/app.md")
-
-
-async def test_an_unused_line_of_a_journal_is_kept_or_removed(tmp_path):
-    system = await journal_life.opened(tmp_path)
-    await memory_command(system, ["add", "memory", "likes green tea best"])
-    for _ in range(uses.SESSIONS + 1):
-        session = await journal_life.opened(tmp_path)
-        session._hear(turn(1, answer="done"))
-        await session.close(1.0)
-    line = ("unused", ("- likes green tea best",))
-    assert await waiting(system) == [line]
-
-    for choice in ("keep", "remove"):
-        done = await chosen(system, choice)
-        assert await waiting(system) == []
-        await memory_command(system, ["undo", done.change_id])
-        assert await waiting(system) == [line]
 
 
 async def a_waiting_note(root):
@@ -370,10 +292,8 @@ async def test_an_item_changed_while_the_person_reads_is_not_decided(tmp_path):
 
 async def a_waiting_update(root):
     system = await journal_life.opened(root)
-    folder = journal_life.folder(root) / "approval"
-    folder.mkdir(parents=True)
-    row = {"base": "", "update": "- from outside", "session": SESSION}
-    (folder / "one.json").write_text(json.dumps(row))
+    update = system._committer.proposal("one", SESSION, "", "- from outside")
+    hold(system.history, update, Author(who="consolidation", session=SESSION))
     return system
 
 
@@ -383,7 +303,7 @@ async def a_waiting_update(root):
 async def test_a_waiting_entry_is_dropped_and_restored_in_every_system(tmp_path, life):
     system = await life(tmp_path)
     before = await items_of(system)
-    assert [one.group for one in before] == ["approval"]
+    assert [one.why for one in before] == ["outside"]
 
     done = await chosen(system, "drop")
     assert await items_of(system) == []

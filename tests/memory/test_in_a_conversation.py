@@ -7,8 +7,6 @@ import pytest
 from kode.config import load_config
 from kode.conversation import open_conversation
 from kode.events import silent
-from kode.memory.proposals import Proposals
-from tests.memory.life import write_facts
 
 
 @pytest.fixture
@@ -45,20 +43,6 @@ async def test_thirty_turns_with_five_writes_have_one_system_prompt(talk):
     assert len(facts.read_text().split("\n§\n")) == 5
 
 
-async def test_a_sentence_partly_pasted_is_not_the_persons_own(talk):
-    pasted = "Always deploy with make ship.\nWe use the key of prod.\n" + "line\n" * 5
-    talk.typed = "We use tabs in here. Do this: [pasted 7 lines]"
-
-    await talk.turn(talk.typed.replace("[pasted 7 lines]", pasted))
-
-    found = {one.text: one.own for one in Proposals(talk.home / "memory").all()}
-    assert found == {
-        "We use tabs in here.": True,
-        "Do this: Always deploy with make ship.": False,
-        "We use the key of prod.": False,
-    }
-
-
 async def test_reload_tells_changes_at_the_end_and_keeps_the_beginning(talk):
     await talk.turn("remember where I live")
     before = talk.context.system
@@ -76,32 +60,3 @@ def newest(talk):
     """What the last message of the person tells of a changed beginning."""
     parts = [m for m in talk.session.messages if m.role == "user"][-1].parts
     return [part.text for part in parts if getattr(part, "source", "") == "news"]
-
-
-async def test_used_lists_the_requests_entries_and_marks_those_named(tmp_path, monkeypatch):
-    home = tmp_path / "home"
-    monkeypatch.setenv("KODE_HOME", str(home))
-    write_facts(home / "memory" / "facts" / "user.md", "Lives in Lisbon", "Has a cat")
-    write_facts(home / "memory" / "facts" / "env.md", "Deploys go out on Monday at noon")
-    script = tmp_path / "script.json"
-    calls = [
-        {"name": "memory", "arguments": {"action": "add", "target": "user", "content": "New York"}}
-    ]
-    said = [{"text": "Deploys go out on Monday."}, {"calls": calls}, {"text": "New York it is."}]
-    script.write_text(json.dumps(said))
-    flags = {"provider": "scripted", "script": str(script)}
-    loaded = load_config(home, tmp_path, environ={}, flags=flags)
-    talk = await open_conversation(loaded, cwd=tmp_path, emit=silent, ask=None)
-    assert "No request" in await talk.memory_command(["used"])
-
-    await talk.turn("when do we deploy?")
-    first = await talk.memory_command(["used"])
-    await talk.turn("keep this")
-    second = await talk.memory_command(["used"])
-    await talk.close()
-
-    assert "3 of 3 entries" in first
-    assert [line for line in first.splitlines() if "  named  " in line] == [
-        next(line for line in first.splitlines() if "noon" in line)
-    ]
-    assert "  named  [facts/user.md] New York" in second

@@ -26,12 +26,12 @@ async def seen(tmp_path: Path, *commands: str, **settings: object) -> tuple[Over
         return await overview(system), [change.kind for change in changes(system)]
 
 
-async def test_an_entry_names_its_change_source_and_use(tmp_path: Path) -> None:
+async def test_an_entry_names_its_change_source(tmp_path: Path) -> None:
     found, kinds = await seen(tmp_path, "add user prefers-tabs")
     (entry,) = found.entries
     assert entry.origin is not None
     assert (entry.piece.content, entry.origin.kind) == ("prefers-tabs", "add")
-    assert (entry.rank, entry.use, entry.missed) == (Rank.SAID, "uncounted", None)
+    assert entry.rank == Rank.SAID
     assert (found.system, found.changes, kinds) == ("tiered", 1, ["add"])
 
 

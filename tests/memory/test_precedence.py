@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from kode.events import MemoryChanged
 from kode.memory.commands import memory_command
 from kode.memory.history import Author
-from kode.memory.precedence import Rank, Standing, source_rank
-from kode.memory.proposals import Proposals
+from kode.memory.lineage import Entry
+from kode.memory.precedence import Rank, rank, source_rank
 from kode.memory.tiered.facts import DISPUTED, parse
+from kode.memory.waiting import propose
 from tests.effort import share
-from tests.memory.life import NOON, Model, lived, notices, opened, settings, turn, use, user_file
+from tests.memory.life import Model, lived, notices, opened, settings, turn, use, user_file
 from tests.memory.life import write_facts as write
 
 OLD, NEW = "the port is 80", "the port is 81"
@@ -28,7 +29,7 @@ def facts(root):
 
 
 def pairs(system):
-    return [(p.entry, p.new, p.contradict) for p in system._review.waiting()]
+    return [(p.first.text, p.second.text, p.contradict) for p in system.pairs()]
 
 
 async def hear(system, text, number=1):
@@ -132,22 +133,19 @@ async def test_a_fact_with_changed_sources_yields_to_later_findings(tmp_path):
     assert facts(tmp_path) == (NEW,)
 
 
-@pytest.mark.parametrize(
-    ("client", "own", "rank"),
-    [
-        ("kode", True, Rank.SAID),
-        ("Codex", False, Rank.FOUND),
-        ("kode, from your own words", False, Rank.FOUND),
-    ],
-)
-async def test_an_approved_fact_ranks_as_said_only_in_own_words(tmp_path, client, own, rank):
+def rank_of(system, text, project):
+    entry = Entry(target=FILE, key=text, text=text)
+    return rank(system.ledger.statement(entry), project)
+
+
+@pytest.mark.parametrize("client", ["Codex", "kode, from your own words"])
+async def test_an_approved_proposal_ranks_as_found_whatever_its_name(tmp_path, client):
     system = await opened(tmp_path)
-    proposals = Proposals(tmp_path / "memory")
-    await proposals.propose(OLD, "user", client=client, project=tmp_path, now=NOON, own=own)
+    change = await propose(system.history, OLD, "user", client=client, project=tmp_path)
 
-    await memory_command(system, ["approve", proposals.ids()[0]])
+    await memory_command(system, ["approve", change.target.rpartition("/")[2]])
 
-    assert Standing(system.history, "tiered", FILE, tmp_path).rank(OLD) == rank
+    assert rank_of(system, OLD, tmp_path) == Rank.FOUND
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
@@ -254,8 +252,7 @@ async def _check(root, sources, choose):
     standing = facts(root)
     undisputed = [text for text in standing if text not in _newer_of_pairs(system, standing)]
     assert undisputed == [counts]
-    of = Standing(system.history, "tiered", FILE, root)
-    ranks = {text: of.rank(text) for text in standing}
+    ranks = {text: rank_of(system, text, root) for text in standing}
     assert all(ranks[text] < best for text in standing if text != counts)
 
     for change in list(system.history.standing("tiered")):

@@ -184,18 +184,19 @@ async def test_another_projects_code_is_not_looked_for_here(tmp_path):
     assert "stale" not in (await elsewhere.inject("start")).system
 
 
-async def test_looking_for_doubts_parses_only_what_gives_reason_to(tmp_path, monkeypatch):
+async def test_a_history_is_read_once_and_then_where_it_grew(tmp_path, monkeypatch):
     code(tmp_path, 1)
     system = await opened(tmp_path, config=settings(facts_limit_user=100_000))
     await use(system, action="add", target="user", content="one fact", source="m1.py:3-5")
     await memory_command(system, ["add", "user", "another"])
-    line = system.history.path.read_bytes().splitlines(keepends=True)[-1]
-    with system.history.path.open("ab") as file:
-        file.write(line * 5_000)
+    await system.inject("start")
     parsed = []
     read = history._read
     monkeypatch.setattr(history, "_read", lambda line: parsed.append(line) or read(line))
 
+    await system.inject("start")
+    assert parsed == []
+    await memory_command(system, ["add", "user", "a third"])
     await system.inject("start")
 
     assert len(parsed) == 1

@@ -1,11 +1,16 @@
 """`kode memory review`: what waits for a person's judgment."""
 
+import json
+import time
+
 import pytest
 
 from kode.memory.commands import memory_command
-from kode.memory.waiting import NOTHING_WAITS
+from kode.memory.history import Author, History
+from kode.memory.review import NOTHING_WAITS, waiting
+from kode.memory.waiting import MAX_IMPORTED, Proposal, proposals, take
 from tests.memory.journal import life as journal_life
-from tests.memory.life import opened, use, user_file, write_facts
+from tests.memory.life import Model, lived, opened, turn, use, user_file, write_facts
 from tests.memory.notes import life as notes_life
 from tests.memory.vault import life as vault_life
 
@@ -41,10 +46,8 @@ async def test_stale_and_expired_entries_are_listed_and_counted(tmp_path):
 
     told = await memory_command(system, ["review"])
 
-    stale, expired = told.index("may be stale:"), told.index("expired, not shown")
-    assert '"the port is 80"' in told[stale:expired]
+    stale, expired = told.index('"the port is 80"'), told.index('"away"')
     assert "app.py:1 changed: add " in told[stale:expired]
-    assert '"away"' in told[expired:]
     assert "stale, or expired: 2" in await memory_command(system, ["status"])
 
     undo = [line for line in told[stale:expired].splitlines() if "undo with" in line]
@@ -68,7 +71,7 @@ async def test_a_waiting_note_is_listed_with_how_to_approve_it(tmp_path):
 
     told = await memory_command(system, ["review"])
 
-    assert "`kode memory approve ID`" in told
+    assert "`kode memory approve ID" in told
     assert note.id in told
 
 
@@ -83,3 +86,154 @@ async def test_stale_notes_and_stale_vault_lines_are_listed(tmp_path):
 
     assert '"the port is 80"  ·  notes' in await memory_command(notes, ["review"])
     assert '"- port: 80"  ·  vault/' in await memory_command(vault, ["review"])
+
+
+# ── what waits for approval is in the history alone ──────────────────────────────────────────
+
+
+def older(folder, name, row):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(row))
+
+
+def older_proposal(root):
+    row = {
+        "id": "p12345678",
+        "text": "likes tabs",
+        "about": "user",
+        "client": "Codex",
+        "project": str(root),
+        "at": "2026-01-02T03:04:05+00:00",
+    }
+    older(root / "memory" / "proposed", "p12345678", row)
+
+
+def older_update(root):
+    row = {"base": "", "update": "- likes tabs", "session": "s"}
+    older(journal_life.folder(root) / "approval", "s.1", row)
+
+
+def older_task(root):
+    row = {"session": "s", "turn": 1, "at": "2026-01-02T03:04:05", "text": "User: likes tabs"}
+    older(vault_life.file(root, "pending"), "s.0001", {**row, "tainted": True})
+
+
+@pytest.mark.parametrize(
+    ("put", "life"),
+    [
+        (older_proposal, opened),
+        (older_update, journal_life.opened),
+        (older_task, vault_life.opened),
+    ],
+)
+async def test_files_of_an_older_kode_become_lines_once(tmp_path, put, life):
+    put(tmp_path)
+    for _ in range(2):
+        system = await life(tmp_path)
+        await system.reconcile()
+
+        (one,) = await waiting(system)
+        assert "likes tabs" in one.text
+        assert not [path for path in tmp_path.rglob("*.json") if "likes tabs" in path.read_text()]
+
+    batch = proposals(system.history)[0].batch
+    await memory_command(system, ["undo", "--import", batch])
+    assert await waiting(system) == []
+
+
+async def test_an_older_proposal_in_the_history_is_taken_once(tmp_path):
+    older_proposal(tmp_path)
+    system = await opened(tmp_path)
+    await system.reconcile()
+    await memory_command(system, ["approve", "p12345678"])
+    older_proposal(tmp_path)  # an older kode was killed before it removed the file
+
+    await system.reconcile()
+
+    assert await waiting(system) == []
+    assert not list((tmp_path / "memory" / "proposed").glob("*.json"))
+
+
+async def test_an_older_row_in_the_history_still_waits(tmp_path):
+    system = await opened(tmp_path)
+    row = {"id": "p1", "text": "likes tabs", "about": "user", "client": "Codex"}
+    row |= {"project": str(tmp_path), "at": "2026-01-02T03:04:05+00:00", "own": False}
+    target = "proposed/p1"
+    author = Author(who="client")
+    system.history.record(author, "proposed", "propose", target, after=(json.dumps(row),))
+
+    (one,) = proposals(system.history)
+    await memory_command(system, ["approve", "p1"])
+
+    assert (one.text, one.client, one.at) == ("likes tabs", "Codex", row["at"])
+    assert "likes tabs" in user_file(tmp_path).read_text()
+    assert await waiting(system) == []
+
+
+async def test_an_approval_that_was_never_made_leaves_it_waiting(tmp_path):
+    """The line of the approval is there, its file is not: as a kill between leaves them."""
+    system = await opened(tmp_path)
+    await take(system.history, [Proposal(id="p1", text="likes tabs", about="user", client="x")])
+    await memory_command(system, ["approve", "p1"])
+    (added,) = [one for one in system.history.tail(9).changes if one.approves == "p1"]
+    user_file(tmp_path).unlink()
+    unfinished = tmp_path / "memory" / "unfinished"
+    (unfinished / added.id).touch()
+
+    system = await opened(tmp_path)
+    await system.reconcile()
+
+    assert [one.id for one in await waiting(system)] == ["p1"]
+
+
+async def test_five_thousand_imports_take_a_few_seconds(tmp_path):
+    history = History(tmp_path / "memory" / "history.jsonl")
+    many = [
+        Proposal(id=f"i1-{number:04}", text=f"rule {number}", client="Codex", batch="i1")
+        for number in range(MAX_IMPORTED)
+    ]
+
+    began = time.process_time()
+    assert await take(history, many) == MAX_IMPORTED
+    assert len(proposals(history)) == MAX_IMPORTED
+    assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("life", "target"),
+    [
+        (opened, "user"),
+        (vault_life.opened, "user"),
+        (journal_life.opened, "memory"),
+        (notes_life.opened, "note"),
+    ],
+)
+async def test_the_persons_words_never_wait_beside_outside_text(tmp_path, life, target):
+    system = await life(tmp_path, tainted=lambda: True, outside=lambda: "https://x.example")
+
+    await memory_command(system, ["add", target, "likes tabs"])
+
+    assert await waiting(system) == []
+    assert "likes tabs" in await memory_command(system, ["show"])
+    change = system.history.tail(1).changes[0]
+    assert (change.who, change.source) == ("user", "")
+
+
+async def test_a_waiting_task_names_the_outside_source(tmp_path):
+    system = await vault_life.opened(tmp_path, outside=lambda: "https://x.example")
+
+    await system.after_turn(turn(1, "read the page", tainted=True))
+
+    (one,) = await waiting(system)
+    assert "https://x.example" in one.line
+
+
+async def test_an_episode_that_waits_names_the_outside_source(tmp_path):
+    model = Model([json.dumps({"narrative": "Read a page.", "facts": []})])
+    system = await opened(tmp_path, model=model, outside=lambda: "https://x.example")
+    for number in (1, 2, 3):
+        await system.after_turn(turn(number, "read the page", tainted=True))
+    await system.before_drop(lived("a", "b", "c"), "exit")
+
+    (one,) = await waiting(system)
+    assert "https://x.example" in one.line

@@ -52,7 +52,7 @@ class Origin:
 def origin_of(system, text):
     """What it says."""
     (entry,) = lineage.find(system.entries(), text)
-    link = lineage.trace(system, entry)
+    link = system.ledger.statement(entry)
     change = link.change
     assert change is not None, text
     assert change.session in (SESSION, None)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kode.contracts import FileChange
+from kode.contracts import Blocked, FileChange
 from kode.permissions.gate import Answer
 from tests.permissions.test_gate import TOOLS, Person, room  # noqa: F401
 
@@ -223,6 +223,9 @@ async def test_an_answer_for_the_session_holds_for_its_folder(room):  # noqa: F8
     assert names == ["src/b.py"]
 
 
+WRITE = Blocked("write", "/etc/x")
+
+
 async def outside(room, gate, *hits):  # noqa: F811
     return await gate.check_outside(SHELL, {"command": "pytest"}, hits)
 
@@ -230,17 +233,17 @@ async def outside(room, gate, *hits):  # noqa: F811
 async def test_a_command_at_the_wall_is_asked_about_once(room):  # noqa: F811
     person = Person(Answer(choice="once"))
 
-    verdict = await outside(room, room.gate(person), "looked up a name on the network")
+    verdict = await outside(room, room.gate(person), Blocked("lookup"))
 
     assert (verdict.allowed, verdict.sandboxed) == (True, False)
-    assert "looked up a name on the network" in person.questions[0].reason
+    assert Blocked("lookup").words in person.questions[0].reason
     assert person.questions[0].title == "Run it again without the sandbox"
     assert verdict.untrusted
 
 
 async def test_it_stays_inside_in_plan_and_when_nobody_is_there(room):  # noqa: F811
-    in_plan = await outside(room, room.gate(Person(), mode="plan"), "wrote to /etc/x")
-    alone = await outside(room, room.gate(None), "wrote to /etc/x")
+    in_plan = await outside(room, room.gate(Person(), mode="plan"), WRITE)
+    alone = await outside(room, room.gate(None), WRITE)
 
     assert not in_plan.allowed
     assert not alone.allowed

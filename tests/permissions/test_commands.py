@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kode.contracts import Blocked
 from kode.permissions.decide import decide_call
 from kode.permissions.decide_commands import again_outside
 from kode.permissions.decision import Call
@@ -195,7 +196,7 @@ def test_a_question_names_risky_parts_and_irreversible_effects():
     ],
 )
 def test_always_is_as_narrow_as_the_subcommand(command, rule):
-    decision = again_outside(call(command), ["opened a connection to 10.0.0.1:80"])
+    decision = again_outside(call(command), [Blocked("connection", "10.0.0.1:80")])
     assert decision.rules_offered == (rule,)
 
 
@@ -203,8 +204,8 @@ def test_a_command_that_talked_to_the_network_marks_the_session():
     assert "curl" in decide_call(call("curl http://x.test", "full")).untrusted
     assert decide_call(call("cat /etc/passwd", "full")).untrusted == "/etc/passwd"
     assert not decide_call(call("cat README.md")).untrusted
-    assert again_outside(call("pytest"), ["looked up a name on the network"]).untrusted
-    assert not again_outside(call("pytest"), ["wrote to /etc/x"]).untrusted
+    assert again_outside(call("pytest"), [Blocked("lookup")]).untrusted
+    assert not again_outside(call("pytest"), [Blocked("write", "/etc/x")]).untrusted
 
 
 @pytest.mark.parametrize("mode", ["plan", "ask", "auto-edit", "full"])

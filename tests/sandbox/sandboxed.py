@@ -108,7 +108,9 @@ def attempted_in(sandbox: Sandbox, kind: Kind, text: str, *, apply: bool = False
         (os.path.relpath(one.path, root), one.change, one.ignored.removeprefix(f"{root}/"))
         for one in changes
     )
-    return replace(done, hits=attempt.hits(done.out + done.err), changes=found)
+    return replace(
+        done, hits=tuple(hit.words for hit in attempt.hits(done.out + done.err)), changes=found
+    )
 
 
 @dataclass(frozen=True)

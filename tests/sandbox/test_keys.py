@@ -88,9 +88,9 @@ def test_a_key_created_while_its_folder_is_read_hides_later(made: Sandbox, work:
     for at in range(50):
         folder = work / str(at)
         folder.mkdir()
-        made.masked()
+        made.shared.masked()
         (folder / ".env").write_text(CANARY)
-        assert folder / ".env" in made.masked()
+        assert folder / ".env" in made.shared.masked()
 
 
 @needs("git")

@@ -292,7 +292,7 @@ def test_a_command_gets_the_private_folder_without_sockets(
     attempt = made.attempt("seatbelt", layered=False)
     command = 'echo "$TMPDIR:$SSH_AUTH_SOCK"; rm /nowhere; echo EPERM: Operation not permitted'
     done = ran(attempt.wrap(("/bin/sh", "-c", command)), home / "work", dict(os.environ))
-    assert done.out.splitlines()[0] == f"{made.temporary_folder()}:"
+    assert done.out.splitlines()[0] == f"{made.shared.temporary_folder()}:"
     assert attempt.ended.is_set()
     assert attempt.hits(done.out)
     assert not attempt.hits(done.err)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kode import durable
-from kode.sandbox import sandbox as sandboxes
+from kode.sandbox import shared
 from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox
 from tests.needs import lacking, lacking_sandbox, needs
@@ -65,7 +65,7 @@ def running(made: Sandbox, command: str) -> Iterator[tuple[Attempt, "subprocess.
 def layered(made: Sandbox) -> Sandbox:
     if why := fault(made, "layered"):
         lacking_sandbox("layered", why)
-    if made.loopback() is None:
+    if made.shared.loopback() is None:
         lacking("nsenter", "apt install util-linux")
     return made
 
@@ -86,7 +86,7 @@ def test_a_server_of_one_command_answers_another(layered: Sandbox) -> None:
 def test_its_own_port_is_no_hit_despite_one_outside(layered: Sandbox) -> None:
     ask = script(layered, "ask.py", ASKS)
     with running(layered, script(layered, "serve.py", SERVES)):
-        port = int(Path(layered.temporary_folder(), "port").read_text())
+        port = int(Path(layered.shared.temporary_folder(), "port").read_text())
         with socket.create_server(("127.0.0.1", port)):
             done = attempted_in(layered, "layered", ask)
     assert (done.out, done.hits) == ("answer\n", ())
@@ -97,8 +97,8 @@ def test_a_server_of_another_sandbox_is_out_of_reach(layered: Sandbox) -> None:
     other = opened(ground.kode_home.parent, ground.cwd)
     ask = script(layered, "ask.py", ASKS)
     with running(layered, script(layered, "serve.py", SERVES)):
-        port = Path(layered.temporary_folder(), "port").read_text()
-        Path(other.temporary_folder(), "port").write_text(port)
+        port = Path(layered.shared.temporary_folder(), "port").read_text()
+        Path(other.shared.temporary_folder(), "port").write_text(port)
         done = attempted_in(other, "layered", ask)
     other.close()
     assert "ConnectionRefusedError" in done.err
@@ -107,7 +107,7 @@ def test_a_server_of_another_sandbox_is_out_of_reach(layered: Sandbox) -> None:
 def test_each_command_has_its_own_network_where_sharing_fails(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandboxes, "make_loopback", lambda: None)
+    monkeypatch.setattr(shared, "make_loopback", lambda: None)
     made = opened(home, home / "work")
     if why := fault(made, "layered"):
         lacking_sandbox("layered", why)

@@ -283,6 +283,6 @@ def test_an_invalid_address_is_no_hit() -> None:
     try:
         for address in (b"", b"\x02", b"\x02\x00\x00\x50", b"\xff" * 128, b"\x0a\x00" + b"\0" * 6,
                         b"\x01\x00/run/x.sock", socket.inet_aton("127.0.0.1") * 4):  # fmt: skip
-            assert wall._of_address(os.getpid(), address) == ""
+            assert wall._of_address(os.getpid(), address) is None
     finally:
         wall.stop()

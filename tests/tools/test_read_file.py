@@ -21,7 +21,7 @@ async def test_lines_are_numbered_from_one(call: Call, project: Path) -> None:
 
     output = await call(read_file, path="a.txt")
 
-    assert output.text == "1\tone\n2\ttwo"
+    assert output.for_model == "1\tone\n2\ttwo"
     assert output.summary == "2 lines"
     assert output.untrusted == ""
     assert output.files_read == (str(project / "a.txt"),)
@@ -45,7 +45,9 @@ async def test_offset_and_limit_choose_a_window_and_its_continuation(
 
     output = await call(read_file, path="a.txt", offset=4, limit=3)
 
-    assert output.text == ("4\tline 4\n5\tline 5\n6\tline 6\n[Lines 4-6 of 10. To go on: offset=7]")
+    assert output.for_model == (
+        "4\tline 4\n5\tline 5\n6\tline 6\n[Lines 4-6 of 10. To go on: offset=7]"
+    )
 
 
 async def test_two_thousand_lines_are_shown_and_the_next_offset_told(
@@ -56,8 +58,8 @@ async def test_two_thousand_lines_are_shown_and_the_next_offset_told(
     output = await call(read_file, path="a.txt", limit=9999)
 
     assert output.summary == "2,000 lines"
-    assert "[Lines 1-2000 of 2,500" in output.text
-    assert "To go on: offset=2001]" in output.text
+    assert "[Lines 1-2000 of 2,500" in output.for_model
+    assert "To go on: offset=2001]" in output.for_model
 
 
 async def test_fifty_kilobytes_are_shown_and_the_next_offset_told(
@@ -67,9 +69,9 @@ async def test_fifty_kilobytes_are_shown_and_the_next_offset_told(
 
     output = await call(read_file, path="a.txt")
 
-    shown = output.text.rsplit("\n[", 1)[0]
+    shown = output.for_model.rsplit("\n[", 1)[0]
     assert 49_000 < len(shown.encode()) <= module.MAX_BYTES
-    following = int(output.text.rsplit("offset=", 1)[1].rstrip("]"))
+    following = int(output.for_model.rsplit("offset=", 1)[1].rstrip("]"))
     rest = await call(read_file, path="a.txt", offset=following)
     assert rest.text.startswith(f"{following}\té")
 
@@ -81,9 +83,9 @@ async def test_a_page_shrinks_to_the_room_that_the_result_has(
 
     output = await read_file.run(replace(context, room=2_000), {"path": "a.txt"})
 
-    assert 1_800 < len(output.text.rsplit("\n[", 1)[0]) <= 2_000
-    following = int(output.text.rsplit("offset=", 1)[1].rstrip("]"))
-    assert output.text.rsplit("\n[", 1)[0].endswith(f"{following - 1}\ta line of text")
+    assert 1_800 < len(output.for_model.rsplit("\n[", 1)[0]) <= 2_000
+    following = int(output.for_model.rsplit("offset=", 1)[1].rstrip("]"))
+    assert output.for_model.rsplit("\n[", 1)[0].endswith(f"{following - 1}\ta line of text")
 
 
 async def test_a_long_line_is_cut_but_reachable(call: Call, project: Path) -> None:
@@ -91,7 +93,7 @@ async def test_a_long_line_is_cut_but_reachable(call: Call, project: Path) -> No
 
     output = await call(read_file, path="a.txt")
 
-    lines = output.text.split("\n")
+    lines = output.for_model.split("\n")
     assert lines[1] == "2\t" + "ü" * 2000
     assert lines[2] == "3\tend"
     assert "line 2 (10,000 bytes)" in lines[3]
@@ -117,7 +119,7 @@ async def test_text_of_any_language_and_common_encoding_is_read(
 
     output = await call(read_file, path="a.txt")
 
-    assert output.text.split("\n")[0] == "1\t" + text.split("\n")[0]
+    assert output.for_model.split("\n")[0] == "1\t" + text.split("\n")[0]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +143,7 @@ async def test_a_character_across_the_first_read_is_whole(call: Call, project: P
 
         output = await call(read_file, path="a.txt", offset=2)
 
-        assert output.text.startswith("2\tend")
+        assert output.for_model.startswith("2\tend")
 
 
 async def test_a_late_invalid_byte_reads_as_latin_1(call: Call, project: Path) -> None:
@@ -149,7 +151,7 @@ async def test_a_late_invalid_byte_reads_as_latin_1(call: Call, project: Path) -
 
     output = await call(read_file, path="a.txt", limit=1)
 
-    assert output.text.startswith("1\tcafé")
+    assert output.for_model.startswith("1\tcafé")
 
 
 async def test_a_window_deep_in_a_large_file_is_right(call: Call, project: Path) -> None:
@@ -157,11 +159,11 @@ async def test_a_window_deep_in_a_large_file_is_right(call: Call, project: Path)
 
     for offset in (2, 99_999, 300_000):
         output = await call(read_file, path="a.txt", offset=offset, limit=1)
-        assert output.text.startswith(
+        assert output.for_model.startswith(
             f"{offset}\tline {offset}\n[Lines {offset}-{offset} of 300,001."
         )
 
-    assert (await call(read_file, path="a.txt", offset=300_001)).text.startswith("300001\tend\n")
+    assert (await call(read_file, path="a.txt", offset=300_001)).text == "300001\tend"
 
 
 async def test_a_missing_file_names_the_nearest(call: Call, project: Path) -> None:
@@ -195,7 +197,7 @@ async def test_a_folder_and_an_empty_file_say_so(call: Call, project: Path) -> N
 
     with pytest.raises(ToolError, match="is a folder: list it"):
         await call(read_file, path=".")
-    assert (await call(read_file, path="empty")).text == "empty is empty."
+    assert (await call(read_file, path="empty")).for_model == "empty is empty."
 
 
 async def test_an_offset_beyond_the_end_tells_the_length(call: Call, project: Path) -> None:
@@ -215,7 +217,7 @@ async def test_invalid_offset_and_limit_count_as_left_out(
 
     output = await call(read_file, path="a.txt", offset=0, limit=limit)
 
-    assert output.text == "1\tone\n2\ttwo"
+    assert output.for_model == "1\tone\n2\ttwo"
 
 
 async def test_devices_and_pipes_are_refused_at_once(call: Call, project: Path) -> None:
@@ -234,8 +236,8 @@ async def test_a_file_too_large_is_read_in_part(
 
     output = await call(read_file, path="a.txt", limit=1)
 
-    assert output.text.startswith("1\t" + "x" * 50)
-    assert "very large file. To go on: offset=2." in output.text
+    assert output.for_model.startswith("1\t" + "x" * 50)
+    assert "very large file. To go on: offset=2." in output.for_model
     assert context.seen_files == {}
 
 
@@ -256,7 +258,7 @@ async def test_a_tilde_is_the_home_folder(
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "note").write_text("hello")
 
-    assert (await call(read_file, path="~/note")).text == "1\thello"
+    assert (await call(read_file, path="~/note")).for_model == "1\thello"
 
 
 async def test_secrets_are_never_read_under_any_name(
@@ -276,13 +278,13 @@ async def test_other_protected_files_may_be_read(call: Call, context: ToolContex
     facts = context.place.protected[0] / "user.md"
     facts.write_text("likes tabs")
 
-    assert (await call(read_file, path=str(facts))).text == "1\tlikes tabs"
+    assert (await call(read_file, path=str(facts))).for_model == "1\tlikes tabs"
 
 
 async def test_odd_paths_are_errors_or_plain_names(call: Call, project: Path) -> None:
     (project / "two\nlines").write_text("ok")
 
-    assert (await call(read_file, path="two\nlines")).text == "1\tok"
+    assert (await call(read_file, path="two\nlines")).for_model == "1\tok"
     with pytest.raises(ToolError, match="NUL"):
         await call(read_file, path="a\0b")
     with pytest.raises(ToolError, match="empty"):
@@ -304,8 +306,8 @@ async def test_an_image_is_shown_to_the_model_and_described(
     assert (image.name, image.media_type) == (name, media_type)
     assert Path(image.kept_in).read_bytes() == data
     assert output.files_read == (str(project / name),)
-    assert "4×3" in output.text
-    assert media_type in output.text
+    assert "4×3" in output.for_model
+    assert media_type in output.for_model
 
 
 async def test_a_pdf_is_read_as_text_by_page(call: Call, project: Path) -> None:
@@ -317,7 +319,7 @@ async def test_a_pdf_is_read_as_text_by_page(call: Call, project: Path) -> None:
     assert "Page 1:\nfirst words" in whole.text
     assert "Page 3:\nthird" in whole.text
     assert (whole.summary, whole.pictures) == ("3 pages", ())
-    assert second.text == "Page 2:\nsecond\n\n[Pages 2-2 of 3. To go on: offset=3]"
+    assert second.for_model == "Page 2:\nsecond\n\n[Pages 2-2 of 3. To go on: offset=3]"
 
 
 async def test_pages_of_a_pdf_are_shown_as_pictures_when_asked(call: Call, project: Path) -> None:
@@ -328,13 +330,13 @@ async def test_pages_of_a_pdf_are_shown_as_pictures_when_asked(call: Call, proje
     assert len(output.pictures) == 10
     assert {(image.width, image.height) for image in output.pictures} == {(1600, 800)}
     assert output.pictures[0].name == "page 2"
-    assert "offset=12" in output.text
+    assert "offset=12" in output.for_model
 
 
 async def test_a_page_without_text_is_pointed_out(call: Call, project: Path) -> None:
     (project / "scan.pdf").write_bytes(pdf("words", ""))
 
-    assert 'page 2. show="pictures"' in (await call(read_file, path="scan.pdf")).text
+    assert 'page 2. show="pictures"' in (await call(read_file, path="scan.pdf")).for_model
 
 
 @pytest.mark.parametrize(
@@ -365,7 +367,7 @@ async def test_a_damaged_page_leaves_the_others(call: Call, project: Path, show:
 
     assert output.summary == "3 pages"
     assert len(output.pictures) == (2 if show == "pictures" else 0)
-    assert show == "pictures" or ("one" in output.text and "three" in output.text)
+    assert show == "pictures" or ("one" in output.for_model and "three" in output.for_model)
 
 
 async def test_a_pdf_that_takes_too_long_is_given_up(
@@ -411,10 +413,10 @@ async def test_a_notebook_is_read_by_cell_with_its_outputs(call: Call, project: 
 
     output = await call(read_file, path="a.ipynb")
 
-    assert "Cell 1, markdown:\n# Title\nwords" in output.text
-    assert "Cell 2, code:\ndraw()\nOutput:\ndrawn\nOutput:\n<Figure>" in output.text
-    assert "Cell 3, code:\n1 / 0\nOutput:\nline 1\nZero" in output.text
-    assert NOTEBOOK["cells"][1]["outputs"][1]["data"]["image/png"][:20] not in output.text
+    assert "Cell 1, markdown:\n# Title\nwords" in output.for_model
+    assert "Cell 2, code:\ndraw()\nOutput:\ndrawn\nOutput:\n<Figure>" in output.for_model
+    assert "Cell 3, code:\n1 / 0\nOutput:\nline 1\nZero" in output.for_model
+    assert NOTEBOOK["cells"][1]["outputs"][1]["data"]["image/png"][:20] not in output.for_model
     assert [Path(image.kept_in).read_bytes() for image in output.pictures] == [png()]
     assert output.summary == "3 cells"
 
@@ -424,9 +426,9 @@ async def test_offset_and_limit_choose_cells(call: Call, project: Path) -> None:
 
     output = await call(read_file, path="a.ipynb", offset=2, limit=1)
 
-    assert output.text.startswith("Cell 2, code:")
-    assert "Cell 3" not in output.text
-    assert "offset=3" in output.text
+    assert output.for_model.startswith("Cell 2, code:")
+    assert "Cell 3" not in output.for_model
+    assert "offset=3" in output.for_model
     with pytest.raises(ToolError, match="3 cells"):
         await call(read_file, path="a.ipynb", offset=4)
 
@@ -443,7 +445,7 @@ async def test_a_notebook_is_edited_by_its_raw_lines(
     await call(edit_file, **edit)
 
     assert '\t   "source": "draw()",' in raw.text
-    assert "Cell 2, code:\npaint()" in (await call(read_file, path="a.ipynb")).text
+    assert "Cell 2, code:\npaint()" in (await call(read_file, path="a.ipynb")).for_model
 
 
 async def test_long_cells_and_outputs_leave_room_for_the_others(call: Call, project: Path) -> None:
@@ -453,10 +455,10 @@ async def test_long_cells_and_outputs_leave_room_for_the_others(call: Call, proj
 
     output = await call(read_file, path="a.ipynb")
 
-    assert len(output.text) < 52_000
-    assert "offset=3" in output.text
-    assert "start" in output.text
-    assert "xend" in output.text
+    assert len(output.for_model) < 52_000
+    assert "offset=3" in output.for_model
+    assert "start" in output.for_model
+    assert "xend" in output.for_model
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"cells": 1}', '{"cells": [1]}', "[" * 100_000])
@@ -465,4 +467,4 @@ async def test_a_file_that_only_looks_like_a_notebook_is_text(
 ) -> None:
     (project / "a.ipynb").write_text(text)
 
-    assert (await call(read_file, path="a.ipynb")).text.startswith(f"1\t{text[:10]}")
+    assert (await call(read_file, path="a.ipynb")).for_model.startswith(f"1\t{text[:10]}")

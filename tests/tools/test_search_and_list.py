@@ -77,7 +77,7 @@ FILES = [
 async def test_files_are_listed_in_order_without_what_is_ignored(call: Call, tree: Path) -> None:
     output = await call(list_files)
 
-    assert output.text.split("\n") == FILES
+    assert output.for_model.split("\n") == FILES
     assert output.summary == "14 files"
 
 
@@ -101,7 +101,7 @@ async def test_a_glob_and_a_folder_narrow_the_list(
 ) -> None:
     output = await call(list_files, **arguments)
 
-    assert output.text.split("\n") == expected
+    assert output.for_model.split("\n") == expected
 
 
 @engines
@@ -111,7 +111,7 @@ async def test_a_long_list_is_cut_and_says_so(call: Call, project: Path) -> None
 
     output = await call(list_files)
 
-    lines = output.text.split("\n")
+    lines = output.for_model.split("\n")
     assert (lines[0], lines[999]) == ("0000", "0999")
     assert lines[1000].startswith("[1,000 of 1,005 files shown.")
 
@@ -124,17 +124,17 @@ async def test_a_long_list_counts_its_files_by_folder(call: Call, project: Path)
         (folder / f"{number:04}.py").touch()
     (project / "README").touch()
 
-    *lines, note = (await call(list_files)).text.split("\n")
+    *lines, note = (await call(list_files)).for_model.split("\n")
     assert lines == ["README", "src/deep/ (400 files)", "src/wide/ (800 files)"]
     assert note.startswith("[1,201 files are too many to list: this is where they are.")
 
-    lines = (await call(list_files, path="src/wide")).text.split("\n")
+    lines = (await call(list_files, path="src/wide")).for_model.split("\n")
     assert len(lines) == 800
 
 
 @engines
 async def test_no_files_is_an_answer_but_missing_folders_fail(call: Call, tree: Path) -> None:
-    assert (await call(list_files, pattern="*.rs")).text == (f"No files matching *.rs in {tree}.")
+    assert (await call(list_files, pattern="*.rs")).text == f"No files matching *.rs in {tree}."
     with pytest.raises(ToolError, match="Did you mean logs"):
         await call(list_files, path="log")
     with pytest.raises(ToolError, match=r"b\.py is a file: use read_file"):
@@ -149,15 +149,15 @@ async def test_no_files_is_an_answer_but_missing_folders_fail(call: Call, tree: 
 async def test_names_with_line_feeds_stay_on_one_line(call: Call, project: Path) -> None:
     (project / "two\nlines.py").write_text("find\n")
 
-    assert (await call(list_files)).text == "two\\nlines.py"
-    assert (await call(search_files, pattern="find")).text == "two\\nlines.py\n1:find"
+    assert (await call(list_files)).for_model == "two\\nlines.py"
+    assert (await call(search_files, pattern="find")).for_model == "two\\nlines.py\n1:find"
 
 
 @engines
 async def test_hits_are_grouped_by_file_in_order_of_path(call: Call, tree: Path) -> None:
     output = await call(search_files, pattern="find")
 
-    assert output.text == "\n\n".join(
+    assert output.for_model == "\n\n".join(
         [
             ".hidden/h.py\n1:def find(): ...",
             "a/deep/x.py\n1:def find():",
@@ -179,9 +179,9 @@ async def test_glob_case_and_context_do_what_they_say(call: Call, tree: Path) ->
         search_files, pattern="FIND", glob="*.{py,txt}", ignore_case=True, context=1, path="."
     )
 
-    assert "a.txt\n1:find me\n2:FIND ME" in output.text
-    assert "b.py\n2-\n3:def find():\n4-    return os" in output.text
-    assert "keep.log" not in output.text
+    assert "a.txt\n1:find me\n2:FIND ME" in output.for_model
+    assert "b.py\n2-\n3:def find():\n4-    return os" in output.for_model
+    assert "keep.log" not in output.for_model
 
 
 @engines
@@ -190,14 +190,14 @@ async def test_context_between_hits_far_apart_is_parted(call: Call, project: Pat
 
     output = await call(search_files, pattern="^x$", context=1)
 
-    assert output.text == "a\n1:x\n2-1\n--\n5-4\n6:x\n7-5\n8:x"
+    assert output.for_model == "a\n1:x\n2-1\n--\n5-4\n6:x\n7-5\n8:x"
 
 
 @engines
 async def test_a_file_named_outright_is_searched_even_when_ignored(call: Call, tree: Path) -> None:
     output = await call(search_files, pattern="find", path="build/out.py")
 
-    assert output.text == "build/out.py\n1:find"
+    assert output.for_model == "build/out.py\n1:find"
     assert output.files_read == (str(tree / "build/out.py"),)
 
 
@@ -218,10 +218,10 @@ async def test_hits_are_spread_over_the_files_and_counted(call: Call, project: P
 
     output = await call(search_files, pattern="x")
 
-    assert shown_in(output.text) == {"a": 45, "b": 45, "c": 10}
-    assert output.text.startswith("a (45 of 700 hits)\n1:x\n2:x\n")
-    assert "\n[780 hits in 3 files, 100 shown. " in output.text
-    assert "--" not in output.text
+    assert shown_in(output.for_model) == {"a": 45, "b": 45, "c": 10}
+    assert output.for_model.startswith("a (45 of 700 hits)\n1:x\n2:x\n")
+    assert "\n[780 hits in 3 files, 100 shown. " in output.for_model
+    assert "--" not in output.for_model
 
 
 @engines
@@ -231,8 +231,8 @@ async def test_more_files_than_hits_show_one_hit_each(call: Call, project: Path)
 
     output = await call(search_files, pattern="x")
 
-    assert shown_in(output.text) == {f"{number:03}": 1 for number in range(100)}
-    assert "[360 hits in 120 files, 100 shown." in output.text
+    assert shown_in(output.for_model) == {f"{number:03}": 1 for number in range(100)}
+    assert "[360 hits in 120 files, 100 shown." in output.for_model
     assert len(output.files_read) == 100
 
 
@@ -243,10 +243,10 @@ async def test_long_hits_of_many_files_leave_each_its_own(call: Call, project: P
 
     output = await call(search_files, pattern="x")
 
-    assert len(output.text) < 31_000
-    assert {*shown_in(output.text).values()} == {1, 2}
-    assert len(shown_in(output.text)) == 50
-    assert "[250 hits in 50 files, " in output.text
+    assert len(output.for_model) < 31_000
+    assert {*shown_in(output.for_model).values()} == {1, 2}
+    assert len(shown_in(output.for_model)) == 50
+    assert "[250 hits in 50 files, " in output.for_model
 
 
 @engines
@@ -256,7 +256,7 @@ async def test_as_much_context_is_shown_as_was_asked_for(call: Call, project: Pa
 
     output = await call(search_files, pattern="^line 100$", context=60)
 
-    shown = output.text.split("\n")[1:]
+    shown = output.for_model.split("\n")[1:]
     assert (shown[0], shown[60], shown[-1]) == ("40-line 40", "100:line 100", "160-line 160")
 
 
@@ -268,13 +268,13 @@ async def test_context_that_has_no_room_is_cut_evenly_and_told(call: Call, proje
 
     output = await call(search_files, pattern="^line 1000 ", context=1_000_000)
 
-    one, other = output.text.split("\n\n")
+    one, other = output.for_model.split("\n\n")
     assert 0.9 < len(one) / len(other) < 1.1
-    assert 28_000 < len(output.text) < 31_000
+    assert 28_000 < len(output.for_model) < 31_000
     numbers = [int(number) for number in re.findall(r"^(\d+)[:-]", one, re.MULTILINE)]
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
     assert abs(numbers[0] + numbers[-1] - 2_000) <= 1
-    assert "[Not all of the context has room" in output.text
+    assert "[Not all of the context has room" in output.for_model
 
 
 @engines
@@ -284,7 +284,7 @@ async def test_a_long_line_is_cut_around_its_hit(call: Call, project: Path) -> N
 
     output = await call(search_files, pattern="needle")
 
-    for line in (output.text.split("\n")[at] for at in (1, 4)):
+    for line in (output.for_model.split("\n")[at] for at in (1, 4)):
         assert len(line) < 310
         assert line.startswith("1:…é")
         assert "needle" in line
@@ -300,7 +300,7 @@ async def test_a_pattern_that_looks_like_an_option_is_a_pattern(
 
     output = await call(search_files, pattern=pattern)
 
-    assert output.text == f"a\n1:say {pattern} now"
+    assert output.for_model == f"a\n1:say {pattern} now"
 
 
 @engines
@@ -319,8 +319,8 @@ async def test_a_pattern_that_is_no_regular_expression_names_the_position(
 async def test_look_around_and_references_work(call: Call, project: Path) -> None:
     (project / "a").write_text("foobar\nfoobaz\nxyxy\n")
 
-    assert (await call(search_files, pattern="foo(?!bar)")).text == "a\n2:foobaz"
-    assert (await call(search_files, pattern=r"(xy)\1")).text == "a\n3:xyxy"
+    assert (await call(search_files, pattern="foo(?!bar)")).for_model == "a\n2:foobaz"
+    assert (await call(search_files, pattern=r"(xy)\1")).for_model == "a\n3:xyxy"
 
 
 @engines
@@ -333,15 +333,15 @@ async def test_a_pattern_that_backtracks_forever_ends(
 
     output = await call(search_files, pattern="(a+)+b")
 
-    assert "b\n1:aab" in output.text
-    assert (": a." in output.text) == (engine == "python")
+    assert "b\n1:aab" in output.for_model
+    assert (": a." in output.for_model) == (engine == "python")
 
 
 @engines
 async def test_no_hits_is_an_answer(call: Call, tree: Path) -> None:
     output = await call(search_files, pattern="nowhere", glob="*.py")
 
-    assert output.text == f"No hits for 'nowhere' in {tree} in files matching *.py."
+    assert output.for_model == f"No hits for 'nowhere' in {tree} in files matching *.py."
     assert output.summary == "0 hits"
 
 
@@ -362,7 +362,7 @@ async def test_secrets_never_show_in_a_search(call: Call, context: ToolContext) 
 
     output = await call(search_files, pattern="find", path=str(home))
 
-    assert output.text == f"{home}/user.md\n1:find"
+    assert output.for_model == f"{home}/user.md\n1:find"
     assert output.untrusted == str(home)
     with pytest.raises(ToolError, match="secrets"):
         await call(search_files, pattern="find", path=str(home / "config.json"))
@@ -378,7 +378,7 @@ async def test_a_repository_cannot_configure_the_search(
     (project / "json.py").write_text("raise SystemExit\n")
     monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(project / "rgrc"))
 
-    assert (await call(search_files, pattern="^x$")).text == "a\n1:x"
+    assert (await call(search_files, pattern="^x$")).for_model == "a\n1:x"
 
 
 @engines
@@ -392,8 +392,8 @@ async def test_a_search_that_takes_too_long_stops_and_says_so(
     monkeypatch.setattr(file_search, "TIMEOUT_S", 0.01)
     (project / "a").write_text("x\n")
 
-    assert "[Stopped after 0 s" in (await call(search_files, pattern="x")).text
-    assert "[Stopped after 0 s" in (await call(list_files)).text
+    assert "[Stopped after 0 s" in (await call(search_files, pattern="x")).for_model
+    assert "[Stopped after 0 s" in (await call(list_files)).for_model
 
 
 @engines
@@ -406,8 +406,8 @@ async def test_an_enormous_lines_hit_is_counted_but_not_kept(
 
     output = await call(search_files, pattern="needle")
 
-    assert output.text.startswith("b.js\n1:needle\n[")
-    assert output.text.endswith(": 1.]")
+    assert output.for_model.startswith("b.js\n1:needle\n[")
+    assert output.for_model.endswith(": 1.]")
 
 
 @engines
@@ -480,8 +480,8 @@ async def test_key_files_are_left_out_unless_asked_for(call: Call, project: Path
     named = await call(search_files, pattern="API_KEY", path=".env")
     globbed = await call(search_files, pattern="API_KEY", glob=".env")
 
-    assert "canary" not in found.text
-    assert "a.py" in found.text
-    assert "likely to hold keys: .env" in found.text
+    assert "canary" not in found.for_model
+    assert "a.py" in found.for_model
+    assert "likely to hold keys: .env" in found.for_model
     assert "canary" in named.text
     assert "canary" in globbed.text

@@ -5,7 +5,6 @@ import argparse
 import asyncio
 import json
 import os
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from kode import paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import public
-from kode.cli.screen.output import print_either
+from kode.cli.screen.printer import Answer
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions.brought import Kind
 from kode.extensions.listing import as_json, lines_of, rows_of
@@ -28,10 +27,10 @@ ABOUT: dict[Kind, str] = {
 }
 
 
-def _list(kind: Kind, argv: Sequence[str]) -> int:
+def _list(kind: Kind, argv: Sequence[str]) -> Answer:
     parser = Parser(f"kode {kind}", ABOUT[kind])
     _add_list(parser)
-    return _print(kind, as_list=parser.parse(argv).json)
+    return _answer(kind, as_list=parser.parse(argv).json)
 
 
 skills = partial(_list, "skills")
@@ -39,8 +38,8 @@ commands = partial(_list, "commands")
 agents = partial(_list, "agents")
 
 
-def hooks(argv: Sequence[str]) -> int:
-    """Runs `kode hooks ...` and returns its exit code. Raises: ConfigError."""
+def hooks(argv: Sequence[str]) -> Answer:
+    """Runs `kode hooks ...`. Raises: ConfigError."""
     from kode.extensions.hooks import EVENTS
 
     parser = Parser("kode hooks", ABOUT["hooks"])
@@ -55,20 +54,22 @@ def hooks(argv: Sequence[str]) -> int:
     arguments = parser.parse(argv or ["list"])
     if arguments.command == "test":
         return asyncio.run(_test(arguments.event, arguments.input))
-    return _print("hooks", as_list=arguments.json)
+    return _answer("hooks", as_list=arguments.json)
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON list")
 
 
-def _print(kind: Kind, *, as_list: bool) -> int:
+def _answer(kind: Kind, *, as_list: bool) -> Answer:
     found = _found(_cwd())
     rows = rows_of(found, kind)
-    print_either(as_json(rows), lines_of(rows, kind), as_json=as_list)
-    for problem in () if as_list else found.problems[kind]:
-        print(public(f"kode: {problem}"), file=sys.stderr)
-    return EXIT_OK
+    return Answer(
+        value=as_json(rows),
+        as_json=as_list,
+        lines=lines_of(rows, kind),
+        faults=() if as_list else map(public, found.problems[kind]),
+    )
 
 
 def _cwd() -> Path:
@@ -84,7 +85,7 @@ def _found(cwd: Path) -> Any:
     return brought.find(around, trust.load(home, around.project))
 
 
-async def _test(event: Any, name: str | None) -> int:
+async def _test(event: Any, name: str | None) -> Answer:
     """Runs the hooks of an event as a session would; their changes are dropped."""
     from kode.assembly import open_sandbox, open_workplace
     from kode.config import load_config
@@ -105,34 +106,35 @@ async def _test(event: Any, name: str | None) -> int:
         "cwd": str(cwd),
         "permission_mode": "default",
     }
-    failed = False
+    failed, lines = False, []
     found = [one for one in _found(cwd).hooks if one.thing.event == event]
     for one in found:
         hook = one.thing
         if one.standing != "used":
-            print(public(f"{hook.item.name}: not run, it is {one.standing} (kode trust)"))
+            lines.append(f"{hook.item.name}: not run, it is {one.standing} (kode trust)")
             continue
         if not hook.matches(names):
-            print(public(f"{hook.item.name}: not about {', '.join(names)}"))
+            lines.append(f"{hook.item.name}: not about {', '.join(names)}")
             continue
         line, required = line_of(event, common, given), config.sandbox.enabled is True
         ran = await run_hook(hook, line, place, sandbox, required=required)
         answer = answer_of(hook, ran)
         failed |= bool(answer.message) or ran.exit_code not in (0, 2)
         ended = ran.fault or f"exit code {ran.exit_code}"
-        print(public(f"{hook.item.name}: {ended}, {ran.duration_ms} ms ({hook.command})"))
-        for label, text in (
+        lines.append(f"{hook.item.name}: {ended}, {ran.duration_ms} ms ({hook.command})")
+        told = (
             ("decides", answer.outcome),
             ("because", answer.reason),
             ("for the model", answer.context),
             ("for you", answer.message),
             ("stderr", ran.stderr.strip()),
-        ):
-            if text:
-                print(public(f"  {label}: {text}"))
-    if not found:
-        print(f"No hooks for {event} here. `kode hooks list` lists all.")
-    return EXIT_FAILED if failed else EXIT_OK
+        )
+        lines += [f"  {label}: {text}" for label, text in told if text]
+    return Answer(
+        lines=map(public, lines),
+        empty=f"No hooks for {event} here. `kode hooks list` lists all.",
+        exit_code=EXIT_FAILED if failed else EXIT_OK,
+    )
 
 
 def _given(name: str | None) -> dict[str, Any]:

@@ -11,14 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode import paths
+from kode import durable, installed, paths
 from kode.cli.flags import SCRIPTED
 from kode.cli.parser import Parser
 from kode.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kode.conversation import Conversation
-    from kode.replay.played import Played
+    from kode.contracts import Recorded
+
+FORMAT = "cassette"
+"""The format of `kode session export` that such a file has."""
 
 
 def add_cassette_flags(parser: Parser) -> None:
@@ -45,28 +47,17 @@ def cassette_settings(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def model_of(arguments: argparse.Namespace) -> "Iterator[Played | None]":
+def model_of(arguments: argparse.Namespace) -> "Iterator[Recorded | None]":
     """The model of `--replay`; None without. Raises: SessionError for a file that is not a
     cassette."""
     _, replay = _files(arguments)
     if replay is None:
         yield None
         return
-    from kode.replay.cassette import open_cassette
-    from kode.replay.play import in_place
-
     if not replay.is_file():
         raise ConfigError(f"There is no file {replay}. `kode run --record {replay} TASK` makes it.")
-    with open_cassette(replay) as recording:
-        yield in_place(recording)
-
-
-def follow(played: "Played | None", conversation: "Conversation") -> None:
-    """Lets the model of `--replay` compare a conversation's requests."""
-    if played is not None:
-        from kode.replay.play import follow_conversation
-
-        follow_conversation(played, conversation)
+    with installed.load(*installed.added("replays")[FORMAT])(replay) as recorded:
+        yield recorded
 
 
 def keep(arguments: argparse.Namespace, session_id: str | None) -> None:
@@ -74,21 +65,28 @@ def keep(arguments: argparse.Namespace, session_id: str | None) -> None:
     record, _ = _files(arguments)
     if record is None or session_id is None:
         return
-    from kode.replay.cassette import pack, write
-    from kode.replay.recording import load
+    from kode.session.reading import session_path
+    from kode.session.transcript import Transcript
 
-    packed = pack(load(paths.home(), session_id))
-    write(packed, record)
+    transcript = Transcript.read(session_path(paths.home(), session_id))
+    made = installed.load(*installed.added("exports")[FORMAT])(transcript)
+    durable.replace(record, made.data)
     if not arguments.quiet:
         print(f"recorded: {record}, which holds:", file=sys.stderr)
-        for line in packed.about:
+        for line in made.contains:
             print(f"  {line}", file=sys.stderr)
 
 
 def _files(arguments: argparse.Namespace) -> tuple[Path | None, Path | None]:
-    """`kode continue` has neither flag. Raises: ConfigError for both."""
+    """`kode continue` has neither flag. Raises: ConfigError for both, and where nothing plays
+    cassettes."""
     given = (getattr(arguments, name, None) for name in ("record", "replay"))
     record, replay = (None if one is None else Path(one) for one in given)
     if record and replay:
         raise ConfigError("--record and --replay are two ways to run: give one of them.")
+    if (record or replay) and FORMAT not in installed.added("replays"):
+        raise ConfigError(
+            "--record and --replay need a plug-in that is off or missing: one that writes and "
+            f"plays the format {FORMAT}. `kode plugin list` shows those that are installed."
+        )
     return record, replay

@@ -4,17 +4,16 @@ import argparse
 import contextlib
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kode import paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import command_of
-from kode.cli.screen.lines import clean
-from kode.cli.screen.output import print_either, settings_lines
+from kode.cli.screen.output import settings_rows
+from kode.cli.screen.printer import Answer
 from kode.config import Faults, Loaded, flat, is_url, load_config, project_file, shown
-from kode.errors import EXIT_NOT_STARTED, EXIT_OK, ConfigError
+from kode.errors import EXIT_NOT_STARTED, ConfigError
 from kode.messages import plural
 
 COMMANDS = {
@@ -24,8 +23,8 @@ COMMANDS = {
 }
 
 
-def main(argv: Sequence[str]) -> int:
-    """Runs `kode config ...` and returns its exit code. Raises: ConfigError."""
+def main(argv: Sequence[str]) -> Answer:
+    """Answers `kode config ...`. Raises: ConfigError."""
     command, parser, rest = command_of("config", COMMANDS, argv)
     if command == "show":
         parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -44,33 +43,34 @@ def _load() -> Loaded:
     )
 
 
-def _path() -> int:
+def _path() -> Answer:
     folder = working_directory(argparse.Namespace(cwd=None))
     own, project = paths.config_file(paths.home()), project_file(folder)
     missing = folder / "kode.json"
-    print(clean(f"{own}{'' if own.exists() else '  (not there)'}"))
-    print(clean(str(project) if project else f"{missing}  (not there)"))
-    return EXIT_OK
+    found = str(project) if project else f"{missing}  (not there)"
+    return Answer(lines=[f"{own}{'' if own.exists() else '  (not there)'}", found])
 
 
-def _show(loaded: Loaded, *, as_json: bool) -> int:
+def _show(loaded: Loaded, *, as_json: bool) -> Answer:
     values = {key: shown(key, value) for key, value in flat(loaded.config).items()}
     whole = {key: {"value": value, "from": loaded.origins[key]} for key, value in values.items()}
-    lines = [*settings_lines(loaded), "", "Values without a source are defaults."]
-    print_either(whole, lines, as_json=as_json)
-    for warning in () if as_json else loaded.warnings:
-        print(clean(f"kode: {warning}"), file=sys.stderr)
-    return EXIT_OK
+    return Answer(
+        value=whole,
+        as_json=as_json,
+        rows=settings_rows(loaded),
+        lines=["", "Values without a source are defaults."],
+        faults=() if as_json else loaded.warnings,
+    )
 
 
-def _check() -> int:
+def _check() -> Answer:
     """Reports every fault. Exits 3 if kode cannot start with these settings."""
     try:
         loaded = _load()
     except Faults as error:
-        return _tell(list(error.faults))
+        return _faulty(error.faults)
     except ConfigError as error:
-        return _tell([str(error)])
+        return _faulty([str(error)])
     from kode.permissions.rules import never_matches, parse
 
     faults, remarks = _wrong_urls(loaded), list(loaded.warnings)
@@ -84,13 +84,11 @@ def _check() -> int:
             why = why or _hidden_by(key, text, flat(loaded.config))
             if why:
                 remarks.append(f"{loaded.origins[key]}: the rule {text!r} can never match: {why}.")
-    for remark in remarks:
-        print(clean(f"note: {remark}"))
+    notes = [f"note: {remark}" for remark in remarks]
     if faults:
-        return _tell(faults)
+        return _faulty(faults, notes)
     names = ", ".join(map(str, loaded.files)) or "no config file, all defaults"
-    print(clean(f"{names}: no errors"))
-    return EXIT_OK
+    return Answer(lines=[*notes, f"{names}: no errors"])
 
 
 _STRONGER = {
@@ -138,8 +136,6 @@ def _wrong_urls(loaded: Loaded) -> list[str]:
     ]
 
 
-def _tell(faults: list[str]) -> int:
-    for fault in faults:
-        print(clean(fault))
-    print(f"{plural(len(faults), 'fault')}: see docs/configuration.md for what is allowed")
-    return EXIT_NOT_STARTED
+def _faulty(faults: Sequence[str], notes: Sequence[str] = ()) -> Answer:
+    count = f"{plural(len(faults), 'fault')}: see docs/configuration.md for what is allowed"
+    return Answer(lines=[*notes, *faults, count], exit_code=EXIT_NOT_STARTED)

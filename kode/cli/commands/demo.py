@@ -152,7 +152,7 @@ class _Tour:
         await self.say("5 of 6 · After quitting: what kode remembers (`kode memory show`).")
         await self.open(session_id)
         try:
-            self.screen.print(await self.conversation.memory_command(["show"]))
+            self.screen.print((await self.conversation.memory_command(["show"])).in_words())
             self.screen.print(f"\nResuming with `kode continue --id {session_id}`:")
             await self.ask("What do you know about how I like summaries?")
             await self.undo()

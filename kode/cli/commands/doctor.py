@@ -5,7 +5,6 @@ The checks are in `diagnosis`, `setup_checks` and `provider_checks`; `sandbox_pr
 """
 
 import argparse
-import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from kode.cli.commands.diagnosis import Case, Finding, State, missing
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean, fold
+from kode.cli.screen.printer import print_line, to_json
 from kode.credentials import redact
 from kode.errors import EXIT_FAILED, EXIT_OK
 
@@ -47,7 +47,7 @@ CHECKS: dict[str, Callable[[Case], Finding]] = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Prints one line per finding; 1 if something required is missing."""
+    """Prints each finding when it is made; 1 if something required is missing."""
     parser = Parser("kode doctor", "Checks this machine, and says how to fix what is missing.")
     parser.add_argument("--json", action="store_true", help="one JSON list instead of lines")
     about = "proves the sandbox instead: runs commands in it that must not get out"
@@ -57,17 +57,14 @@ def main(argv: Sequence[str]) -> int:
         findings = sandbox_proof.prove()
     else:
         findings = examine(working_directory(argparse.Namespace(cwd=None)))
-    needed = False
     found = []
     for finding in findings:
-        needed |= finding.state == "missing"
-        finding = replace(finding, detail=redact(finding.detail))
-        found.append(finding)
+        found.append(replace(finding, detail=redact(finding.detail)))
         if not arguments.json:
-            print(_lines_of(finding), flush=True)
+            print_line(_lines_of(found[-1]))
     if arguments.json:
-        print(json.dumps([vars(finding) for finding in found], ensure_ascii=False))
-    return EXIT_FAILED if needed else EXIT_OK
+        print_line(to_json([vars(finding) for finding in found]))
+    return EXIT_FAILED if any(finding.state == "missing" for finding in found) else EXIT_OK
 
 
 def _lines_of(finding: Finding) -> str:

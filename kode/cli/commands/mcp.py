@@ -16,7 +16,7 @@ from kode.cli.commands.trust import approve_shown
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean, public
-from kode.cli.screen.output import print_either
+from kode.cli.screen.printer import Answer, Answered, complain
 from kode.credentials import mask, redact
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
 from kode.extensions import mcp_config, review, trust
@@ -24,15 +24,15 @@ from kode.extensions.mcp_config import START_TIMEOUT_S, Entry
 from kode.extensions.mcp_server import held_back, keep_pins, pins_of
 from kode.extensions.mcp_values import Connection
 from kode.extensions.trust import Item
-from kode.messages import columns, plural
+from kode.messages import plural
 from kode.permissions.gate import visible
 
 LOGIN_TIMEOUT_S = 300.0
 """Time limit of a start here, where a person may have to log in."""
 
 
-def main(argv: Sequence[str]) -> int:
-    """Runs `kode mcp ...` and returns its exit code. Raises: KodeError."""
+def main(argv: Sequence[str]) -> Answered:
+    """Runs `kode mcp ...`. Raises: KodeError."""
     if (run := installed.subcommand("mcp", argv)) is not None:
         return run(argv[1:])
     arguments = _parse(argv)
@@ -96,7 +96,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _add(arguments: argparse.Namespace, cwd: Path) -> int:
+def _add(arguments: argparse.Namespace, cwd: Path) -> str:
     values: dict[str, Any] = {}
     if arguments.server_command:
         values["command"], *words = arguments.server_command
@@ -114,8 +114,7 @@ def _add(arguments: argparse.Namespace, cwd: Path) -> int:
     mcp_config.add(path, arguments.name, values)
     if of_project:  # the person who adds it here has seen it
         trust.approve(paths.home(), project, [_entry(arguments.name, cwd).item])
-    print(clean(f"Added {arguments.name} to {path}. `kode mcp test {arguments.name}` tries it."))
-    return EXIT_OK
+    return f"Added {arguments.name} to {path}. `kode mcp test {arguments.name}` tries it."
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -125,25 +124,28 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _remove(name: str, cwd: Path) -> int:
+def _remove(name: str, cwd: Path) -> str:
     entry = _entry(name, cwd)
     mcp_config.remove(entry.origin, name)
     # A different server with the same name: nothing of it has been approved.
     approved = [one for one in _approvals(entry).items if one.origin == str(entry.origin)]
     gone = [one for one in approved if one.name == name or one.name.startswith(f"{name}:")]
     trust.revoke(paths.home(), entry.root, gone)
-    print(clean(f"Removed {name} from {entry.origin}."))
-    return EXIT_OK
+    return f"Removed {name} from {entry.origin}."
 
 
-def _list(cwd: Path, *, as_json: bool) -> int:
+def _list(cwd: Path, *, as_json: bool) -> Answer:
     found = mcp_config.find_servers(paths.home(), cwd)
     rows = [_row(entry) for entry in found.entries]
     none = "No MCP servers here. Add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND`."
-    print_either(rows, columns([_cells(row) for row in rows]) or [none], as_json=as_json)
-    for fault in found.faults:
-        print(clean(f"kode: {fault}"), file=sys.stderr)
-    return EXIT_FAILED if found.faults and not rows else EXIT_OK
+    return Answer(
+        value=rows,
+        as_json=as_json,
+        rows=[_cells(row) for row in rows],
+        empty=none,
+        faults=found.faults,
+        exit_code=EXIT_FAILED if found.faults and not rows else EXIT_OK,
+    )
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
@@ -172,13 +174,14 @@ def _row(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _get(entry: Entry) -> int:
-    print(public(mask(review.shown(entry.item, _approvals(entry)), _given_values(entry))))
-    for one in _approvals(entry).items:
+def _get(entry: Entry) -> Answer:
+    approvals = _approvals(entry)
+    lines = [public(mask(review.shown(entry.item, approvals), _given_values(entry)))]
+    for one in approvals.items:
         if one.kind == "mcp-tool" and one.name.startswith(f"{entry.name}:"):
             about = json.loads(one.content).get("description", "")
-            print(public(f"tool {one.name}  {one.digest[:12]}  {one.approved_at}\n{about}"))
-    return EXIT_OK
+            lines.append(public(f"tool {one.name}  {one.digest[:12]}  {one.approved_at}\n{about}"))
+    return Answer(lines=lines)
 
 
 def _given_values(entry: Entry) -> list[str]:
@@ -210,7 +213,7 @@ def _approved(entry: Entry, items: Sequence[Item], *, unasked: bool) -> bool:
     )
 
 
-async def _test(entry: Entry, cwd: Path) -> int:
+async def _test(entry: Entry, cwd: Path) -> Answer:
     """Raises: ConfigError for an unapproved server; ServerError; StorageError, BusyError if its
     tools cannot be pinned."""
     approvals = _approvals(entry)
@@ -234,8 +237,7 @@ async def _test(entry: Entry, cwd: Path) -> int:
         for prompt in await connection.prompts():
             words = " ".join((*prompt.arguments, prompt.description))
             lines.append(f"  prompt    /mcp__{entry.name}__{prompt.key} {words}")
-    print(clean("\n".join(map(visible, lines))))
-    return EXIT_OK
+    return Answer(lines=map(visible, lines))
 
 
 @asynccontextmanager
@@ -275,8 +277,7 @@ def _show_login(page: str) -> None:
 
 def _approvals(entry: Entry) -> trust.Approvals:
     found = trust.load(paths.home(), entry.root)
-    if found.problem:  # once: the damaged file is then out of the way
-        print(clean(f"kode: {found.problem}"), file=sys.stderr)
+    complain([found.problem])  # once: the damaged file is then out of the way
     return found
 
 

@@ -17,7 +17,7 @@ from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
 from kode.contracts import AskReply, Request
-from kode.errors import EXIT_OK, UserError
+from kode.errors import EXIT_OK, KodeError, UserError
 from kode.events import Event, Notice, silent
 from kode.messages import Message
 
@@ -27,25 +27,43 @@ if TYPE_CHECKING:
 ASKS_A_MODEL = frozenset({"consolidate"})
 """Commands that require a model. Of the others only `search` may use one."""
 
-ONLY_READS = frozenset({None, "show", "status", "search", "log", "why", "review", "export"})
-"""Read-only commands, which do not even create an empty database."""
-
 
 def main(argv: Sequence[str]) -> int:
     """Runs one command. Raises: KodeError with its exit code."""
+    from kode.memory.command_line import refuse_gone
+
     parser = Parser("kode memory", "See, search, change and undo what kode remembers.")
-    add_arguments(parser)
+    refuse_gone(argv)
+    wants_help = not {"-h", "--help"}.isdisjoint(argv)
+    add_arguments(parser, _active_system(argv) if wants_help else "")
     return run(parser.parse(list(argv)))
 
 
-def add_arguments(parser: Parser) -> None:
+def _active_system(argv: Sequence[str]) -> str:
+    """The system whose commands a help lists; "" for all, where the config cannot be read."""
+    from kode.config import load_config
+
+    flags = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    flags.add_argument("--memory")
+    flags.add_argument("--cwd")
+    given, _ = flags.parse_known_args(list(argv))
+    if given.memory:
+        return str(given.memory)
+    try:
+        loaded = load_config(paths.home(), working_directory(given), environ=os.environ, flags={})
+    except KodeError:
+        return ""
+    return loaded.config.memory.system
+
+
+def add_arguments(parser: Parser, system: str = "") -> None:
     from kode.memory.command_line import add_commands
 
     parser.add_argument(
         "--memory", metavar="SYSTEM", help="use this system instead of the configured one"
     )
     parser.add_argument("--cwd", metavar="DIR", help="use this project's memory")
-    for command in add_commands(parser):
+    for command in add_commands(parser, system):
         # Suppressed, so that a default does not override a flag given before the command.
         for flag in ("--memory", "--cwd"):
             command.add_argument(flag, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
@@ -70,18 +88,20 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.conversation.memory import open_configured, outside_context
+    from kode.memory.command_line import COMMANDS
     from kode.memory.commands import run_command
 
     config = loaded.config
     asks = arguments.command in ASKS_A_MODEL
     asks = asks or (arguments.command == "search" and _has_model(loaded))
+    reads = {None, *(command.name for command in COMMANDS if command.reads)}
     context = outside_context(
         config,
         working_directory(arguments),
         emit=_say,
         ask_reply=_ask_reply(loaded) if asks else None,
         # Synchronizing a team's copy is not a change by this command.
-        read_only=(arguments.command in ONLY_READS and not config.memory.is_of_a_team)
+        read_only=(arguments.command in reads and not config.memory.is_of_a_team)
         or getattr(arguments, "dry_run", False),
     )
     durable.remove_all_stale_temporaries(context.root)
@@ -96,7 +116,7 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.cli.prompt.memory_review import review_memory
     from kode.cli.screen.screen import open_screen
     from kode.conversation.memory import open_configured, outside_context
-    from kode.memory.decisions import items_of
+    from kode.memory.review import items_of
 
     terminals = sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()
     config = loaded.config

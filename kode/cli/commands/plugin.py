@@ -6,10 +6,9 @@ from typing import Any
 
 from kode import installed, paths
 from kode.cli.parser import Parser, command_of, nearest
-from kode.cli.screen.lines import clean
-from kode.cli.screen.output import to_json
+from kode.cli.screen.printer import Answer
 from kode.config.files import read_layer, write_document
-from kode.errors import EXIT_OK, ConfigError
+from kode.errors import ConfigError
 from kode.installed import SECTION, Installed, Plugin
 
 COMMANDS = {
@@ -20,19 +19,16 @@ COMMANDS = {
 }
 
 
-def main(argv: Sequence[str]) -> int:
-    """Runs `kode plugin ...` and returns its exit code. Raises: ConfigError, StorageError."""
+def main(argv: Sequence[str]) -> Answer:
+    """Answers `kode plugin ...`. Raises: ConfigError, StorageError."""
     command, parser, rest = command_of("plugin", COMMANDS, argv)
     if command == "list":
         parser.add_argument("--json", action="store_true", help="one JSON list")
         return _list(as_json=parser.parse(rest).json)
     parser.add_argument("name", metavar="NAME", help="the name in `kode plugin list`")
     one = _named(parser, rest)
-    if command == "show":
-        print(clean("\n".join(_lines_of(one))))
-    else:
-        _switch(one, on=command == "enable")
-    return EXIT_OK
+    lines = _lines_of(one) if command == "show" else _switched(one, on=command == "enable")
+    return Answer(lines=lines)
 
 
 def _named(parser: Parser, argv: Sequence[str]) -> Installed:
@@ -47,23 +43,24 @@ def _named(parser: Parser, argv: Sequence[str]) -> Installed:
     return known[name]
 
 
-def _list(*, as_json: bool) -> int:
+def _list(*, as_json: bool) -> Answer:
     known = installed.installed()
-    if as_json:
-        print(to_json([_row(one) for one in known]))
-        return EXIT_OK
+    return Answer(
+        value=[_row(one) for one in known],
+        as_json=as_json,
+        lines=() if as_json else [*_listed(known), *installed.clashes()],
+        empty="No plug-in is installed.",
+    )
+
+
+def _listed(known: Sequence[Installed]) -> Iterator[str]:
     width = max((len(one.name) for one in known), default=0)
     for one in known:
         origin = "comes with kode" if one.is_own else f"{one.distribution} {one.version}"
         about = f" · {one.plugin.summary}" if one.plugin is not None else ""
-        print(clean(f"{one.name:<{width}}  {_state(one):<6}  {origin}{about}"))
+        yield f"{one.name:<{width}}  {_state(one):<6}  {origin}{about}"
         if one.fault:
-            print(clean(f"{'':<{width}}  {one.fault}"))
-    for fault in installed.clashes():
-        print(clean(fault))
-    if not known:
-        print("No plug-in is installed.")
-    return EXIT_OK
+            yield f"{'':<{width}}  {one.fault}"
 
 
 def _state(one: Installed) -> str:
@@ -98,7 +95,7 @@ def _lines_of(one: Installed) -> Iterator[str]:
             yield f"  {part.name}: {names}"
 
 
-def _switch(one: Installed, *, on: bool) -> None:
+def _switched(one: Installed, *, on: bool) -> Iterator[str]:
     """Writes it to the person's own config. Raises: ConfigError for a file that cannot be read."""
     path = paths.config_file(paths.home())
     layer = read_layer(path)
@@ -109,6 +106,6 @@ def _switch(one: Installed, *, on: bool) -> None:
     section.setdefault(one.name, {})["enabled"] = on
     write_document(path, document)
     installed.forget()
-    print(f"{one.name} is {'on' if on else 'off'} ({path}).")
+    yield f"{one.name} is {'on' if on else 'off'} ({path})."
     if on and not one.is_own:
-        print("Its code runs with your rights whenever kode uses it.")
+        yield ("Its code runs with your rights whenever kode uses it.")

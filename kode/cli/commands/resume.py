@@ -3,12 +3,12 @@
 
 import argparse
 import asyncio
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from kode.cli.flags import add_conversation_flags, working_directory
 from kode.cli.parser import Parser
+from kode.cli.screen.printer import complain
 from kode.errors import EXIT_OK, ConfigError, StorageError, UserError
 
 
@@ -74,19 +74,18 @@ def _newest(cwd: Path) -> str:
     folder = sessions_folder(home())
     if order.is_damaged(folder):
         aside = order.set_aside(folder)
-        print(
-            f"kode: {folder / order.NAME}, the order in which sessions were used, was damaged"
-            f"{f' and is kept as {aside}' if aside else ''}: the times of their files decide.",
-            file=sys.stderr,
+        kept = f" and is kept as {aside}" if aside else ""
+        complain(
+            [
+                f"{folder / order.NAME}, the order in which sessions were used, was damaged{kept}: "
+                "the times of their files decide."
+            ]
         )
     session_id, passed = newest(home(), cwd)
     for one in passed:
         why = "cannot be read" if one.damaged else "has no task yet"
-        print(
-            f"kode: session {one.id}, used later, {why}: continuing {session_id}. "
-            f"`kode session check {one.id}` says more.",
-            file=sys.stderr,
-        )
+        what = f"session {one.id}, used later, {why}: continuing {session_id}."
+        complain([f"{what} `kode session check {one.id}` says more."])
     return session_id
 
 

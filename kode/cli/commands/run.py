@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from kode.cli.commands.cassettes import (
     add_cassette_flags,
     cassette_settings,
-    follow,
     keep,
     model_of,
 )
@@ -27,11 +26,8 @@ from kode.cli.flags import (
 )
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean, one_line
-from kode.cli.screen.output import (
-    print_line,
-    stream_printer,
-    to_json,
-)
+from kode.cli.screen.output import stream_printer
+from kode.cli.screen.printer import print_line, to_json
 from kode.errors import ConfigError, StorageError
 from kode.events import EXIT_CODES, Emit, TurnEnded, silent
 from kode.interrupts import cancelled_by_signals, interrupt_by_signals
@@ -39,12 +35,12 @@ from kode.messages import Usage, first_of
 from kode.results import relative_path, result_object
 
 if TYPE_CHECKING:
+    from kode.contracts import Recorded
     from kode.conversation import Conversation
     from kode.conversation.structured import Form
     from kode.extensions.mcp_values import Elicit
     from kode.messages import Text
     from kode.permissions.gate import Ask
-    from kode.replay.played import Played
 
 
 def main(argv: Sequence[str]) -> int:
@@ -99,8 +95,8 @@ def run_read_task(
 async def _run(
     arguments: argparse.Namespace, text: str, piped: "tuple[Text, ...]", session_id: str | None
 ) -> int:
-    with model_of(arguments) as played:
-        code, session_id = await _run_with(arguments, text, piped, session_id, played)
+    with model_of(arguments) as recorded:
+        code, session_id = await _run_with(arguments, text, piped, session_id, recorded)
     keep(arguments, session_id)
     return code
 
@@ -110,7 +106,7 @@ async def _run_with(
     text: str,
     piped: "tuple[Text, ...]",
     session_id: str | None,
-    played: "Played | None",
+    recorded: "Recorded | None",
 ) -> tuple[int, str | None]:
     """The exit code, and the id of the session."""
     from kode.config import load_config
@@ -136,12 +132,12 @@ async def _run_with(
         attachments=(*attached, *piped),
         elicit=elicit,
         trust_project=arguments.trust_project,
-        provider=played,
+        provider=recorded,
     )
-    follow(played, conversation)
+    if recorded is not None:
+        place, now = conversation.agent.place, conversation.session.id
+        recorded.follow(place.home, place.project, now, lambda: conversation.context.sections)
     conclude = partial(_print_result, arguments, conversation)
-    if arguments.input_format != "stream-json":
-        conversation.typed = arguments.task or ""  # without it the text is from standard input
     try:
         attach_named(conversation, arguments.ctx, arguments.task)
         warm_up(conversation.agent.provider)
@@ -152,7 +148,8 @@ async def _run_with(
             turn = partial(_turn, conversation, form)
             code = await run_stream(conversation, text, turn, conclude)
             return code, conversation.session.id
-        task = asyncio.ensure_future(_turn(conversation, form, text))
+        typed = arguments.task or ""  # without it the text is from standard input
+        task = asyncio.ensure_future(_turn(conversation, form, text, typed=typed))
         with cancelled_by_signals(task):
             ended = await _ended(task)
         conclude(ended)
@@ -164,14 +161,15 @@ async def _run_with(
     return EXIT_CODES[ended.status], conversation.session.id
 
 
-async def _turn(conversation: "Conversation", form: "Form | None", text: str) -> TurnEnded:
+async def _turn(
+    conversation: "Conversation",
+    form: "Form | None",
+    text: str,
+    steering: Callable[[], Sequence[str]] = tuple,
+    typed: str | None = None,
+) -> TurnEnded:
     """Runs a turn for a program, which reads from the status whether it succeeded."""
-    if form is None:
-        ended = await conversation.turn(text)
-    else:
-        from kode.conversation.structured import structured_turn
-
-        ended = await structured_turn(conversation, text, form)
+    ended = await conversation.turn(text, steering=steering, typed=typed, form=form)
     nobody = conversation.ask is None and conversation.mode != "plan"
     if nobody and ended.status == "success" and ended.held_back and not ended.acted:
         return replace(ended, status="error", error=_nothing_done(ended))

@@ -163,6 +163,7 @@ REPORT = "do not rely on it: set `sandbox.enabled` to false, and report this as 
 
 def _furnished(folder: Path, stack: contextlib.ExitStack) -> Scene:
     from kode.sandbox.sandbox import Sandbox, open_sandbox
+    from kode.sandbox.shared import Shared
 
     project, home, kode = folder / "project", folder / "home", folder / "kode"
     for one in (project / ".git" / "hooks", home / ".ssh", kode):
@@ -181,7 +182,7 @@ def _furnished(folder: Path, stack: contextlib.ExitStack) -> Scene:
         user_home=home,
     )
     ground = open_sandbox(place, network=False, writable=True).ground
-    sandbox = Sandbox(replace(ground, homes=(*ground.homes, home)))
+    sandbox = Sandbox(Shared(replace(ground, homes=(*ground.homes, home))))
     stack.callback(sandbox.close)
     bystander = subprocess.Popen(
         (sys.executable, "-I", "-S", "-c", "input()"),

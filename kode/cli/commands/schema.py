@@ -12,8 +12,6 @@ from pydantic import Field, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from kode.cli.parser import Parser
-from kode.cli.screen.output import print_line
-from kode.errors import EXIT_OK
 from kode.results import Result, ResultLine
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -26,14 +24,12 @@ class _Whole(GenerateJsonSchema):
         return True
 
 
-def main(argv: Sequence[str]) -> int:
-    """Runs `kode schema NAME` and returns its exit code. Raises: ConfigError."""
+def main(argv: Sequence[str]) -> str:
+    """Answers `kode schema NAME`. Raises: ConfigError."""
     parser = Parser("kode schema", "Print a JSON schema of kode's input, output or files.")
     names = ", ".join(SCHEMAS)
     parser.add_argument("name", choices=SCHEMAS, metavar="NAME", help=names)
-    arguments = parser.parse(argv)
-    print_line(json.dumps(schema_of(arguments.name), indent=2))
-    return EXIT_OK
+    return json.dumps(schema_of(parser.parse(argv).name), indent=2)
 
 
 def schema_of(name: str) -> dict[str, Any]:

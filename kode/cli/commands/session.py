@@ -14,9 +14,9 @@ from kode.cli.commands import session_export, team_sessions
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser, command_of
 from kode.cli.screen.lines import clean, one_line
-from kode.cli.screen.output import to_json
 from kode.cli.screen.pager import page
-from kode.cli.screen.session_table import local_time, print_sessions
+from kode.cli.screen.printer import Answer, Answered, complain, print_answer
+from kode.cli.screen.session_table import listed, local_time
 from kode.errors import EXIT_FAILED, EXIT_OK, SessionError
 from kode.messages import plural
 from kode.session import index, upkeep
@@ -46,10 +46,10 @@ COMMANDS = {
 }
 
 
-def main(argv: Sequence[str]) -> int:
-    """Runs `kode session ...` and returns its exit code. Raises: SessionError, ConfigError."""
+def main(argv: Sequence[str]) -> Answered:
+    """Runs `kode session ...`. Raises: SessionError, ConfigError."""
     command, parser, rest = command_of("session", COMMANDS, argv)
-    run: dict[str, Callable[[Parser, Sequence[str]], int]] = {
+    run: dict[str, Callable[[Parser, Sequence[str]], Answered]] = {
         "list": _list,
         "search": _search,
         "show": _show,
@@ -65,7 +65,7 @@ def main(argv: Sequence[str]) -> int:
     return run[command](parser, rest)
 
 
-def _list(parser: Parser, argv: Sequence[str]) -> int:
+def _list(parser: Parser, argv: Sequence[str]) -> Answer:
     parser.add_argument(
         "--all", action="store_true", help=f"all sessions, not only the last {SHOWN}"
     )
@@ -80,18 +80,17 @@ def _list(parser: Parser, argv: Sequence[str]) -> int:
     cwd = working_directory(argparse.Namespace(cwd=None)) if arguments.here else None
     limit = None if arguments.all or arguments.json else SHOWN + 1
     if arguments.team:
-        return team_sessions.print_team(cwd, [], limit, as_json=arguments.json)
+        return team_sessions.of_team(cwd, [], limit, as_json=arguments.json)
     found = index.list_sessions(paths.home(), cwd=cwd, limit=limit)
-    if arguments.json:
-        print(to_json([asdict(summary) for summary in found]))
-    elif not found:
-        print("No sessions here." if arguments.here else "No sessions yet. `kode` starts one.")
-    else:
-        print_sessions(found, limit, with_folder=not arguments.here)
-    return EXIT_OK
+    return Answer(
+        value=[asdict(summary) for summary in found],
+        as_json=arguments.json,
+        lines=listed(found, limit, with_folder=not arguments.here),
+        empty="No sessions here." if arguments.here else "No sessions yet. `kode` starts one.",
+    )
 
 
-def _search(parser: Parser, argv: Sequence[str]) -> int:
+def _search(parser: Parser, argv: Sequence[str]) -> Answer:
     parser.add_argument(
         "words", nargs="+", metavar="WORD", help="words that must all occur; quote a phrase"
     )
@@ -104,20 +103,21 @@ def _search(parser: Parser, argv: Sequence[str]) -> int:
     limit = None if every else arguments.n or SHOWN
     if arguments.team:
         most = limit if limit is None else limit + 1
-        return team_sessions.print_team(None, arguments.words, most, as_json=arguments.json)
+        return team_sessions.of_team(None, arguments.words, most, as_json=arguments.json)
     found = search(paths.home(), arguments.words, limit)
-    if arguments.json:
-        print(to_json([asdict(place) for place in found]))
-        return EXIT_OK
+    lines = []
     for place in found:
         where = f"{local_time(place.at)}  turn {place.turn}  {one_line(place.who)}"
-        print(f"{place.session}  {where}  {one_line(paths.short_path(place.cwd))}")
-        print(f"    {one_line(place.line)}")
-    if not found:
-        print("No message contains all these words. Parts of words match, too.")
-    elif limit is not None and len(found) == limit:
-        print("... there may be more: --all shows every match.")
-    return EXIT_OK
+        lines.append(f"{place.session}  {where}  {one_line(paths.short_path(place.cwd))}")
+        lines.append(f"    {one_line(place.line)}")
+    if found and len(found) == limit:
+        lines.append("... there may be more: --all shows every match.")
+    return Answer(
+        value=[asdict(place) for place in found],
+        as_json=arguments.json,
+        lines=lines,
+        empty="No message contains all these words. Parts of words match, too.",
+    )
 
 
 def _session_argument(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, str]:
@@ -125,21 +125,17 @@ def _session_argument(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Nam
     return arguments, team_sessions.find(arguments.id)
 
 
-def _show(parser: Parser, argv: Sequence[str]) -> int:
+def _show(parser: Parser, argv: Sequence[str]) -> Answered:
     parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
     parser.add_argument("--json", action="store_true", help="the document of `export`")
     parser.add_argument("--no-pager", action="store_true", help="print it without a pager")
     arguments, session_id = _session_argument(parser, argv)
     transcript = Transcript.read(session_path(paths.home(), session_id))
     if arguments.json:
-        print(to_json(as_json(transcript)))
-        return EXIT_OK
+        return Answer(value=as_json(transcript), as_json=True)
     text = clean(as_markdown(transcript)) + _agents(session_id)
-    if arguments.no_pager or not page(_with_headings(text)):
-        print(text, end="")
-    for fault in transcript.faults:
-        print(clean(f"kode: {fault}"), file=sys.stderr)
-    return EXIT_OK
+    paged = not arguments.no_pager and page(_with_headings(text))
+    return Answer(lines=[] if paged else [text.removesuffix("\n")], faults=transcript.faults)
 
 
 def _with_headings(text: str) -> str:
@@ -160,53 +156,46 @@ def _agents(session_id: str) -> str:
     return f"\n## Subagents\n\n{lines}"
 
 
-def _delete(parser: Parser, argv: Sequence[str]) -> int:
+def _delete(parser: Parser, argv: Sequence[str]) -> str:
     parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
     _, session_id = _session_argument(parser, argv)
     upkeep.delete(paths.home(), session_id)
-    print(f"deleted {session_id}")
     team_sessions.update_team()
-    return EXIT_OK
+    return f"deleted {session_id}"
 
 
-def _unshare(parser: Parser, argv: Sequence[str]) -> int:
+def _unshare(parser: Parser, argv: Sequence[str]) -> str:
     parser.parse(argv)
     count = team_sessions.unshare()
-    print(f"{plural(count, 'session')} of this machine removed from the team's list")
-    return EXIT_OK
+    return f"{plural(count, 'session')} of this machine removed from the team's list"
 
 
-def _trim(parser: Parser, argv: Sequence[str]) -> int:
+def _trim(parser: Parser, argv: Sequence[str]) -> str:
     parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
     parser.add_argument("messages", metavar="N", type="natural", help="number of messages to keep")
     arguments, session_id = _session_argument(parser, argv)
     kept, dropped = upkeep.trim(paths.home(), session_id, arguments.messages)
-    print(f"{session_id}: {plural(kept, 'message')} kept, {dropped} dropped (still in the file)")
-    return EXIT_OK
+    return f"{session_id}: {plural(kept, 'message')} kept, {dropped} dropped (still in the file)"
 
 
-def _cleanup(parser: Parser, argv: Sequence[str]) -> int:
+def _cleanup(parser: Parser, argv: Sequence[str]) -> Answer:
     parser.add_argument("days", metavar="DAYS", type="natural", help="number of days without use")
     parser.add_argument("--dry-run", action="store_true", help="only print what would be deleted")
     arguments = parser.parse(argv)
     removed = upkeep.cleanup(paths.home(), arguments.days, dry_run=arguments.dry_run)
     verb = "would delete" if arguments.dry_run else "deleted"
-    for session_id in removed.ids:
-        print(f"{verb} {session_id}")
-    for session_id in removed.in_use:
-        print(f"skipped {session_id}: it is open in another kode")
-    print(f"{verb} {plural(len(removed.ids), 'session')}")
     if removed.ids and not arguments.dry_run:
         team_sessions.update_team()
-    return EXIT_OK
+    lines = [f"{verb} {session_id}" for session_id in removed.ids]
+    lines += [f"skipped {id}: it is open in another kode" for id in removed.in_use]
+    return Answer(lines=[*lines, f"{verb} {plural(len(removed.ids), 'session')}"])
 
 
-def _fork(parser: Parser, argv: Sequence[str]) -> int:
+def _fork(parser: Parser, argv: Sequence[str]) -> str:
     parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
     parser.add_argument("--at", metavar="ENTRY", help="the last entry to copy")
     arguments, session_id = _session_argument(parser, argv)
-    print(upkeep.fork(paths.home(), session_id, arguments.at))
-    return EXIT_OK
+    return upkeep.fork(paths.home(), session_id, arguments.at)
 
 
 def _import(parser: Parser, argv: Sequence[str]) -> int:
@@ -236,7 +225,7 @@ def _import(parser: Parser, argv: Sequence[str]) -> int:
             except SessionError as error:
                 passed_over += 1
                 if path in given:  # of a folder, not every file is a session
-                    print(clean(f"kode: {error}"), file=sys.stderr)
+                    complain([str(error)])
                 continue
             taken += 1
             _print_import(one)
@@ -247,32 +236,26 @@ def _import(parser: Parser, argv: Sequence[str]) -> int:
 
 def _print_import(one: "Taken") -> None:
     amount = f"{one.agent}, {plural(one.turns, 'turn')}, {plural(one.messages, 'message')}"
-    print(clean(f"{one.session}  {'there already' if one.known else amount}  {one.path}"))
-    for fault in one.faults:
-        print(clean(f"    {fault}"))
+    line = f"{one.session}  {'there already' if one.known else amount}  {one.path}"
+    print_answer(Answer(lines=[line, *(f"    {fault}" for fault in one.faults)]))
 
 
-def _check(parser: Parser, argv: Sequence[str]) -> int:
+def _check(parser: Parser, argv: Sequence[str]) -> Answer:
     parser.add_argument("id", metavar="ID", nargs="?", help="one session (default: all)")
     parser.add_argument("--repair", action="store_true", help="repair what can be repaired")
     arguments = parser.parse(argv)
     session_id = index.find(paths.home(), arguments.id) if arguments.id else None
     checked = upkeep.check(paths.home(), session_id, repair=arguments.repair)
     faulty = [one for one in checked if one.faults]
-    for one in faulty:
-        for fault in one.faults:
-            print(clean(f"{one.id}: {fault}"))
-    for one in checked:
-        if one.in_use:
-            print(f"{one.id}: open in another kode, not checked")
-    count = f"{plural(len(checked), 'session')} checked"
-    if not faulty:
-        print(f"{count}: no damage")
-        return EXIT_OK
-    open_faults = [one for one in faulty if not one.repaired]
-    if not open_faults:
-        print(f"{count}: {plural(len(faulty), 'session')} fixed")
-        return EXIT_OK
+    lines = [f"{one.id}: {fault}" for one in faulty for fault in one.faults]
+    lines += [f"{one.id}: open in another kode, not checked" for one in checked if one.in_use]
+    left = sum(not one.repaired for one in faulty)
     advice = "" if arguments.repair else "; `kode session check --repair` fixes what it can"
-    print(f"{count}: faults in {plural(len(open_faults), 'session')}{advice}")
-    return EXIT_FAILED
+    if left:
+        found = f"faults in {plural(left, 'session')}{advice}"
+    else:
+        found = f"{plural(len(faulty), 'session')} fixed" if faulty else "no damage"
+    return Answer(
+        lines=[*lines, f"{plural(len(checked), 'session')} checked: {found}"],
+        exit_code=EXIT_FAILED if left else EXIT_OK,
+    )

@@ -9,6 +9,7 @@ from kode import durable, installed, paths
 from kode.cli.commands import team_sessions
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
+from kode.cli.screen.printer import Answered
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.installed import ExportFile
 from kode.session.export import as_json, as_markdown
@@ -16,7 +17,7 @@ from kode.session.reading import session_path
 from kode.session.transcript import Transcript
 
 
-def export(parser: Parser, argv: Sequence[str]) -> int:
+def export(parser: Parser, argv: Sequence[str]) -> Answered:
     """Runs the command. Raises: ConfigError, SessionError, StorageError."""
     of_plugins = installed.added("exports")
     parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
@@ -42,7 +43,7 @@ def export(parser: Parser, argv: Sequence[str]) -> int:
     return EXIT_OK
 
 
-def _write(made: ExportFile, path: Path, *, sure: bool) -> int:
+def _write(made: ExportFile, path: Path, *, sure: bool) -> Answered:
     """Says what is in it, then writes it, after a yes. Raises: ConfigError, StorageError."""
     print(f"{path} will contain:", file=sys.stderr)
     for line in made.contains:
@@ -56,27 +57,15 @@ def _write(made: ExportFile, path: Path, *, sure: bool) -> int:
             return EXIT_FAILED
     durable.replace(path, made.data)
     size_kb = len(made.data) // 1024 + 1
-    print(f"written: {path}, {size_kb} KB. {made.then.replace('{path}', str(path))}".rstrip())
-    return EXIT_OK
+    return f"written: {path}, {size_kb} KB. {made.then.replace('{path}', str(path))}".rstrip()
 
 
 def _json(transcript: Transcript) -> str:
     return json.dumps(as_json(transcript), indent=2)
 
 
-def _cassette(transcript: Transcript) -> ExportFile:
-    from kode.replay import cassette
-    from kode.replay.recording import load
-
-    packed = cassette.pack(load(paths.home(), transcript.header.id))
-    return ExportFile(
-        data=packed.data, contains=packed.about, then="`kode replay {path}` replays it."
-    )
-
-
 FORMATS: Mapping[str, Callable[[Transcript], str | ExportFile]] = {
     "json": _json,
     "markdown": as_markdown,
-    "cassette": _cassette,
 }
 """kode's own formats: name → a function of the session, as a plug-in's is."""

@@ -194,15 +194,16 @@ def memory(case: Case) -> Finding:
         if isinstance(event, Notice):
             faults.append(event.text)
 
-    async def looked_at() -> tuple[str, str]:
+    async def looked_at() -> tuple[str, str, str]:
         context = outside_context(config, case.cwd, emit=take, read_only=True)
         async with open_configured(settings, context) as system:
             status = await memory_command(system, ["status"])
             kept = inside(system)
-            return status, kept.trouble if isinstance(kept, BaseMemory) else ""
+            said = (kept.trouble, kept.peers) if isinstance(kept, BaseMemory) else ("", "")
+            return status, *said
 
     try:
-        text, trouble = asyncio.run(looked_at())
+        text, trouble, peers = asyncio.run(looked_at())
     except Exception as error:
         return missing(
             f"{settings.system} in {folder} cannot be opened: {error}",
@@ -218,9 +219,7 @@ def memory(case: Case) -> Finding:
             f"damaged files were set aside: {', '.join(damaged[:3])}",
             f"check them in {folder}, copy what you need, and delete them",
         )
-    lines = text.splitlines()
-    team = [line for line in lines if line.startswith("team: ")]
-    shown = "; ".join(line for line in (*lines[2:4], *team) if line)
+    shown = "; ".join(filter(None, (*text.splitlines()[2:4], peers)))
     if trouble:
         return optional(f"{settings.system}: {shown}", trouble)
     return ok(f"{settings.system}: {shown}")

@@ -11,7 +11,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
@@ -88,7 +88,8 @@ class InterruptLine(BaseModel):
 Line = Annotated[UserLine | InterruptLine, Field(discriminator="type")]
 LINE: TypeAdapter[UserLine | InterruptLine] = TypeAdapter(Line)
 
-Turn = Callable[[str], Coroutine[Any, Any, TurnEnded]]
+Steering = Callable[[], Sequence[str]]
+Turn = Callable[[str, Steering], Coroutine[Any, Any, TurnEnded]]
 Conclude = Callable[[TurnEnded], None]
 
 
@@ -99,7 +100,6 @@ async def run_stream(
     to `conclude`. Returns the exit code of the last. If there was none, that is concluded too: a
     result is always the last line."""
     intake = _Intake(conversation, turn)
-    conversation.steering = intake.take
     if first.strip():
         intake.say(first)
     loop = asyncio.get_running_loop()
@@ -158,7 +158,7 @@ class _Intake:
         """Passes a message to the running turn, or starts one."""
         if self.running is None:
             self.turns += 1
-            self.running = asyncio.ensure_future(self._turn(text))
+            self.running = asyncio.ensure_future(self._turn(text, self.take))
         else:
             self._waiting.append(text)
 

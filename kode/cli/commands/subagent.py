@@ -202,7 +202,7 @@ async def _run(setting: Setting, voice: Voice) -> int:
         watchdog.start()
         clock = Clock(math.inf)
         emit = _emit(arguments, voice, link, stop, clock)
-        conversation = child_conversation(setting, start, link, emit)
+        conversation = await child_conversation(setting, start, link, emit)
         timeout_s = arguments.timeout or conversation.config.subagent.timeout_s
         clock.left_s = timeout_s
         if start is not None:

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kode.config import Config
+    from kode.config import Config, Loaded
     from kode.conversation import Conversation
     from kode.events import Emit
     from kode.extensions.agents import AgentDefinition
-    from kode.session.log import Session
     from kode.subagents.child import ParentLink
     from kode.subagents.protocol import Start, Task
 
@@ -32,62 +31,31 @@ class Setting:
     """The memory section of the system prompt; "" for none."""
 
 
-def child_conversation(
+async def child_conversation(
     setting: Setting, start: Start | None, link: ParentLink | None, emit: Emit
 ) -> Conversation:
     """The child's agent with its session; memory is a snapshot. Raises: UserError."""
-    from kode.assembly import make_agent, make_provider, open_workplace
-    from kode.config import Loaded, resolve_provider
-    from kode.conversation import Conversation
-    from kode.engine.context import Context
+    from kode.conversation import open_conversation
+    from kode.conversation.open_session import Child
     from kode.memory.base import SnapshotMemory
-    from kode.memory.guarded import Guarded
-    from kode.paths import agents_folder, home
-    from kode.session import log
-    from kode.session.entries import TaintEntry
-    from kode.tools.background import BackgroundCommands
 
+    arguments = setting.arguments
     definition = _definition(setting, start)
-    config = _config(setting, start, definition, emit)
-    if definition is not None and definition.model:
-        config = config.model_copy(update={"model": _model_of(definition, config)})
-    provider = make_provider(config, resolve_provider(config, os.environ))
-    folder = (setting.cwd / setting.arguments.task).parent if start is not None else None
-    place = open_workplace(config, home(), setting.cwd)
-    if folder is None:
-        session = log.in_memory(cwd=setting.cwd, model=provider.model, provider=provider.name)
-    else:
-        session = _transcript(folder, setting, provider.model, provider.name)
-        place = replace(place, outputs=folder / "outputs")
-    if start is not None and start.tainted:
-        session.append(TaintEntry(source="the session that delegated this"))
-    ask = link.ask if link is not None and start is not None and start.may_ask else None
-    commands = BackgroundCommands(emit)
-    made = make_agent(
-        config,
-        provider,
-        session,
-        place,
+    conversation = await open_conversation(
+        _settings(setting, start, definition),
+        cwd=setting.cwd,
         emit=emit,
-        ask=ask,
-        background=commands,
-        memory=Guarded(SnapshotMemory(setting.memory)),
-        start=start,
-    )
-    conversation = Conversation(
-        loaded=Loaded(config=config, origins={}),
-        emit=emit,
-        ask=ask,
-        agent=made.agent,
-        gate=made.gate,
-        checkpoints=made.checkpoints,
-        context=Context(session),
-        commands=commands,
+        ask=link.ask if link is not None and start is not None and start.may_ask else None,
         keep_session=False,
         trust_project=start is not None and start.trust_project,
-        agent_type=setting.task.agent or "general-purpose",
-        only_tools=definition.tools if definition is not None else None,
-        own_agents_folder=agents_folder(folder) if folder is not None else None,
+        memory=SnapshotMemory(setting.memory),
+        child=Child(
+            agent_type=setting.task.agent or "general-purpose",
+            only_tools=definition.tools if definition is not None else None,
+            folder=(setting.cwd / arguments.task).parent if start is not None else None,
+            parent_session=arguments.parent_session,
+            start=start,
+        ),
     )
     if link is not None:
         _connect(link, conversation)
@@ -100,8 +68,9 @@ def _connect(link: ParentLink, conversation: Conversation) -> None:
     from kode.subagents.channel import tell_elsewhere
 
     def pass_on() -> None:
-        if conversation.delegation is not None:
-            tell_elsewhere(conversation.delegation)
+        started = conversation.now.started
+        if started is not None and started.delegation is not None:
+            tell_elsewhere(started.delegation)
 
     link.spend = conversation.agent.spend
     link.price_known = conversation.agent.cost_usd(Usage()) is not None
@@ -118,23 +87,21 @@ def _definition(setting: Setting, start: Start | None) -> AgentDefinition | None
     return definition_of(name, setting.cwd, trust_project=trusted) if name else None
 
 
-def _config(
-    setting: Setting, start: Start | None, definition: AgentDefinition | None, emit: Emit
-) -> Config:
+def _settings(setting: Setting, start: Start | None, definition: AgentDefinition | None) -> Loaded:
     """The settings of a child: its parent's, or those of this directory, within a child's limits.
 
     A child never gets a wider permission mode than its parent. Without a parent the flag takes
     precedence over the task file, and that over the configuration.
     """
-    from kode.config import Config, load_config
-    from kode.events import Notice
+    from kode.config import Config, Loaded, load_config
     from kode.paths import home
     from kode.prompts import template
 
     arguments, task = setting.arguments, setting.task
     if start is not None:
-        config = Config.model_validate(start.config)
-        mode = _narrower(task.permission_mode or config.permissions.mode, config.permissions.mode)
+        loaded = Loaded(config=Config.model_validate(start.config), origins={})
+        limit = loaded.config.permissions.mode
+        mode = _narrower(task.permission_mode or limit, limit)
     else:
         flags = {
             "model": arguments.model or task.model,
@@ -148,14 +115,13 @@ def _config(
         }
         given = {key: value for key, value in flags.items() if value is not None}
         loaded = load_config(home(), setting.cwd, environ=os.environ, flags=given)
-        for warning in loaded.warnings:
-            emit(Notice(text=warning))
-        config, mode = loaded.config, loaded.config.permissions.mode
+        mode = loaded.config.permissions.mode
+    config = loaded.config
     limits = config.subagent
     if definition is not None and definition.mode is not None:
         mode = _narrower(definition.mode, mode)
     effort = arguments.effort or task.effort or (definition.effort if definition else None)
-    return config.model_copy(
+    config = config.model_copy(
         update={
             "model": (task.model if start is not None else None) or config.model,
             "effort": effort or config.effort,
@@ -168,6 +134,9 @@ def _config(
             "memory": config.memory.model_copy(update={"enabled": False}),
         }
     )
+    if definition is not None and definition.model:
+        config = config.model_copy(update={"model": _model_of(definition, config)})
+    return replace(loaded, config=config)
 
 
 def _model_of(definition: AgentDefinition, config: Config) -> str | None:
@@ -189,27 +158,3 @@ def _narrower(wanted: str, limit: str) -> str:
     from kode.config.layers import STRICTNESS
 
     return max(wanted, limit, key=STRICTNESS.index)
-
-
-def _transcript(folder: Path, setting: Setting, model: str, provider: str) -> Session:
-    """A session whose file is among this child's records; of one that continues, its own. Raises:
-    KodeError."""
-    from kode import durable
-    from kode.session.entries import Header, line_of, new_session_id, timestamp
-    from kode.session.log import Session, load_file
-
-    header = Header(
-        id=new_session_id(),
-        created_at=timestamp(),
-        cwd=str(setting.cwd),
-        model=model,
-        provider=provider,
-        parent=setting.arguments.parent_session,
-    )
-    path = folder / "transcript.jsonl"
-    if path.exists():
-        return load_file(path, folder.name)[0]
-    with durable.storage_errors(path, "create"):
-        file = durable.open_for_append(path)
-        durable.append_to(file, line_of(header), path, note_end=True)
-    return Session(header=header, path=path, file=file)

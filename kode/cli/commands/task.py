@@ -69,7 +69,7 @@ def attach_named(
         except UserError as error:
             conversation.emit(Notice(text=str(error)))
     for folder in mentioned_folders(task or "", conversation.cwd):
-        conversation.attachments += (folder.text,)
+        conversation.attach(folder.text)
 
 
 def _names(groups: Sequence[str], cwd: Path) -> Iterator[str]:

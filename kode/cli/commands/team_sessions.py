@@ -3,16 +3,15 @@ that is not on this one.
 """
 
 import os
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
-from kode.cli.screen.lines import clean, one_line
-from kode.cli.screen.output import to_json
-from kode.cli.screen.session_table import local_time, print_sessions
-from kode.errors import EXIT_OK, ConfigError, KodeError, SessionError
+from kode.cli.screen.lines import one_line
+from kode.cli.screen.printer import Answer, complain
+from kode.cli.screen.session_table import listed, local_time
+from kode.errors import ConfigError, KodeError, SessionError
 from kode.session import index
 
 if TYPE_CHECKING:
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
     from kode.memory.notes.team.sessions import SharedSession
 
 
-def print_team(here: Path | None, words: list[str], limit: int | None, *, as_json: bool) -> int:
-    """Prints the sessions that members of the configured team share, and returns the exit code.
-    Filters: the project of a folder, words that the task contains.
+def of_team(here: Path | None, words: list[str], limit: int | None, *, as_json: bool) -> Answer:
+    """The sessions that members of the configured team share. Filters: the project of
+    a folder, words that the task contains.
 
     Raises: ConfigError, MemoryRefused, Unreachable.
     """
@@ -30,17 +29,15 @@ def print_team(here: Path | None, words: list[str], limit: int | None, *, as_jso
     from kode.memory.notes.team.sessions import team_sessions
 
     found = team_sessions(team_of(_config().memory), project=here, words=words, most=limit)
-    if as_json:
-        print(to_json([asdict(one) for one in found]))
-    elif not found:
-        print(
-            "Your team shares no such session." if words or here else "Your team shares none yet."
-        )
-    else:
-        people = [f"{one_line(one.person)}@{one_line(one.host)}" for one in found]
-        summaries = [_summary_of(one) for one in found]
-        print_sessions(summaries, limit, with_folder=here is None, people=people)
-    return EXIT_OK
+    people = [f"{one_line(one.person)}@{one_line(one.host)}" for one in found]
+    summaries = [_summary_of(one) for one in found]
+    none = "Your team shares no such session." if words or here else "Your team shares none yet."
+    return Answer(
+        value=[asdict(one) for one in found],
+        as_json=as_json,
+        lines=listed(summaries, limit, with_folder=here is None, people=people),
+        empty=none,
+    )
 
 
 def _summary_of(one: "SharedSession") -> index.Summary:
@@ -104,8 +101,7 @@ def update_team() -> None:
 
         update(paths.home(), team_of(config.memory))
     except KodeError as error:
-        text = f"kode: The next kode updates the team's list of sessions: {error}"
-        print(clean(text), file=sys.stderr)
+        complain([f"The next kode updates the team's list of sessions: {error}"])
 
 
 def unshare() -> int:

@@ -9,16 +9,15 @@ from kode import paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean, public
-from kode.cli.screen.output import print_either
+from kode.cli.screen.printer import Answer, Answered, complain
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import review, trust
 from kode.extensions.trust import Approvals, Approved, Item
-from kode.messages import columns
 from kode.permissions.gate import visible
 
 
-def main(argv: Sequence[str]) -> int:
-    """Runs `kode trust ...` and returns its exit code. Raises: ConfigError, StorageError."""
+def main(argv: Sequence[str]) -> Answered:
+    """Runs `kode trust ...`. Raises: ConfigError, StorageError."""
     parser = Parser("kode trust", "What you approved of this repository, and what is pending.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     about = "list approved, changed and new items; --json: one list"
@@ -42,21 +41,23 @@ def main(argv: Sequence[str]) -> int:
     cwd = working_directory(argparse.Namespace(cwd=None))
     home, project = paths.home(), paths.project_root(cwd)
     approvals = trust.load(home, project)
-    if approvals.problem:
-        print(clean(f"kode: {approvals.problem}"), file=sys.stderr)
+    complain([approvals.problem])
     items = review.find_items(home, cwd)
     match arguments.command:
         case "list":
             return _list(items, approvals, as_json=arguments.json)
         case "show":
-            return _show(_named(items, arguments.name), approvals)
+            named = _named(items, arguments.name)
+            return Answer(
+                lines=[public(review.shown(one, approvals, lines=sys.maxsize)) for one in named]
+            )
         case "approve":
             wanted = [*(_named(items, arguments.name) if arguments.name else items)]
             if arguments.outside:
                 wanted += [trust.outside(item) for item in wanted if item.kind in ("mcp", "hook")]
             pending = [item for item in wanted if trust.state(item, approvals) != "trusted"]
             if not pending:
-                print("Nothing is pending.")
+                return "Nothing is pending."
             done = approve_shown(pending, approvals, home, project, unasked=arguments.yes)
             return EXIT_OK if done else EXIT_FAILED
     return _revoke(arguments.name, approvals, home, project)
@@ -95,7 +96,7 @@ def _is_wanted(what: str) -> bool:
         return False
 
 
-def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> int:
+def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> Answer:
     rows = [
         {
             "kind": item.kind,
@@ -121,25 +122,20 @@ def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> int:
         if (one.kind, one.name, one.origin) not in known
     ]
     names = ("state", "kind", "name", "hash", "origin")
-    lines = columns([[public(str(row[name])) for name in names] for row in rows])
-    nothing = ["This project has nothing that needs approval."]
-    print_either(rows, lines or nothing, as_json=as_json)
-    return EXIT_OK
+    return Answer(
+        value=rows,
+        as_json=as_json,
+        rows=[[public(str(row[name])) for name in names] for row in rows],
+        empty="This project has nothing that needs approval.",
+    )
 
 
-def _show(items: Sequence[Item], approvals: Approvals) -> int:
-    for item in items:
-        print(public(review.shown(item, approvals, lines=sys.maxsize)))
-    return EXIT_OK
-
-
-def _revoke(name: str, approvals: Approvals, home: Path, project: Path) -> int:
+def _revoke(name: str, approvals: Approvals, home: Path, project: Path) -> str:
     gone = [one for one in approvals.items if _is_about(one, name)]
     if not gone:
         raise ConfigError(f"Nothing called {name!r} is approved. `kode trust list` lists what is.")
     trust.revoke(home, project, gone)
-    print(public(f"Revoked: {', '.join(f'{one.kind} {one.name}' for one in gone)}"))
-    return EXIT_OK
+    return public(f"Revoked: {', '.join(f'{one.kind} {one.name}' for one in gone)}")
 
 
 def _is_about(one: Approved, name: str) -> bool:

@@ -11,7 +11,7 @@ from kode.cli.prompt.effort import effort_lines
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import clean, count, explain, one_line
 from kode.errors import KodeError, UserError
-from kode.messages import plural
+from kode.messages import columns, plural
 from kode.programs import start_program
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ async def _memory(talk: "Conversation") -> str:
         status = await talk.memory_command(["status"])
     except KodeError as error:
         return str(error)
-    return f"{talk.config.memory.system}: " + "; ".join(status.splitlines()[2:4])
+    return f"{talk.config.memory.system}: " + "; ".join(status.line.splitlines()[2:4])
 
 
 def _instructions(talk: "Conversation") -> list[str]:
@@ -87,10 +87,10 @@ def _instructions(talk: "Conversation") -> list[str]:
 async def show_config(state: PromptState, argument: str) -> None:
     """Shows this session's settings like `kode config show`; /config PART shows a part of them.
     Raises: UserError for an unknown key."""
-    from kode.cli.screen.output import settings_lines
+    from kode.cli.screen.output import settings_rows
 
     loaded = state.conversation.loaded
-    lines = [clean(line) for line in settings_lines(loaded, argument)]
+    lines = [clean(line) for line in columns(settings_rows(loaded, argument))]
     if not lines:
         raise UserError(f"No key starts with {one_line(argument)!r}. /config shows all.")
     files = ", ".join(map(str, loaded.files)) or str(paths.config_file(state.conversation.home))

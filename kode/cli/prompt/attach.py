@@ -33,7 +33,7 @@ async def attach(
         if fit is not None:
             _attach(conversation, screen, fit, "" if fit is picture else ", made smaller")
     for folder in folders:
-        conversation.attachments += (folder.text,)
+        conversation.attach(folder.text)
         screen.print(f"with a list of the {folder.summary}", "dim")
 
 

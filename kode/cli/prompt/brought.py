@@ -7,6 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kode import installed
+from kode.cli.prompt.state import PromptState
+from kode.cli.prompt.turn import run_turn
 from kode.cli.screen.lines import clean, clip, one_line
 from kode.conversation.plugged import Prompt
 from kode.errors import UserError
@@ -16,13 +18,12 @@ from kode.installed import Command, Plugin
 from kode.messages import plural
 
 if TYPE_CHECKING:
-    from kode.cli.prompt.state import PromptState
     from kode.extensions.mcp_server import McpServer
 
 ABOUT_COLUMNS = 60
 
 
-async def _show(kind: Kind, state: "PromptState", argument: str) -> None:
+async def _show(kind: Kind, state: PromptState, argument: str) -> None:
     """Lists one kind, as this session uses it."""
     talk = state.conversation
     await talk.open()
@@ -30,12 +31,12 @@ async def _show(kind: Kind, state: "PromptState", argument: str) -> None:
         state.screen.print(clean(line))
 
 
-def shows(kind: Kind) -> Callable[["PromptState", str], Awaitable[None]]:
+def shows(kind: Kind) -> Callable[[PromptState, str], Awaitable[None]]:
     """The command function that lists a kind."""
     return partial(_show, kind)
 
 
-def names(state: "PromptState") -> Mapping[str, str]:
+def names(state: PromptState) -> Mapping[str, str]:
     """The commands, skills and server prompts that may be typed now, and plug-ins' commands → what
     each does. Reads files before the first turn, so call it in a thread."""
     if state.opened is None:
@@ -47,7 +48,7 @@ def names(state: "PromptState") -> Mapping[str, str]:
     return {name: clip(one_line(about), ABOUT_COLUMNS) for name, about in known.items()}
 
 
-async def run(state: "PromptState", name: str, argument: str) -> bool:
+async def run(state: PromptState, name: str, argument: str) -> bool:
     """Runs a turn with a command, a skill a server's prompt or a plug-in's command of this name;
     False if there is none. Raises: KodeError."""
     talk = state.conversation
@@ -58,11 +59,11 @@ async def run(state: "PromptState", name: str, argument: str) -> bool:
     of_server = talk.extensions is not None and talk.extensions.brings(name)
     if not of_server and name[1:] not in await asyncio.to_thread(talk.offered):
         return False
-    await state.run_turn(f"{name} {argument}".strip())
+    await run_turn(state, f"{name} {argument}".strip())
     return True
 
 
-async def _run_added(state: "PromptState", plugin: Plugin, command: Command, argument: str) -> None:
+async def _run_added(state: PromptState, plugin: Plugin, command: Command, argument: str) -> None:
     """Runs a slash command of a plug-in. Raises: KodeError."""
     talk = state.conversation
     await talk.open()
@@ -71,12 +72,12 @@ async def _run_added(state: "PromptState", plugin: Plugin, command: Command, arg
         raise UserError(f"The plug-in {plugin.name} is not used in this session.")
     said = await installed.load(plugin, command.run)(opened, argument)
     if isinstance(said, Prompt):
-        await state.run_turn(said.text)
+        await run_turn(state, said.text)
     elif said:
         state.screen.print(clean(said))
 
 
-async def show_servers(state: "PromptState", argument: str) -> None:
+async def show_servers(state: PromptState, argument: str) -> None:
     """Shows this session's MCP servers: their state, tools, and what is off."""
     from kode.permissions.gate import visible
 

@@ -77,13 +77,17 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
                 return ()
         return [(command.name, clip(one_line(command.command), TASK_COLUMNS)) for command in known]
 
+    def memory(before: tuple[str, ...]) -> Iterable[Choice]:
+        opened = state.opened
+        return memory_choices(before, opened.config.memory.system if opened else "")
+
     return {
         "/bg": background,
         "/effort": efforts,
         "/model": models,
         "/resume": sessions,
         "/permissions": modes,
-        "/memory": memory_choices,
+        "/memory": memory,
     }
 
 
@@ -124,16 +128,15 @@ def session_choices(home: Path, cwd: Path | None) -> list[Choice]:
     ]
 
 
-def memory_choices(before: tuple[str, ...]) -> Iterable[Choice]:
-    """The words of `/memory`."""
+def memory_choices(before: tuple[str, ...], system: str = "") -> Iterable[Choice]:
+    """The words of `/memory`, those that this system has."""
     from kode.memory.command_line import add_commands
 
     parser = argparse.ArgumentParser(add_help=False)
-    add_commands(parser)
+    add_commands(parser, system)
     commands = subcommands(parser)
     if not before:
         yield from ((name, what) for name, (_, what) in commands.items())
-        yield ("used", "entries in the last request, and their cost")
         yield ("reload", "show changes to the model now")
         return
     if before[0] in commands:

@@ -8,9 +8,9 @@ import os
 import shlex
 import subprocess
 import tempfile
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from kode.cli.prompt.editor import Editor
 from kode.cli.screen.lines import one_line
 from kode.programs import find_program
 
@@ -39,30 +39,31 @@ def editor_command() -> tuple[list[str] | None, str]:
     return [found], f"{missing}: {os.path.basename(found)} was used." if missing else ""
 
 
-async def compose(editor: Editor) -> None:
-    """Opens the line in an editor, pasted blocks unfolded, and reads back what was saved; an editor
-    that fails (as `:cq` does) changes nothing."""
-    command, hint = editor_command()
-    if hint:
-        editor.state.hint(hint)
+async def compose(
+    text: str,
+    lend_terminal: Callable[[Callable[[], bool]], Awaitable[bool]],
+    hint: Callable[[str], None],
+) -> str | None:
+    """Opens a text in an editor, on the lent terminal, and returns what was saved; None, with a
+    hint, if there is no editor or it failed (as `:cq` does)."""
+    command, remark = editor_command()
+    if remark:
+        hint(remark)
     if command is None:
-        return
-    before = editor.buffer.text
+        return None
     with tempfile.TemporaryDirectory(prefix="kode-") as folder:
         path = Path(folder, "message.md")
         path.touch(mode=0o600)
-        path.write_text(editor.pastes.unfold(before), encoding="utf-8", errors="replace")
-        saved = await editor.lend_terminal(lambda: run_editor([*command, str(path)]))
+        path.write_text(text, encoding="utf-8", errors="replace")
+        saved = await lend_terminal(lambda: run_editor([*command, str(path)]))
         try:
-            text = path.read_text(encoding="utf-8", errors="replace")
+            written = path.read_text(encoding="utf-8", errors="replace")
         except OSError:
             saved = False
     if not saved:
-        editor.state.hint(
-            f"{os.path.basename(command[0])} exited with an error; your message is unchanged."
-        )
-        return
-    editor.set_text(text.rstrip("\n"))
+        hint(f"{os.path.basename(command[0])} exited with an error; your message is unchanged.")
+        return None
+    return written.rstrip("\n")
 
 
 def run_editor(command: list[str]) -> bool:

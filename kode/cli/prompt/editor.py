@@ -29,6 +29,7 @@ from kode.cli.prompt.layout import PLAIN_STYLE, STYLE, Lines, layout_of
 from kode.cli.prompt.mentions import BEING_TYPED, query_of
 from kode.cli.prompt.paste import Pastes
 from kode.cli.prompt.state import PromptState
+from kode.cli.prompt.submit import press, submit
 from kode.cli.screen.menu import Menu
 from kode.cli.screen.notify import FOCUS_OFF, FOCUS_ON, Notifier, way_of
 
@@ -79,14 +80,12 @@ class Editor:
         live: Lines,
         status: Callable[[int], list[tuple[str, str]]],
         color: bool,
-        busy: Callable[[], bool],
         keys: Callable[["Editor"], KeyBindings],
     ) -> None:
         """`live` returns (style, line) for a width and a height; `status` the bottom line. `keys`
         creates the key bindings; editing keys exist without it."""
         self.state = state
         self.pastes = Pastes()
-        self.busy = busy
         self.last_key_at = float("-inf")
         self._typed_ahead_until = float("-inf")
         self._interrupted_at = self._menu_closed_at = float("-inf")
@@ -295,7 +294,7 @@ class Editor:
             return
         self.buffer.history.append_string(self.pastes.unfold(text))
         self.clear()
-        self.state.submit(text, later=later)
+        submit(self.state, text, later=later)
 
     def _take_from_menu(self) -> bool:
         """Completes an unfinished word with the highlighted menu entry, else the first. True if the
@@ -336,7 +335,7 @@ class Editor:
             # SIGINT is not a key: nothing else would repaint the line.
             self.redraw()
         elif time.monotonic() - self._interrupted_at < LEAVING_S:
-            self.state.beside_work("/quit")
+            press(self.state, "/quit")
         else:
             self._interrupted_at = time.monotonic()
             self.state.hint("Press Ctrl-C again to quit.")
@@ -365,7 +364,7 @@ class Editor:
     def _menu_lines(self, width: int, height: int) -> list[str]:
         if self.menu is None:
             return []
-        return self.menu.lines(self.state.screen, self.buffer.text, width, height)
+        return self.menu.lines(self.state.screen.paint, self.buffer.text, width, height)
 
     def _give_up_question(self) -> None:
         if self._question is not None and not self._question.answer.done():
@@ -374,7 +373,7 @@ class Editor:
     async def _spin(self) -> None:
         while True:
             await asyncio.sleep(SPIN_S)
-            if self.busy():
+            if self.state.jobs.busy:
                 self.state.refresh()
             else:
                 # Output queued while another program had the terminal.

@@ -13,6 +13,7 @@ from prompt_toolkit.keys import Keys
 from kode.cli.prompt.background import send_to_background
 from kode.cli.prompt.editor import Editor
 from kode.cli.prompt.pictures import clipboard_picture, pasted_pictures
+from kode.cli.prompt.submit import press
 from kode.errors import UserError
 from kode.pictures import Picture, check
 
@@ -60,7 +61,7 @@ def bindings(editor: Editor) -> KeyBindings:
         if editor.asking:
             editor.answer(None)
             return
-        editor.state.beside_work("/quit")
+        press(editor.state, "/quit")
 
     @keys.add("c-z")
     def _suspend(event: KeyPressEvent) -> None:
@@ -157,9 +158,7 @@ def bindings(editor: Editor) -> KeyBindings:
     @keys.add("c-x", "c-e", filter=~asking)
     @keys.add("v", filter=commands & ~asking)
     def _compose(event: KeyPressEvent) -> None:
-        from kode.cli.prompt.compose import compose
-
-        event.app.create_background_task(compose(editor))
+        event.app.create_background_task(_in_own_editor(editor))
 
     @keys.add(*FOCUS_IN, eager=True)
     def _in_front(event: KeyPressEvent) -> None:
@@ -171,7 +170,7 @@ def bindings(editor: Editor) -> KeyBindings:
 
     @keys.add("c-o")
     def _details(event: KeyPressEvent) -> None:
-        editor.state.beside_work("/details")
+        press(editor.state, "/details")
 
     @keys.add("c-t", filter=empty & ~asking)
     def _fold_thinking(event: KeyPressEvent) -> None:
@@ -203,6 +202,15 @@ def take_pictures(editor: Editor, pictures: Sequence[Picture]) -> None:
         state.hint(str(error))
         return
     editor.buffer.insert_text(" ".join(map(editor.pastes.add_picture, pictures)))
+
+
+async def _in_own_editor(editor: Editor) -> None:
+    from kode.cli.prompt.compose import compose
+
+    before = editor.pastes.unfold(editor.buffer.text)
+    written = await compose(before, editor.lend_terminal, editor.state.hint)
+    if written is not None:
+        editor.set_text(written)
 
 
 async def _from_clipboard(editor: Editor) -> None:

@@ -13,8 +13,7 @@ from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.contracts import MemorySystem
-    from kode.memory.decisions import Decided
-    from kode.memory.waiting import Item
+    from kode.memory.review import Decided, Item
 
 KEYS: Mapping[str, str] = {
     "approve": "a",
@@ -23,7 +22,6 @@ KEYS: Mapping[str, str] = {
     "second": "2",
     "both": "b",
     "confirm": "t",
-    "keep": "k",
     "remove": "r",
 }
 """Choice → its key."""
@@ -38,56 +36,64 @@ _BESIDES: Mapping[str, tuple[str, str]] = {
 async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
     """Goes through all waiting entries, until each is decided, skipped or left. Raises:
     KodeError."""
-    from kode.memory.commands import memory_command
-    from kode.memory.decisions import chain_of, decide, items_of
+    from kode.memory.commands import memory_done
+    from kode.memory.review import chain_of, decide, items_of
 
     decided: list[tuple[Item, Decided]] = []
     passed: set[str] = set()
     while True:
         waiting = [one for one in await items_of(memory) if one.id not in passed]
-        if not waiting:
+        item = waiting[0] if waiting else None
+        if item is None and not decided:
             break
-        item = waiting[0]
         choice = await _choose(screen, item, len(waiting), can_undo=bool(decided))
         try:
-            if choice == "quit":
+            if choice == "undo":
+                undone, done = decided.pop()
+                passed.discard(undone.id)
+                reverted = await memory_done(memory, ["undo", done.change_id])
+                screen.print(clean(reverted.line), "dim")
+            elif choice == "quit" or item is None:
                 break
-            if choice == "skip":
+            elif choice == "skip":
                 passed.add(item.id)
             elif choice == "why":
                 screen.print(clean(chain_of(memory, item)))
-            elif choice == "undo":
-                undone, done = decided.pop()
-                passed.discard(undone.id)
-                said = await memory_command(memory, ["undo", done.change_id])
-                screen.print(clean(_first_line(said)), "dim")
             else:
                 done = await decide(memory, item.id, choice)
-                screen.print(clean(_first_line(done.text)), "dim")
+                screen.print(clean(done.line), "dim")
                 passed.add(item.id)
                 if done.change_id:
                     decided.append((item, done))
         except KodeError as error:
             screen.print(clean(str(error)), "warning")
-            passed.add(item.id)
+            if item is not None:
+                passed.add(item.id)
     left = len(await items_of(memory))
     nothing = "" if decided or left else "Nothing is pending."
     screen.print(nothing or f"{plural(len(decided), 'decision')}; {left} still pending.", "dim")
 
 
-async def _choose(screen: Screen, item: "Item", count: int, *, can_undo: bool) -> str:
-    """The person's choice, one of the item's or of `_BESIDES`."""
-    besides = {name: row for name, row in _BESIDES.items() if name != "undo" or can_undo}
-    choices = [Choice(name, text, KEYS[name]) for name, text in item.choices.items()]
-    choices += [Choice(name, text, key) for name, (key, text) in besides.items()]
-    skip = next(at for at, one in enumerate(choices) if one.value == "skip")
+async def _choose(screen: Screen, item: "Item | None", count: int, *, can_undo: bool) -> str:
+    """The person's choice, one of the item's or of `_BESIDES`; without an item the last decision
+    can still be undone."""
+    named = item.choices.items() if item else ()
+    choices = [Choice(name, text, KEYS[name]) for name, text in named]
+    left = {"undo"} if not can_undo else set()
+    left |= {"skip", "why"} if item is None else set()
+    choices += [
+        Choice(name, text, key) for name, (key, text) in _BESIDES.items() if name not in left
+    ]
+    idle = "skip" if item else "quit"
     screen.print("")
-    screen.print(f"{item.head} ({count} waiting)", "title")
-    for number, text in enumerate(item.texts, 1):
-        screen.print(clean(f"{number}  {text}" if len(item.texts) > 1 else text))
+    screen.print(f"{item.head} ({count} waiting)" if item else "Nothing else is pending.", "title")
+    texts = item.texts if item else ()
+    for number, text in enumerate(texts, 1):
+        screen.print(clean(f"{number}  {text}" if len(texts) > 1 else text))
     if screen.editor is not None:
-        menu = Menu(choices, selected=skip)
-        return _choice_of(await screen.read_answer("decide: ", menu), choices, skip="skip")
+        selected = [one.value for one in choices].index(idle)
+        menu = Menu(choices, selected=selected)
+        return _choice_of(await screen.read_answer("decide: ", menu), choices, skip=idle)
     screen.print("   ".join(f"[{one.key}] {one.text}" for one in choices), "bold")
     while True:
         key = await read_key()
@@ -103,7 +109,3 @@ def _choice_of(answer: str | None, choices: list[Choice], *, skip: str) -> str:
     if answer is None:
         return "quit"
     return answer if any(one.value == answer for one in choices) else skip
-
-
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0]

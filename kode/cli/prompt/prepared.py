@@ -5,6 +5,7 @@ from pathlib import Path
 
 from kode import paths
 from kode.cli.prompt.state import PromptState
+from kode.cli.prompt.turn import run_turn
 from kode.cli.screen.lines import one_line
 from kode.errors import UserError
 
@@ -23,7 +24,7 @@ async def write_instructions(state: PromptState, argument: str) -> None:
     from kode.prompts import template
 
     wish = f"\n\nThe person adds: {argument}" if argument else ""
-    await state.run_turn(template("init") + wish, f"/init {argument}".strip())
+    await run_turn(state, template("init") + wish, f"/init {argument}".strip())
 
 
 async def review(state: PromptState, argument: str) -> None:
@@ -39,7 +40,7 @@ async def review(state: PromptState, argument: str) -> None:
             "Nothing to review: no uncommitted changes. /review BRANCH reviews a branch.", "dim"
         )
         return
-    await state.run_turn(template("review").replace("{what}", what), f"/review {argument}".strip())
+    await run_turn(state, template("review").replace("{what}", what), f"/review {argument}".strip())
 
 
 def _to_review(cwd: Path, branch: str) -> str:

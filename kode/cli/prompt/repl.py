@@ -9,17 +9,24 @@ import contextlib
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from kode import paths
 from kode.cli.prompt.slash import COMMANDS
-from kode.cli.prompt.state import Opening, PromptState
+from kode.cli.prompt.state import PromptState
+from kode.cli.prompt.submit import Opening, open_conversation, submit
 from kode.cli.screen.lines import clip
+from kode.cli.screen.progress import spinner_line
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK
 from kode.interrupts import heeding
+
+LEAVE_GRACE_S = 10.0
+CLOSING_IS_SHOWN_AFTER_S = 0.5
+CLOSING_IS_SHOWN_EVERY_S = 0.1
 
 
 async def run_repl(
@@ -40,14 +47,14 @@ async def run_repl(
     Raises: what opening raised.
     """
     folder = cwd or Path.cwd()
-    state = PromptState(screen, renderer, COMMANDS, folder=folder, resume_flags=resume_flags)
+    state = PromptState(screen, renderer, COMMANDS, folder=folder)
     with _signals(state) as ended_by:
         _greet(screen, folder)
         if screen.rich_terminal and sys.stdin.isatty():
             await _run_editor(state, opening, first_task, folder)
         else:
             await _run_plain(state, opening, first_task)
-        await state.finish()
+        await finish(state, resume_flags)
     if state.fault is not None:
         raise state.fault
     return EXIT_INTERRUPTED if ended_by else EXIT_OK
@@ -82,14 +89,13 @@ async def _run_editor(
         live=state.live,
         status=state.status,
         color=state.screen.color,
-        busy=lambda: state.busy,
         keys=bindings,
     )
 
     def drawn() -> None:
-        state.open(opening)
+        open_conversation(state, opening)
         if first_task:
-            state.submit(first_task)
+            submit(state, first_task)
         _warm()
 
     state.screen.flush()
@@ -107,7 +113,7 @@ async def _run_plain(state: PromptState, opening: Opening, first_task: str | Non
     from kode.cli.screen.plain import read_line
 
     _warm()
-    state.open(opening)
+    open_conversation(state, opening)
     await state.idle()
     line = first_task
     while not state.leaving:
@@ -123,9 +129,42 @@ async def _run_plain(state: PromptState, opening: Opening, first_task: str | Non
             state.screen.write("  ")
             line = line[:-1] + "\n" + (await read_line(sys.stdin) or "")
         if line.strip():
-            state.submit(line)
+            submit(state, line)
             await state.idle()
         line = None
+
+
+async def finish(state: PromptState, resume_flags: str = "") -> None:
+    """Waits for what was stopped, closes the conversation, says how to resume: `resume_flags`
+    repeat the model."""
+    await state.jobs.finish(LEAVE_GRACE_S)
+    if state.opened is None:
+        return
+    talk, screen = state.opened, state.screen
+    session_id, used = talk.session.id, talk.status().turns > 0
+    state.closing = asyncio.ensure_future(state.jobs.guarded(talk.close))
+    done, _ = await asyncio.wait([state.closing], timeout=CLOSING_IS_SHOWN_AFTER_S)
+    if not done:
+        await _show_closing(screen, state.closing)
+    if session_id is not None and used:
+        more = f" {resume_flags}" if resume_flags else " (or kode -c)"
+        screen.print(f"Resume with: kode continue --id {session_id}{more}", "dim")
+    screen.flush()
+
+
+async def _show_closing(screen: Screen, closing: "asyncio.Task[None]") -> None:
+    """Shows what is being waited for until it is done."""
+    what, stop = "Saving memory", "Ctrl-C skips"
+    if not screen.rich_terminal:
+        screen.print(f"{what}… ({stop})")
+        await asyncio.wait([closing])
+        return
+    since = time.monotonic()
+    while not closing.done():
+        now = time.monotonic()
+        screen.show_line(spinner_line(what, now, since, screen.width - 1, stop))
+        await asyncio.wait([closing], timeout=CLOSING_IS_SHOWN_EVERY_S)
+    screen.clear_line()
 
 
 def _warm() -> None:

@@ -63,6 +63,8 @@ GROUPS = (
 )
 """The commands in the order of /help: together they fit a small screen."""
 
+UNDO = "/memory undo"
+
 DOCUMENTS = "docs/repl.md and the other pages of docs/ in kode's source"
 
 
@@ -115,13 +117,12 @@ async def _memory_command(state: PromptState, argv: Sequence[str]) -> None:
     renderer = state.renderer
     renderer.held = []
     try:
-        words = await state.conversation.memory_command(argv, undo="/memory undo")
+        done = await state.conversation.memory_command(argv, undo=UNDO)
     finally:
         held, renderer.held = renderer.held, None
-    output = words.rstrip("\n")
-    state.screen.print(output)
+    state.screen.print(done.in_words(UNDO).rstrip("\n"))
     for event in held:
-        if event.text not in output:  # of a change that was not requested
+        if event.change_id not in done.change_ids:  # of a change that was not requested
             renderer.emit(event)
 
 
@@ -166,7 +167,7 @@ async def permissions(state: PromptState, argument: str) -> None:
             return
         state.conversation.set_permission_mode(mode)
     state.screen.print(f"Mode: {state.conversation.mode}. {MODE_MEANS[state.conversation.mode]}")
-    rules = state.conversation.gate.describe_rules()
+    rules = state.conversation.agent.gate.describe_rules()
     for rule in rules:
         state.screen.print(f"  {rule}")
     if not argument:
@@ -229,7 +230,7 @@ COMMANDS = {
         Command("/init", "write AGENTS.md for this project, or improve it", write_instructions),
         Command("/review", "review uncommitted changes, or a branch: /review [BRANCH]", review),
         Command(
-            "/memory", "show or change memory: /memory [show|search|why|used|undo ...]", memory
+            "/memory", "show or change memory: /memory [show|search|why|review|undo ...]", memory
         ),
         Command("/remember", "remember something: /remember [TARGET:] TEXT, or #TEXT", remember),
         Command(

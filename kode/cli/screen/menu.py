@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kode.cli.screen.lines import clean, clip, wrap_words
-from kode.cli.screen.screen import Screen
 
 MAX_PREVIEW = 8
 """Maximum lines of the highlighted choice's preview."""
@@ -67,8 +66,11 @@ class Menu:
             return self.choices[int(typed) - 1]
         return next((one for one in self.choices if one.key == typed.lower()), None)
 
-    def lines(self, screen: Screen, typed: str, width: int, height: int) -> list[str]:
-        """Painted lines: the subject, the choices around the highlighted one, its preview."""
+    def lines(
+        self, paint: Callable[[str, str], str], typed: str, width: int, height: int
+    ) -> list[str]:
+        """The lines, painted by `Screen.paint`: the subject, the choices around
+        the highlighted one, its preview."""
         offered = self.offered(typed)
         current = self.highlighted(typed)
         about = self.above(width)
@@ -86,11 +88,11 @@ class Menu:
             cut = self.find is not None
             parts = [clip(text, room_for_text)] if cut else wrap_words(text, room_for_text)
             row = f"{before}{parts[0]}"
-            rows.append(screen.paint("bold", row) if choice is current else row)
+            rows.append(paint("bold", row) if choice is current else row)
             rows += [" " * len(before) + part for part in parts[1:]]
         if not offered:
-            rows.append(screen.paint("dim", "  no match"))
-        rows += [screen.paint("dim", clip(f"  {clean(line)}", width)) for line in preview]
+            rows.append(paint("dim", "  no match"))
+        rows += [paint("dim", clip(f"  {clean(line)}", width)) for line in preview]
         if self.hint:
-            rows.append(screen.paint("dim", clip(f"  {self.hint}", width)))
+            rows.append(paint("dim", clip(f"  {self.hint}", width)))
         return [*about, *rows]

@@ -1,21 +1,19 @@
 """The output of `kode run` and `kode continue TASK`: text, one JSON object, or a JSON line per
-event; and the settings as lines for people.
+event; and the settings as rows for people.
 
 The answer goes to stdout, everything else to stderr. `docs/scripts.md` lists every event.
 """
 
 import dataclasses
 import json
-import os
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode.cli.screen.lines import clean, one_line
+from kode.cli.screen.lines import one_line
+from kode.cli.screen.printer import print_line, to_json
 from kode.errors import KodeError
 from kode.events import EXIT_CODES, Emit, Event, ToolFinished, TurnEnded
-from kode.messages import columns
 from kode.results import result_object
 
 if TYPE_CHECKING:
@@ -28,37 +26,6 @@ def event_object(event: Event) -> dict[str, Any]:
     if isinstance(event, ToolFinished):
         fields["text"] = event.for_model
     return {"type": fields.pop("type"), **fields}
-
-
-def to_json(value: Any) -> str:
-    """JSON on one line. Characters that standard output cannot encode, such as lone surrogates, are
-    escaped."""
-    text = json.dumps(value, ensure_ascii=False)
-    try:
-        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
-    except UnicodeEncodeError:
-        text = json.dumps(value)
-    return text
-
-
-def print_line(text: str) -> None:
-    """Writes one line to stdout at once. A reader that went away is not an error."""
-    try:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
-    except UnicodeEncodeError:
-        encoding = sys.stdout.encoding or "ascii"
-        sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def print_either(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
-    """Writes what a command found to stdout: for programs `value` as JSON on one line, for people
-    the lines, cleaned."""
-    for line in [to_json(value)] if as_json else map(clean, lines):
-        print_line(line)
 
 
 def stream_printer() -> Emit:
@@ -91,18 +58,14 @@ def failure_object(argv: Sequence[str], error: KodeError) -> str:
     return to_json({**kind, **result_object(ended, None, Path())})
 
 
-def settings_lines(loaded: "Loaded", beginning: str = "") -> list[str]:
-    """One line per key that begins with `beginning`; secrets are masked."""
+def settings_rows(loaded: "Loaded", beginning: str = "") -> list[tuple[str, str]]:
+    """(key, value with its source) of each key that begins with `beginning`; secrets are masked."""
     from kode.config import flat, shown
 
-    values = {
-        key: shown(key, value)
-        for key, value in flat(loaded.config).items()
-        if key.startswith(beginning)
-    }
     rows = []
-    for key, value in values.items():
-        text = one_line(json.dumps(value, ensure_ascii=False))
-        origin = loaded.origins[key]
-        rows.append((key, text if origin == "default" else f"{text}  ({origin})"))
-    return columns(rows)
+    for key, value in flat(loaded.config).items():
+        if key.startswith(beginning):
+            text = one_line(json.dumps(shown(key, value), ensure_ascii=False))
+            origin = loaded.origins[key]
+            rows.append((key, text if origin == "default" else f"{text}  ({origin})"))
+    return rows

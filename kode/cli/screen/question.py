@@ -68,7 +68,7 @@ class _Asker:
         longer one is printed, and stays."""
         screen = self.screen
         menu = _menu(screen, question, in_words)
-        height = len(menu.lines(screen, "", screen.width, sys.maxsize))
+        height = len(menu.lines(screen.paint, "", screen.width, sys.maxsize))
         self._stays = screen.editor is None or height + 5 > screen.rows()
         if self._stays:
             screen.print_painted("\n" + "\n".join(menu.above(screen.width)))

@@ -57,14 +57,14 @@ def table(
     return [clip(line, width) if width > least else line[:least] for line in lines]
 
 
-def print_sessions(
+def listed(
     found: Sequence[Summary],
     limit: int | None,
     *,
     with_folder: bool,
     people: Sequence[str] = (),
-) -> None:
-    """Prints a table on a terminal, else uncut lines. With a `limit` the last session is not shown:
+) -> list[str]:
+    """A table on a terminal, else uncut lines. With a `limit` the last session is not shown:
     it only indicates that there are more."""
     shown = found if limit is None else found[: limit - 1]
     if sys.stdout.isatty():
@@ -74,10 +74,8 @@ def print_sessions(
     else:
         whose = people or [""] * len(shown)
         lines = [_line(*one, with_folder=with_folder) for one in zip(shown, whose, strict=False)]
-    for line in lines:
-        print(line)
-    if len(found) > len(shown):
-        print("... and more: --all shows every session.")
+    more = ["... and more: --all shows every session."] if len(found) > len(shown) else []
+    return [*lines, *more] if found else []
 
 
 def _line(summary: Summary, who: str, *, with_folder: bool) -> str:

@@ -1,23 +1,28 @@
-"""A person's operations on a journal: add, approve, drop, confirm and remove lines."""
+"""A person's operations on a journal: add, approve, confirm and remove lines."""
 
+from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
 
 from kode.errors import MemoryRefused
 from kode.memory import lineage, scan
-from kode.memory.base import Addition, Outcome, Waiting, joined, only_waiting
+from kode.memory.base import Addition, Outcome, joined
 from kode.memory.history import Change
 from kode.memory.journal import report
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.files import MEMORY, SYSTEM, JournalFiles
 from kode.memory.project import ProjectMemory
 from kode.memory.stale import Doubt
-from kode.memory.stored import locked
+from kode.memory.stored import locked, read_row, stems
+from kode.memory.waiting import Proposal
 
 
 class JournalByHand(ProjectMemory):
     """The journal of an open memory; opening it sets the attributes."""
 
     system = SYSTEM
+    proposed: ClassVar = {"user": "memory", "project": "memory"}
     files: JournalFiles
     _committer: Committer
     _noticed: set[str]
@@ -34,7 +39,7 @@ class JournalByHand(ProjectMemory):
 
         Raises: MemoryRefused, StorageError, BusyError.
         """
-        self._check_writable()
+        self.check_writable()
         addition.check(SYSTEM, allowed=())
         noticed = scan.check(addition.text, author="user")
         author = addition.kept_by(self._author("user"))
@@ -46,34 +51,30 @@ class JournalByHand(ProjectMemory):
                 done = self._committer.add_entry(text, self._context.now(), author)
         return replace(self._report(done), remark=noticed)
 
-    async def waiting(self) -> list[Waiting]:
-        """Updates of MEMORY.md from sessions that read untrusted content."""
-        updates = [(id, _added(base, update)) for id, base, update in self._committer.waiting()]
-        return [
-            Waiting(id=id, line=f"an update of {MEMORY}\n{added}", text=added)
-            for id, added in updates
-        ]
-
-    async def approve(self, id: str) -> Outcome:
-        """Applies an update from such a session to MEMORY.md. Raises: MemoryRefused, StorageError,
-        BusyError."""
-        self._check_writable()
-        waits = self._committer.waiting()
-        found = only_waiting("update", (name for name, _, _ in waits), id)
-        name, base, update = next(one for one in waits if one[0] == found)
-        author = replace(self._author("user"), source=f"an update that waited, {found}")
+    async def accept(self, proposal: Proposal) -> Outcome:
+        """As in any system; an update of MEMORY.md from a session with outside text is merged."""
+        self.check_writable()
+        if not proposal.place:
+            return await super().accept(proposal)
+        author = replace(
+            self._author("user"),
+            source=f"an update that waited, {proposal.id}",
+            approves=proposal.id,
+        )
         change = Change.by(author, SYSTEM, "approve", self.folder.target(MEMORY))
         async with locked(self.files.root):
-            outcomes = self._committer.approve(name, base, update, change)
+            outcomes = self._committer.update_memory(proposal.base or "", proposal.text, change)
         done = [self._report(one) for one in outcomes]
         return joined(done) if done else Outcome(line=f"{MEMORY} reads so already")
 
-    async def drop(self, id: str) -> Outcome:
-        """Drops a waiting update. Raises: MemoryRefused, StorageError, BusyError."""
-        self._check_writable()
-        found = only_waiting("update", (name for name, _, _ in self._committer.waiting()), id)
-        async with locked(self.files.root):
-            return self._drop(f"approval/{found}.json")
+    def left_waiting(self) -> Iterable[tuple[Path, Proposal]]:
+        folder = self.files.root / "approval"
+        for path in (folder / f"{name}.json" for name in stems(folder)):
+            row = read_row(dict[str, str], path.read_bytes()) or {}
+            yield (
+                path,
+                self._committer.proposal(path.stem, row["session"], row["base"], row["update"]),
+            )
 
     def facts(self) -> list[lineage.Entry]:
         """Every line of MEMORY.md except headings."""
@@ -82,13 +83,13 @@ class JournalByHand(ProjectMemory):
         return [one for one in lines if one.target == target and not one.text.startswith("#")]
 
     async def confirm(self, entry: lineage.Entry, doubt: Doubt | None) -> Outcome:
-        self._check_writable()
+        self.check_writable()
         author = self._confirming(doubt)
         async with locked(self.files.root):
             return self._report(self._committer.confirm(entry.key, author))
 
     async def remove_entry(self, entry: lineage.Entry) -> Outcome:
-        self._check_writable()
+        self.check_writable()
         async with locked(self.files.root):
             return self._report(self._committer.remove_line(entry.key, self._author("user")))
 
@@ -103,9 +104,3 @@ class JournalByHand(ProjectMemory):
                 self._noticed.add(str(error))
                 self._notice(str(error))
             return ""
-
-
-def _added(base: str, update: str) -> str:
-    known = set(base.split("\n"))
-    lines = [line for line in update.split("\n") if line.strip() and line not in known]
-    return "\n".join(f"    + {line}" for line in lines) or "    (only removes)"

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from kode import durable
 from kode.errors import MemoryRefused
 from kode.memory.base import Outcome
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
@@ -29,6 +28,7 @@ from kode.memory.journal.said import Queue, of
 from kode.memory.lines import merge_lines, revert_lines
 from kode.memory.queue import Item
 from kode.memory.stored import read_row
+from kode.memory.waiting import Proposal, came_from, hold
 from kode.messages import shorten
 
 QUOTED_CHARS = 80
@@ -88,7 +88,7 @@ class Committer:
             return []
         outcomes = self._append(item, decided, recovering)
         if decided.update is not None and item.tainted:
-            outcomes += self._set_aside(item, decided, decided.update)
+            outcomes += self._hold(item, decided, decided.update)
         elif decided.update is not None:
             outcomes += self.update_memory(
                 decided.base,
@@ -192,22 +192,18 @@ class Committer:
             self._files.append_block(block, at, recovering=False)
         return Outcome(line=f'added to the history "{quoted(block)}"', change_id=change.id)
 
-    # ── what waits for approval ──────────────────────────────────────────────────────────────
-
-    def waiting(self) -> list[tuple[str, str, str]]:
-        """(id, base, update) of each update that waits for approval."""
-        found = []
-        for path in self._approvals():
-            with suppress(OSError, ValueError, KeyError, TypeError):
-                row = json.loads(path.read_bytes())
-                found.append((path.stem, str(row["base"]), str(row["update"])))
-        return found
-
-    def approve(self, id: str, base: str, update: str, change: Change) -> list[Outcome]:
-        """Raises: StorageError, MemoryRefused."""
-        outcomes = self.update_memory(base, update, change)
-        durable.remove(self._files.root / "approval" / f"{id}.json")
-        return outcomes
+    def proposal(
+        self, id: str, session: str, base: str, update: str, outside: str = ""
+    ) -> Proposal:
+        """An update of MEMORY.md from a session with outside text, as it waits for approval."""
+        return Proposal(
+            id=id,
+            text=update,
+            base=base,
+            title=f"an update of {MEMORY}",
+            source=came_from(session, outside),
+            place=self._files.folder.target(""),
+        )
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -232,18 +228,13 @@ class Committer:
         with self._history.making(change):
             yield
 
-    def _set_aside(self, item: Item, decided: Decided, update: str) -> list[Outcome]:
-        folder = self._files.root / "approval"
-        durable.make_folder(folder)
-        row = {"base": decided.base, "update": update, "session": item.session}
-        data = json.dumps(row, ensure_ascii=False).encode(errors="replace")
-        durable.replace(folder / f"{item.id}.json", data)
-        line = f"an update of {MEMORY} waits for `kode memory approve`: outside text was read"
+    def _hold(self, item: Item, decided: Decided, update: str) -> list[Outcome]:
+        """Lets an update wait, once, also if an interrupted process has recorded it."""
+        if not self._history.find(decided.changes[1]):
+            proposal = self.proposal(item.id, item.session, decided.base, update, item.outside)
+            hold(self._history, proposal, author_of(item), id=decided.changes[1])
+        line = f"an update of {MEMORY} waits for `kode memory review`: outside text was read"
         return [Outcome(line=line)]
-
-    def _approvals(self) -> Iterator[Path]:
-        with suppress(OSError):
-            yield from sorted((self._files.root / "approval").glob("*.json"))
 
 
 def author_of(item: Item) -> Author:

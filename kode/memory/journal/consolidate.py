@@ -11,6 +11,7 @@ from kode import credentials
 from kode.memory import scan
 from kode.memory.ask import is_placeholder, keep_ends, read_object, says_something
 from kode.memory.journal.files import size_of
+from kode.memory.replacing import loses
 from kode.messages import StopReason
 
 SYSTEM_PROMPT = (
@@ -39,7 +40,6 @@ The memory has {size} bytes, over its limit of {limit}. Compress it: prune stale
 facts, say the same in less, and keep what still matters."""
 
 MAX_ENTRY_CHARS = 6_000
-LEAST_SHARE = 0.5
 LEAST_SHARE_COMPRESSED = 0.1
 MOST_TIMES = 4
 """A memory that one answer grows beyond this multiple of its limit is nonsense."""
@@ -97,7 +97,10 @@ def decide(answer: str, stop: StopReason | None, memory: str, *, limit_bytes: in
         return Decision(entry=entry, usable=True)
     size, before = size_of(update), size_of(memory)
     over = is_over(memory, limit_bytes)
-    if size < before * (LEAST_SHARE_COMPRESSED if over else LEAST_SHARE):
+    shrunk = (
+        size < before * LEAST_SHARE_COMPRESSED if over else loses(memory, update, small_chars=0)
+    )
+    if shrunk:
         problem = f"its memory_update has shrunk from {before:,} to {size:,} bytes"
         return Decision(entry=entry, problem=problem)
     if size > max(MOST_TIMES * limit_bytes, 2 * before):

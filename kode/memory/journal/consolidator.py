@@ -86,6 +86,7 @@ class Consolidator:
                 at=datetime.now(UTC).isoformat(timespec="seconds"),
                 text="\n".join(map(line_of, batch)),
                 tainted=tainted,
+                outside=context.outside() if tainted else "",
                 more=asdict(
                     Conversation(
                         keys=tuple(entry.key for entry in batch),

@@ -10,6 +10,7 @@ from kode.memory.folder import MemoryFile
 from kode.memory.history import Author, Change
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.files import MEMORY, SYSTEM, JournalFiles, size_of
+from kode.memory.replacing import Seen
 from kode.memory.stored import locked, read_text
 
 
@@ -17,6 +18,7 @@ from kode.memory.stored import locked, read_text
 class JournalFolder:
     notice = f"{MEMORY} is in every prompt. The history is written by kode."
 
+    seen: Seen
     _files: JournalFiles
     _committer: Committer
     _author: Callable[[], Author]

@@ -11,7 +11,7 @@ from kode.memory.project import ProjectFolder
 
 class JournalPlaces(Places):
     def __init__(self, folder: ProjectFolder) -> None:
-        pattern = rf"journal/(?:[0-9a-f]{{16}}/)?(?:{MEMORY}|{HISTORY}|approval/[^/]+\.json)"
+        pattern = rf"journal/(?:[0-9a-f]{{16}}/)?(?:{MEMORY}|{HISTORY})"
         super().__init__(folder.system.parent, SYSTEM, pattern)
         self._folder = folder
 

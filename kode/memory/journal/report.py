@@ -1,7 +1,5 @@
 """Renders the journal for a person: show and status. Text only."""
 
-from collections.abc import Sequence
-
 from kode import credentials
 from kode.memory.history import Change, History, origin_of
 from kode.memory.journal.files import HISTORY, MEMORY, JournalFiles, parse, size_of
@@ -64,17 +62,20 @@ def sides(files: JournalFiles, change: Change) -> tuple[list[Entry], list[Entry]
 def _lines(files: JournalFiles, memory: str) -> list[Entry]:
     target = files.folder.target(MEMORY)
     lines = (line.strip() for line in memory.split("\n"))
-    return [Entry(target=target, key=line, text=line) for line in lines if line]
+    return [
+        Entry(target=target, key=line, text=line, is_fact=not line.startswith("#"))
+        for line in lines
+        if line
+    ]
 
 
 def _note_changes(files: JournalFiles, one: Noted) -> Entry:
     key = f"{one.at} {one.text}"  # two may have the same millisecond
-    return Entry(target=files.folder.target(HISTORY), key=key, text=one.text, id=one.at)
+    target = files.folder.target(HISTORY)
+    return Entry(target=target, key=key, text=one.text, id=one.at, is_fact=False)
 
 
-def status(
-    files: JournalFiles, memory: str, limit_bytes: int, waiting: int, approvals: Sequence[object]
-) -> str:
+def status(files: JournalFiles, memory: str, limit_bytes: int, waiting: int) -> str:
     """The system, its fill level and what is pending."""
     over = " · is compressed at the next consolidation" if size_of(memory) > limit_bytes else ""
     lines = [
@@ -85,6 +86,4 @@ def status(
     ]
     if waiting:
         lines.append(f"conversations still to be consolidated: {waiting} (done at the next start)")
-    if approvals:
-        lines.append(f"waiting for approval: {len(approvals)} (`kode memory approve` lists them)")
     return "\n".join(lines)

@@ -103,9 +103,12 @@ MAX_ENTRIES = 50
 SHOWN_CHARS = 1_500
 
 
-def history_tool(search: Callable[[str], Awaitable[tuple[str, Sequence[Entry]]]]) -> Tool:
+def history_tool(
+    search: Callable[[str], Awaitable[tuple[str, Sequence[Entry]]]],
+    since_then: Callable[[str], str],
+) -> Tool:
     """The tool over one open journal. `search` returns entries for display, and what they are, as a
-    sentence without its full stop."""
+    sentence without its full stop; `since_then` what of a text no longer holds."""
 
     @tool(
         effect="memory-read",
@@ -116,12 +119,11 @@ def history_tool(search: Callable[[str], Awaitable[tuple[str, Sequence[Entry]]]]
     )
     async def history_search(
         context: ToolContext,
-        query: Annotated[str, "As for `grep -i`: a word, or a basic regular expression"],
+        query: Annotated[str, "As for `grep -i`: a word, a date, or a basic regular expression"],
         limit: Annotated[int, "Entries, newest first"] = 10,
     ) -> ToolOutput:
-        """Search the log of all earlier sessions with this user, by words that stand in it. Use it
-        when something was said, done or decided before and is not in your memory. Dates work too:
-        2026-02-27."""
+        """Search the log of all earlier sessions with this user, for what was said, done or decided
+        before and is not in your memory."""
         with as_tool_errors():
             about, found = await search(query)
         if not found:
@@ -129,6 +131,8 @@ def history_tool(search: Callable[[str], Awaitable[tuple[str, Sequence[Entry]]]]
             return ToolOutput(text=text, summary="no match")
         shown = found[: max(1, min(limit, MAX_ENTRIES))]
         body = "\n\n".join(f"## {e.at}\n{keep_ends(e.text, SHOWN_CHARS)}" for e in shown)
+        note = since_then("\n".join(entry.text for entry in shown))
+        body = "\n\n".join(filter(None, (body, note)))
         about += f"; {len(shown)} are shown." if len(shown) < len(found) else "."
         outside = any(entry.text.startswith(OUTSIDE) for entry in shown)
         return ToolOutput(

@@ -31,7 +31,7 @@ from kode.memory.journal.folder import JournalFolder
 from kode.memory.journal.places import JournalPlaces
 from kode.memory.journal.said import Queue, Said, recap_lines, said_in
 from kode.memory.journal.search import grep, history_tool, texts_of, where_of
-from kode.memory.search import Finder
+from kode.memory.search import Finder, with_note
 from kode.memory.stored import locked, may_name_a_file
 from kode.messages import Message
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 ABOUT = (
     "What kode remembers of this project from earlier sessions. The log of those sessions is "
-    "searched with history_search, or by `grep -i WORD {history}`."
+    "searched with history_search."
 )
 ABOUT_RECAP = "The latest messages of this session, shortened. Some are no longer shown in full."
 ABOUT_CHANGED = "The long-term memory has changed since it was shown; this is what it says now."
@@ -114,9 +114,8 @@ class Journal(JournalByHand):
         self._shown = memory
         system = recap = ""
         if memory:
-            about = ABOUT.format(history=self.files.root / "HISTORY*.md")
             body = f"── {MEMORY} ──\n{self._bound(memory)}"
-            system = f"# Memory\n{self._frame(about, body)}"
+            system = f"# Memory\n{self._frame(ABOUT, body)}"
         if self._recap and has_lost_messages(reason):
             lines = "\n".join(f"- {line}" for line in self._recap)
             body = f"── Recap: the latest messages of this session ──\n{lines}"
@@ -137,10 +136,11 @@ class Journal(JournalByHand):
     def tools(self) -> tuple[Tool, ...]:
         if self._context.read_only:
             return ()
-        search = history_tool(self._matching)
+        search = history_tool(self._matching, self.since_then)
         if self._settings.tool_face == "native":
             return (search,)
         folder = JournalFolder(
+            self.seen,
             self.files,
             self._committer,
             lambda: self._author("model"),
@@ -190,7 +190,12 @@ class Journal(JournalByHand):
             await self._work.finish(self._finish_waiting())
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        return await self._finder.rank(query, texts_of(self._memory(), self.files.entries()), k)
+        texts = texts_of(self._memory(), self.files.entries())
+        hits = await self._finder.rank(query, texts, k)
+        return [
+            hit if hit.where == MEMORY else with_note(hit, self.since_then(hit.text))
+            for hit in hits
+        ]
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         memory = credentials.redact(self._memory())
@@ -227,7 +232,6 @@ class Journal(JournalByHand):
             self._memory(),
             self._journal.max_memory_size,
             len(self._queue.ids()),
-            self._committer.waiting(),
         )
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────

@@ -1,9 +1,10 @@
 """What a person may do with notes: add, approve, drop, confirm, forget, undo."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from kode.errors import MemoryRefused
-from kode.memory.base import Addition, BaseMemory, Outcome, Waiting, only_waiting
+from kode.memory.base import Addition, BaseMemory, Outcome
 from kode.memory.history import Change
 from kode.memory.lineage import Entry
 from kode.memory.notes import pack
@@ -11,6 +12,7 @@ from kode.memory.notes.note import SYSTEM, Kind
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.write import NoteWriter
 from kode.memory.stale import Doubt
+from kode.memory.waiting import Waiting
 
 ADDED: Mapping[str, Kind] = {
     "note": "log",
@@ -26,13 +28,15 @@ class NotesByHand(BaseMemory):
     """The notes of an open memory; who opens it sets what they are kept in."""
 
     system = SYSTEM
+    proposed: ClassVar = {"user": "note", "project": "note"}
+    has_scopes = True
     store: NoteStore
     writer: NoteWriter
 
     async def add(self, addition: Addition) -> Outcome:
         """A note of one of the four kinds, by the person. Raises: MemoryRefused, StorageError,
         BusyError."""
-        self._check_writable()
+        self.check_writable()
         if addition.target == "soul":
             addition.check("the soul", allowed=())
             return self._report(await self.writer.update_soul(addition.text, who="user"))
@@ -89,14 +93,13 @@ class NotesByHand(BaseMemory):
     async def drop(self, id: str) -> Outcome:
         """Forgets a note that waits for approval; what it had replaced holds again. Raises:
         MemoryRefused, StorageError, BusyError."""
-        self._check_writable()
-        found = only_waiting("note", (one.id for one in await self.waiting()), id)
-        return self._report(await self.writer.forget(found, bring_back=True, who="user"))
+        self.check_writable()
+        return self._report(await self.writer.forget(id, bring_back=True, who="user"))
 
     async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
-        self._check_writable()
+        self.check_writable()
         return self._report(await self.writer.confirm(entry.id, self._confirming(doubt)))
 
     async def remove_entry(self, entry: Entry) -> Outcome:
-        self._check_writable()
+        self.check_writable()
         return self._report(await self.writer.forget(entry.id, who="user"))

@@ -74,7 +74,6 @@ class NotesCarrier(Carrier):
             reason = f"{len(fresh)} notes by {kind}"
             after = [*replaced, *fresh]
             change = store.commit(kind, [*old, *before], after, self.author, reason)
-        await self._notes.make_vectors()
         return [change.id]
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 VERSION = 3
 """Of the schema, in `user_version`."""
+_ROWS = """CREATE INDEX IF NOT EXISTS notes_of_session ON memory_notes (
+    iif(kind = 'log' OR instr(job_id, '#') > 0, session, '')
+)"""
 INDEX = "note"
 """How the names of the index's tables begin."""
 LAST_MAINTENANCE = "last_maintenance"
@@ -68,7 +71,6 @@ CREATE INDEX IF NOT EXISTS notes_same ON memory_notes (user, substr(content, 1, 
     WHERE superseded_by IS NULL;
 CREATE INDEX IF NOT EXISTS notes_expiry ON memory_notes (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS notes_session ON memory_notes (session) WHERE session IS NOT NULL;
-CREATE INDEX IF NOT EXISTS notes_row ON memory_notes (iif(instr(job_id, '#') > 0, session, ''));
 CREATE TABLE IF NOT EXISTS outbox (
     number INTEGER PRIMARY KEY AUTOINCREMENT, push TEXT NOT NULL, change TEXT NOT NULL,
     fault TEXT NOT NULL DEFAULT ''
@@ -224,6 +226,8 @@ class Database:
         if writable and self._is_to_be_filled(connection):
             with transaction(connection):
                 self._fill(connection)
+        if writable:
+            connection.execute(_ROWS)
         self.index.able = prepare(connection, INDEX, writable=writable)
         if not self.index.able.vectors:
             self._say_once(

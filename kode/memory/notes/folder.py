@@ -42,6 +42,7 @@ class NotesFolder:
 
     def __init__(self, system: "Notes") -> None:
         self._system = system
+        self.seen = system.seen
 
     async def files(self) -> Sequence[MemoryFile]:
         return [

@@ -5,13 +5,12 @@ Sensitive, expired, superseded and unapproved notes are in neither. Limits count
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kode import credentials
 from kode.memory import rank
-from kode.memory.base import Waiting
 from kode.memory.history import whose
 from kode.memory.lineage import Entry, Place
 from kode.memory.notes.database import LAST_MAINTENANCE, Database
@@ -19,6 +18,7 @@ from kode.memory.notes.note import SOUL_CHARS, Note, in_words
 from kode.memory.notes.search import NoteVectors, search
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.stale import Doubt
+from kode.memory.waiting import Waiting
 
 RULES = 10
 RULES_CHARS = 10_000
@@ -107,18 +107,25 @@ async def context_pack(
     return list(fresh.values())[:PACK]
 
 
-def marked(notes: Iterable[Note], doubts: Mapping[Place, Doubt]) -> list[Note]:
-    """The notes as a model is shown them: what may be stale says so."""
+def marked(
+    notes: Iterable[Note], doubts: Mapping[Place, Doubt], since: Callable[[Note], str]
+) -> list[Note]:
+    """The notes as a model is shown them: what may be stale says so, and `since` says what of one
+    no longer holds."""
     found = ((note, doubts.get(("notes", note.id))) for note in notes)
+    texts = (
+        (note, f"{doubt.mark if doubt else ''}{note.content}", since(note)) for note, doubt in found
+    )
     return [
-        replace(note, content=f"{doubt.mark}{note.content}") if doubt else note
-        for note, doubt in found
+        replace(note, content="\n".join(filter(None, (text, told)))) for note, text, told in texts
     ]
 
 
-def marked_context(context: AgentContext, doubts: Mapping[Place, Doubt]) -> AgentContext:
+def marked_context(
+    context: AgentContext, doubts: Mapping[Place, Doubt], since: Callable[[Note], str]
+) -> AgentContext:
     """The same of rules and summaries."""
-    rules, summaries = (tuple(marked(x, doubts)) for x in (context.rules, context.summaries))
+    rules, summaries = (tuple(marked(x, doubts, since)) for x in (context.rules, context.summaries))
     return replace(context, rules=rules, summaries=summaries)
 
 
@@ -195,9 +202,6 @@ def status(store: NoteStore, waiting: int) -> str:
         + (f", {waiting} still to compute" if waiting else ""),
         f"last maintenance: {database.meta(LAST_MAINTENANCE) or 'never'}",
     ]
-    unapproved = store.count(f"n.untrusted = 'waits' AND {_ACTIVE}")
-    if unapproved:
-        lines.append(f"waiting for approval: {unapproved} (`kode memory approve` lists them)")
     return "\n".join(lines)
 
 
@@ -233,7 +237,13 @@ def _kept_back(store: NoteStore) -> str:
 def entries(notes: Iterable[Note]) -> list[Entry]:
     """Those of the notes that stand; a sensitive one is only named."""
     return [
-        Entry(target="notes", key=note.id, text=_text(note), id=note.id)
+        Entry(
+            target="notes",
+            key=note.id,
+            text=_text(note),
+            id=note.id,
+            is_fact=note.kind in ("log", "rule") and note.untrusted != "waits",
+        )
         for note in notes
         if note.superseded_by is None
     ]

@@ -27,9 +27,6 @@ class NotesPlaces(Places):
     def place_of(self, target: str) -> str:
         return SYSTEM
 
-    def term(self, target: str) -> bytes:
-        return b'"target": "notes/'
-
     def lock(self, target: str) -> Path:
         return self._database.path.parent
 

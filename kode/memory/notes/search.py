@@ -1,8 +1,7 @@
 """From a query to notes in order: by the index of words and vectors, and by time.
 
-The vectors of a neural model are fused in. The local ones hold the same words with noise, so they
-speak only where no word matched: a misspelling, a compound. Without FTS5 the newest notes are
-ranked one by one. A query that matches nothing gives nothing.
+The vectors of a configured embedder are fused in. Without FTS5 the notes are ranked one by one. A
+query that matches nothing gives nothing.
 """
 
 import json
@@ -11,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kode.memory import rank, when
-from kode.memory.embed import Embedder, LocalEmbedder
+from kode.memory.embed import Embedder
 from kode.memory.notes.note import Note
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.rank import Ranked, Text
@@ -26,27 +25,16 @@ LAST_PLACE = 2**63 - 1
 class NoteVectors:
     """The vectors of one store, under one embedder."""
 
-    def __init__(self, store: NoteStore, embedder: Embedder) -> None:
+    def __init__(self, store: NoteStore, embedder: Embedder | None) -> None:
         self._store = store
         self._database = store.database
         self._embedder = embedder
-        self.space = embedder.name
-        """The space of the configured embedder, also while another serves for it."""
-
-    @property
-    def is_local(self) -> bool:
-        """Whether making a vector costs no request."""
-        return isinstance(self._embedder, LocalEmbedder)
+        self.space = embedder.name if embedder else ""
 
     @property
     def _without(self) -> str:
         """Which notes want a vector: what is sensitive goes to no server."""
-        wanted = "v.place IS NULL AND n.superseded_by IS NULL"
-        return wanted if self.is_local else f"{wanted} AND n.sensitivity = 'normal'"
-
-    @property
-    def is_neural(self) -> bool:
-        return self._embedder.is_neural
+        return "v.place IS NULL AND n.superseded_by IS NULL AND n.sensitivity = 'normal'"
 
     async def make_missing(self, most: int = MADE_AT_ONCE) -> int:
         """Makes vectors for the newest notes that have none in this space; returns how many.
@@ -55,10 +43,10 @@ class NoteVectors:
         Raises: MemoryRefused, StorageError, BusyError.
         """
         missing = self._missing(most)
-        if not missing:
+        if not missing or self._embedder is None:
             return 0
         matrix = await self._embedder.embed([content for _, _, content in missing])
-        if self._embedder.name != self.space:
+        if matrix is None:
             return 0
         async with self._store.writing():
             made = 0
@@ -67,7 +55,9 @@ class NoteVectors:
         return made
 
     def count_missing(self) -> int:
-        """How many active notes have no vector in this space yet."""
+        """How many active notes have no vector in this space yet; 0 without an embedder."""
+        if self._embedder is None:
+            return 0
         sql = (
             "SELECT count(*) FROM memory_notes n LEFT JOIN note_vectors v ON v.place = n.place "
             f"AND v.space = ? WHERE {self._without}"
@@ -75,12 +65,9 @@ class NoteVectors:
         return int(self._database.value(sql, (self.space,)) or 0)
 
     async def of_query(self, query: str) -> "Vector | None":
-        """The query in this space; None while the server that makes it fails."""
-        matrix = await self._embedder.embed([query])
-        if self._embedder.name != self.space or not matrix.any():
-            return None
-        vector: Vector = matrix[0]
-        return vector
+        """The query in this space; None without an embedder, or while its server fails."""
+        matrix = await self._embedder.embed([query]) if self._embedder else None
+        return matrix[0] if matrix is not None and matrix.any() else None
 
     async def elsewhere(self, vector: "Vector", wanted: Wanted) -> Mapping[int, float]:
         """Cosines with a neural query of notes, by place, that are not measured in this database:
@@ -105,11 +92,6 @@ class NoteVectors:
         return 1
 
 
-NEWEST_WITHOUT_INDEX = 500
-LOCAL_MIN_COSINE = 0.3
-"""Unrelated texts come to 0.15 under the local vectors, a misspelled query to 0.3 and more."""
-
-
 @dataclass(frozen=True, slots=True)
 class Found:
     note: Note
@@ -131,28 +113,23 @@ async def search(
 ) -> list[Found]:
     """At most `wanted.limit` active notes, best first. Raises: MemoryRefused, StorageError."""
     if not store.database.has_words():
-        notes = store.get(replace(wanted, limit=NEWEST_WITHOUT_INDEX))
+        notes = store.get(replace(wanted, limit=len(store.database.index)))
         tagged = (replace(note, content=" ".join((note.content, *note.tags))) for note in notes)
         texts = [text_of(note) for note in tagged]
         ranked = rank.rank(query, texts, store.now(), k=wanted.limit, typo_chars=typo_chars)
         return [Found(notes[one.index], one) for one in ranked]
     index, source, k = store.database.index, store.source(wanted), wanted.limit
-    vector, space = await vectors.of_query(query), vectors.space
-    neural = vector if vectors.is_neural else None
+    vector = await vectors.of_query(query)
     found = index.search(
         query,
         source,
         store.now(),
         k,
-        neural,
-        space,
+        vector,
+        vectors.space,
         typo_chars=typo_chars,
-        elsewhere=None if neural is None else await vectors.elsewhere(neural, wanted),
+        elsewhere=None if vector is None else await vectors.elsewhere(vector, wanted),
     )
-    if not found and vector is not None and neural is None:
-        near = index.nearest(vector, space, k, source, LOCAL_MIN_COSINE)
-        spelled = ("near in spelling",)
-        found = [(place, Ranked(0, cos, spelled, is_whole=False)) for place, cos in near.items()]
     sql = "SELECT n.place, n.id FROM memory_notes n JOIN json_each(?) j ON n.place = j.value"
     ids = dict(store.database.rows(sql, (json.dumps([place for place, _ in found]),)))
     by_id = store.by_ids(ids.values())

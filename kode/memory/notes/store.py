@@ -199,9 +199,11 @@ class NoteStore:
         return " AND ".join(parts), values
 
     def source(self, wanted: Wanted) -> Source:
-        """The same for the index. Notes on the turns of a session are neighbours, as those were."""
+        """The same for the index. What was noted in turns of a session are neighbours, as those
+        were."""
         where, values = self.filter(wanted)
-        row = "iif(instr(n.job_id, '#') > 0, n.session, '')"  # as in the index `notes_row`
+        # As in the index `notes_of_session`.
+        row = "iif(n.kind = 'log' OR instr(n.job_id, '#') > 0, n.session, '')"
         since = "iif(n.kind IN ('log', 'summary'), n.created_at, '')"  # a rule has no time
         times = f"{since} AS since, n.created_at AS until"
         sql = f"SELECT n.place, {times}, {row} AS row FROM memory_notes n WHERE {where}"

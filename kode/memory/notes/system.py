@@ -20,7 +20,7 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import BusyError, MemoryRefused, StorageError
-from kode.memory import embed, stale
+from kode.memory import embed, replacing, stale
 from kode.memory.ask import MemoryModel, keep_ends
 from kode.memory.base import Outcome, has_lost_messages
 from kode.memory.exchange import Row, read_row
@@ -41,13 +41,12 @@ from kode.memory.notes.team.exchange import Exchange
 from kode.memory.notes.team.member import OPEN_S, TURN_S, Member
 from kode.memory.notes.team.outbox import Outbox
 from kode.memory.notes.team.vectors import TeamVectors
-from kode.memory.notes.tools import note_tools
+from kode.memory.notes.tools import SOUL, note_tools
 from kode.memory.notes.write import Kept, NoteWriter
 from kode.memory.queue import Item, work, work_through
 from kode.memory.rank import Text
-from kode.memory.search import CANDIDATES, POOL, Finder
+from kode.memory.search import CANDIDATES, POOL, Finder, with_note
 from kode.memory.stale import Doubt
-from kode.memory.stated import asks_to_remember
 from kode.memory.stored import may_name_a_file
 from kode.messages import Message
 
@@ -61,6 +60,13 @@ MOST_SHOWN = 500
 
 _SENSITIVE = "n.sensitivity = 'sensitive'"
 _FAULTS = (MemoryRefused, StorageError, BusyError)
+
+
+def is_command(text: str) -> bool:
+    """Whether a message is the command `remember TEXT`: it begins with that word, and a text
+    follows. The word anywhere else asks for nothing."""
+    command, *said = text.split(maxsplit=1) or [""]
+    return bool(said) and command.rstrip(":,").lower() == "remember"
 
 
 class Notes(NotesByHand):
@@ -91,7 +97,7 @@ class Notes(NotesByHand):
         )
         self.writer = NoteWriter(self.store, self._writing, settings.notes)
         self.vectors = NoteVectors(self.store, embedder)
-        if address is not None:
+        if address is not None and embedder is not None:
             self.vectors = TeamVectors(
                 self.store, embedder, address, settings.embedding, self._work.start, self._notice
             )
@@ -118,7 +124,7 @@ class Notes(NotesByHand):
             self._first_pack = True
         self.doubts = stale.doubts(self, self._context.now().date())
         context = pack.agent_context(self.store, self._context.session_id)
-        context = pack.marked_context(context, self.doubts)
+        context = pack.marked_context(context, self.doubts, self._told_since)
         self._in_prompt = frozenset(note.id for note in context.notes)
         if context.rules_left_out:
             self._notice(
@@ -126,6 +132,7 @@ class Notes(NotesByHand):
                 f"{pack.RULES} of {pack.RULES_CHARS:,} characters together. Ask kode to merge some."
             )
         body = pack.context_text(context)
+        replacing.note(self.seen, SOUL, self.soul())
         if not body:
             return Injection()
         return Injection(system="# Memory\n" + self._frame(ABOUT_CONTEXT, body))
@@ -140,7 +147,7 @@ class Notes(NotesByHand):
             self.store, self.vectors, turn.text, seen, fill=self._first_pack
         )
         self._first_pack = False
-        lines = pack.fitting(pack.marked(notes, self.doubts), pack.PACK_CHARS)
+        lines = pack.fitting(pack.marked(notes, self.doubts, self._told_since), pack.PACK_CHARS)
         self._shown |= dict.fromkeys(note.id for note in notes[: len(lines)])
         parts = ["## Memory Context", *lines] if lines else []
         parts += ["## Changed by colleagues just now", news] if news else []
@@ -159,7 +166,7 @@ class Notes(NotesByHand):
         self._tainted = self._tainted or turn.tainted
         if self._context.read_only:
             return
-        if asks_to_remember(turn.text) and not self._wrote_in_turn:
+        if is_command(turn.text) and not self._wrote_in_turn:
             await self._keep_asked(turn.text)
         if jobs.is_job(turn):
             await self._keep_job(turn)
@@ -183,7 +190,7 @@ class Notes(NotesByHand):
         if self.history.places is None:
             return await super().rebuild()
         rows: dict[str, Row] = {}
-        for change in self.history.made(self.history.places.term("")):
+        for change in self.history.made(""):
             before, after = (map(read_row, side) for side in (change.before, change.after))
             for row in before:
                 rows.pop(str(row.get("id")), None)
@@ -205,18 +212,28 @@ class Notes(NotesByHand):
 
     async def search(self, query: str, k: int) -> list[Hit]:
         found = await self.find(query, Wanted(limit=k))
-        return [replace(hit, why=f"{note.kind}; {hit.why}") for hit, note in found]
+        return [
+            with_note(replace(hit, why=f"{note.kind}; {hit.why}"), self._told_since(note))
+            for hit, note in found
+        ]
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         doubts = stale.doubts(self, self._context.now().date())
-        context = pack.marked_context(pack.agent_context(self.store), doubts)
+        context = pack.marked_context(pack.agent_context(self.store), doubts, self._told_since)
         seen = {note.id for note in context.notes}
         wanted = Wanted(kinds=("log", "summary"), limit=SNAPSHOT_NOTES + len(seen))
         others = [note for note in self.store.get(wanted) if note.id not in seen]
+        others = pack.marked(others[:SNAPSHOT_NOTES], doubts, self._told_since)
         sections = (
             ("Soul", (context.soul,) if context.soul else ()),
             ("Rules", context.rules),
-            ("Notes", (*context.summaries, *pack.marked(others[:SNAPSHOT_NOTES], doubts))),
+            (
+                "Notes",
+                (
+                    *context.summaries,
+                    *pack.marked(others[:SNAPSHOT_NOTES], doubts, self._told_since),
+                ),
+            ),
         )
         return tuple(
             SnapshotSection(
@@ -253,18 +270,25 @@ class Notes(NotesByHand):
         hits = await self._finder.hits(query, ranked, pool, wanted.limit)
         ids = [hit.where.removeprefix("notes/") for hit in hits]
         doubts = stale.doubts(self, self._context.now().date())
-        notes = {note.id: note for note in pack.marked(self.store.by_ids(ids).values(), doubts)}
+        found_notes = pack.marked(self.store.by_ids(ids).values(), doubts, self._told_since)
+        notes = {note.id: note for note in found_notes}
         return [(hit, notes[id]) for hit, id in zip(hits, ids, strict=True)]
+
+    def soul(self) -> str:
+        """Who kode is for this user; "" for the first one, which says nothing of its own."""
+        souls = self.store.get(Wanted(kinds=("soul",), limit=1))
+        return "" if not souls or souls[0].content == pack.FIRST_SOUL else souls[0].content
+
+    def _told_since(self, note: Note) -> str:
+        """What no longer holds of a note on past work; "" of others."""
+        if note.kind != "summary":
+            return ""
+        return self.since_then(note.content, note.session or "")
 
     async def after_change(self) -> None:
         """A tool has written: it needs a vector, and the trigger needs not write it again."""
         self._wrote_in_turn = True
         self._work.start(self._make_vectors())
-
-    async def make_vectors(self) -> None:
-        """Of all notes that have none, where that costs no request; else maintenance does."""
-        while self.vectors.is_local and await self.vectors.make_missing():
-            pass
 
     async def show(self) -> str:
         return pack.show(self.store, pack.agent_context(self.store))
@@ -274,15 +298,16 @@ class Notes(NotesByHand):
         return f"{status}\n{await self.team.status()}" if self.team else status
 
     @property
+    def peers(self) -> str:
+        return self.team.standing if self.team else ""
+
+    @property
     def trouble(self) -> str:
         if self.team is None or self.team.answers:
             return ""
         return (
             "check memory.notes.url, and that the server runs; until then kode works with its copy"
         )
-
-    def given(self) -> set[Place]:
-        return {("notes", id) for id in self._shown}
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

@@ -1,35 +1,42 @@
 """The five tools of the notes: what the model may do with them, and the words it gets back."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kode.contracts import Brief, Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
-from kode.memory import frame
-from kode.memory.base import Outcome
+from kode.memory import frame, replacing
 from kode.memory.frame import as_tool_errors
 from kode.memory.notes.note import Sensitivity, Stability, in_words
 from kode.memory.notes.pack import with_id
 from kode.memory.notes.store import Wanted
+from kode.memory.notes.write import Kept
 
 if TYPE_CHECKING:
     from kode.memory.notes.system import Notes
 
 DEFAULT_K = 8
 MAX_K = 20
+SOUL = "the soul"
 SHOWN_CHARS = 1_000
 """Of a note in the question whether it may be forgotten."""
 
 RemembersKind = Literal["log", "summary", "rule"]
 
 REMEMBER = """\
-Keep a note for later sessions: what the user prefers or corrects, decisions, how this project \
-works. One thing per note; not the current task, what the repository says, or secrets.
-kind: log (default), summary, or rule (always in the prompt; needs confidence of 0.8 or more and \
-evidence). stability: volatile (give ttl_days), stable (default) or permanent. A sensitive note is \
-kept and never shown."""
+Keep a lasting preference, decision or fact, one a note; no secrets. A rule is in every prompt."""
+UNLISTED = (
+    "tags",
+    "stability",
+    "ttl_days",
+    "confidence",
+    "evidence",
+    "sensitivity",
+    "source",
+)
+"""What `remember` takes besides: as document 004 has it, and as earlier sessions called it."""
 
 
 def note_tools(notes: "Notes") -> tuple[Tool, ...]:
@@ -42,31 +49,31 @@ def note_tools(notes: "Notes") -> tuple[Tool, ...]:
         brief=Brief(
             description="Keep a note for later sessions: what the user decides or prefers.",
             required=("content",),
-            optional=("tags",),
         ),
+        unlisted=UNLISTED,
     )
     async def remember(
         context: ToolContext,
         content: str,
-        kind: RemembersKind = "log",
+        kind: RemembersKind | None = None,
         tags: list[str] | None = None,
         stability: Stability = "stable",
         ttl_days: int | None = None,
         confidence: float = 1.0,
-        evidence: Annotated[list[str] | None, "what showed it"] = None,
+        evidence: list[str] | None = None,
         sensitivity: Sensitivity = "normal",
-        scope: Annotated[Literal["user", "project"], "project: seen only here"] = "user",
-        source: Annotated[str | None, "the code it rests on, as path:line-line"] = None,
+        scope: Literal["user", "project"] | None = None,
+        source: str | None = None,
     ) -> ToolOutput:
         with as_tool_errors():
             outcome = await notes.writer.remember(
                 content,
-                kind=kind,
+                kind=kind or "log",
                 tags=tuple(tags or ()),
                 stability=stability,
                 ttl_days=ttl_days,
                 confidence=confidence,
-                evidence=tuple(evidence or ()),
+                evidence=tuple(evidence or (notes.asked,) if kind == "rule" else evidence or ()),
                 sensitivity=sensitivity,
                 in_project=scope == "project",
                 source=source,
@@ -78,15 +85,15 @@ def note_tools(notes: "Notes") -> tuple[Tool, ...]:
         subject="query",
         parallel=True,
         brief=Brief(description="Search the notes of earlier sessions.", required=("query",)),
+        unlisted=("k", "tags"),
     )
     async def recall(
         context: ToolContext,
         query: str,
-        k: Annotated[int, "at most so many notes"] = DEFAULT_K,
-        tags: Annotated[list[str] | None, "only notes with one of these"] = None,
+        k: int = DEFAULT_K,
+        tags: list[str] | None = None,
     ) -> ToolOutput:
-        """Search the notes of earlier sessions, best first, with the ids that update_memory and \
-forget take."""
+        """Search; gives ids."""
         if not query.strip():
             raise ToolError("`query` is empty: give a few words of what you look for.")
         with as_tool_errors():
@@ -98,18 +105,30 @@ forget take."""
             if not found:
                 return ToolOutput(text=about, summary="no match")
             about += ". These are the newest."
+        for _, note in found:
+            replacing.note(notes.seen, f"note {note.id}", note.content)
         text = frame.wrap(about, "\n\n".join(with_id(note) for _, note in found))
         return ToolOutput(text=text, summary=f"{len(found)} notes")
 
-    @tool(effect="memory", subject="id")
+    @tool(effect="memory", subject="id", unlisted=("tags",))
     async def update_memory(
         context: ToolContext,
         id: str,
         content: str,
-        tags: Annotated[list[str] | None, "instead of the old ones"] = None,
+        tags: list[str] | None = None,
     ) -> ToolOutput:
-        """Replace a note that is no longer true by a new one; the old one stays in the history."""
+        """Replace a note."""
         with as_tool_errors():
+            old = notes.store.find(id)
+            replacing.check(
+                notes.seen,
+                f"note {old.id}",
+                "" if old.kind == "soul" else old.content,  # the writer names its own tool
+                content,
+                to_read="`recall` shows it; then update it.",
+                to_lose="Give all of it that still holds, or `forget` the note and `remember` "
+                "another.",
+            )
             outcome = await notes.writer.update(
                 id, content, tags=None if tags is None else tuple(tags)
             )
@@ -117,9 +136,9 @@ forget take."""
 
     @tool(effect="memory", subject="content")
     async def update_soul(context: ToolContext, content: str) -> ToolOutput:
-        """Replace the soul: who you are for this user and the principles you keep, at most 4,000 \
-characters, always in the prompt. Give all of it; only at the user's wish."""
+        """Replace who you are, all of it; only at the user's wish."""
         with as_tool_errors():
+            _check_soul(notes, content)
             outcome = await notes.writer.update_soul(content)
         return await _answer(context, notes, outcome)
 
@@ -127,13 +146,13 @@ characters, always in the prompt. Give all of it; only at the user's wish."""
         with as_tool_errors():
             return in_words(notes.store.find(arguments["id"]), SHOWN_CHARS)
 
-    @tool(effect="memory", subject="id", preview=forgotten)
+    @tool(effect="memory", subject="id", preview=forgotten, unlisted=("bring_back",))
     async def forget(
         context: ToolContext,
         id: str,
-        bring_back: Annotated[bool | None, "true: the note it replaced holds again"] = None,
+        bring_back: bool | None = None,
     ) -> ToolOutput:
-        """Delete a note, with those that it replaced. The user can undo that."""
+        """Delete a note."""
         with as_tool_errors():
             outcome = await notes.writer.forget(id, bring_back=bring_back)
         return await _answer(context, notes, outcome)
@@ -141,10 +160,30 @@ characters, always in the prompt. Give all of it; only at the user's wish."""
     return remember, recall, update_memory, update_soul, forget
 
 
-async def _answer(context: ToolContext, notes: "Notes", outcome: Outcome) -> ToolOutput:
+def _check_soul(notes: "Notes", content: str) -> None:
+    """Raises: NotReplaced, with the soul where it was not shown: no tool reads it."""
+    soul = notes.soul()
+    shown = frame.wrap("The soul as it is now.", soul)
+    try:
+        replacing.check(
+            notes.seen,
+            SOUL,
+            soul,
+            content,
+            to_read=f"This is all of it; keep what still holds.\n{shown}\n",
+            to_lose="Give all of it that still holds.",
+        )
+    finally:
+        replacing.note(notes.seen, SOUL, soul)
+
+
+async def _answer(context: ToolContext, notes: "Notes", outcome: Kept) -> ToolOutput:
     if outcome.change_id:
         context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
         await notes.after_change()
+    if outcome.note is not None:
+        name = SOUL if outcome.note.kind == "soul" else f"note {outcome.note.id}"
+        replacing.note(notes.seen, name, outcome.note.content)
     nothing = "" if outcome.change_id else " Nothing was changed."
     line = outcome.line[:1].upper() + outcome.line[1:]
     detail = f" {outcome.detail}" if outcome.detail else ""

@@ -1,28 +1,36 @@
 """Operations of the memory tool and of a person on facts: add, replace, remove, settle, confirm."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from kode.memory import scan, stale
+from kode.memory import replacing, scan, stale
 from kode.memory.base import Addition, BaseMemory
 from kode.memory.history import Author, Change
-from kode.memory.lineage import Entry
+from kode.memory.ledger import is_restated
+from kode.memory.lineage import Entry, Pair
 from kode.memory.stale import Doubt
+from kode.memory.stored import version_of
 from kode.memory.tiered import edits, report
-from kode.memory.tiered.facts import Action, FactFile, FactStore, Scope, Target
-from kode.memory.tiered.review import Review, Side
+from kode.memory.tiered.facts import (
+    Action,
+    FactFile,
+    FactStore,
+    Scope,
+    Target,
+    find,
+    shorten,
+)
 from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
-from kode.memory.waiting import Choice, Pair
 
 
 class FactMemory(BaseMemory):
     """The facts of an open memory; opening it sets the attributes."""
 
     system = SYSTEM
+    has_scopes = True
     writer: FactWriter
     _store: FactStore
-    _review: Review
 
     def author(
         self, source: str | None = None, since: str | None = None, until: str | None = None
@@ -42,27 +50,58 @@ class FactMemory(BaseMemory):
 
     def marked(self, read: Sequence[FactFile], entries: Collection[str]) -> list[FactFile]:
         """The files with doubts about these entries; does not read the code of others."""
+        standing = self.ledger.standing()
         terms = {at: change for at, change in stale.terms(self).items() if at[1] in entries}
         found = stale.doubts_in(terms, self.project, self._context.now().date())
-        since = {place: change.since for place, change in terms.items()}
-        pairs = [pair for pair in self._review.waiting() if pair.contradict]
+        pairs = self.writer.pairs()
+        contradicting = {one.second.place: one.first.text for one in pairs if one.contradict}
+        near = {place for one in pairs if not one.contradict for place in one.places}
+        unsettled = near.union(*(one.places for one in pairs if one.contradict))
         files = []
         for file in read:
             name = self._store.name_of(file)
-            disputed = {
-                pair.new: pair.entry
-                for pair in pairs
-                if pair.target == name and not pair.is_across and pair.entry in file.entries
-            }
+            at = {(name, entry): entry for entry in file.entries}
+            known = [(entry, standing[one]) for one, entry in at.items() if one in standing]
             files.append(
                 replace(
                     file,
                     doubts=stale.of_texts(found, name),
-                    since={key: of for (at, key), of in since.items() if of and at == name},
-                    disputed=disputed,
+                    since={e: one.terms.since for e, one in known if one.terms and one.terms.since},
+                    disputed={
+                        e: contradicting[one] for one, e in at.items() if one in contradicting
+                    },
+                    unjudged=frozenset(entry for one, entry in at.items() if one in near),
+                    dated={
+                        entry: one.change.at[:10]
+                        for entry, one in known
+                        if one.change and (one.place in unsettled or is_restated(one))
+                    },
                 )
             )
         return files
+
+    def check_replaced(self, target: Target, scope: Scope | None, old: str, new: str) -> None:
+        """Raises: NotReplaced if the session's model was not shown the fact whole that it replaces.
+        The file is not locked here: what changes meanwhile is no longer found."""
+        file = self._store.read(target, scope or self._store.default_scope(target))
+        entry = file.entries[find(file, old)]
+        replacing.check(
+            self.seen,
+            _seen_name(entry),
+            entry,
+            new,
+            called=f'the fact "{shorten(entry, 60)}"',
+            named=(old,),
+            to_read="`read` shows all facts; then replace it.",
+            to_lose="Quote all that goes in `old_text`, or say in `content` what still holds.",
+        )
+
+    def note_shown(self, text: str, files: Iterable[FactFile]) -> None:
+        """The session's model was shown this text, and the facts of these files that stand whole in
+        it."""
+        for entry in (entry for file in files for entry in file.entries):
+            if entry in text:
+                replacing.note(self.seen, _seen_name(entry), entry)
 
     async def change(
         self,
@@ -135,27 +174,26 @@ class FactMemory(BaseMemory):
 
     def pairs(self) -> list[Pair]:
         return [
-            Pair(first=first, second=second, contradict=pair.contradict)
-            for pair in self._review.waiting()
-            for first, second in [map(_entry, pair.sides)]
+            Pair(first=one.first.entry, second=one.second.entry, contradict=one.contradict)
+            for one in self.writer.pairs()
         ]
 
-    async def settle(self, pair: Pair, choice: Choice) -> Outcome:
-        self._check_writable()
+    async def settle(self, pair: Pair, choice: str) -> Outcome:
+        self.check_writable()
         sides = {"first": pair.first, "second": pair.second}
         kept = tuple(entry for name, entry in sides.items() if choice in (name, "both"))
         author = self._author("user")
         return self._report_outcome(await self.writer.settle_pair(pair, kept, author))
 
     async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
-        self._check_writable()
+        self.check_writable()
         outcome = await self.writer.tend(
             entry.target, lambda file: edits.confirmed(file, entry.key), self._confirming(doubt)
         )
         return self._report_outcome(outcome)
 
     async def remove_entry(self, entry: Entry) -> Outcome:
-        self._check_writable()
+        self.check_writable()
         outcome = await self.writer.tend(
             entry.target, lambda file: edits.removed(file, entry.key), self._author("user")
         )
@@ -173,7 +211,7 @@ class FactMemory(BaseMemory):
         old: str,
         new: str,
     ) -> Outcome:
-        self._check_writable()
+        self.check_writable()
         outcome = await self.change(action, target, scope, author, old=old, new=new)
         noticed = scan.check(new, author="user")
         return replace(self._report_outcome(outcome), remark=noticed)
@@ -187,6 +225,5 @@ class FactMemory(BaseMemory):
         return done
 
 
-def _entry(side: Side) -> Entry:
-    target, text = side
-    return Entry(target=target, key=text, text=text)
+def _seen_name(entry: str) -> str:
+    return f"fact {version_of(entry)}"

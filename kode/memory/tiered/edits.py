@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kode.errors import MemoryRefused
-from kode.memory.history import Change, nothing_left
+from kode.memory.history import Change, Pair, Side, nothing_left
 from kode.memory.tiered.facts import FactFile, find, shorten
 
 
@@ -28,6 +28,8 @@ class Edit:
     reason: str = ""
     undoes: str = ""
     supersedes: str = ""
+    near: tuple[Pair, ...] = ()
+    against: tuple[Pair, ...] = ()
     archived: frozenset[str] | None = None
     """The archived ones of `entries` afterwards; None if none moves."""
 
@@ -45,7 +47,7 @@ def known(file: FactFile, entry: str, why: str = "it is the same text") -> Edit:
     return Edit(kind="", line=line, detail=why, entries=file.entries)
 
 
-def settled(file: FactFile, first: str, second: str, kept: tuple[str, ...], *, reason: str) -> Edit:
+def settled(file: FactFile, first: str, second: str, kept: tuple[str, ...]) -> Edit:
     """Of two entries keeps what a person chose, possibly both. Raises: MemoryRefused."""
     for entry in (first, second):
         _check_stands(file, entry)
@@ -58,7 +60,6 @@ def settled(file: FactFile, first: str, second: str, kept: tuple[str, ...], *, r
         before=(first, second),
         after=kept,
         position=file.entries.index(first),
-        reason=reason,
     )
 
 
@@ -75,8 +76,9 @@ def confirmed(file: FactFile, entry: str) -> Edit:
     )
 
 
-def disputed(file: FactFile, text: str, entry: str, *, reason: str = "") -> Edit:
-    """Appends the text, beside the entry that it contradicts and that ranks higher."""
+def disputed(file: FactFile, older: Side, newer: Side, *, reason: str = "") -> Edit:
+    """Appends the newer text, beside the entry that it contradicts and that ranks higher."""
+    entry, text = older[1], newer[1]
     return Edit(
         kind="add",
         line=f"added to {file.label} {_quote(text)}, which contradicts {_quote(entry)}",
@@ -86,6 +88,7 @@ def disputed(file: FactFile, text: str, entry: str, *, reason: str = "") -> Edit
         after=(text,),
         position=len(file.entries),
         reason=reason or "it contradicts an entry that counts for more",
+        against=((older, newer),),
     )
 
 

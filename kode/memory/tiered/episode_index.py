@@ -2,8 +2,9 @@
 
 `episodes/.search/` is rebuilt from the files if missing, damaged or of another tokenizer. Adding an
 episode takes constant time. One stat of the folder shows whether files were added or removed; only
-then are file times checked, and only changed files read. A read-only process uses the cache while
-it is current, else the newest files directly.
+then are file times checked, and only changed files read. A person's command may write the cache
+even where it may not change memory; a read-only session uses it while it is current, else the
+newest files directly.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from kode.contracts import MemoryContext
 from kode.errors import StorageError
 from kode.memory import index, rank, terms, when
 from kode.memory.cache import CacheFile
-from kode.memory.embed import Embedder, LocalEmbedder
+from kode.memory.embed import Embedder
 from kode.memory.index import Able, Source, TextIndex
 from kode.memory.rank import Ranked, Text
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, valid_id
@@ -54,23 +55,24 @@ _ALL = Source("SELECT place, since, until, '' AS row FROM episodes")
 class EpisodeIndex:
     """Search over the episodes of one memory."""
 
-    def __init__(self, context: MemoryContext, embedder: Embedder) -> None:
+    def __init__(self, context: MemoryContext, embedder: Embedder | None) -> None:
         self.files = EpisodeFiles(context.root / "episodes")
         self.project = paths.path_hash(context.project_root or paths.project_root(context.cwd))
         self._embedder = embedder
-        self._is_neural = not isinstance(embedder, LocalEmbedder)
-        self._space = embedder.name
-        """Of the configured embedder, even while another replaces it."""
+        self._space = embedder.name if embedder else ""
         self._now = context.now
-        self._read_only = context.read_only
+        self._read_only = context.read_only and context.session_id is not None
+        self.unread = 0
+        """How many files the last search did not look at."""
         path = self.files.folder / ".search" / "episodes.sqlite"
-        self._cache = CacheFile(path, self._prepare, version=VERSION, read_only=context.read_only)
+        self._cache = CacheFile(path, self._prepare, version=VERSION, read_only=self._read_only)
         self._texts = TextIndex(self._cache.rows, NAME, Able())
 
     async def search(
         self, query: str, k: int, *, typo_chars: int = rank.TYPO_CHARS
     ) -> list[tuple[str, Ranked]]:
         """Session ids, best first; empty if nothing matches."""
+        self.unread = 0
         if not self.files.folder.is_dir():
             return []
         vector = None if self._read_only else await self.vector(query)
@@ -175,7 +177,7 @@ class EpisodeIndex:
                     "INSERT INTO episodes (id, stamp, since, until, project) "
                     "VALUES (?, ?, ?, ?, ?) RETURNING place"
                 )
-                if self._is_neural and vector is None:
+                if self._embedder and vector is None:
                     stamp = ""  # the server failed: `refresh` tries again
                 row = (episode.session_id, stamp, since, until, episode.project)
                 ((place,),) = self._cache.rows(sql, row)
@@ -196,13 +198,16 @@ class EpisodeIndex:
 
     async def _refresh(self, deadline: float | None) -> None:
         """Indexes changes, newest first, until `deadline`; the rest waits."""
+        self.unread = 0
         try:
             image_of = self._fingerprint()
             there = await self._stamps()
+            self.unread = len(there)
             stamps = self._cache.read(lambda: self._cache.rows("SELECT id, stamp FROM episodes"))
             known = dict(stamps or [])
             changed = sorted((id for id in there if known.get(id) != there[id]), reverse=True)
             gone = [id for id in known if id not in there]
+            self.unread = len(changed)
             for first in range(0, len(changed), BATCH):
                 if deadline is not None and time.monotonic() > deadline:
                     return
@@ -211,6 +216,7 @@ class EpisodeIndex:
                 vectors = await self._vectors([episode.text for episode in episodes])
                 stamped = [there[episode.session_id] for episode in episodes]
                 self.take_in(zip(episodes, stamped, vectors, strict=True))
+                self.unread = len(changed[first + BATCH :])
                 await asyncio.sleep(0)
             self.take_in((), gone=gone, image_of=image_of)
         except (StorageError, OSError):
@@ -232,14 +238,13 @@ class EpisodeIndex:
 
     async def _vectors(self, texts: list[str]) -> "list[Vector | None]":
         nothing: list[Vector | None] = [None] * len(texts)
-        if not self._is_neural or not texts:
-            return nothing
-        matrix = await self._embedder.embed(texts)
-        return list(matrix) if self._embedder.is_neural else nothing
+        matrix = await self._embedder.embed(texts) if self._embedder and texts else None
+        return nothing if matrix is None else list(matrix)
 
     def _read_newest(self) -> list[Episode]:
-        ids = self.files.session_ids()[-NEWEST_READ:]
-        episodes = [episode for id in ids if (episode := self.files.read(id))]
+        ids = self.files.session_ids()
+        self.unread = len(ids[:-NEWEST_READ])
+        episodes = [episode for id in ids[-NEWEST_READ:] if (episode := self.files.read(id))]
         return sorted(episodes, key=lambda e: when.stamp_of(e.updated_at), reverse=True)
 
     def _stamp(self, stat: os.stat_result) -> str:

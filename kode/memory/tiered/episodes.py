@@ -18,12 +18,10 @@ from kode.errors import BusyError, MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import question, scan
 from kode.memory.ask import MemoryModel
-from kode.memory.base import only_waiting
 from kode.memory.frame import MAX_PART_CHARS, Recording, count_turns, transcript
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.queue import Item, answered, details, work, work_through
 from kode.memory.stored import read_row
-from kode.memory.tiered import merge
 from kode.memory.tiered.episode_files import (
     Episode,
     parse,
@@ -36,6 +34,7 @@ from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import shorten
 from kode.memory.tiered.learn import Ended, Learner, Line, open_queue
 from kode.memory.tiered.write import SYSTEM, Outcome
+from kode.memory.waiting import came_from
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -137,30 +136,23 @@ class EpisodeKeeper:
             pass
 
     async def approve(self, session_id: str, author: Author) -> Outcome:
-        """Approves a tainted episode for recall. `session_id` may be a unique prefix.
-
-        Raises: MemoryRefused, StorageError.
-        """
-        waiting = [row["session_id"] for row in await self.files.rows() if row.get("tainted")]
-        found = only_waiting("episode", waiting, session_id)
+        """Lets a tainted episode be recalled. Raises: MemoryRefused, StorageError."""
         async with self.files.lock():
-            episode = self.files.read(found)
+            episode = self.files.read(session_id)
             if episode is None:
-                raise MemoryRefused(f"The episode {found} has gone.")
+                raise MemoryRefused(f"The episode {session_id} has gone.")
             return self._write(
                 replace(episode, approved=True), "approve", author, "recalled from now on"
             )
 
     async def drop(self, session_id: str, author: Author) -> Outcome:
         """Removes an episode that waits for approval. Raises: MemoryRefused, StorageError."""
-        waiting = [episode.session_id for episode in await self.waiting()]
-        found = only_waiting("episode", waiting, session_id)
         async with self.files.lock():
-            text = self.files.text(found)
-            change = Change.by(author, SYSTEM, "drop", f"episodes/{found}.md", before=(text,))
+            text = self.files.text(session_id)
+            change = Change.by(author, SYSTEM, "drop", f"episodes/{session_id}.md", before=(text,))
             with self._history.making(change):
-                self.files.remove(found)
-        return Outcome(line=f"dropped episode {found}", change_id=change.id)
+                self.files.remove(session_id)
+        return Outcome(line=f"dropped episode {session_id}", change_id=change.id)
 
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Undoes one change to an episode. Raises: MemoryRefused, StorageError, BusyError."""
@@ -189,11 +181,10 @@ class EpisodeKeeper:
         found = (self.files.read(row["session_id"]) for row in rows)
         return [episode for episode in found if episode is not None]
 
-    async def counts(self) -> tuple[int, int, int]:
-        """The number of episodes: existing, waiting for approval, and pending."""
+    async def counts(self) -> tuple[int, int]:
+        """The number of episodes: existing, and pending."""
         rows = await self.files.rows()
-        waiting = sum(1 for row in rows if row.get("tainted"))
-        return len(rows), waiting, len(self.queue.items())
+        return len(rows), len(self.queue.items())
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -214,6 +205,7 @@ class EpisodeKeeper:
     async def _put_down(self, turns: int, text: str, recording: Recording) -> Item:
         """Stores the raw material."""
         session = self._context.session_id or ""
+        tainted = recording.tainted or self._context.tainted()
         item = Item(
             id=f"{session}.{turns:04d}",
             session=session,
@@ -221,7 +213,8 @@ class EpisodeKeeper:
             at=datetime.now(UTC).isoformat(timespec="seconds"),
             text=text,
             said=tuple(credentials.redact(text[:MAX_PART_CHARS]) for text in recording.said),
-            tainted=recording.tainted or self._context.tainted(),
+            tainted=tainted,
+            outside=self._context.outside() if tainted else "",
             more=asdict(self._learner.ended),
         )
         async with self.files.lock():
@@ -283,7 +276,8 @@ class EpisodeKeeper:
             )
             if render(episode) == self.files.text(item.session):
                 return  # written before a kill
-            author = Author(who="extraction", session=item.session, turn=item.turn)
+            source = came_from(item.session, item.outside) if item.tainted else ""
+            author = Author(who="extraction", session=item.session, turn=item.turn, source=source)
             was_current = self._index.is_current()
             outcome = self._write(episode, "episode", author, summary_of(narrative))
             self._index.put(episode, vector, was_current=was_current)
@@ -293,7 +287,7 @@ class EpisodeKeeper:
 
     async def _ask(self, item: Item) -> str:
         """The model's answer with what it was shown; "" for none."""
-        shown = self._learner.shown(item, await self._learner.take_pairs(item))
+        shown = self._learner.shown(item, self._learner.pairs(item))
         text = await self._question(item, shown)
         saved = Answer(text=text, shown=tuple(shown))
         return json.dumps(asdict(saved), ensure_ascii=False) if text else ""
@@ -321,7 +315,7 @@ class EpisodeKeeper:
         item = Item(id="", session=session, at="", text="", tainted=tainted)
         if self._context.read_only or not self._door.usable or not session:
             return
-        pairs = await self._learner.take_pairs(item)
+        pairs = self._learner.pairs(item)
         if not pairs:
             return
         shown = self._learner.shown(item, pairs)
@@ -379,5 +373,5 @@ def _read_answer(saved: str) -> Answer:
 def joined_facts(known: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
     """The facts of a continued session, without duplicates, newest last."""
     facts = list(known)
-    facts += [fact for fact in more if not any(merge.same(fact, old) for old in known)]
+    facts += [fact for fact in more if fact not in known]
     return tuple(facts[-MAX_FACTS:])

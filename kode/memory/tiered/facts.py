@@ -29,6 +29,7 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 SEPARATOR = "\n§\n"
 _SEPARATOR_LINE = re.compile(r"^[ \t]*§[ \t]*$", re.MULTILINE)
 DISPUTED = "[not settled, another entry here says otherwise] "
+UNJUDGED = "[not compared, a similar entry may say otherwise] "
 TARGET_PATH = re.compile(r"(?:facts|project-facts/[0-9a-f]{16})/(user|env)\.md")
 
 
@@ -51,6 +52,10 @@ class FactFile:
     """Entry → the version or day from which it holds."""
     disputed: Mapping[str, str] = field(default_factory=dict)
     """Entry → the one it contradicts, from a source that ranks higher."""
+    unjudged: frozenset[str] = frozenset()
+    """Entries that nobody has compared with a similar one."""
+    dated: Mapping[str, str] = field(default_factory=dict)
+    """Entry → the day it was said, where that tells it from an older or another one."""
 
     @property
     def standing(self) -> tuple[str, ...]:
@@ -72,13 +77,16 @@ class FactFile:
         return tuple(filter(None, map(self.as_shown, self.standing)))
 
     def as_shown(self, entry: str) -> str:
-        """An entry as a model sees it: marked if it may be stale or contradicts a higher-ranking
-        one; "" if expired."""
+        """An entry as a model sees it: marked if it may be stale, contradicts a higher-ranking one,
+        or may contradict another; "" if expired."""
         doubt = self.doubts.get(entry)
         if doubt is not None and doubt.expired:
             return ""
-        mark = f"{DISPUTED if entry in self.disputed else ''}{doubt.mark if doubt else ''}"
-        return f"{mark}{entry}" + (f" (since {self.since[entry]})" if entry in self.since else "")
+        unjudged = UNJUDGED if entry in self.unjudged else ""
+        mark = f"{DISPUTED if entry in self.disputed else unjudged}{doubt.mark if doubt else ''}"
+        of = {"since": self.since.get(entry), "said": self.dated.get(entry)}
+        times = ", ".join(f"{word} {time}" for word, time in of.items() if time)
+        return f"{mark}{entry} ({times})" if times else f"{mark}{entry}"
 
     @property
     def size(self) -> int:

@@ -31,6 +31,7 @@ class TieredFolder:
 
     def __init__(self, system: "Tiered") -> None:
         self._system = system
+        self.seen = system.seen
 
     async def files(self) -> Sequence[MemoryFile]:
         layers = self._layers()

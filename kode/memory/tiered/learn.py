@@ -12,15 +12,15 @@ from kode.errors import MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import question, rank
 from kode.memory.base import WORDS_CHARS
-from kode.memory.history import Author, History
-from kode.memory.proposals import Proposals
+from kode.memory.history import Author, History, Side
+from kode.memory.ledger import Dispute, Ledger, Statement
+from kode.memory.lineage import Entry
 from kode.memory.question import Fact, Found
 from kode.memory.queue import Item, Queue, details
 from kode.memory.rank import Text
-from kode.memory.tiered import merge
 from kode.memory.tiered.facts import FactStore, Target, shorten
-from kode.memory.tiered.review import Review, Side, WaitingPair
-from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome, Verdict
+from kode.memory.tiered.write import FactWriter, Outcome, Verdict
+from kode.memory.waiting import came_from, propose
 
 FOUND_BY = "kode, in a session that read outside text"
 """Who proposes a fact of such a session."""
@@ -67,7 +67,7 @@ class Learner:
     _context: MemoryContext
     _store: FactStore
     _writer: FactWriter
-    _review: Review
+    _ledger: Ledger
     _history: History
 
     @property
@@ -79,13 +79,14 @@ class Learner:
             in_repository=store.in_repository,
         )
 
-    async def take_pairs(self, item: Item) -> list[WaitingPair]:
-        """The pairs of facts that wait for a model's word, with an attempt counted; none if outside
-        text may have a say in it. Raises: StorageError, BusyError."""
-        names = self._names(self._store_of(item))
-        return [] if item.tainted else await self._writer.take_pairs(names)
+    def pairs(self, item: Item) -> list[Dispute]:
+        """The pairs of facts that wait for a model's word; none if outside text may have a say in
+        it. Raises: StorageError."""
+        files = self._store_of(item).files(lambda _: None)
+        names = [self._store.name_of(file) for file in files]
+        return [] if item.tainted else self._writer.unjudged(names)
 
-    def shown(self, item: Item, pairs: Sequence[WaitingPair]) -> list[Line]:
+    def shown(self, item: Item, pairs: Sequence[Dispute]) -> list[Line]:
         """The facts for the question, in file order: all, if they fit, else the sides of these
         pairs, and those nearest to what the person said."""
         store = self._store_of(item)
@@ -93,7 +94,7 @@ class Learner:
         lines = [Line(store.name_of(file), text) for file in files for text in file.standing]
         if sum(len(line.text) for line in lines) <= question.KNOWN_CHARS:
             return lines
-        sides = {side for pair in pairs for side in pair.sides}
+        sides = {side for pair in pairs for side in pair.places}
         texts = [Text(line.target, line.text) for line in lines]
         ranked = rank.rank("\n".join(item.said) or item.text, texts, self._context.now())
         first = [at for at, line in enumerate(lines) if line.side in sides]
@@ -130,15 +131,13 @@ class Learner:
     def _is_said(self, fact: Fact, item: Item, shown: Sequence[Line]) -> bool:
         """Whether a fact is new, and rests on words that the person typed; else it is the model's,
         and stays in the note."""
-        if fact.how == "repeats" or any(merge.same(fact.text, line.text) for line in shown):
+        if fact.how == "repeats" or any(fact.text == line.text for line in shown):
             return False
-        removed = (
-            text
-            for change in self._history.of_session(SYSTEM, item.session)
-            if change.kind == "remove"
-            for text in change.before
-        )
-        if any(merge.same(fact.text, text) for text in removed):
+        ended = ((one.text, one.ended) for one in self._ledger.ended())
+        if any(
+            end and (end.kind, end.session) == ("remove", item.session) and text == fact.text
+            for text, end in ended
+        ):
             return False
         return question.stands_in(fact.words, item.said)
 
@@ -157,45 +156,43 @@ class Learner:
         self._tell(await writer.learn(name, fact.text, author, entry=entry, wins=wins))
 
     async def _propose(self, item: Item, fact: Fact) -> None:
-        done = await Proposals(self._context.root).propose(
+        waits = await propose(
+            self._history,
             fact.text,
             fact.about,
             client=FOUND_BY,
             project=self._store_of(item).project,
-            now=self._context.now(),
-            who="extraction",
+            author=Author(who="extraction", session=item.session, turn=item.turn),
+            source=came_from(item.session, item.outside),
         )
-        if done.change_id:
+        if waits is not None:
             line = f'"{shorten(fact.text, 60)}" waits in `kode memory review`'
-            self._tell(Outcome(line=line, change_id=done.change_id))
+            self._tell(Outcome(line=line, change_id=waits.id))
 
     # ── known lines ──────────────────────────────────────────────────────────────────────────
 
     async def _settle(self, item: Item, found: Found, shown: Sequence[Line]) -> None:
         """Applies what the answer says of pairs of lines. Of a pair that waits, no word is a word:
         the two stand side by side."""
+        if found.lines is None:
+            return
         sides = {line.side for line in shown}
         said = {
-            (shown[one.of - 1].side, shown[one.line - 1].side): _WORDS[one.how]
-            for one in found.lines or ()
+            frozenset((shown[one.of - 1].side, shown[one.line - 1].side)): (one, _WORDS[one.how])
+            for one in found.lines
         }
-        waiting = {
-            pair.sides: pair
-            for pair in self._review.waiting()
-            if not pair.contradict and sides.issuperset(pair.sides)
-        }
-        judged: list[tuple[WaitingPair, Verdict | None]] = []
-        for (old, new), pair in waiting.items():
-            word = said.pop((old, new), None) or said.pop((new, old), None)
-            none: Verdict | None = None if found.lines is None else "distinct"
-            judged.append((pair, word or none))
-        disputed = {pair.sides for pair in self._review.waiting() if pair.contradict}
-        newest_first = list(self._history.origins(lambda change: change.after)) if said else []
-        for two, word in said.items():
-            # The model knows what two lines say, the history which of them was said last.
-            old, new = sorted(two, key=lambda side: _age(side, newest_first), reverse=True)
-            if (old, new) not in disputed and (new, old) not in disputed:
-                judged.append((_pair(old, new), word))
+        known = {pair.places: pair for pair in self._writer.pairs() if pair.places <= sides}
+        judged: list[tuple[Dispute, Verdict]] = []
+        for places, pair in known.items():
+            named = said.pop(places, None)
+            if not pair.contradict:  # else the person decides
+                judged.append((pair, named[1] if named else "distinct"))
+        for places, (one, word) in said.items():
+            if len(places) == 2 and not self._ledger.is_settled(places):
+                older, newer = (self._statement(shown[at - 1]) for at in (one.of, one.line))
+                # The model knows what two lines say, the history which of them was said last.
+                first, second = sorted((older, newer), key=lambda it: it.at)
+                judged.append((Dispute(first=first, second=second, contradict=False), word))
         settled = await self._writer.settle(
             judged, Author(who="merge", session=item.session or None)
         )
@@ -207,11 +204,6 @@ class Learner:
                 "until you decide: `kode memory review`.",
                 level="info",
             )
-        if settled.given_up:
-            self._notice(
-                f"No model could say of {settled.given_up} similar facts whether they mean the "
-                "same. They all stay: `kode memory show` lists them."
-            )
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -222,8 +214,8 @@ class Learner:
             return self._store
         return replace(self._store, project=Path(ended.root), in_repository=ended.in_repository)
 
-    def _names(self, store: FactStore) -> list[str]:
-        return [store.name_of(file) for file in store.files(lambda _: None)]
+    def _statement(self, line: Line) -> Statement:
+        return self._ledger.statement(Entry(target=line.target, key=line.text, text=line.text))
 
     def _tell(self, done: Outcome) -> None:
         if done.change_id:
@@ -233,14 +225,3 @@ class Learner:
 
     def _notice(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
         self._context.emit(Notice(text=text, level=level))
-
-
-def _age(side: Side, newest_first: Sequence[str]) -> int:
-    text = side[1]
-    return newest_first.index(text) if text in newest_first else len(newest_first)
-
-
-def _pair(old: Side, new: Side) -> WaitingPair:
-    (target, entry), (new_target, text) = old, new
-    across = new_target if new_target != target else ""
-    return WaitingPair(target=target, entry=entry, new=text, new_target=across)

@@ -1,9 +1,8 @@
 """Merge on write: decides what to do with a new fact, given the entries of one fact file.
 
-Without a judge, two texts are merged only if they are the same, as `same` defines. Anything else
-that is near goes to a model, which answers with one word; without an answer the fact is added,
-because a duplicate can be removed later, while nobody notices a lost fact. `review` keeps the
-unjudged pairs.
+Without a judge only the same text is known already. Anything else that is near goes to a model,
+which answers with one word; without an answer the fact is added, because a duplicate can be removed
+later, while nobody notices a lost fact. The ledger has the unjudged pairs.
 """
 
 import json
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kode.memory.ask import MemoryModel
-from kode.memory.tiered.review import local_nearness
+from kode.memory.tiered.nearness import local_nearness
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
@@ -22,18 +21,9 @@ if TYPE_CHECKING:
 Action = Literal["add", "judge", "duplicate"]
 Word = Literal["same", "update", "distinct"]
 
-EMPTY_WORDS = frozenset({"a", "an", "the", "please"})
-"""Words without content. Each word here is one more way to lose a fact."""
-
 MAX_CANDIDATES = 2
 """Entries per question: what a fact outdates is often only the second nearest, after a
 lookalike."""
-
-_TOKEN = re.compile(r"""(?:`[^`]*`|"[^"]*"|“[^”]*”|(?<!\w)'[^']*'(?!\w)|\S)+""")
-"""A word with its quotations: white space inside quotes matters."""
-_INDENTED = re.compile(r"\n[ \t]")
-_PLAIN_WORD = re.compile(r"[^\W\d_][^\W\d_'’-]*(?:['’-][^\W\d_]+)*[.,:;!?]?")
-_CLOSED = re.compile(r"(?<=[\w)\]}\"'`”’])[.!。！]\Z")
 
 
 @dataclass(frozen=True)
@@ -69,39 +59,13 @@ def decide(
     else:
         near = [0.0 if math.isnan(value) else value for value in similarities]
     for index, entry in enumerate(entries):
-        if same(new, entry) and (similarities is None or near[index] >= merge_threshold):
+        if new == entry and (similarities is None or near[index] >= merge_threshold):
             return Decision("duplicate", (index,), "it is the same text")
     nearest = sorted(range(len(entries)), key=lambda at: -near[at])[:MAX_CANDIDATES]
     candidates = tuple(at for at in nearest if near[at] >= add_threshold)
     if not candidates:
         return Decision("add", (), "it is about something else")
     return Decision("judge", candidates, "it is near, and not the same text")
-
-
-def same(one: str, other: str) -> bool:
-    """Whether two texts differ only in white space, the case of the first letter, closing
-    punctuation, and words in `EMPTY_WORDS`."""
-    return one == other or fold(one) == fold(other)
-
-
-def fold(text: str) -> str:
-    """The text without what `same` ignores. Quoted, indented and code parts are unchanged, and so
-    is a first word that is not a plain word."""
-    text = text.strip()
-    if _INDENTED.search(text):
-        return text
-    words = _TOKEN.findall(text)
-    if words and _PLAIN_WORD.fullmatch(words[0]) and words[0][1:] == words[0][1:].lower():
-        words[0] = words[0][:1].lower() + words[0][1:]
-    kept = [
-        word
-        for at, word in enumerate(words)
-        # Not the last word, nor the value of an option: `plan a`, `tar -f a b`.
-        if word not in EMPTY_WORDS
-        or at + 1 == len(words)
-        or (at > 0 and words[at - 1].startswith("-"))
-    ]
-    return _CLOSED.sub("", " ".join(kept))
 
 
 # ── the judge ────────────────────────────────────────────────────────────────────────────────
@@ -153,7 +117,7 @@ _ANSWER = re.compile(rf"(?P<word>{'|'.join(_MEANING)})(?:[- ]?(?P<number>[0-9]))
 def kept(word: Word, new: str, entry: str) -> str:
     """What remains of two texts that are one: the newer, unless they say the same and the older
     contains it."""
-    return entry if word == "same" and fold(new) in fold(entry) else new
+    return entry if word == "same" and new in entry else new
 
 
 def _both_texts(entry: str, new: str) -> str:

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kode import credentials
-from kode.memory.history import Change, History, origin_of
+from kode.memory.history import Change, origin_of
+from kode.memory.ledger import Ledger
 from kode.memory.lineage import Entry
 from kode.memory.tiered.episode_files import Episode, parse, summary_of
 from kode.memory.tiered.facts import FactFile, shorten
 from kode.messages import plural
 
 
-def show(files: Sequence[FactFile], history: History, buffer: Sequence[str]) -> str:
-    """Every entry with its origin, and the buffer."""
-    origins = history.origins(lambda change: () if change.kind == "archive" else change.after)
+def show(files: Sequence[FactFile], root: Path, ledger: Ledger, buffer: Sequence[str]) -> str:
+    """Every entry with its origin, and the buffer; `root` is memory's folder."""
     parts = []
     for file in files:
         if file.scope == "project" and not file.entries:
@@ -21,12 +21,13 @@ def show(files: Sequence[FactFile], history: History, buffer: Sequence[str]) -> 
         lines = [f"{file.label} · {file.fill} · {file.path}"]
         if not file.standing:
             lines.append("  (empty)")
-        for entry in (*file.standing, *file.in_archive):
+        for fact in entries([file], (), root):
+            entry = fact.text
             if entry in file.archived and entry == file.in_archive[0]:
                 lines.append(
                     f"{file.label}, archived: not in prompts, found by search · {file.archive_path}"
                 )
-            change = origins.get(entry)
+            change = ledger.statement(fact).change
             came = f"    ({origin_of(change)})" if change else "    (edited by hand)"
             text = credentials.redact(entry).replace("\n", "\n    ")
             doubt = file.doubts.get(entry)
@@ -37,6 +38,8 @@ def show(files: Sequence[FactFile], history: History, buffer: Sequence[str]) -> 
             other = file.disputed.get(entry)
             if other:
                 stale.append(f'    (not settled: contradicts "{shorten(other, 80)}")')
+            if entry in file.unjudged:
+                stale.append("    (not compared with a similar one)")
             lines += [f"  - {text}", came, *stale]
         parts.append("\n".join(lines))
     if buffer:
@@ -73,7 +76,8 @@ def sides(change: Change) -> tuple[list[Entry], list[Entry]]:
 def _episode_entry(episode: Episode) -> Entry:
     waits = "" if episode.recallable else "\n(waits for approval)"
     id = episode.session_id
-    return Entry(target=f"episodes/{id}.md", key="", text=f"{episode.text}{waits}", id=id)
+    text = f"{episode.text}{waits}"
+    return Entry(target=f"episodes/{id}.md", key="", text=text, id=id, is_fact=False)
 
 
 def episodes(newest: Sequence[Episode], project: str) -> str:
@@ -100,9 +104,9 @@ def _entries(file: FactFile) -> str:
     return plural(len(file.standing), "entry", "entries")
 
 
-def status(root: Path, files: Sequence[FactFile], counts: tuple[int, int, int], pairs: int) -> str:
+def status(root: Path, files: Sequence[FactFile], counts: tuple[int, int], pairs: int) -> str:
     """The system, its fill levels and what is pending."""
-    episodes, waiting, pending = counts
+    episodes, pending = counts
     lines = ["system: tiered", f"folder: {root}"]
     lines += [
         f"{file.label}: {_entries(file)}, {file.fill}"
@@ -110,8 +114,6 @@ def status(root: Path, files: Sequence[FactFile], counts: tuple[int, int, int], 
         if file.scope == "global" or file.entries
     ]
     lines.append(f"episodes: {episodes}")
-    if waiting:
-        lines.append(f"waiting for approval: {waiting} (`kode memory approve` lists them)")
     if pending:
         lines.append(f"sessions still to be noted: {pending} (done at the next start)")
     if pairs:

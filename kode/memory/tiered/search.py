@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import zip_longest
 from operator import itemgetter
 
 from kode.contracts import Hit
@@ -43,8 +44,8 @@ class Searcher:
     _index: EpisodeIndex
     _finder: Finder
     _session_id: str | None
-    _outdated: Callable[[str], str]
-    """Session id → what it stored that no longer holds."""
+    _noted: Callable[[str, str], str]
+    """The text of an episode and its session → the text with what of it no longer holds."""
     _marked: Marked
     """The same for entries of fact files."""
     _now: Callable[[], datetime]
@@ -55,18 +56,24 @@ class Searcher:
         facts = [Text(file.label, entry) for file in files for entry in file.shown]
         found = await self._finder.find(query, facts, k)
         found += await self._find_archived(query, k, files)
+        noted: list[Found] = []
         for session_id, ranked in await self._index.search(query, 2 * max(k, CANDIDATES)):
             episode = self._index.files.read(session_id)
             if episode is not None and episode.recallable:
-                found.append((_text(episode), ranked))
-        found.sort(key=lambda one: -one[1].score)
+                noted.append((_text(episode), ranked))
+        found = facts_first(found, noted)
 
         async def pool() -> list[Text]:
             newest = [_text(e) for e in await self._index.newest(POOL) if e.recallable]
             return [*facts, *newest]
 
         hits = await self._finder.hits(query, found, pool, k)
-        return [replace(hit, text=self._with_outdated(hit.text, _session_of(hit))) for hit in hits]
+        return [
+            replace(hit, text=self._noted(hit.text, session))
+            if (session := _session_of(hit))
+            else hit
+            for hit in hits
+        ]
 
     async def recall(self, query: str, *, is_first: bool) -> list[str]:
         """Relevant episodes not yet shown in this session, as text; with a session's first message
@@ -128,7 +135,7 @@ class Searcher:
 
     def whole(self, episode: Episode) -> str:
         """An episode for a model, with what no longer holds."""
-        return self._with_outdated(report.episode(episode), episode.session_id)
+        return self._noted(report.episode(episode), episode.session_id)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -152,11 +159,7 @@ class Searcher:
         """As included in a user message."""
         head = f"[session {episode.session_id}, {episode.created_at[:10]}]"
         text = keep_ends(episode.text, RECALLED_CHARS)
-        return f"{head}\n{self._with_outdated(text, episode.session_id)}"
-
-    def _with_outdated(self, text: str, session_id: str) -> str:
-        note = self._outdated(session_id) if session_id else ""
-        return f"{text}\n{note}" if note else text
+        return f"{head}\n{self._noted(text, episode.session_id)}"
 
     async def _newest(self) -> Episode | None:
         """From another session, and allowed to be shown; without its note if that is pending."""
@@ -182,6 +185,19 @@ def _in_archives(files: Sequence[FactFile]) -> list[Place]:
 def _fingerprint(entry: str) -> str:
     """A short key that distinguishes shown facts from session ids."""
     return hashlib.sha256(entry.encode(errors="replace")).hexdigest()[:16]
+
+
+def facts_first(facts: Sequence[Found], noted: Sequence[Found]) -> list[Found]:
+    """Alternates facts and notes on sessions, each best first, beginning with a fact: it says what
+    holds, a note what was said on its day. Scores of the two cannot be compared. Facts that share
+    only common words come last."""
+    facts = sorted(facts, key=lambda one: -one[1].score)
+    telling = [one for one in facts if fits(one[1])]
+    pairs = zip_longest(telling, noted)
+    return [
+        *(one for pair in pairs for one in pair if one),
+        *(o for o in facts if o not in telling),
+    ]
 
 
 def newest_first(found: Sequence[tuple[str, Ranked]]) -> list[tuple[str, Ranked]]:

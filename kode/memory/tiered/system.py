@@ -20,12 +20,12 @@ from kode.contracts import (
 from kode.errors import MemoryRefused
 from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Waiting, has_lost_messages
+from kode.memory.base import has_lost_messages
 from kode.memory.frame import Recording
 from kode.memory.history import Change
 from kode.memory.lineage import Entry
 from kode.memory.search import Finder
-from kode.memory.tiered import buffer, report, review
+from kode.memory.tiered import buffer, nearness, report
 from kode.memory.tiered.by_hand import FactMemory
 from kode.memory.tiered.episode_files import Episode, summary_of
 from kode.memory.tiered.episode_index import EpisodeIndex
@@ -33,12 +33,11 @@ from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import FactFile, FactStore, Scope, Target
 from kode.memory.tiered.learn import Learner
 from kode.memory.tiered.merge import Judge
-from kode.memory.tiered.outdated import Outdated
 from kode.memory.tiered.places import TieredPlaces
-from kode.memory.tiered.review import Review
 from kode.memory.tiered.search import Searcher
 from kode.memory.tiered.tool import memory_tool
-from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
+from kode.memory.tiered.write import FactWriter, Outcome
+from kode.memory.waiting import Waiting
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -73,7 +72,6 @@ class Tiered(FactMemory):
         settings = self._settings
         self._door = MemoryModel(context.ask_reply, expected_s=context.expected_s)
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
-        self._review = Review(context.root / "review", self._notice)
         self._store = FactStore(
             context.root,
             context.project_root or paths.project_root(context.cwd),
@@ -85,8 +83,8 @@ class Tiered(FactMemory):
             self._store,
             self.history,
             self._door,
-            Judge(self._door, settings, partial(review.cosines, embedder)),
-            self._review,
+            Judge(self._door, settings, partial(nearness.cosines, embedder)),
+            self.ledger,
             may_consolidate=settings.llm_consolidate,
         )
         self._index = EpisodeIndex(context, embedder)
@@ -96,22 +94,23 @@ class Tiered(FactMemory):
             door=self._door,
             history=self.history,
             index=self._index,
-            learner=Learner(context, self._store, self.writer, self._review, self.history),
+            learner=Learner(context, self._store, self.writer, self.ledger, self.history),
         )
         # In a session the model always ranks, as the design says; a person at the shell waits for
         # it and pays only if words find too little.
         in_session = context.session_id is not None
         llm = settings.llm_search
         finder = Finder(self._door, embedder, context.now, llm=llm, always=in_session)
-        outdated = Outdated(self.history, SYSTEM, self._store, self.project)
         self._searcher = Searcher(
             self._index,
             finder,
             context.session_id,
-            lambda id: outdated.note(id, context.now().date()),
+            self._noted,
             self.marked,
             context.now,
         )
+        if not context.read_only:
+            await self.writer.take_in_pairs(context.root / "review" / "pairs.json")
         self._recording = Recording()
         self._capacity = settings.buffer_lines if settings.buffer_enabled else 0
         self._lines = buffer.restore(state.get("buffer"), self._capacity)
@@ -120,7 +119,9 @@ class Tiered(FactMemory):
 
     async def inject(self, reason: InjectReason) -> Injection:
         """The facts; where messages were dropped, the buffer in the next message."""
-        facts = "\n\n".join(_section(file) for file in self.layers(notice=True) if file.shown)
+        layers = self.layers(notice=True)
+        facts = "\n\n".join(_section(file) for file in layers if file.shown)
+        self.note_shown(facts, layers)
         turns = buffer.section(self._lines) if self._lines and has_lost_messages(reason) else ""
         return Injection(
             system="# Memory\n" + self._frame(ABOUT_FACTS, facts) if facts else "",
@@ -129,7 +130,10 @@ class Tiered(FactMemory):
 
     async def recall(self, turn: Turn) -> str:
         self._hear(turn)
-        facts = self._searcher.recall_archived(turn.text, self.files())
+        files = self.files()
+        facts = self._searcher.recall_archived(turn.text, files)
+        if facts:
+            self.note_shown("\n".join(facts), files)
         episodes = await self._searcher.recall(turn.text, is_first=turn.number == 1)
         found = {ABOUT_ARCHIVED: "\n§\n".join(facts), ABOUT_EPISODES: "\n\n".join(episodes)}
         return "\n\n".join(self._frame(about, body) for about, body in found.items() if body)
@@ -160,7 +164,13 @@ class Tiered(FactMemory):
             await self._index.refresh()
             await self._work.finish(self._episodes.finish_pending(lambda: self._work.is_closing))
 
+    @property
+    def unread(self) -> int:
+        return self._index.unread
+
     async def search(self, query: str, k: int) -> list[Hit]:
+        if self._context.session_id is None:  # a person waits for an answer that looked everywhere
+            await self._index.refresh()
         return await self._searcher.search(query, k, self.layers())
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
@@ -189,14 +199,16 @@ class Tiered(FactMemory):
     async def show(self) -> str:
         files = self.files(notice=True)
         entries = {entry for file in files for entry in file.entries}
-        return report.show(self.marked(files, entries), self.history, self._lines)
+        return report.show(
+            self.marked(files, entries), self._context.root, self.ledger, self._lines
+        )
 
     async def status(self) -> str:
         return report.status(
             self._context.root,
             self.layers(notice=True),
             await self._episodes.counts(),
-            len(self._review.waiting()),
+            sum(not pair.contradict for pair in self.writer.pairs()),
         )
 
     async def list_episodes(self, count: int) -> str:
@@ -231,7 +243,7 @@ class Tiered(FactMemory):
         return report.entries(self.files(), self._index.files.all(), self._context.root)
 
     async def undo_change(self, change: Change, batch: str = "") -> Outcome:
-        self._check_writable()
+        self.check_writable()
         author = self._author("undo", batch=batch)
         if change.target.startswith("episodes/"):
             return self._report_outcome(await self._episodes.undo(change, author))
@@ -240,19 +252,31 @@ class Tiered(FactMemory):
     async def waiting(self) -> list[Waiting]:
         """The episodes of sessions that read untrusted content."""
         return [
-            Waiting(id=one.session_id, line=summary_of(one.narrative), text=one.text)
+            Waiting(id=one.session_id, line=self._held(one), text=one.text)
             for one in await self._episodes.waiting()
         ]
 
+    def _held(self, episode: Episode) -> str:
+        file = f"episodes/{episode.session_id}.md"
+        change = self.ledger.statement(Entry(target=file, key="", text="")).change
+        source = f"  (from {change.source})" if change and change.source else ""
+        return f"{summary_of(episode.narrative)}{source}"
+
     async def approve(self, session_id: str) -> Outcome:
-        """Approves an episode that read untrusted content for recall. Raises: MemoryRefused."""
-        self._check_writable()
+        """Lets an episode that read untrusted content be recalled. Raises: MemoryRefused."""
+        self.check_writable()
         return self._report_outcome(await self._episodes.approve(session_id, self._author("user")))
 
     async def drop(self, session_id: str) -> Outcome:
         """Drops an episode that waits for approval. Raises: MemoryRefused."""
-        self._check_writable()
+        self.check_writable()
         return self._report_outcome(await self._episodes.drop(session_id, self._author("user")))
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    def _noted(self, text: str, session: str) -> str:
+        """A record of a session with what of it holds no longer."""
+        return "\n".join(filter(None, (text, self.since_then(text, session))))
 
 
 def _section(file: FactFile) -> str:

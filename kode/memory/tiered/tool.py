@@ -73,9 +73,12 @@ def memory_tool(facts: "Tiered") -> Tool:
                     f"`{action}` needs `target`: {' or '.join(TARGETS)}. Nothing was changed."
                 )
             old = old_text or ("" if action == "replace" else content) or ""
+            if action == "replace":
+                facts.check_replaced(target, scope, old, content or "")
             outcome = await facts.change(action, target, scope, author, old=old, new=content or "")
         if outcome.change_id:
             context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
+            facts.note_shown(content or "", [outcome.file] if outcome.file else ())
         return ToolOutput(text=_words(outcome), summary=outcome.line)
 
     return memory
@@ -88,10 +91,13 @@ async def _search(facts: "Tiered", query: str) -> ToolOutput:
     about = "What memory holds on this, best first."
     if not hits or not hits[0].score:
         none = f"No matching fact or episode for: {query}"
+        if facts.unread:
+            none += f" ({facts.unread} episodes were not looked at yet: search again)"
         if not hits:
             return ToolOutput(text=none, summary="no match")
         about = f"{none}. These are the newest episodes."
     listed = "\n\n".join(f"[{hit.where}] {hit.text}" for hit in hits)
+    facts.note_shown(listed, facts.files())
     text = frame.wrap(about, listed)
     return ToolOutput(text=text, summary=f"{len(hits)} hits")
 
@@ -102,7 +108,9 @@ def _everything(facts: "Tiered") -> str:
         f"── {file.label} · {file.fill} ──\n" + ("\n§\n".join(file.shown) or "(empty)")
         for file in files
     ]
-    return frame.wrap("All facts on disk now.", "\n\n".join(parts))
+    text = "\n\n".join(parts)
+    facts.note_shown(text, files)
+    return frame.wrap("All facts on disk now.", text)
 
 
 def _words(outcome: Outcome) -> str:

@@ -8,14 +8,19 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
+from kode import durable
 from kode.errors import MemoryRefused
-from kode.memory import base, scan, stale
+from kode.memory import base, replacing, scan, stale
 from kode.memory.ask import MemoryModel
-from kode.memory.history import Author, Change, History, Who, refuse_redacted
-from kode.memory.lineage import Entry
-from kode.memory.precedence import Standing, source_rank, supersedes
+from kode.memory.history import Author, Change, History, Side, Who, refuse_redacted, undo_of
+from kode.memory.history import Pair as TextPair
+from kode.memory.ledger import Dispute, Ledger, Statement
+from kode.memory.lineage import Entry, Pair
+from kode.memory.precedence import rank, source_rank, supersedes
+from kode.memory.stored import locked, read_row, version_of
 from kode.memory.tiered import consolidate, edits, merge
 from kode.memory.tiered.edits import Edit
 from kode.memory.tiered.facts import (
@@ -29,13 +34,13 @@ from kode.memory.tiered.facts import (
 )
 from kode.memory.tiered.merge import Judge, Plan
 from kode.memory.tiered.places import state_of
-from kode.memory.tiered.review import MAX_ATTEMPTS, Review, WaitingPair
-from kode.memory.waiting import Pair
 
 SYSTEM = "tiered"
-CONTRADICT = "they contradict each other"
-"""The reason in a settlement of a contradicting pair."""
 JUDGED_AT_END = "the model judged, with the whole file: update"
+PAIRS = "pairs"
+"""Where the history has the lines about pairs of texts that change none."""
+MAX_PAIRS = 40
+"""Pairs per question; the others wait for the next."""
 MOST_REMOVED = 200
 """How many of a file's most recently removed texts are compared with a new fact."""
 
@@ -57,8 +62,17 @@ class Settled:
     changes: Sequence[Outcome]
     disputed: int
     """Contradicting pairs that now wait for the person."""
-    given_up: int
-    """Pairs that a model failed to judge too often."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WaitingPair:
+    """A row of an older kode's `review/pairs.json`."""
+
+    target: str
+    entry: str
+    new: str
+    new_target: str = ""
+    contradict: bool = False
 
 
 @dataclass
@@ -69,7 +83,7 @@ class FactWriter:
     _history: History
     _door: MemoryModel
     _judge: Judge
-    _review: Review
+    _ledger: Ledger
     may_consolidate: bool
 
     async def add(self, target: Target, scope: Scope, content: str, author: Author) -> Outcome:
@@ -82,24 +96,18 @@ class FactWriter:
         name = self._store.name_of(file)
         # Removed texts still count: the model must not get around the user's words by removing
         # them.
-        removed = tuple(islice(self._history.removed(SYSTEM, name), MOST_REMOVED))
-        removed = tuple(entry for entry in removed if entry not in file.entries)
+        removed = self._removed(name, file)
         plan = await self._judge.compare(text, (*file.entries, *removed))
-        near = [entry for entry in plan.unjudged if entry in file.entries]
-        if near:
-            await self._review.note(name, near, text)
         wins = plan.word != "update" or self._wins(name, author, text, plan.entry)
         if plan.entry in removed and not wins:
             raise MemoryRefused(
                 "This contradicts what the user said, which is no longer among the facts. Ask the "
                 "user which of the two holds, then add what they say. Nothing was changed."
             )
-        if plan.entry and plan.entry not in removed:
-            await self._prepare(name, plan.entry, plan.kept, wins)
-        elsewhere = [] if plan.known else await self._note_elsewhere(name, text)
+        elsewhere = [] if plan.known else await self._near_elsewhere(name, text)
         return await self._change(
             lambda: self._store.read(target, scope),
-            lambda file: _plan(file, text, plan, author, wins, elsewhere),
+            lambda file: _plan(file, name, text, plan, author, wins, elsewhere),
             author,
         )
 
@@ -111,15 +119,13 @@ class FactWriter:
         as `add`."""
         text = check_text(content, author.who)
         file = self._store.read_named(name)
-        known = next((one for one in file.entries if merge.same(text, one)), "")
+        known = text if text in file.entries else ""
         entry = entry if entry in file.entries else ""
         plan = Plan(known=known, entry=entry, word="update", kept=text, reason=JUDGED_AT_END)
         wins = wins and (not entry or self._wins(name, author, text, entry))
-        if entry and not known:
-            await self._prepare(name, entry, text, wins)
         return await self._change(
             lambda: self._store.read_named(name),
-            lambda file: _plan(file, text, plan, author, wins, ()),
+            lambda file: _plan(file, name, text, plan, author, wins, ()),
             author,
         )
 
@@ -131,13 +137,12 @@ class FactWriter:
         text = check_text(content, author.who)
         file = self._store.read(target, scope)
         name, old = self._store.name_of(file), file.entries[find(file, old_text)]
-        wins = merge.same(text, old) or self._wins(name, author, text, old)
-        await self._prepare(name, old, text, wins)
+        wins = text == old or self._wins(name, author, text, old)
 
         def replaced(file: FactFile) -> Edit:
             if wins or old not in file.entries or text in file.entries:
                 return edits.replaced(file, old_text, text)
-            return edits.disputed(file, text, old)
+            return edits.disputed(file, (name, old), (name, text))
 
         return await self._change(lambda: self._store.read(target, scope), replaced, author)
 
@@ -164,36 +169,27 @@ class FactWriter:
     async def settle_pair(self, pair: Pair, kept: tuple[Entry, ...], author: Author) -> Outcome:
         """Keeps what the person chose of a waiting pair. Raises as `add`."""
         first, second = pair.first, pair.second
-        reason = CONTRADICT if pair.contradict else ""
         texts = tuple(one.key for one in kept)
         if first.target == second.target:
-            done = await self.tend(
-                first.target,
-                lambda file: edits.settled(file, first.key, second.key, texts, reason=reason),
-                author,
+            return await self.tend(
+                first.target, lambda file: edits.settled(file, first.key, second.key, texts), author
             )
-        else:
-            done = Outcome(line="kept both")
-            for gone in (one for one in (first, second) if one not in kept):
-                edit = partial(edits.removed, old_text=gone.key, instead=kept[0].key)
-                done = await self.tend(gone.target, edit, author)
-        settled = WaitingPair(
-            target=first.target, entry=first.key, new=second.key, new_target=second.target
-        )
-        await self._review.remove([settled])
-        return done
+        for gone in (one for one in (first, second) if one not in kept):
+            edit = partial(edits.removed, old_text=gone.key, instead=kept[0].key)
+            return await self.tend(gone.target, edit, author)
+        change = self._record(author, "settle", settled=((first.place, second.place),))
+        return Outcome(line="kept both", change_id=change.id)
 
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Undoes one change to a fact file, if its result is still there. Undoing a merge restores
-        both texts; a contradicting pair waits for the person again.
+        both texts.
 
         Raises: MemoryRefused with the obstacle; StorageError, BusyError.
         """
         refuse_redacted(change, f"Edit {change.target} by hand.")
-        if change.kind in ("supersede", "settle"):
-            old, new = change.before[0], change.before[-1]
-            contradict = change.kind == "supersede" or change.reason == CONTRADICT
-            await self._review.note(change.target, [old], new, contradict=contradict)
+        if change.target == PAIRS:
+            undone = self._history.append(undo_of(change, author))
+            return Outcome(line=undone.reason, change_id=undone.id)
         return await self._change(
             lambda: self._store.read_named(change.target),
             lambda file: edits.undone(file, change),
@@ -220,7 +216,7 @@ class FactWriter:
                 "Consolidating by a model is off (memory.llm_consolidate). "
                 "Replace or remove single entries instead."
             )
-        bound = stale.bound(self._history, SYSTEM, self._store.name_of(file))
+        bound = stale.bound(self._ledger, self._store.name_of(file))
         free = tuple(entry for entry in file.standing if entry not in bound)
         kept = [entry for entry in file.standing if entry in bound and entry not in expired]
         fewer = (
@@ -238,111 +234,143 @@ class FactWriter:
                     f"{file.label} was changed while the model was at work, so its answer was "
                     "not used. Try again."
                 )
+            replacing.check(
+                {file.label: version_of("\n".join(file.standing))},  # the model was shown all of it
+                file.label,
+                "\n".join(now.standing),
+                "\n".join(entries),
+                to_read="Try again.",
+                to_lose="Remove what no longer holds, then consolidate the rest.",
+            )
             return edits.consolidated(now, entries)
 
         return await self._change(lambda: self._store.read(target, scope), shortened, author)
 
-    async def take_pairs(self, targets: Sequence[str]) -> list[WaitingPair]:
-        """The waiting pairs of these files to ask a model about, with the attempt counted; pairs
-        that miss a text are forgotten. Raises: StorageError, BusyError."""
-        taken = await self._review.take(targets)
-        standing = [pair for pair in taken if self._both_stand(pair)]
-        if len(standing) < len(taken):
-            await self._review.remove([pair for pair in taken if pair not in standing])
-        return standing
-
-    async def settle(
-        self, judged: Sequence[tuple[WaitingPair, Verdict | None]], author: Author
-    ) -> Settled:
-        """Applies a model's words about pairs of entries, and merges equivalent ones. Pairs without
-        a word keep waiting, except those asked about too often. Raises: StorageError, BusyError."""
+    async def settle(self, judged: Sequence[tuple[Dispute, Verdict]], author: Author) -> Settled:
+        """Applies a model's words about pairs of entries, also such that nobody was waiting for,
+        and merges equivalent ones. Raises: StorageError, BusyError."""
         changes: list[Outcome] = []
-        settled: list[WaitingPair] = []
-        disputed = given_up = 0
-        for pair, verdict in judged:
-            word: Verdict | None = "distinct" if pair.is_across and verdict == "same" else verdict
+        apart: list[Dispute] = []
+        against: list[Dispute] = []
+        for pair, word in judged:
+            first, second = pair.first, pair.second
+            is_across = first.entry.target != second.entry.target
+            if word == "distinct" or (word == "same" and is_across):
+                apart.append(pair)
             # One may hold everywhere and the other in this project alone, so a model's word removes
             # nothing across files.
-            wins = word == "update" and not pair.is_across and self._stands_higher(pair)
-            if word == "contradicts" or (word == "update" and not wins):
-                await self._review.note(
-                    pair.target,
-                    [pair.entry],
-                    pair.new,
-                    new_target=pair.new_target,
-                    contradict=True,
-                )
-                disputed += 1
-                continue
-            if word == "same" or word == "update":
-                kept = merge.kept(word, pair.new, pair.entry)
-                gone = pair.new if kept == pair.entry else pair.entry
-                await self._prepare(pair.target, gone, kept, True)
+            elif word == "contradicts" or (
+                word == "update" and (is_across or not self._stands_higher(first, second))
+            ):
+                against.append(pair)
+            else:
                 changes.append(await self._merge_pair(pair, word, author))
-            elif word is None and pair.attempts >= MAX_ATTEMPTS:
-                given_up += 1
-            elif word is None:
-                continue
-            settled.append(pair)
-        if settled:
-            await self._review.remove(settled)
-        return Settled(changes=changes, disputed=disputed, given_up=given_up)
+        known = {pair.places: pair.contradict for pair in self.pairs()}  # others may be faster
+        apart = [one for one in apart if known.get(one.places) is False]
+        against = [one for one in self._standing(against) if not known.get(one.places)]
+        if apart:
+            self._record(author, "settle", settled=tuple(map(_sides, apart)))
+        if against:
+            self._record(author, "dispute", against=tuple(map(_sides, against)))
+        return Settled(changes=changes, disputed=len(against))
+
+    def pairs(self) -> list[Dispute]:
+        """The pairs that wait and stand in the files, those for a judge and for the person."""
+        return self._standing(self._ledger.disputes())
+
+    def unjudged(self, targets: Collection[str]) -> list[Dispute]:
+        """The oldest pairs of these files that wait for a judge, as many as one question has."""
+        found = [one for one in self.pairs() if not one.contradict]
+        return [one for one in found if all(at[0] in targets for at in one.places)][:MAX_PAIRS]
+
+    async def take_in_pairs(self, old: Path) -> None:
+        """Makes the pairs in an older kode's file lines of the history, in one change. Raises:
+        StorageError, BusyError."""
+        if not old.exists():
+            return
+        async with locked(old.parent):
+            try:
+                pairs = read_row(list[_WaitingPair], old.read_bytes())
+            except FileNotFoundError:
+                return
+            if pairs is None:
+                durable.set_aside(old)
+                return
+            near, against = (
+                tuple(
+                    ((one.target, one.entry), (one.new_target or one.target, one.new))
+                    for one in some
+                )
+                for some in (
+                    [one for one in pairs if not one.contradict],
+                    [one for one in pairs if one.contradict],
+                )
+            )
+            self._record(Author(who="import"), "import", near=near, against=against)
+            durable.remove(old)
 
     # ── what counts ──────────────────────────────────────────────────────────────────────────
 
     def _wins(self, name: str, author: Author, text: str, entry: str) -> bool:
         """Whether a new text replaces an entry that it contradicts."""
-        older = self._standing(name).rank(entry, text)
-        return supersedes(source_rank(author, text, entry), older)
+        old = self._ledger.statement(Entry(target=name, key=entry, text=entry))
+        return supersedes(source_rank(author, text, entry), rank(old, self._store.project, text))
 
-    def _stands_higher(self, pair: WaitingPair) -> bool:
+    def _stands_higher(self, old: Statement, new: Statement) -> bool:
         """The same for two existing entries."""
-        standing, old, new = self._standing(pair.target), pair.entry, pair.new
-        return supersedes(standing.rank(new, old), standing.rank(old, new))
+        project = self._store.project
+        return supersedes(rank(new, project, old.text), rank(old, project, new.text))
 
-    def _standing(self, name: str) -> Standing:
-        return Standing(self._history, SYSTEM, name, self._store.project)
+    def _removed(self, name: str, file: FactFile) -> tuple[str, ...]:
+        """What a model removed from a file and nothing has superseded, newest first."""
+        gone = (one for one in self._ledger.ended() if one.entry.target == name and not one.into)
+        ends = ((one.text, one.ended) for one in gone if one.text not in file.entries)
+        by_model = (
+            text for text, end in ends if end and (end.kind, end.who) == ("remove", "model")
+        )
+        return tuple(islice(by_model, MOST_REMOVED))
 
-    async def _prepare(self, name: str, old: str, new: str, wins: bool) -> None:
-        """Before a text is written that replaces an entry, or stands beside it: transfers the old
-        one's pairs, or pairs the two."""
-        if not wins:
-            await self._review.note(name, [old], new, contradict=True)
-        elif old != new:
-            await self._review.hand_over(name, old, new)
-
-    async def _note_elsewhere(self, name: str, text: str) -> list[str]:
-        """Before a text is written to this file: pairs it with what is near in the others that
-        prompts here show beside it. Returns those entries."""
-        found: list[str] = []
+    async def _near_elsewhere(self, name: str, text: str) -> list[Side]:
+        """What is near a text of this file in the others that prompts here show beside it."""
+        found: list[Side] = []
         for file in self._store.files(lambda _: None):
             where = self._store.name_of(file)
-            near = await self._judge.near(text, file.standing) if where != name else ()
-            if near:
-                await self._review.note(where, near, text, new_target=name)
-                found += near
+            if where != name:
+                found += [(where, one) for one in await self._judge.near(text, file.standing)]
         return found
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
-    async def _merge_pair(self, pair: WaitingPair, word: merge.Word, author: Author) -> Outcome:
-        kept = merge.kept(word, pair.new, pair.entry)
+    async def _merge_pair(self, pair: Dispute, word: merge.Word, author: Author) -> Outcome:
+        old, new = pair.first.text, pair.second.text
+        kept = merge.kept(word, new, old)
 
         def joined(file: FactFile) -> Edit:
-            if pair.entry not in file.entries or pair.new not in file.entries:
+            if old not in file.entries or new not in file.entries:
                 return edits.known(file, kept, "it was changed meanwhile")
             reason = f"the model judged: {word}"
             if word == "update":
-                return edits.superseded(file, pair.entry, pair.new, reason=reason)
-            return edits.merged(file, pair.entry, pair.new, kept, reason=reason)
+                return edits.superseded(file, old, new, reason=reason)
+            return edits.merged(file, old, new, kept, reason=reason)
 
-        return await self._change(lambda: self._store.read_named(pair.target), joined, author)
+        target = pair.first.entry.target
+        return await self._change(lambda: self._store.read_named(target), joined, author)
 
-    def _both_stand(self, pair: WaitingPair) -> bool:
+    def _standing(self, pairs: Sequence[Dispute]) -> list[Dispute]:
+        """Those of which both texts stand in the files."""
+        names = {name for one in pairs for name, _ in one.places}
+        held = {(name, text) for name in names for text in self._entries(name)}
+        return [one for one in pairs if one.places <= held]
+
+    def _entries(self, name: str) -> tuple[str, ...]:
         try:
-            return all(text in self._store.read_named(name).entries for name, text in pair.sides)
+            return self._store.read_named(name).entries
         except MemoryRefused:
-            return False
+            return ()
+
+    def _record(self, author: Author, kind: str, **values: Any) -> Change:
+        """Appends a line about pairs of texts, which changes none of them."""
+        return self._history.record(author, SYSTEM, kind, PAIRS, **values)
 
     async def _change(
         self, read: Callable[[], FactFile], edit: Callable[[FactFile], Edit], author: Author
@@ -372,6 +400,8 @@ class FactWriter:
             reason=edit.reason,
             undoes=edit.undoes,
             supersedes=edit.supersedes,
+            near=edit.near,
+            against=edit.against,
             was_archived=tuple(at for at, text in enumerate(edit.before) if text in archived),
             archived=tuple(at for at, text in enumerate(edit.after) if text in after.archived),
         )
@@ -385,11 +415,12 @@ class FactWriter:
 
 def _plan(
     file: FactFile,
+    name: str,
     text: str,
     plan: Plan,
     author: Author,
     wins: bool,
-    elsewhere: Sequence[str],
+    elsewhere: Sequence[Side],
 ) -> Edit:
     """Applies the plan to the current file: if a compared entry is gone meanwhile, the text is
     added, which loses nothing. `elsewhere` are near entries of other files."""
@@ -397,15 +428,23 @@ def _plan(
         if entry in file.entries:
             is_new = author.source_hash or author.since or author.until
             return edits.confirmed(file, entry) if is_new else edits.known(file, entry)
+    near = [*((name, one) for one in plan.unjudged if one in file.entries), *elsewhere]
     if plan.entry in file.entries and not wins:
-        return edits.disputed(file, text, plan.entry, reason=plan.reason)
-    if plan.entry in file.entries and plan.word == "update":
-        return edits.superseded(file, plan.entry, text, reason=plan.reason)
-    if plan.entry in file.entries:
-        return edits.merged(file, plan.entry, text, plan.kept, reason=plan.reason)
-    near = [*(entry for entry in plan.unjudged if entry in file.entries), *elsewhere]
-    supersedes = plan.entry if plan.word == "update" else ""
-    return edits.added(file, text, near=near, reason=plan.reason, supersedes=supersedes)
+        edit = edits.disputed(file, (name, plan.entry), (name, text), reason=plan.reason)
+    elif plan.entry in file.entries and plan.word == "update":
+        edit = edits.superseded(file, plan.entry, text, reason=plan.reason)
+    elif plan.entry in file.entries:
+        edit = edits.merged(file, plan.entry, text, plan.kept, reason=plan.reason)
+    else:
+        supersedes = plan.entry if plan.word == "update" else ""
+        beside = [one for _, one in near]
+        edit = edits.added(file, text, near=beside, reason=plan.reason, supersedes=supersedes)
+    new = (name, edit.after[0])
+    return replace(edit, near=tuple((side, new) for side in near))
+
+
+def _sides(pair: Dispute) -> TextPair:
+    return pair.first.place, pair.second.place
 
 
 def check_text(content: str, who: Who = "model") -> str:

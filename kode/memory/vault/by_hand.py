@@ -1,10 +1,12 @@
-"""A person's operations on a vault: add, approve, drop, confirm and remove lines of the facts."""
+"""A person's operations on a vault: add, approve, confirm and remove lines of the facts."""
 
-from dataclasses import replace
+from collections.abc import Iterable
 from datetime import datetime
+from pathlib import Path
+from typing import ClassVar
 
 from kode.errors import MemoryRefused
-from kode.memory.base import Addition, Outcome, Waiting, only_waiting
+from kode.memory.base import Addition, Outcome
 from kode.memory.history import Change
 from kode.memory.lineage import Entry
 from kode.memory.project import ProjectMemory
@@ -14,6 +16,7 @@ from kode.memory.stored import locked
 from kode.memory.vault import report
 from kode.memory.vault.files import SYSTEM, VaultFiles, is_episodes, is_facts, month_file
 from kode.memory.vault.write import VaultWriter
+from kode.memory.waiting import Proposal, came_from
 from kode.messages import shorten
 
 LISTED_CHARS = 100
@@ -23,6 +26,7 @@ class VaultByHand(ProjectMemory):
     """The vault of an open memory; opening it sets the attributes."""
 
     system = SYSTEM
+    proposed: ClassVar = {"user": "user", "project": "project"}
     files: VaultFiles
     _writer: VaultWriter
     _queue: Queue
@@ -37,7 +41,7 @@ class VaultByHand(ProjectMemory):
 
     async def add(self, addition: Addition) -> Outcome:
         """Adds an entry to a file for a person. Raises: MemoryRefused, StorageError, BusyError."""
-        self._check_writable()
+        self.check_writable()
         addition.check(SYSTEM, allowed=())
         target = addition.target
         if target == "episodes" or is_episodes(target):
@@ -50,27 +54,45 @@ class VaultByHand(ProjectMemory):
         outcome = await self._writer.append(path, entry, author, self.now())
         return self._report(outcome)
 
-    async def waiting(self) -> list[Waiting]:
-        """Tasks that read untrusted content and wait for reflection."""
-        return list(map(_waiting, self._tainted_tasks()))
-
-    async def approve(self, id: str) -> Outcome:
-        """Approves a task that read untrusted content for reflection. Raises: MemoryRefused,
-        StorageError."""
-        self._check_writable()
-        waits = self._tainted_tasks()
-        found = only_waiting("task", (item.id for item in waits), id)
-        item = next(item for item in waits if item.id == found)
+    async def accept(self, proposal: Proposal) -> Outcome:
+        """As in any system; what a task with outside text waits for is to be reflected on."""
+        self.check_writable()
+        if not proposal.place:
+            return await super().accept(proposal)
+        session, _, turn = proposal.id.rpartition(".")
+        item = Item(
+            id=proposal.id,
+            session=session,
+            turn=int(turn),
+            at=proposal.at,
+            text=proposal.text,
+            approved=True,
+        )
         async with locked(self._queue.folder):
-            self._queue.write(replace(item, tainted=False, approved=True))
-        return Outcome(line=f"approved {found}: it is reflected on at the next start")
+            self._queue.write(item)
+        return Outcome(line=f"approved {proposal.id}: it is reflected on at the next start")
 
-    async def drop(self, id: str) -> Outcome:
-        """Drops a waiting task without reflection. Raises: MemoryRefused, StorageError,
-        BusyError."""
-        found = only_waiting("task", (item.id for item in self._tainted_tasks()), id)
-        async with locked(self._queue.folder):
-            return self._drop(f"pending/{found}.json")
+    async def reject(self, proposal: Proposal) -> None:
+        if proposal.place:
+            async with locked(self._queue.folder):
+                self._queue.remove(proposal.id)
+
+    def left_waiting(self) -> Iterable[tuple[Path, Proposal]]:
+        return [
+            (self._queue.folder / f"{one.id}.json", self.proposal(one))
+            for one in self._queue.items()
+            if one.tainted
+        ]
+
+    def proposal(self, task: Item) -> Proposal:
+        """A task with outside text, as it waits for approval."""
+        return Proposal(
+            id=task.id,
+            text=task.text,
+            title=shorten(task.asked, LISTED_CHARS) or "a task",
+            source=came_from(task.session, task.outside),
+            place=self.place,
+        )
 
     def facts(self) -> list[Entry]:
         """Every line of the facts except headings."""
@@ -79,12 +101,12 @@ class VaultByHand(ProjectMemory):
         return [entry for entry in found if not entry.text.startswith("#")]
 
     async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
-        self._check_writable()
+        self.check_writable()
         name = self.files.of_target(entry.target)[1]
         return self._report(await self._writer.confirm(name, entry.key, self._confirming(doubt)))
 
     async def remove_entry(self, entry: Entry) -> Outcome:
-        self._check_writable()
+        self.check_writable()
         name = self.files.of_target(entry.target)[1]
         author = self._author("user")
         return self._report(await self._writer.patch(name, [(f"{entry.key}\n", "")], author))
@@ -95,17 +117,9 @@ class VaultByHand(ProjectMemory):
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
-    def _tainted_tasks(self) -> list[Item]:
-        return [item for item in self._queue.items() if item.tainted]
-
     def _text(self, name: str) -> str:
         """The text of a file; "" if unreadable."""
         try:
             return self.files.read(name) or ""
         except MemoryRefused:
             return ""
-
-
-def _waiting(item: Item) -> Waiting:
-    begins = shorten(item.asked or item.text.strip().partition("\n")[0], LISTED_CHARS)
-    return Waiting(id=item.id, line=f"{item.at[:16]}  {begins}", text=item.text)

@@ -6,7 +6,6 @@
 A name (`facts/user.md`) shows which of the two it is. A person may edit the files at any time.
 """
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -185,11 +184,6 @@ class VaultFiles:
             with suppress(MemoryRefused, OSError):
                 if self.path(checked_name(name)).is_file():
                     yield name
-
-
-def fingerprint(text: str | None) -> str:
-    """Identifies a version of a file; "" for a missing one."""
-    return "" if text is None else hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
 def size_words(size: int) -> str:

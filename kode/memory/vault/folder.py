@@ -26,6 +26,7 @@ class VaultFolder:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self.seen = desk.writer.seen
 
     async def files(self) -> Sequence[MemoryFile]:
         files = self._desk.writer.files
@@ -50,5 +51,5 @@ class VaultFolder:
                     f"{name} was changed meanwhile. View it again. Nothing was changed."
                 )
         if after:
-            return [await writer.write(name, after, author)]
+            return [await writer.write(name, after, author, named=(before,))]
         return [await writer.remove(name, author)]

@@ -12,7 +12,7 @@ from kode.memory.vault.write import with_entry
 
 class VaultPlaces(Places):
     def __init__(self, files: VaultFiles) -> None:
-        pattern = r"vault/(?:[0-9a-f]{16}/)?(?:(?:facts|episodes)/[^/]+\.md|pending/[^/]+\.json)"
+        pattern = r"vault/(?:[0-9a-f]{16}/)?(?:facts|episodes)/[^/]+\.md"
         super().__init__(files.folder.system.parent, SYSTEM, pattern)
         self._files = files
 

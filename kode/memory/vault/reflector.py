@@ -11,12 +11,13 @@ from kode.memory.ask import MemoryModel
 from kode.memory.base import WORDS_CHARS
 from kode.memory.history import Author
 from kode.memory.queue import Item, Queue
+from kode.memory.replacing import IN_PART, Seen
 from kode.memory.source import citing
-from kode.memory.stored import read_row
+from kode.memory.stored import read_row, version_of
 from kode.memory.vault import reflect
-from kode.memory.vault.files import VaultFiles, fingerprint, is_facts
+from kode.memory.vault.files import VaultFiles, is_facts
 from kode.memory.vault.tools import Desk, vault_tools
-from kode.memory.vault.write import IN_PART, VaultWriter
+from kode.memory.vault.write import VaultWriter
 from kode.messages import Message, shorten
 
 MAX_ATTEMPTS = 5
@@ -31,8 +32,8 @@ class Reflector:
     files: VaultFiles
     door: MemoryModel
     project: Path
-    writer: Callable[[dict[str, str]], VaultWriter]
-    """From the files that a model was shown, each with the fingerprint of what it said."""
+    writer: Callable[[Seen], VaultWriter]
+    """From the files that a model was shown, each with the version of what it said."""
     text: Callable[[str], str]
     """A file's text; "" if unreadable."""
     emit: Emit
@@ -56,7 +57,7 @@ class Reflector:
         at = datetime.fromisoformat(item.at)
         shown = reflect.shown(files, at)
         facts = filter(is_facts, files.names())
-        seen = {name: fingerprint(self.text(name)) for name in facts}
+        seen = {name: version_of(self.text(name)) for name in facts}
         author = Author(
             who="extraction",
             session=item.session,

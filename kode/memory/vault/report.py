@@ -65,7 +65,11 @@ def entries(files: VaultFiles, name: str, text: str) -> list[Entry]:
     lines = without_summary(text).split("\n")
     facts = [line.strip() for line in lines if line.strip() and not line.startswith("# ")]
     found = facts if is_facts(name) else blocks_of(text)
-    return [Entry(target=files.target(name), key=one, text=one) for one in found]
+    target = files.target(name)
+    return [
+        Entry(target=target, key=one, text=one, is_fact=is_facts(name) and not one.startswith("#"))
+        for one in found
+    ]
 
 
 def sides(files: VaultFiles, change: Change) -> tuple[list[Entry], list[Entry]]:
@@ -80,9 +84,7 @@ def sides(files: VaultFiles, change: Change) -> tuple[list[Entry], list[Entry]]:
     return before, after
 
 
-def status(
-    files: VaultFiles, budget_bytes: int | None, pending: int, waiting: int, given_up: int
-) -> str:
+def status(files: VaultFiles, budget_bytes: int | None, pending: int, given_up: int) -> str:
     """The system, its fill levels and what is pending."""
     rows = files.rows()
     facts = sum(row.size for row in rows if is_facts(row.path))
@@ -96,8 +98,6 @@ def status(
     ]
     if pending:
         lines.append(f"tasks still to be reflected on: {pending} (done at the next start)")
-    if waiting:
-        lines.append(f"waiting for approval: {waiting} (`kode memory approve` lists them)")
     if given_up:
         lines.append(f"tasks given up after several attempts: {given_up} (in pending/)")
     return "\n".join(lines)

@@ -14,14 +14,14 @@ from kode.memory.folder_tool import folder_tool
 from kode.memory.history import Author, Change
 from kode.memory.queue import Item, work_through
 from kode.memory.rank import Text
-from kode.memory.search import Finder
-from kode.memory.stored import may_name_a_file
+from kode.memory.replacing import Seen
+from kode.memory.search import Finder, with_note
+from kode.memory.stored import may_name_a_file, version_of
 from kode.memory.vault import reflect, report
 from kode.memory.vault.by_hand import VaultByHand
 from kode.memory.vault.files import (
     SHARED,
     VaultFiles,
-    fingerprint,
     is_facts,
 )
 from kode.memory.vault.folder import VaultFolder
@@ -30,6 +30,7 @@ from kode.memory.vault.reflector import Reflector
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import VaultWriter
+from kode.memory.waiting import hold
 
 SHORT_CHARS = 1_000
 """Facts files of at most this total size are included in full with the index."""
@@ -64,7 +65,7 @@ class Vault(VaultByHand):
             emit=context.emit,
             notice=self._notice,
         )
-        self._writer = self.writer(self.files, {})
+        self._writer = self.writer(self.files, self.seen)
         index = state.get("index")
         self._index = index if isinstance(index, str) else ""
         facts = state.get("facts")
@@ -104,24 +105,24 @@ class Vault(VaultByHand):
         if off or session is None or not may_name_a_file(session):
             return
         tainted = turn.tainted or self._context.tainted()
-        self._queue.write(
-            Item(
-                id=f"{session}.{turn.number:04d}",
-                session=session,
-                turn=turn.number,
-                at=self.now().isoformat(timespec="seconds"),
-                text=keep_ends(frame.transcript(turn.messages), reflect.TASK_CHARS),
-                asked=credentials.redact(self.asked),
-                tainted=tainted,
-            )
+        task = Item(
+            id=f"{session}.{turn.number:04d}",
+            session=session,
+            turn=turn.number,
+            at=self.now().isoformat(timespec="seconds"),
+            text=keep_ends(frame.transcript(turn.messages), reflect.TASK_CHARS),
+            asked=credentials.redact(self.asked),
+            outside=self._context.outside() if tainted else "",
         )
         if tainted:
+            hold(self.history, self.proposal(task), self._author("extraction"))
             self._notice(
                 "This session read outside text, so what it may leave in memory waits for "
                 "`kode memory approve`.",
                 level="info",
             )
             return
+        self._queue.write(task)
         waiting = self._reflector.waiting(session)
         if sum(len(item.text) for item in waiting) >= reflect.GATHERED_CHARS:
             self._start_reflecting()
@@ -152,7 +153,11 @@ class Vault(VaultByHand):
             for name in self.files.names()
             for block in blocks_of(self._text(name))
         ]
-        return await self._finder.rank(query, texts, k)
+        hits = await self._finder.rank(query, texts, k)
+        return [
+            hit if is_facts(hit.where) else with_note(hit, self.since_then(hit.text))
+            for hit in hits
+        ]
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         rows = report.rows_of(self.files)
@@ -177,18 +182,16 @@ class Vault(VaultByHand):
         return report.show(self.files, self.history)
 
     async def status(self) -> str:
-        waits = self._queue.items()
-        open_ = [item for item in waits if not item.tainted]
+        open_ = [item for item in self._queue.items() if not item.tainted]
         given_up = sum(item.given_up for item in open_)
         return report.status(
             self.files,
             self._settings.vault.facts_budget_bytes,
             len(open_) - given_up,
-            len(waits) - len(open_),
             given_up,
         )
 
-    def writer(self, files: VaultFiles, seen: dict[str, str]) -> VaultWriter:
+    def writer(self, files: VaultFiles, seen: Seen) -> VaultWriter:
         return VaultWriter(files, self.history, self._settings.vault, seen)
 
     def _start_reflecting(self) -> "asyncio.Task[None]":
@@ -215,6 +218,9 @@ class Vault(VaultByHand):
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     def _stale_in(self, name: str) -> str:
+        if not is_facts(name):
+            note = self.since_then(self._text(name))
+            return f" {note}\n" if note else ""
         doubts = stale.of_texts(stale.doubts(self, self.now().date()), self.files.target(name))
         held = [text for text in doubts if text in self._text(name)]
         return "".join(f' May be stale: "{text}" ({doubts[text].why}).' for text in held)
@@ -229,17 +235,18 @@ class Vault(VaultByHand):
         """The content of short facts files, except what the model has already seen."""
         read = {name: self._text(name).strip() for name in filter(is_facts, self.files.names())}
         texts = {name: text for name, text in read.items() if not frame.suspicion(text)}
-        digest = fingerprint("\n".join(texts.values()))
+        digest = version_of("\n".join(texts.values()))
         if sum(map(len, texts.values())) > SHORT_CHARS or digest == self._facts:
             return ""
         self._facts = digest
+        self.seen.update({name: version_of(self.files.read(name)) for name in texts})
         body = "\n\n".join(f"{name}{self._stale_in(name)}\n{text}" for name, text in texts.items())
         return self._frame(ABOUT_SHORT, body) if body else ""
 
     def _changed_index(self) -> str:
         """The index for the model; "" if it saw the same last time."""
         message = report.index_message(report.rows_of(self.files))
-        digest = fingerprint(message)
+        digest = version_of(message)
         if not message or digest == self._index:
             return ""
         self._index = digest

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
 from kode.contracts import Brief, Tool, ToolContext, ToolOutput
 from kode.events import MemoryChanged
@@ -28,7 +28,7 @@ class Patch:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic, never changed
 
 
-Source = Annotated[str | None, "the code it rests on, as path:line-line"]
+Source = str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,17 +49,15 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
 
     @tool(effect="memory-read")
     async def memory_list(context: ToolContext) -> ToolOutput:
-        """List the files of long-term memory with their summaries and sizes in bytes."""
+        """List files."""
         rows = rows_of(writer.files)
         listed = [{"path": r.path, "summary": r.summary, "size": r.size} for r in rows]
         text = json.dumps(listed, ensure_ascii=False)
         return ToolOutput(text=text, summary=f"{len(rows)} files")
 
     @tool(effect="memory-read", subject="path")
-    async def memory_read(
-        context: ToolContext, path: Annotated[str, "as facts/user.md"]
-    ) -> ToolOutput:
-        """Read a file of long-term memory: what is known about the user, the project, past work."""
+    async def memory_read(context: ToolContext, path: str) -> ToolOutput:
+        """Read one."""
         with as_tool_errors():
             name, text = writer.read(path)
         stale = desk.stale(name)
@@ -75,9 +73,7 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         ),
     )
     async def memory_write(context: ToolContext, path: str, content: str) -> ToolOutput:
-        """Create or overwrite a facts file (facts/NAME.md), for lasting facts: who the user is,
-        preferences, conventions. Markdown, one `- Key: value` a line. Not for secrets or the task
-        at hand."""
+        """Write facts/NAME.md: `- Key: value`, no secrets."""
         with as_tool_errors():
             outcome = await writer.write(path, content, desk.author(None))
         return _answer(context, outcome)
@@ -89,14 +85,15 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
             description="Change parts of a memory file; each oldText stands in it once.",
             required=("path", "patches"),
         ),
+        unlisted=("source",),
     )
     async def memory_patch(
         context: ToolContext,
         path: str,
-        patches: Annotated[list[Patch], "In order, all or none; each oldText occurs once"],
+        patches: list[Patch],
         source: Source = None,
     ) -> ToolOutput:
-        """Change parts of a memory file without rewriting it."""
+        """oldText occurs once."""
         with as_tool_errors():
             pairs = [(patch.oldText, patch.newText) for patch in patches]
             outcome = await writer.patch(path, pairs, desk.author(source))
@@ -109,15 +106,16 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
             description="Append what a task has taught to episodes/YYYY-MM.md in memory.",
             required=("path", "entry"),
         ),
+        unlisted=("summary", "source"),
     )
     async def memory_append(
         context: ToolContext,
-        path: Annotated[str, "as episodes/2026-03.md, the present month"],
-        entry: Annotated[str, "`## Title`, then `- Summary: under 10 words`, then details"],
-        summary: Annotated[str | None, "Replaces the file's summary line"] = None,
+        path: str,
+        entry: str,
+        summary: str | None = None,
         source: Source = None,
     ) -> ToolOutput:
-        """Append an episode after significant work: the problem, the solution, the lesson."""
+        """Add to episodes/YYYY-MM.md: `## Title`, `- Summary: `."""
         with as_tool_errors():
             author = desk.author(source)
             outcome = await writer.append(path, entry, author, desk.now(), summary=summary)

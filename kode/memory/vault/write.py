@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kode.errors import MemoryRefused
-from kode.memory import scan
+from kode.memory import replacing, scan
 from kode.memory.base import Outcome
 from kode.memory.history import (
     BY_HAND,
@@ -19,13 +19,13 @@ from kode.memory.history import (
     undo_of,
 )
 from kode.memory.lines import revert_lines
-from kode.memory.stored import plain_lines
+from kode.memory.replacing import IN_PART, NotReplaced, Seen
+from kode.memory.stored import plain_lines, version_of
 from kode.memory.vault import summary as summaries
 from kode.memory.vault.files import (
     SYSTEM,
     VaultFiles,
     checked_name,
-    fingerprint,
     is_episodes,
     is_facts,
     is_month,
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 QUOTED_CHARS = 80
 READ_CHARS = 40_000
 """No model sees a longer file in full."""
-IN_PART = "in part"
-"""Replaces a fingerprint: only a part of the file was shown."""
 
 Patch = tuple[str, str]
 """A text that occurs exactly once, and its replacement."""
@@ -51,14 +49,10 @@ Patch = tuple[str, str]
 class VaultWriter:
     """Operations of one author on the vault.
 
-    `seen` holds the file versions that the author has read or written (name → fingerprint, or
-    IN_PART): overwriting a file is refused if somebody else has changed it since, or if the author
-    has not seen all of it.
+    `seen` holds the file versions that the author was shown or has written (`replacing`).
     """
 
-    def __init__(
-        self, files: VaultFiles, history: History, settings: "Vault", seen: dict[str, str]
-    ) -> None:
+    def __init__(self, files: VaultFiles, history: History, settings: "Vault", seen: Seen) -> None:
         self.files = files
         self._history = history
         self._budget_bytes = settings.facts_budget_bytes
@@ -73,11 +67,14 @@ class VaultWriter:
         if text is None:
             listed = ", ".join(self.files.names()[:20]) or "nothing"
             raise MemoryRefused(f"There is no {name}. Memory holds: {listed}.")
-        self.seen[name] = fingerprint(text) if len(text) <= READ_CHARS else IN_PART
+        self.seen[name] = version_of(text) if len(text) <= READ_CHARS else IN_PART
         return name, text
 
-    async def write(self, path: str, content: str, author: Author) -> Outcome:
-        """Creates or overwrites a file, with a new summary.
+    async def write(
+        self, path: str, content: str, author: Author, *, named: Sequence[str] = ()
+    ) -> Outcome:
+        """Creates or overwrites a file, with a new summary; `named` are the parts that the request
+        names as what goes.
 
         Raises: MemoryRefused (refused, full), StorageError, BusyError; then nothing changed.
         """
@@ -85,7 +82,7 @@ class VaultWriter:
         body, noticed = _check(content, author)
         async with self.files.lock():
             before = self.files.read(name)
-            self._check_known(name, before)
+            self._check_known(name, before, body, author, named)
             _check_keeps_episodes(name, before, body)
             after = _ending(_with_summary(name, body))
             self._check_budget(name, before, len(content.encode(errors="replace")))
@@ -176,7 +173,7 @@ class VaultWriter:
             before = self.files.read(name)
             if before is None:
                 raise MemoryRefused(f"There is no {name}. Nothing was changed.")
-            self._check_known(name, before)
+            self._check_known(name, before, "", author, (before,))
             change = self._change(author, "remove", name, before, before=(before,))
             with self._history.making(change) as written:
                 self.files.remove(name)
@@ -237,18 +234,23 @@ class VaultWriter:
         reason = "created" if was is None else ""
         return Change.by(author, SYSTEM, kind, self.files.target(name), reason=reason, **texts)
 
-    def _check_known(self, name: str, before: str | None) -> None:
-        known = self.seen.get(name)
-        if known == IN_PART and before is not None:
-            raise MemoryRefused(
-                f"You were shown only a part of {name}, so rewriting it would lose the rest. "
-                "Use `memory_patch` to change lines, or `memory_append` to add some. "
-                "Nothing was changed."
-            )
-        if known is not None and known != fingerprint(before):
-            raise MemoryRefused(
-                f"{name} was changed since you read it, by the user or another session. "
-                "Read it again with `memory_read`, then write. Nothing was changed."
+    def _check_known(
+        self, name: str, before: str | None, after: str, author: Author, named: Sequence[str]
+    ) -> None:
+        if before is None:
+            if self.seen.get(name):
+                raise NotReplaced("changed", name, "It is gone: `memory_list` shows what there is.")
+            return
+        if author.who in ("model", "extraction"):
+            replacing.check(
+                self.seen,
+                name,
+                before,
+                after,
+                named=named,
+                to_read="Read it with `memory_read`, then write all of it; or change lines with "
+                "`memory_patch`, add some with `memory_append`.",
+                to_lose="Name what goes as `oldText` of `memory_patch`, or write what still holds.",
             )
 
     def _check_budget(self, name: str, before: str | None, counted: int) -> None:
@@ -282,8 +284,8 @@ class VaultWriter:
         with self._history.making(change) as written:
             self.files.write(name, after)
         # A writer that has not seen the old content must not overwrite it unread later.
-        if before is None or change.kind == "write" or self.seen.get(name) == fingerprint(before):
-            self.seen[name] = fingerprint(after)
+        if before is None or change.kind == "write" or self.seen.get(name) == version_of(before):
+            self.seen[name] = version_of(after)
         return Outcome(line=line, detail=detail, change_id=written.id)
 
 

@@ -62,7 +62,7 @@ async def _memory(talk: Conversation, argument: str) -> str:
         words = shlex.split(argument)
     except ValueError as error:
         raise UserError(f"/memory: {error}. Close the quotes and try again.") from error
-    return _verbatim(await talk.memory_command(words or ["show"]))
+    return _verbatim((await talk.memory_command(words or ["show"])).in_words())
 
 
 async def _context(talk: Conversation, argument: str) -> str:

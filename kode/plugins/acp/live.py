@@ -30,8 +30,7 @@ from kode.plugin import (
     Loaded,
     Question,
     ServedModels,
-    approve_plan,
-    mask,
+    credentials,
     offered_models,
     open_conversation,
     read_plan,
@@ -42,6 +41,7 @@ from kode.plugin import fitting_picture as fitting
 from kode.plugin.contracts import PermissionMode
 from kode.plugin.errors import UserError
 from kode.plugin.events import Event, TurnEnded
+from kode.plugin.messages import Image, Text
 from kode.plugins.acp import updates as to_update
 from kode.plugins.acp.commands import COMMANDS, Command, command_in
 from kode.plugins.acp.faults import INTERNAL_ERROR
@@ -199,20 +199,13 @@ class Live:
         async with self._one_at_a_time:
             prompt = await asyncio.to_thread(read_prompt, blocks, self.talk)
             talk, text = self.talk, prompt.text
-            waiting = talk.attachments
             if text.split() == ["/plan", "go"]:
                 text = await self._approve_plan("ask")
             elif found := command_in(text):
                 return await self._command(*found)
-            try:
-                for picture in prompt.pictures:
-                    small = await asyncio.to_thread(fitting, picture)
-                    talk.attach_picture(small.name, small.data)
-                talk.attachments += prompt.attachments
-                ended = await self._turn(text)
-            except BaseException:  # not started: its attachments are not for the next prompt
-                talk.attachments = waiting
-                raise
+            small = [await asyncio.to_thread(fitting, one) for one in prompt.pictures]
+            pictures = [talk.keep_picture(one.name, one.data) for one in small]
+            ended = await self._turn(text, (*pictures, *prompt.attachments))
             while talk.fresh_plan and ended.status == "success":
                 mode = await self._ask_about_plan()
                 if mode is None:
@@ -220,9 +213,9 @@ class Live:
                 ended = await self._turn(await self._approve_plan(mode))
             return self._response(ended)
 
-    async def _turn(self, text: str) -> TurnEnded:
+    async def _turn(self, text: str, attachments: Sequence[Text | Image] = ()) -> TurnEnded:
         opened_before = self.talk.opened
-        ended = await self.talk.turn(text)
+        ended = await self.talk.turn(text, attachments=attachments)
         status = self.talk.status()
         self.outbox.put(*self.updates.usage(status.context_tokens, status.context_window))
         if not opened_before:  # servers have started meanwhile, and approvals count
@@ -232,7 +225,7 @@ class Live:
     async def _approve_plan(self, mode: PermissionMode) -> str:
         """Switches to `mode`; returns the text that starts the work. Raises: UserError without a
         plan."""
-        text = await approve_plan(self.talk, mode)
+        text = await self.talk.approve_plan(mode)
         self.send_options()
         return text
 
@@ -312,7 +305,7 @@ async def open_live(
     )
     live.updates.titled = talk.session.turns > 0
     live.updates.tools = lambda: talk.agent.tools
-    live.updates.mask = lambda text: mask(text, talk.agent.secrets)
+    live.updates.mask = lambda text: credentials.mask(text, talk.agent.secrets)
     live.updates.cost_usd = lambda: talk.status().cost_usd
     if talk.extensions is not None:
         talk.extensions.start_all()

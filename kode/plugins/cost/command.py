@@ -66,14 +66,14 @@ def main(argv: Sequence[str]) -> int:
 
 def _show_session(arguments: argparse.Namespace) -> int:
     from kode.plugin import find_session as find
-    from kode.plugin import given_prices, load_config, pricing
-    from kode.plugin import newest_session as newest
+    from kode.plugin import given_prices, load_config, models, newest_session
     from kode.plugins.cost.figures import session_cost
 
     home, cwd = paths.home(), working_directory(arguments)
-    session_id = find(home, arguments.id, cwd) if arguments.id else newest(home, cwd)[0]
+    session_id = find(home, arguments.id, cwd) if arguments.id else newest_session(home, cwd)[0]
     config = load_config(home, cwd, environ=os.environ, flags={}).config
-    found = session_cost(home, session_id, pricing(given_prices(config)) if arguments.why else None)
+    price = models.pricing(given_prices(config)) if arguments.why else None
+    found = session_cost(home, session_id, price)
     if arguments.why:
         found = with_facts(found, paths.memory_folder(home, config.memory.data_dir))
     whole, lines = _object_of(found, why=arguments.why), session_lines(found, why=arguments.why)

@@ -11,7 +11,7 @@ from kode.plugin import (
     Place,
     Spent,
     given_prices,
-    pricing,
+    models,
     requests_by_folder,
     spending_of,
     total_spent,
@@ -46,7 +46,7 @@ def costs(place: Place, query: Mapping[str, str]) -> tuple[str, Mapping[str, obj
 def lost(place: Place, query: Mapping[str, str]) -> tuple[str, Mapping[str, object]]:
     """Where a server had to read a beginning of this session again. Raises: SessionError,
     StorageError."""
-    price = pricing(given_prices(place.config))
+    price = models.pricing(given_prices(place.config))
     return "lost.html", {"breaks": session_cost(place.home, query["id"], price).breaks}
 
 

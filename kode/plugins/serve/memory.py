@@ -1,12 +1,11 @@
 """The tools of `kode mcp serve --memory-only`: kode's memory for agents that have none.
 
 What such an agent sends is outside text. It only enters memory after the person's approval
-(`kode.memory.proposals`), and the agent can undo only its own proposals.
+(`kode.memory.waiting`), and the agent can undo only its own proposals.
 """
 
 import os
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,11 +13,11 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from kode.plugin import MAX_PROPOSAL_CHARS as MAX_CHARS
-from kode.plugin import Config, Proposals, frame_memory, load_config, outside_context, paths
+from kode.plugin import Config, frame_memory, load_config, outside_context, paths
 from kode.plugin import MemoryAuthor as Author
 from kode.plugin import MemoryHistory as History
 from kode.plugin import kode_version as __version__
+from kode.plugin import memory_waiting as waiting
 from kode.plugin import open_memory as open_configured
 from kode.plugin.contracts import MemorySystem
 from kode.plugin.errors import ConfigError, MemoryRefused
@@ -50,7 +49,7 @@ def make_memory_server(bounds: Bounds) -> MCPServer:
         "kode-memory", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL"
     )
     _add_reading(server, bounds)
-    _add_proposing(server, bounds, Proposals(root), History(root / "history.jsonl"))
+    _add_proposing(server, bounds, History(root / "history.jsonl"))
     return server
 
 
@@ -89,14 +88,14 @@ def _add_reading(server: MCPServer, bounds: Bounds) -> None:
         return {"memory": frame_memory(about, listed) if listed else ""}
 
 
-def _add_proposing(
-    server: MCPServer, bounds: Bounds, proposals: Proposals, history: History
-) -> None:
+def _add_proposing(server: MCPServer, bounds: Bounds, history: History) -> None:
     @server.tool(annotations=ADDS)
     @as_tool
     async def memory_add(
         context: Context,
-        text: Annotated[str, Field(max_length=MAX_CHARS, description="One fact, in one sentence")],
+        text: Annotated[
+            str, Field(max_length=waiting.MAX_CHARS, description="One fact, in one sentence")
+        ],
         about: Annotated[
             Literal["user", "project"], Field(description="Whom it is true of")
         ] = "user",
@@ -105,27 +104,28 @@ def _add_proposing(
         """Proposes a fact to remember: lasting, and not to be read from the repository. It is used
         once the person has approved it."""
         client = context.request_context.session.client_params
-        done = await proposals.propose(
+        done = await waiting.propose(
+            history,
             text,
             about,
             client=client.client_info.name if client is not None else "",
             project=paths.project_root(_folder(bounds, cwd)),
-            now=datetime.now().astimezone(),
         )
-        return {"done": done.line} | ({"id": done.change_id} if done.change_id else {})
+        already = "" if done else " already"
+        return {"done": f"it waits{already} for the person"} | ({"id": done.id} if done else {})
 
     @server.tool(annotations=READS)
     @as_tool
     async def memory_log(limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 20) -> dict[str, Any]:
         """What was proposed through this server, the newest first, and what became of it."""
-        waiting = set(proposals.ids())
+        pending = {f"{waiting.SYSTEM}/{one.id}" for one in waiting.proposals(history)}
         rows = [
             {
                 "id": change.id,
                 "at": change.at,
                 "did": change.kind,
-                "text": change.reason,
-                "waits": change.target.removeprefix("proposed/") in waiting,
+                "text": "".join(change.after or change.before),
+                "waits": change.target in pending,
             }
             for change in history.tail(LOOKED_THROUGH).changes
             if change.who == "client"
@@ -143,8 +143,8 @@ def _add_proposing(
             raise MemoryRefused(
                 f"{id[:40]!r} is no change made through this server: `memory_log` lists those."
             )
-        done = await proposals.undo(found[0], Author(who="client"))
-        return {"done": done.line, "id": done.change_id}
+        done = await waiting.take_back(history, found[0], Author(who="client"))
+        return {"done": f"undid {found[0].kind} {found[0].id}", "id": done.id}
 
 
 def _config(folder: Path) -> Config:

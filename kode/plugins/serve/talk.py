@@ -217,7 +217,7 @@ class Talk:
         """Runs turns until nothing the client said is left."""
         while text:
             try:
-                self.ended = await self.conversation.turn(text)
+                self.ended = await self.conversation.turn(text, steering=self.steering)
             except asyncio.CancelledError:
                 self.ended = TurnEnded(status="interrupted", error="Stopped.")
             except KodeError as error:

@@ -111,7 +111,6 @@ class Talks:
         talk.opened = await open_conversation(
             loaded, cwd=cwd, emit=talk.take, ask=talk.ask, session_id=session_id
         )
-        talk.conversation.steering = talk.steering
         session = talk.conversation.session
         assert session.id is not None
         try:

@@ -168,8 +168,8 @@ class _Pages:
         return self._page("agents.html", trees=found, part=_part(request, len(rows) > TREES))
 
     async def memory(self, request: Request) -> Response:
-        source, use = (request.query_params.get(name, "") for name in ("source", "use"))
-        found = await remembered.remembered(self._place, source, use)
+        source = request.query_params.get("source", "")
+        found = await remembered.remembered(self._place, source)
         return self._page("memory.html", token=self._keys.form_token, **found)
 
     async def changes(self, request: Request) -> Response:

@@ -52,32 +52,22 @@ class Linked:
     """Changes that replaced the texts it created, oldest first."""
 
 
-async def remembered(place: Place, source: str = "", use: str = "") -> Values:
-    """Everything remembered, of every project; `shown` are the entries of this source and use.
+async def remembered(place: Place, source: str = "") -> Values:
+    """Everything remembered, of every project; `shown` are the entries of this source.
     Raises: MemoryRefused, StorageError."""
     async with _opened(place) as (system, notices):
         memory = await memory_overview(system)
-    shown = [
-        one
-        for one in memory.entries
-        if source in ("", one.rank.name.lower()) and use in ("", one.use)
-    ]
-    count = memory.counted_sessions
+    shown = [one for one in memory.entries if source in ("", one.rank.name.lower())]
     return {
         "memory": memory,
         "shown": shown,
-        "narrowed": bool(source or use),
+        "narrowed": bool(source),
         "sources": Counter(
             one.origin.who if one.origin else "" for one in memory.entries
         ).most_common(),
         "notices": notices,
         "here": paths.path_hash(paths.project_root(place.cwd)),
         "kinds": KINDS,
-        "uses": {
-            "used": f"used in the last {count} sessions",
-            "unused": f"not used in {count} sessions",
-            "uncounted": "not counted",
-        },
     }
 
 

@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from kode.cli.commands.config import main
+from kode.cli.commands import config
 from kode.config import Config, flat
 from kode.errors import ConfigError
+from tests.cli.commands.answers import run
 
 KEY = "abcdefgh12345678"
 
@@ -24,7 +25,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def said(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> str:
-    assert main(argv) == code
+    assert run(config, argv) == code
     return capsys.readouterr().out
 
 
@@ -91,7 +92,7 @@ def test_check_reports_no_errors_and_names_ignored_settings(
 
 def test_an_unknown_command_names_the_nearest(home: Path) -> None:
     with pytest.raises(ConfigError, match="Did you mean show"):
-        main(["shwo"])
+        run(config, ["shwo"])
 
 
 def test_check_names_rules_that_can_never_match_and_why(
@@ -127,6 +128,6 @@ def test_check_names_a_tool_that_there_is_not(
 ) -> None:
     (home / "config.json").write_text(json.dumps({"permissions": {"allow": ["bash(ls)"]}}))
 
-    assert main(["check"]) == 3
+    assert run(config, ["check"]) == 3
     captured = capsys.readouterr()
     assert "bash(ls)" in captured.out + captured.err

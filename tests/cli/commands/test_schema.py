@@ -12,8 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kode.cli.commands.schema import SCHEMAS, main, schema_of
-from kode.cli.screen.output import event_object, failure_object, to_json
+from kode.cli.commands import schema
+from kode.cli.commands.schema import SCHEMAS, schema_of
+from kode.cli.screen.output import event_object, failure_object
+from kode.cli.screen.printer import to_json
 from kode.errors import ConfigError
 from kode.events import Event, TurnEnded
 from kode.messages import ServerItem, Text, Thinking, ToolCall
@@ -21,6 +23,7 @@ from kode.results import result_object
 from kode.session.entries import OWN_TYPES, Header, PluginEntry, line_of
 from kode.subagents.protocol import Section, Snapshot, Task
 from kode.subagents.protocol import line_of as sent
+from tests.cli.commands.answers import run
 from tests.effort import share
 
 KEPT = Path(__file__).parent / "data" / "schemas"
@@ -133,7 +136,7 @@ def test_the_files_of_a_subagent_fit() -> None:
 def test_a_schema_is_the_one_that_was_promised(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([name]) == 0
+    assert run(schema, [name]) == 0
     printed = json.loads(capsys.readouterr().out)
     kept = KEPT / f"{name}.json"
     assert printed == json.loads(kept.read_text()), (

@@ -3,10 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from kode.cli.commands.session import main
+from kode.cli.commands import session
 from kode.errors import ConfigError, SessionError
 from kode.messages import user_message
 from kode.session.entries import MessageEntry
+from tests.cli.commands.answers import run
 from tests.session.stories import new_session, plain_turn, whole_story
 
 
@@ -28,7 +29,7 @@ def made(home: Path, *tasks: str, cwd: Path | None = None) -> str:
 
 
 def said(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> str:
-    assert main(argv) == code
+    assert run(session, argv) == code
     return capsys.readouterr().out
 
 
@@ -145,7 +146,7 @@ def test_check_finds_and_repair_mends(home: Path, capsys: pytest.CaptureFixture[
 def test_a_wrong_id_is_one_sentence_and_exit_code_1(home: Path) -> None:
     for command in (["show"], ["delete"], ["export"], ["trim", "3"], ["fork"], ["check"]):
         with pytest.raises(SessionError, match="There is no session 'zz'") as caught:
-            main([command[0], "zz", *command[1:]])
+            run(session, [command[0], "zz", *command[1:]])
         assert caught.value.exit_code == 1
 
 
@@ -161,7 +162,7 @@ def test_a_wrong_id_is_one_sentence_and_exit_code_1(home: Path) -> None:
 )
 def test_a_wrong_command_line_says_what_is_allowed(home: Path, argv: list[str], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        main(argv)
+        run(session, argv)
 
 
 def test_a_session_in_use_is_shown_and_not_deleted(
@@ -169,13 +170,13 @@ def test_a_session_in_use_is_shown_and_not_deleted(
 ) -> None:
     from kode.errors import BusyError
 
-    session = new_session(home)
-    session.append_message(user_message("one"))
+    made = new_session(home)
+    made.append_message(user_message("one"))
 
-    assert "one" in said(capsys, "show", str(session.id))
+    assert "one" in said(capsys, "show", str(made.id))
     with pytest.raises(BusyError):
-        main(["delete", str(session.id)])
-    session.close()
+        run(session, ["delete", str(made.id)])
+    made.close()
 
 
 def test_search_names_the_place_of_each_text_newest_first(

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from kode import installed, paths
-from kode.cli.commands.session import main
+from kode.cli.commands import session
 from kode.errors import ConfigError
 from kode.installed import ExportFile, Plugin
 from kode.session.transcript import Transcript
+from tests.cli.commands.answers import run
 from tests.session.stories import new_session, plain_turn
 
 Adding = Callable[..., str]
@@ -36,19 +37,22 @@ def test_a_format_of_a_plugin_is_printed(
     session_with: Adding, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session_id = session_with(lambda transcript: f"the session {transcript.header.id}")
-    assert main(["export", session_id, "--format", "tally"]) == 0
+    assert run(session, ["export", session_id, "--format", "tally"]) == 0
     assert capsys.readouterr().out == f"the session {session_id}\n"
 
 
 def test_an_export_to_a_file_needs_its_name(session_with: Adding) -> None:
     with pytest.raises(ConfigError, match="--format tally FILE"):
-        main(["export", session_with(lambda transcript: PACKED), "--format", "tally"])
+        run(session, ["export", session_with(lambda transcript: PACKED), "--format", "tally"])
 
 
 def test_a_text_is_not_written_to_a_file(session_with: Adding, tmp_path: Path) -> None:
     file = tmp_path / "file"
     with pytest.raises(ConfigError, match="stdout"):
-        main(["export", session_with(lambda transcript: "text"), str(file), "--format", "tally"])
+        run(
+            session,
+            ["export", session_with(lambda transcript: "text"), str(file), "--format", "tally"],
+        )
     assert not file.exists()
 
 
@@ -58,9 +62,9 @@ def test_a_file_is_written_after_a_yes(
     file = tmp_path / "file"
     argv = ["export", session_with(lambda transcript: PACKED), str(file), "--format", "tally"]
     with pytest.raises(ConfigError, match="--yes"):
-        main(argv)
+        run(session, argv)
     assert not file.exists()
-    assert main([*argv, "--yes"]) == 0
+    assert run(session, [*argv, "--yes"]) == 0
     assert file.read_bytes() == b"packed"
     ran = capsys.readouterr()
     assert f"`tally {file}` reads it." in ran.out
@@ -73,5 +77,5 @@ def test_a_format_of_kode_is_not_replaced(
     session_id = session_with(lambda transcript: "mine")
     json = Plugin(name="tally", summary="counts", exports={"json": "somewhere:export"})
     monkeypatch.setattr(installed, "plugins", lambda: (json,))
-    assert main(["export", session_id, "--format", "json"]) == 0
+    assert run(session, ["export", session_id, "--format", "json"]) == 0
     assert capsys.readouterr().out.startswith("{")

@@ -6,6 +6,7 @@ from kode import paths
 from kode.cli.commands import brought, mcp, trust
 from kode.errors import ConfigError
 from kode.extensions import trust as approvals
+from tests.cli.commands.answers import run
 
 
 class Hooks:
@@ -28,21 +29,21 @@ def bring(project, **servers):
 def test_a_server_is_new_then_trusted_changed_and_revoked(project, capsys):
     def states():
         capsys.readouterr()
-        trust.main(["list", "--json"])
+        run(trust, ["list", "--json"])
         return {row["name"]: row["state"] for row in json.loads(capsys.readouterr().out)}
 
     bring(project, one={"command": "a"}, two={"command": "b"})
     assert states() == {"one": "new", "two": "new"}
 
-    assert trust.main(["approve", "one", "--yes"]) == 0
+    assert run(trust, ["approve", "one", "--yes"]) == 0
     assert states() == {"one": "trusted", "two": "new"}
 
     bring(project, one={"command": "c"}, two={"command": "b"})
     assert states() == {"one": "changed", "two": "new"}
-    trust.main(["show", "one"])
+    run(trust, ["show", "one"])
     assert '+  "command": "c"' in capsys.readouterr().out
 
-    assert trust.main(["revoke", "one"]) == 0
+    assert run(trust, ["revoke", "one"]) == 0
     assert states() == {"one": "new", "two": "new"}
 
 
@@ -50,9 +51,9 @@ def test_a_server_is_new_then_trusted_changed_and_revoked(project, capsys):
 def test_the_list_is_printed_where_no_subcommand_is_named(project, capsys, command):
     bring(project, one={"command": "a"})
 
-    command.main(["list"])
+    run(command, ["list"])
     listed = capsys.readouterr().out
-    command.main([])
+    run(command, [])
 
     assert "one" in listed
     assert capsys.readouterr().out == listed
@@ -61,19 +62,19 @@ def test_the_list_is_printed_where_no_subcommand_is_named(project, capsys, comma
 def test_nothing_is_approved_where_nobody_can_be_asked(project):
     bring(project, one={"command": "a"})
     with pytest.raises(ConfigError, match="--yes"):
-        trust.main(["approve", "one"])
+        run(trust, ["approve", "one"])
 
 
 def test_hidden_characters_of_an_entry_are_shown(project, capsys):
     bring(project, one={"command": "a\u202eb\x1b[2J"})
-    trust.main(["show", "one"])
+    run(trust, ["show", "one"])
     out = capsys.readouterr().out
     assert "\u202e" not in out
     assert "\x1b" not in out
 
 
 def test_a_server_is_added_with_its_rights_to_ones_config(project, capsys):
-    mcp.main(["add", "files", "--env", "KEY=${KEY}", "--write", "--", "npx", "-y", "server", "."])
+    run(mcp, ["add", "files", "--env", "KEY=${KEY}", "--write", "--", "npx", "-y", "server", "."])
 
     config = json.loads(paths.config_file(paths.home()).read_text())
     assert config["mcpServers"]["files"] == {
@@ -85,24 +86,24 @@ def test_a_server_is_added_with_its_rights_to_ones_config(project, capsys):
 
 
 def test_a_server_added_to_the_project_is_approved_at_once(project, capsys):
-    mcp.main(["add", "docs", "https://example.org/mcp", "--scope", "project"])
+    run(mcp, ["add", "docs", "https://example.org/mcp", "--scope", "project"])
     capsys.readouterr()
-    mcp.main(["list", "--json"])
+    run(mcp, ["list", "--json"])
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["name"], row["state"], row["scope"]) == ("docs", "trusted", "project")
 
 
 def test_a_removed_server_leaves_no_approval_behind(project, capsys):
-    mcp.main(["add", "docs", "https://example.org/mcp", "--scope", "project"])
-    mcp.main(["remove", "docs"])
+    run(mcp, ["add", "docs", "https://example.org/mcp", "--scope", "project"])
+    run(mcp, ["remove", "docs"])
     assert approvals.load(paths.home(), project).items == ()
 
 
 def test_approving_outside_lets_servers_run_without_a_sandbox(project, capsys):
     bring(project, one={"command": "a"})
-    trust.main(["approve", "--yes", "--outside"])
+    run(trust, ["approve", "--yes", "--outside"])
     capsys.readouterr()
-    trust.main(["list", "--json"])
+    run(trust, ["list", "--json"])
     kinds = {row["kind"] for row in json.loads(capsys.readouterr().out)}
     assert kinds == {"mcp", "mcp-outside"}
 
@@ -128,7 +129,7 @@ def test_no_list_of_extensions_shows_a_key(project, capsys, command, words):
     (project / ".claude").mkdir()
     (project / ".claude" / "settings.json").write_text(json.dumps(settings))
 
-    command.main(words)
+    run(command, words)
 
     out = capsys.readouterr().out
     assert "one" in out or "curl" in out
@@ -139,7 +140,7 @@ def test_a_servers_own_values_are_masked_whatever_their_looks(project, capsys):
     env = {"PLAIN": "correct horse", "TAKEN": "${TAKEN}", "QUOTED": 'a"b'}
     bring(project, one={"command": "a", "env": env})
 
-    mcp.main(["get", "one"])
+    run(mcp, ["get", "one"])
 
     out = capsys.readouterr().out
     assert "correct horse" not in out

@@ -7,6 +7,7 @@ import pytest
 
 from kode.cli.prompt.slash import COMMANDS
 from kode.cli.prompt.state import PromptState
+from kode.cli.prompt.submit import press, submit
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 from kode.events import TurnEnded
@@ -80,8 +81,8 @@ class Room:
 
     async def type(self, line):
         before = len(self.stream.getvalue())
-        self.state.submit(line)
-        while self.state.busy or self.state.beside:
+        submit(self.state, line)
+        while self.state.jobs.busy or self.state.jobs.beside:
             await asyncio.sleep(0.001)
         self.state.screen.flush()
         return self.stream.getvalue()[before:]
@@ -171,9 +172,9 @@ async def test_a_key_that_is_held_down_begins_a_command_once(room):
     room.talk.commands.take(Command(), None)
     room.state.screen.editor = typist = Typist(room.stream, "n")
 
-    room.state.beside_work("/quit")
-    room.state.beside_work("/quit")
-    while room.state.beside:
+    press(room.state, "/quit")
+    press(room.state, "/quit")
+    while room.state.jobs.beside:
         await asyncio.sleep(0.001)
 
     assert len(typist.labels) == 1
@@ -225,7 +226,7 @@ async def test_the_newest_call_is_printed_where_no_pager_is(room):
 
 async def test_a_dumb_terminal_gets_a_progress_line_once(room, monkeypatch):
     monkeypatch.setattr("kode.cli.prompt.state.PLAIN_FIRST_S", 0.05)
-    room.state.submit("slow")
+    submit(room.state, "slow")
     idle = asyncio.ensure_future(room.state.idle())
 
     while "Running sleep 60…" not in room.stream.getvalue():

@@ -8,12 +8,16 @@ import pytest
 from kode.cli import elsewhere
 from kode.cli.flags import MODES
 from kode.cli.prompt.paste import Pastes
+from kode.cli.prompt.repl import finish
 from kode.cli.prompt.slash import COMMANDS
-from kode.cli.prompt.state import PromptState, command_of
+from kode.cli.prompt.state import PromptState
+from kode.cli.prompt.submit import command_of, open_conversation, submit
+from kode.cli.prompt.turn import run_turn
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 from kode.errors import SessionError
 from kode.events import MemoryChanged
+from kode.memory.base import Outcome
 from kode.messages import Text
 from kode.providers.listing import Offer
 from kode.session.entries import Header, MessageEntry
@@ -42,16 +46,16 @@ class Room:
 
     async def type(self, *lines):
         for line in lines:
-            self.state.submit(line)
+            submit(self.state, line)
         await self.settled()
         return self.text
 
     async def settled(self):
-        while self.state.busy or self.state.beside or self.state.waiting:
+        while self.state.jobs.busy or self.state.jobs.beside or self.state.waiting:
             await asyncio.sleep(0.001)
 
     async def running(self):
-        self.state.submit("slow")
+        submit(self.state, "slow")
         while not self.talk.turns:
             await asyncio.sleep(0.001)
 
@@ -73,9 +77,9 @@ async def test_a_pasted_block_does_not_count_as_typed(room):
     room.state.editor = SimpleNamespace(pastes=pastes, append_history=lambda text: None)
     line = f"echo {pastes.fold(chr(10).join('abcdefg'))}"
 
-    await room.state.run_turn(pastes.unfold(line), line)
+    await run_turn(room.state, pastes.unfold(line), line)
     assert room.talk.typed == line == "echo [pasted 7 lines]"
-    await room.state.run_turn("echo")
+    await run_turn(room.state, "echo")
     assert room.talk.typed == "echo"
 
 
@@ -94,8 +98,8 @@ async def test_lines_typed_during_a_turn_are_sent_in_order(room):
 
 async def test_waiting_messages_are_shown_and_can_be_taken_back(room):
     await room.running()
-    room.state.submit("now")
-    room.state.submit("last", later=True)
+    submit(room.state, "now")
+    submit(room.state, "last", later=True)
 
     shown = [line for style, line in room.state.live(80, 10) if style == "queued"]
     assert [line.split(" (")[0] for line in shown] == ["next step: now", "queued: last"]
@@ -114,9 +118,9 @@ async def test_lines_typed_before_the_conversation_opens_wait_for_it(room):
         return room.talk
 
     room.state.opened = None
-    room.state.open(opening)
-    room.state.submit("echo")
-    room.state.submit("/cost")
+    open_conversation(room.state, opening)
+    submit(room.state, "echo")
+    submit(room.state, "/cost")
     assert room.state.status(80) == [("", "")]
     assert [line.split(" (")[0] for _, line in room.state.live(80, 9)] == [
         "queued: echo",
@@ -134,12 +138,12 @@ async def test_a_resumed_session_names_itself_and_its_turns(room):
         return room.talk
 
     room.state.opened = None
-    room.state.open(opening)
+    open_conversation(room.state, opening)
     await room.settled()
     assert room.text == ""
 
     room.talk.turns = 3
-    room.state.open(opening)
+    open_conversation(room.state, opening)
     await room.settled()
     assert "Resumed 20260101-000000-abcdef (3 turns).\n" in room.text
 
@@ -149,9 +153,9 @@ async def test_a_conversation_that_cannot_be_opened_ends_the_repl(room):
         raise SessionError("No key. Run `kode init`.")
 
     room.state.opened = None
-    room.state.open(opening)
+    open_conversation(room.state, opening)
     await room.settled()
-    await room.state.finish()
+    await finish(room.state)
 
     assert room.state.leaving
     assert str(room.state.fault) == "No key. Run `kode init`."
@@ -174,8 +178,8 @@ async def test_an_unread_message_returns_to_the_line_when_stopped(room):
     line = []
     room.state.editor = SimpleNamespace(put_back=line.append)
 
-    room.state.submit("read it")
-    room.state.submit("then this")
+    submit(room.state, "read it")
+    submit(room.state, "then this")
     room.state.interrupt()
     await room.settled()
 
@@ -189,7 +193,7 @@ async def test_a_message_already_begun_does_not_return_when_stopped(room):
     await room.running()
     room.state.editor = SimpleNamespace(put_back=line.append)
 
-    room.state.submit("later", later=True)
+    submit(room.state, "later", later=True)
     room.state.interrupt()
     await room.settled()
 
@@ -198,13 +202,13 @@ async def test_a_message_already_begun_does_not_return_when_stopped(room):
 
 async def test_steering_that_no_step_took_becomes_the_next_message(room):
     await room.running()
-    room.state.submit("use tabs")
-    room.state.submit("later", later=True)
+    submit(room.state, "use tabs")
+    submit(room.state, "later", later=True)
 
     assert room.state.take_steering() == ["use tabs"]
     assert room.state.take_steering() == []
-    room.state.submit("too late")
-    room.state.work.cancel()
+    submit(room.state, "too late")
+    room.state.jobs.job.cancel()
     await room.settled()
 
     assert room.talk.asked[1:] == ["too late", "later"]
@@ -212,8 +216,8 @@ async def test_steering_that_no_step_took_becomes_the_next_message(room):
 
 async def test_harmless_commands_run_beside_a_turn_and_others_wait(room):
     await room.running()
-    room.state.submit("/cost")
-    room.state.submit("/compact")
+    submit(room.state, "/cost")
+    submit(room.state, "/compact")
     while "last turn · big-model" not in room.text:
         await asyncio.sleep(0.001)
 
@@ -226,7 +230,7 @@ async def test_leaving_stops_the_turn_closes_and_says_how_to_resume(room):
     await room.running()
 
     room.state.leave()
-    await room.state.finish()
+    await finish(room.state)
 
     assert room.talk.cancelled == 1
     assert room.talk.closed
@@ -236,17 +240,16 @@ async def test_leaving_stops_the_turn_closes_and_says_how_to_resume(room):
 
 
 async def test_the_resume_hint_names_the_flags_the_model_needs(room):
-    room.state.resume_flags = "--base-url http://127.0.0.1:8080/v1"
     await room.running()
 
     room.state.leave()
-    await room.state.finish()
+    await finish(room.state, "--base-url http://127.0.0.1:8080/v1")
 
     assert room.text.endswith("-000000-abcdef --base-url http://127.0.0.1:8080/v1\n")
 
 
 async def test_a_session_without_a_turn_offers_no_resume(room):
-    await room.state.finish()
+    await finish(room.state)
 
     assert "Resume" not in room.text
 
@@ -391,9 +394,9 @@ async def test_an_unknown_level_changes_nothing_and_names_the_nearest(room):
 
 async def test_only_the_question_is_shown_while_a_command_asks(room, monkeypatch):
     monkeypatch.setattr(type(room.state.screen), "asking", True)
-    room.state.work = asyncio.ensure_future(asyncio.Event().wait())
+    room.state.jobs.job = asyncio.ensure_future(asyncio.Event().wait())
     assert room.state.live(80, 10) == []
-    room.state.work.cancel()
+    room.state.jobs.job.cancel()
 
 
 async def test_a_path_is_no_command(room):
@@ -535,24 +538,24 @@ async def test_a_picture_too_large_is_shrunk_and_announced(room, tmp_path):
 
 
 async def test_own_shell_commands_go_to_the_background_too(room):
-    room.state.submit("!printf 'serving\\nGo on? '; sleep 60")
+    submit(room.state, "!printf 'serving\\nGo on? '; sleep 60")
     while not room.state.unfinished:
         await asyncio.sleep(0.001)
     assert next(line for _, line in room.state.live(80, 9)) == "Go on? "
 
-    room.state.submit("/bg")
+    submit(room.state, "/bg")
     await room.settled()
 
     assert "/bg read bg1" in room.text
     (note,) = room.talk.attachments
     assert "bg1" in note.text
-    assert not room.state.busy
+    assert not room.state.jobs.busy
     await room.type("/bg kill bg1")
     assert "Stopped bg1: printf 'serving" in room.text
 
 
 async def test_stopping_an_own_shell_command_is_said(room):
-    room.state.submit("!printf 'Go on? '; sleep 60")
+    submit(room.state, "!printf 'Go on? '; sleep 60")
     while not room.state.unfinished:
         await asyncio.sleep(0.001)
 
@@ -668,9 +671,9 @@ async def test_a_number_that_is_not_in_the_list_opens_nothing(room, tmp_path):
 
 async def test_a_command_about_memory_tells_of_its_change_once(room):
     async def add(argv, *, undo):
-        for text in ("added to user", "merged elsewhere"):
-            room.talk.emit(MemoryChanged(text=text, change_id="1"))
-        return f"added to user\nundo with: {undo} 1\n"
+        for id, text in (("1", "added to user"), ("2", "merged elsewhere")):
+            room.talk.emit(MemoryChanged(text=text, change_id=id))
+        return Outcome(line="added to user", change_id="1")
 
     room.talk.memory_command = add
     text = await room.type("/memory add user x")

@@ -50,14 +50,14 @@ def test_typing_narrows_a_menu_that_can_be_searched():
     assert [one.value for one in menu.offered("session 2")] == ["2", *map(str, range(20, 30))]
     assert menu.highlighted("session 29") == Choice("29", "session 29")
     assert menu.highlighted("nothing like it") is None
-    assert "no match" in "".join(menu.lines(SCREEN, "nothing like it", 80, 10))
+    assert "no match" in "".join(menu.lines(SCREEN.paint, "nothing like it", 80, 10))
 
 
 def test_a_long_answer_is_shown_whole_in_forty_columns():
     rules = "shell(python3 -m pytest:*), shell(npm install:*)"
     menu = Menu([Choice("s", f"yes, always in this session: {rules}", "s"), NO])
 
-    lines = menu.lines(SCREEN, "", 40, 10)
+    lines = menu.lines(SCREEN.paint, "", 40, 10)
 
     assert " ".join(line.strip() for line in lines[:-1]).endswith(rules)
     assert all(len(line) <= 40 for line in lines)
@@ -66,7 +66,7 @@ def test_a_long_answer_is_shown_whole_in_forty_columns():
 def test_the_highlighted_choice_is_always_on_the_screen():
     menu = sessions()
     for number in range(30):
-        lines = menu.lines(SCREEN, "", 80, 10)
+        lines = menu.lines(SCREEN.paint, "", 80, 10)
         assert len(lines) <= 10
         assert f"› session {number}" in lines
         menu.move("", 1)

@@ -35,7 +35,7 @@ class Person:
         self.waited += 1
 
     async def read_answer(self, label, menu):
-        self.shown += "\n".join(menu.lines(self.screen, "", self.width, 40)) + "\n"
+        self.shown += "\n".join(menu.lines(self.screen.paint, "", self.width, 40)) + "\n"
         return self.answers.pop(0)
 
 

@@ -76,7 +76,7 @@ async def test_a_subagent_thinks_as_its_definition_or_a_flag_says(
 ) -> None:
     world.write("~/.claude/agents/x.md", "---\ndescription: d\neffort: high\n---\nbody")
 
-    conversation = child(world, "--agent", "x", *flags)
+    conversation = await child(world, "--agent", "x", *flags)
 
     assert conversation.agent.effort == effort
     await conversation.close()
@@ -99,19 +99,19 @@ def test_one_that_cannot_be_used_says_why(world: World, text: str, reason: str) 
     assert reason in found.problems["agents"][0]
 
 
-def child(world: World, *flags: str, replies: Sequence[Any] = (DONE,)) -> Conversation:
+async def child(world: World, *flags: str, replies: Sequence[Any] = (DONE,)) -> Conversation:
     script = world.user_home / "child.json"
     script.write_text(json.dumps(replies))
     flags = ("--goal", "look", "--provider", "scripted", "--script", str(script), *flags)
     arguments = parse(flags)
     task = Task(goal="look", agent=arguments.agent)
     setting = Setting(arguments=arguments, cwd=world.project, task=task, memory="")
-    return child_conversation(setting, None, None, silent)
+    return await child_conversation(setting, None, None, silent)
 
 
 async def test_a_subagent_works_by_its_definition(world: World) -> None:
     world.write("~/.claude/agents/reviewer.md", REVIEWER)
-    conversation = child(world, "--agent", "reviewer", "--permission-mode", "full")
+    conversation = await child(world, "--agent", "reviewer", "--permission-mode", "full")
     try:
         await conversation.open()
 
@@ -124,14 +124,14 @@ async def test_a_subagent_works_by_its_definition(world: World) -> None:
         await conversation.close()
 
 
-def test_a_definition_that_nobody_approved_is_not_used(world: World) -> None:
+async def test_a_definition_that_nobody_approved_is_not_used(world: World) -> None:
     world.write(".claude/agents/reviewer.md", REVIEWER)
 
     with pytest.raises(UserError, match="Nobody has approved the agent reviewer"):
-        child(world, "--agent", "reviewer")
+        await child(world, "--agent", "reviewer")
 
     with pytest.raises(UserError, match="There is no agent 'other'"):
-        child(world, "--agent", "other")
+        await child(world, "--agent", "other")
 
 
 async def test_agents_are_offered_and_a_wrong_name_starts_nothing(
@@ -163,7 +163,7 @@ async def test_hooks_hold_in_a_subagent_and_see_its_end(world: World) -> None:
     call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "a"}}
     hooks(world, ("PreToolUse", "Write", "exit 2"), ("SubagentStop", "general-purpose", "exit 2"))
     replies = [{"calls": [call]}, *[DONE] * 9]
-    conversation = child(world, "--permission-mode", "full", replies=replies)
+    conversation = await child(world, "--permission-mode", "full", replies=replies)
     try:
         ended = await conversation.turn("write")
 

@@ -9,7 +9,7 @@ from kode.config import MemoryConfig
 from kode.contracts import Injection, ToolContext
 from kode.errors import MemoryRefused, ProviderError, StorageError, ToolError
 from kode.events import silent
-from kode.memory import open_memory
+from kode.memory import open_memory, review
 from kode.memory.ask import Reply
 from kode.memory.commands import memory_command
 from kode.memory.frame import ORDERS
@@ -538,7 +538,7 @@ async def test_a_tainted_session_updates_the_memory_only_when_approved(tmp_path)
     assert "    + - from outside" in listed
     assert told.startswith("updated MEMORY.md")
     assert memory_of(tmp_path) == "- old\n- from outside\n"
-    assert await system.waiting() == []
+    assert await review.waiting(system) == []
     assert system.history.tail(1).changes[0].who == "user"
     assert SESSION in await memory_command(system, ["why", "from outside"])
 

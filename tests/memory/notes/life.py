@@ -8,6 +8,7 @@ from typing import Any
 
 from kode.config import MemoryConfig
 from kode.contracts import Tool
+from kode.memory import replacing
 from kode.memory.notes.note import Note
 from kode.memory.notes.store import Wanted
 from kode.memory.notes.system import Notes
@@ -47,7 +48,10 @@ async def opened(
 async def use(
     system: Notes, tool_name: str, emit: Any = lambda event: None, **arguments: Any
 ) -> str:
-    """A call of one of the tools as the loop makes it. Raises: ToolError."""
+    """A call of one of the tools as the loop makes it, by a model that has read the note. Raises:
+    ToolError."""
+    if note := system.store.by_ids([arguments.get("id", "")]).get(arguments.get("id", "")):
+        replacing.note(system.seen, f"note {note.id}", note.content)
     return await use_tool(tool(system, tool_name), emit, **arguments)
 
 

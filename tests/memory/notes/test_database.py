@@ -8,7 +8,9 @@ import shutil
 import signal
 import stat
 import sys
+from string import ascii_lowercase
 
+import numpy as np
 import pytest
 
 from kode.errors import MemoryRefused
@@ -18,6 +20,7 @@ from kode.memory.notes.database import Database
 from kode.memory.notes.store import Wanted
 from tests.memory.life import notices
 from tests.memory.notes.life import active, contents, keep, opened
+from tests.memory.notes.test_system import with_embedder
 
 
 async def test_the_file_is_private(tmp_path):
@@ -133,6 +136,17 @@ def unsaid(monkeypatch):
     monkeypatch.setattr(database, "_said", set())
 
 
+class Letters:
+    """How often each letter occurs, as a direction."""
+
+    name, dims = "letters", 26
+
+    async def embed(self, texts):
+        counts = [[text.count(letter) for letter in ascii_lowercase] for text in texts]
+        rows = np.array(counts, dtype=np.float32)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
 def nearest(system, vector):
     index, source = system.database.index, system.store.source(Wanted())
     return index.nearest(vector, system.vectors.space, 3, source, -1.0)
@@ -140,19 +154,19 @@ def nearest(system, vector):
 
 async def test_numpy_replaces_a_missing_sqlite_vec_and_says_so_once(tmp_path, monkeypatch, unsaid):
     texts = ["the staging database listens on port 5433", "likes tabs", "deploys on fridays"]
-    with_vec = await opened(tmp_path / "a")
+    with_vec = with_embedder(await opened(tmp_path / "a"), Letters())
     await keep(with_vec, *texts)
-    await with_vec.make_vectors()
+    await with_vec.vectors.make_missing()
     vector = await with_vec.vectors.of_query("stagin databas port")
     expected = nearest(with_vec, vector)
     events = []
     monkeypatch.setitem(sys.modules, "sqlite_vec", None)
 
-    without = await opened(tmp_path / "a", emit=events.append)
+    without = with_embedder(await opened(tmp_path / "a", emit=events.append), Letters())
     again = await opened(tmp_path / "a", emit=events.append)
     found = nearest(without, vector)
     await keep(without, "likes fish")
-    hits = await without.search("stagin databas port", 3)
+    hits = await again.search("stagin databas port", 3)
 
     assert list(found) == list(expected)
     assert found == pytest.approx(expected, abs=1e-5)
@@ -240,7 +254,7 @@ async def test_a_forgotten_note_is_in_no_page_of_the_file(tmp_path):
     system = await opened(tmp_path)
     (note,) = await keep(system, "the zeppelinowner lives in Wuppertal")
     await keep(system, *(f"note number {n}" for n in range(30)))
-    await system.make_vectors()
+    await with_embedder(system, Letters()).vectors.make_missing()
     await system.writer.forget(note.id)
     await system.close(1)
 

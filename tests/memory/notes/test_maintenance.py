@@ -10,6 +10,7 @@ from kode.memory.notes import maintenance
 from kode.memory.notes.maintenance import due_batches, merge, prune_expired
 from tests.memory.life import Model, notices
 from tests.memory.notes.life import Clock, active, contents, keep, opened
+from tests.memory.notes.test_system import NeuralEmbedder, with_embedder
 
 AUTHOR = Author(who="merge")
 
@@ -156,7 +157,7 @@ async def test_an_expired_note_is_not_revived_by_a_merge(tmp_path):
 async def test_pruning_tells_how_many_and_takes_vectors_and_words_along(tmp_path):
     system, clock, _ = await old_notes(tmp_path, 3, days=0, ttl_days=2)
     await keep(system, "stays")
-    await system.make_vectors()
+    await with_embedder(system, NeuralEmbedder()).vectors.make_missing()
     clock.pass_(days=2)
 
     async with system.store.writing():

@@ -92,7 +92,6 @@ async def test_sensitive_expired_and_replaced_notes_are_shown_nowhere(tmp_path):
     await keep(system, "parser stale three", stability="volatile", ttl_days=1, **rule)
     (old,) = await keep(system, "parser stale four")
     await system.writer.update(old.id, "parser fresh")
-    await system.make_vectors()
     clock.pass_(days=2)
 
     seen = [
@@ -220,7 +219,7 @@ async def test_the_snapshot_has_soul_rules_and_normal_notes(tmp_path):
 # ── what is kept by itself ───────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("asked", ["please remember: I use fish", "note, remember: I use fish"])
+@pytest.mark.parametrize("asked", ["remember I use fish", "Remember: I use fish"])
 async def test_a_wish_to_remember_becomes_a_thirty_day_log_note(tmp_path, asked):
     clock = Clock()
     events = []
@@ -243,7 +242,7 @@ async def test_a_wish_is_the_persons_only_in_their_own_session(tmp_path, outside
     """In a session for another agent, what is said is said by that agent."""
     system = await opened(tmp_path, tainted=lambda: outside)
 
-    await system.after_turn(turn(1, "please remember: I use fish"))
+    await system.after_turn(turn(1, "remember: I use fish"))
 
     (change,) = system.history.tail(1).changes
     assert change.who == who
@@ -254,7 +253,7 @@ async def test_a_wish_is_the_persons_only_in_their_own_session(tmp_path, outside
 async def test_a_note_that_waits_is_found_by_nobody(tmp_path):
     """Other agents search with the same question as a person."""
     system = await opened(tmp_path, tainted=lambda: True)
-    await system.after_turn(turn(1, "please remember: I use fish"))
+    await system.after_turn(turn(1, "remember: I use fish"))
     assert len(await system.waiting()) == 1
 
     assert await system.search("fish", 5) == []
@@ -530,7 +529,6 @@ async def test_recall_finds_by_tag_and_misspelling_or_says_nothing_matches(tmp_p
     system = await opened(tmp_path)
     await keep(system, "the staging database listens on port 5433", tags=("ops",))
     await keep(system, "the database of the tests is sqlite", "uses kubernetes")
-    await system.make_vectors()
 
     tagged = await use(system, "recall", query="database", tags=["ops"])
     misspelled = await use(system, "recall", query="kubernets")
@@ -637,20 +635,18 @@ async def test_a_reader_can_look_and_change_nothing(tmp_path):
 class NeuralEmbedder:
     """Two themes as two directions; fails when told to."""
 
-    is_neural = True
     dims = 2
 
-    def __init__(self):
+    def __init__(self, name="neural"):
+        self.name = name
         self.failing = False
         self.texts = []
 
-    @property
-    def name(self):
-        return "local-256" if self.failing else "neural"
-
-    async def embed(self, texts, idf=None):
+    async def embed(self, texts):
         import numpy as np
 
+        if self.failing:
+            return None
         self.texts += texts
         rows = [
             [1.0, 0.0] if any(w in t for w in ("car", "automobile", "drive")) else [0.0, 1.0]
@@ -708,9 +704,9 @@ async def test_sensitive_text_goes_to_no_embedding_server(tmp_path):
 
 
 async def test_vectors_of_another_model_are_made_anew_and_never_compared(tmp_path):
-    system = await opened(tmp_path)
+    system = with_embedder(await opened(tmp_path), NeuralEmbedder("another"))
     await keep(system, "the automobile is red")
-    await system.make_vectors()
+    await system.vectors.make_missing()
     changed = with_embedder(await opened(tmp_path), NeuralEmbedder())
 
     before = await changed.search("drive", 5)

@@ -10,7 +10,6 @@ import psycopg
 
 from kode.config import Embedding, MemoryConfig
 from kode.config.model import Notes as Settings
-from kode.memory.embed import LocalEmbedder
 from kode.memory.notes.system import Notes
 from kode.memory.notes.team.address import Address
 from kode.memory.notes.team.server import open_server
@@ -33,14 +32,9 @@ class Model:
         self.texts: list[str] = []
         self.fails = False
 
-    @property
-    def is_neural(self) -> bool:
-        return not self.fails
-
     async def embed(self, texts: Sequence[str]) -> Any:
         if self.fails:
-            self.name = "local-256"
-            return await LocalEmbedder().embed(texts)
+            return None
         self.texts += texts
         return np.stack([self._vector(text) for text in texts])
 

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from kode.memory import rank as ranking
-from kode.memory.embed import LocalEmbedder
 from kode.memory.rank import Text
 from kode.memory.tiered import episode_index
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles
 from kode.memory.tiered.episode_index import EpisodeIndex
-from tests.memory.life import memory_context
+from tests.memory.life import memory_context, opened
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 TEXTS = [
@@ -29,7 +28,7 @@ TEXTS = [
 
 @pytest.fixture
 def folder(tmp_path):
-    return tmp_path / "episodes"
+    return tmp_path / "memory" / "episodes"
 
 
 def episode(id: str, text: str, *, project: str = "", since: str = "", until: str = "") -> Episode:
@@ -40,7 +39,7 @@ def episode(id: str, text: str, *, project: str = "", since: str = "", until: st
 
 
 def written(folder: Path, *episodes: Episode) -> EpisodeFiles:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     files = EpisodeFiles(folder)
     for one in episodes:
         files.write(one)
@@ -49,7 +48,7 @@ def written(folder: Path, *episodes: Episode) -> EpisodeFiles:
 
 def index_of(folder: Path, *, embedder=None, read_only: bool = False) -> EpisodeIndex:
     context = memory_context(folder, now=lambda: NOW, read_only=read_only)
-    return EpisodeIndex(replace(context, root=folder.parent), embedder or LocalEmbedder())
+    return EpisodeIndex(replace(context, root=folder.parent), embedder)
 
 
 def filled(folder: Path) -> EpisodeIndex:
@@ -192,6 +191,36 @@ async def test_a_reader_uses_the_cache_and_changes_nothing(folder, monkeypatch):
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
+async def test_a_person_finds_the_oldest_after_the_index_is_gone(folder, monkeypatch):
+    monkeypatch.setattr(episode_index, "NEWEST_READ", 2)
+    written(folder, *(episode(f"s{i}", text) for i, text in enumerate(TEXTS)))
+    system = await opened(folder.parents[1], session_id=None, read_only=True)
+    hits = await system.search("registry", 3)
+    monkeypatch.setattr(system._index, "_read_newest", pytest.fail)
+    (folder / "s0.md").write_text("now about zeppelins")  # without a change of the folder
+
+    again = await system.search("zeppelins", 3)
+
+    assert [hit.where for hit in (*hits, *again)] == ["episodes/s0.md"] * 2
+    assert system.unread == 0
+
+
+async def test_a_search_says_how_many_it_has_not_looked_at(folder, monkeypatch):
+    index = filled(folder)
+    monkeypatch.setattr(episode_index, "BATCH", 2)
+    monkeypatch.setattr(episode_index, "SEARCH_WAITS_S", -1)
+    reader = index_of(folder, read_only=True)
+    monkeypatch.setattr(episode_index, "NEWEST_READ", 2)
+
+    assert await found(index, "registry") == await found(reader, "registry") == []
+    assert (index.unread, reader.unread) == (5, 3)
+
+    await index.refresh()
+
+    assert await found(index, "registry") == ["s0"]
+    assert index.unread == 0
+
+
 async def test_a_search_costs_the_same_however_long_its_query(folder):
     index = filled(folder)
     asked: list[int] = []
@@ -209,7 +238,7 @@ async def test_a_search_costs_the_same_however_long_its_query(folder):
 class Fruit:
     """A model that knows fruit from whales."""
 
-    name, dims, is_neural = "fruit", 2, True
+    name, dims = "fruit", 2
 
     async def embed(self, texts):
         rows = [[1, 0] if "apple" in text or "fruit" in text else [0, 1] for text in texts]

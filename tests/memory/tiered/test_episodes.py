@@ -7,7 +7,7 @@ import pytest
 
 from kode.errors import MemoryRefused, ProviderError, ToolError
 from kode.memory import index as text_index
-from kode.memory import question
+from kode.memory import question, review
 from kode.memory.commands import memory_command
 from kode.memory.frame import MAX_CHARS, ORDERS, transcript
 from kode.memory.history import History
@@ -763,7 +763,7 @@ async def test_a_tainted_session_is_recalled_only_after_approval(tmp_path):
 
     before = await later.recall(turn(1, "the tokenizer error"))
     waiting = await later.waiting()
-    await later.approve(SESSION[:8])
+    await review.approve(later, SESSION[:8])
     after = await later.recall(turn(2, "the tokenizer error"))
 
     assert before == ""

@@ -7,10 +7,11 @@ import pytest
 from kode.errors import ProviderError
 from kode.memory import question
 from kode.memory.history import History
-from kode.memory.proposals import Proposals
 from kode.memory.tiered.facts import parse
+from kode.memory.waiting import came_from, proposals
 from tests.memory.life import (
     OTHER_SESSION,
+    SESSION,
     Model,
     env_file,
     lived,
@@ -122,11 +123,10 @@ async def test_a_contradicting_fact_stands_beside_until_the_person_decides(tmp_p
     assert [pair.contradict for pair in (await opened(tmp_path)).pairs()] == [True]
 
 
-@pytest.mark.parametrize("text", ["Deployed with Ansible", "deployed with Ansible."])
-async def test_a_known_fact_is_not_written_again(tmp_path, text):
+async def test_a_known_fact_is_not_written_again(tmp_path):
     write_facts(env_file(tmp_path), "Deployed with Ansible")
 
-    await ended(tmp_path, fact(text, "deploy with Ansible"))
+    await ended(tmp_path, fact("Deployed with Ansible", "deploy with Ansible"))
 
     assert facts_of(env_file(tmp_path)) == ("Deployed with Ansible",)
 
@@ -135,11 +135,14 @@ async def test_facts_of_a_session_with_outside_text_wait(tmp_path):
     write_facts(env_file(tmp_path), "Deployed by hand")
     changed = fact("Deployed with Ansible", "deploy with Ansible", how="changes", line=1)
 
-    await ended(tmp_path, changed, tainted=lambda: True)
+    await ended(tmp_path, changed, tainted=lambda: True, outside=lambda: "example.org")
 
     assert facts_of(env_file(tmp_path)) == ("Deployed by hand",)
-    (waits,) = Proposals(tmp_path / "memory").all()
-    assert (waits.text, waits.own) == ("Deployed with Ansible", False)
+    (waits,) = proposals(History(tmp_path / "memory" / "history.jsonl"))
+    assert (waits.text, waits.source) == (
+        "Deployed with Ansible",
+        came_from(SESSION, "example.org"),
+    )
 
 
 async def test_a_fact_that_the_scan_refuses_is_told_of_once(tmp_path):

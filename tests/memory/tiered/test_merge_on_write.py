@@ -42,7 +42,7 @@ async def test_the_same_text_is_known_and_nothing_is_asked(tmp_path):
     model = Model(["update"])
     system = await opened(tmp_path, model=model)
 
-    told = await add(system, "the user prefers tabs.")
+    told = await add(system, "User prefers tabs")
 
     assert "Already in" in told
     assert entries(user_file(tmp_path)) == ("User has a cat", "User prefers tabs")

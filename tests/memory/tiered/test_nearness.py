@@ -1,9 +1,10 @@
+import zlib
+
 import numpy as np
 import pytest
 
-from kode.memory.embed import LocalEmbedder
-from kode.memory.embed import embed as local
-from kode.memory.tiered import review
+from kode.memory import terms
+from kode.memory.tiered import nearness
 from kode.memory.tiered.facts import parse
 from tests.memory.life import notices, opened, settings, use, user_file, write_facts
 
@@ -12,31 +13,37 @@ class Crowded:
     """A neural embedder in miniature: all its cosines lie between 0.6 and 1."""
 
     name = "crowded"
-    dims = 257
+    dims = 65
 
     def __init__(self, *, up=True):
-        self.is_neural = up
+        self.up = up
         self.calls = []
 
-    async def embed(self, texts, idf=None):
+    async def embed(self, texts):
         self.calls.append(list(texts))
-        spread = local(texts) * np.sqrt(0.4)
+        if not self.up:
+            return None
+        rows = [np.zeros(64) for _ in texts]
+        for row, text in zip(rows, texts, strict=True):
+            for word in terms.telling(text):
+                row[zlib.crc32(word.encode()) % 64] += 1
+        spread = np.stack([row / (np.linalg.norm(row) or 1) for row in rows]) * np.sqrt(0.4)
         same = np.full((len(texts), 1), np.sqrt(0.6), dtype=np.float32)
         return np.hstack([spread, same]).astype(np.float32)
 
 
-async def test_the_built_in_embedder_leaves_it_to_the_merge():
-    assert await review.cosines(LocalEmbedder(), "a", ["b"]) is None
+async def test_the_words_decide_where_there_is_no_embedder():
+    assert await nearness.cosines(None, "a", ["b"]) is None
 
 
-async def test_an_unreachable_neural_embedder_also_leaves_it_to_the_merge():
-    assert await review.cosines(Crowded(up=False), "a", ["b"]) is None
+async def test_the_words_decide_where_the_embedder_fails():
+    assert await nearness.cosines(Crowded(up=False), "a", ["b"]) is None
 
 
 async def test_crowded_cosines_are_spread_over_the_thresholds_scale():
     stored = ["Tests are run with pytest", "User has a cat"]
 
-    same, unrelated = await review.cosines(Crowded(), "Tests are run with pytest", stored)
+    same, unrelated = await nearness.cosines(Crowded(), "Tests are run with pytest", stored)
 
     assert same >= 0.7
     assert unrelated <= 0.3
@@ -45,9 +52,9 @@ async def test_crowded_cosines_are_spread_over_the_thresholds_scale():
 async def test_one_request_holds_everything_so_that_the_space_is_one():
     embedder = Crowded()
 
-    await review.cosines(embedder, "new", ["old"])
+    await nearness.cosines(embedder, "new", ["old"])
 
-    assert embedder.calls == [[*review.TEXTS, "new", "old"]]
+    assert embedder.calls == [[*nearness.TEXTS, "new", "old"]]
 
 
 async def test_an_embedding_outage_costs_one_line_and_no_fact(tmp_path):
@@ -68,25 +75,25 @@ async def test_an_embedding_outage_costs_one_line_and_no_fact(tmp_path):
 def test_the_fewer_texts_hold_a_word_the_more_it_counts():
     entries = ["User likes tea", "User likes jam", "User likes rye", "User owns a Zeppelin"]
 
-    common, _, _, rare = review.local_nearness("User sold the Zeppelin", entries)
+    common, _, _, rare = nearness.local_nearness("User sold the Zeppelin", entries)
 
     assert common < 0.3 <= rare
 
 
 def test_nearness_runs_from_no_shared_word_to_the_same_words():
-    assert review.local_nearness("tests run with pytest", ["pytest runs the tests", "a cat"]) == [
+    assert nearness.local_nearness("tests run with pytest", ["pytest runs the tests", "a cat"]) == [
         pytest.approx(1.0),
         0.0,
     ]
-    assert review.local_nearness("the", ["the", ""]) == [0.0, 0.0]
+    assert nearness.local_nearness("the", ["the", ""]) == [0.0, 0.0]
 
 
 def test_the_band_of_an_undiscerning_embedder_has_a_width():
-    pairs = len(review.SAME) + len(review.DIFFERENT)
+    pairs = len(nearness.SAME) + len(nearness.DIFFERENT)
 
-    merge_at, add_at = review.thresholds([1.0] * pairs)
+    merge_at, add_at = nearness.thresholds([1.0] * pairs)
 
-    assert merge_at - add_at == pytest.approx(review.SMALLEST_BAND)
-    assert review.on_scale(merge_at, (merge_at, add_at)) == pytest.approx(0.7)
-    assert review.on_scale(add_at, (merge_at, add_at)) == pytest.approx(0.3)
-    assert review.on_scale(-1.0, (merge_at, add_at)) == 0.0
+    assert merge_at - add_at == pytest.approx(nearness.SMALLEST_BAND)
+    assert nearness.on_scale(merge_at, (merge_at, add_at)) == pytest.approx(0.7)
+    assert nearness.on_scale(add_at, (merge_at, add_at)) == pytest.approx(0.3)
+    assert nearness.on_scale(-1.0, (merge_at, add_at)) == 0.0

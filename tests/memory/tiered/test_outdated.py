@@ -72,10 +72,10 @@ async def test_only_what_stands_in_the_end_is_named(tmp_path):
     "uses",
     [
         [],
-        [{"action": "remove", "target": "env", "old_text": OLD}],
+        [{"action": "archive", "target": "env", "old_text": OLD}],
         [replaced(OLD, f"{OLD}, behind nginx")],
     ],
-    ids=["it stands", "it was removed, perhaps to make room", "more is said of it"],
+    ids=["it stands", "it was archived to make room", "more is said of it"],
 )
 async def test_nothing_is_said_of_what_may_still_hold(tmp_path, uses):
     await kept(tmp_path)
@@ -83,6 +83,13 @@ async def test_nothing_is_said_of_what_may_still_hold(tmp_path, uses):
     for text in await later(tmp_path, *uses):
         assert "set up on port 8080" in text
         assert "Since then" not in text
+
+
+async def test_a_withdrawn_fact_is_marked_where_it_is_told_again(tmp_path):
+    await kept(tmp_path)
+
+    for text in await later(tmp_path, {"action": "remove", "target": "env", "old_text": OLD}):
+        assert f'- "{OLD}" was withdrawn' in text
 
 
 async def test_a_superseding_fact_is_superseded_itself(tmp_path):

@@ -202,12 +202,13 @@ def test_a_write_killed_anywhere_leaves_the_old_or_new_file(tmp_path):
 
 
 def pairs(root):
-    path = root / "memory" / "review" / "pairs.json"
-    return (
-        [(row["entry"], row["new"]) for row in json.loads(path.read_text())]
-        if path.exists()
-        else []
-    )
+    return asyncio.run(pairs_of(root))
+
+
+async def pairs_of(root):
+    system = await opened(root)
+    await system.reconcile()
+    return [(pair.first.text, pair.second.text) for pair in system.pairs()]
 
 
 @pytest.mark.slow

@@ -1,13 +1,13 @@
-"""Pairs of facts that no model could be asked about: kept, settled in one question, given up."""
+"""Pairs of facts that no model could be asked about: kept, and settled in one question."""
 
 import json
 
 import pytest
 
 from kode.errors import ProviderError
+from kode.memory.commands import memory_command
 from kode.memory.history import History
-from kode.memory.tiered.facts import parse
-from kode.memory.tiered.review import MAX_ATTEMPTS, MOST_KEPT, Review
+from kode.memory.tiered.facts import DISPUTED, UNJUDGED, parse
 from tests.memory.life import (
     Model,
     env_file,
@@ -39,13 +39,9 @@ def entries(tmp_path):
     return parse(user_file(tmp_path).read_text())
 
 
-def waiting(tmp_path):
-    path = tmp_path / "memory" / "review" / "pairs.json"
-    return (
-        [(row["entry"], row["new"]) for row in json.loads(path.read_text())]
-        if path.exists()
-        else []
-    )
+async def waiting(tmp_path):
+    found = (await opened(tmp_path)).pairs()
+    return [(pair.first.text, pair.second.text) for pair in found]
 
 
 async def without_a_model(tmp_path, *texts):
@@ -66,7 +62,7 @@ async def test_both_facts_stay_and_wait_when_no_model_judges(tmp_path):
     told = await without_a_model(tmp_path, OLD, NEW)
 
     assert entries(tmp_path) == (OLD, NEW)
-    assert waiting(tmp_path) == [(OLD, NEW)]
+    assert await waiting(tmp_path) == [(OLD, NEW)]
     assert f'similar to "{OLD}"' in told
     assert "similar facts to compare: 1" in await (await opened(tmp_path)).status()
 
@@ -78,7 +74,7 @@ async def test_a_judge_that_fails_leaves_the_pair_waiting(tmp_path, answer):
 
     await use(system, action="add", target="user", content=NEW)
 
-    assert waiting(tmp_path) == [(OLD, NEW)]
+    assert await waiting(tmp_path) == [(OLD, NEW)]
 
 
 async def test_one_question_settles_all_pairs_when_a_session_ends(tmp_path):
@@ -88,8 +84,9 @@ async def test_one_question_settles_all_pairs_when_a_session_ends(tmp_path):
 
     assert len(model.asked) == 1
     assert entries(tmp_path) == (NEW, OTHER_OLD, OTHER_NEW)
-    assert waiting(tmp_path) == []
-    (change,) = History(tmp_path / "memory" / "history.jsonl").tail(1).changes
+    assert await waiting(tmp_path) == []
+    settled, change = History(tmp_path / "memory" / "history.jsonl").tail(2).changes
+    assert (settled.kind, settled.who) == ("settle", "merge")
     assert (change.kind, change.who, change.before) == ("supersede", "merge", (OLD, NEW))
 
 
@@ -105,18 +102,15 @@ async def test_undoing_a_merge_of_a_pair_brings_back_both(tmp_path):
 
 
 @pytest.mark.parametrize("answer", ["no idea", ProviderError("down"), ""])
-async def test_an_unanswered_pair_waits_on_and_is_given_up(tmp_path, answer):
+async def test_an_unanswered_pair_waits_for_the_next_session(tmp_path, answer):
     await without_a_model(tmp_path, OLD, NEW)
 
-    for _ in range(MAX_ATTEMPTS - 1):
-        await session_that_ends(tmp_path, answer)
-        assert waiting(tmp_path) == [(OLD, NEW)]
-    events = []
-    await session_that_ends(tmp_path, answer, emit=events.append)
+    await session_that_ends(tmp_path, answer)
+    assert await waiting(tmp_path) == [(OLD, NEW)]
+    await session_that_ends(tmp_path, UPDATE)
 
-    assert waiting(tmp_path) == []
-    assert entries(tmp_path) == (OLD, NEW)
-    assert "They all stay" in notices(events)[0]
+    assert await waiting(tmp_path) == []
+    assert entries(tmp_path) == (NEW,)
 
 
 async def test_a_reading_or_modelless_session_leaves_pairs_alone(tmp_path):
@@ -126,7 +120,7 @@ async def test_a_reading_or_modelless_session_leaves_pairs_alone(tmp_path):
     model = await session_that_ends(tmp_path, SAME, read_only=True)
 
     assert model.asked == []
-    assert waiting(tmp_path) == [(OLD, NEW)]
+    assert await waiting(tmp_path) == [(OLD, NEW)]
 
 
 async def test_a_full_window_is_no_end(tmp_path):
@@ -145,9 +139,9 @@ async def test_pairs_of_another_project_wait_for_a_session_there(tmp_path):
         await use(system, action="add", target="env", content=text)
 
     assert (await session_that_ends(tmp_path, SAME, project_root=here, cwd=here)).asked == []
-    assert waiting(tmp_path) == [(OLD, NEW)]
+    assert await waiting(tmp_path) == [(OLD, NEW)]
     await session_that_ends(tmp_path, SAME, project_root=there, cwd=there)
-    assert waiting(tmp_path) == []
+    assert await waiting(tmp_path) == []
 
 
 async def test_a_pair_missing_a_text_is_forgotten_unasked(tmp_path):
@@ -157,7 +151,7 @@ async def test_a_pair_missing_a_text_is_forgotten_unasked(tmp_path):
     model = await session_that_ends(tmp_path, SAME)
 
     assert model.asked == []
-    assert waiting(tmp_path) == []
+    assert await waiting(tmp_path) == []
     assert entries(tmp_path) == (NEW,)
 
 
@@ -228,7 +222,7 @@ async def test_outside_text_in_a_session_judges_no_line(tmp_path):
     await system.before_drop(ONE_TURN, "exit")
 
     assert entries(tmp_path) == (OLD, NEW)
-    assert waiting(tmp_path) == [(OLD, NEW)]
+    assert await waiting(tmp_path) == [(OLD, NEW)]
 
 
 async def test_two_sessions_that_end_together_settle_a_pair_once(tmp_path):
@@ -254,7 +248,7 @@ async def across_files(tmp_path):
     system = await opened(tmp_path)
     await use(system, action="add", target="user", content=OLD)
     told = await use(system, action="add", target="env", content=NEW)
-    assert waiting(tmp_path) == [(OLD, NEW)]
+    assert await waiting(tmp_path) == [(OLD, NEW)]
     return told
 
 
@@ -272,7 +266,7 @@ async def test_a_model_merges_nothing_across_files(tmp_path, answer):
 
     assert entries(tmp_path) == (OLD,)
     assert parse(env_file(tmp_path).read_text()) == (NEW,)
-    assert waiting(tmp_path) == []
+    assert await waiting(tmp_path) == []
 
 
 async def test_a_contradiction_across_files_waits_for_the_person(tmp_path):
@@ -297,32 +291,89 @@ async def test_a_replaced_text_hands_over_its_pair_across_files(tmp_path):
 
     await use(system, action="replace", target="env", old_text=NEW, content=newer)
 
-    assert (OLD, newer) in waiting(tmp_path)
+    assert (OLD, newer) in await waiting(tmp_path)
 
 
-async def test_a_damaged_file_is_set_aside_and_told(tmp_path):
-    await without_a_model(tmp_path, OLD)
-    folder = tmp_path / "memory" / "review"
-    folder.mkdir()
-    (folder / "pairs.json").write_text('[{"target": 3}]')
-    events = []
-    system = await opened(tmp_path, emit=events.append)
-
-    await use(system, action="add", target="user", content=NEW)
-
-    assert waiting(tmp_path) == [(OLD, NEW)]
-    assert len(notices(events)) == 1
-    assert len(list(folder.glob("pairs.json.damaged-*"))) == 1
+def older_file(tmp_path, content):
+    path = tmp_path / "memory" / "review" / "pairs.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    return path
 
 
-@pytest.mark.slow
-async def test_a_pair_is_noted_once_and_only_newest_are_kept(tmp_path):
-    review = Review(tmp_path / "review", print)
-    for number in range(MOST_KEPT + 1):
-        await review.note("facts/user.md", ["old"], f"new {number}")
-    await review.note("facts/user.md", ["old", "old"], f"new {MOST_KEPT}")
+async def test_an_older_file_of_pairs_is_taken_in_undoably(tmp_path):
+    write_facts(user_file(tmp_path), OLD, NEW, OTHER_OLD, OTHER_NEW)
+    rows = [
+        {"target": "facts/user.md", "entry": OLD, "new": NEW, "attempts": 2},
+        {"target": "facts/user.md", "entry": OTHER_OLD, "new": OTHER_NEW, "contradict": True},
+    ]
+    path = older_file(tmp_path, json.dumps(rows))
 
-    pairs = review.waiting()
+    system = await opened(tmp_path)
 
-    assert len(pairs) == MOST_KEPT
-    assert pairs[0].new == "new 1"
+    assert [pair.contradict for pair in system.pairs()] == [False, True]
+    assert not path.exists()
+    (change,) = system.history.tail(9).changes
+    await system.undo_change(change)
+    assert system.pairs() == []
+
+
+async def test_a_damaged_file_of_pairs_is_set_aside(tmp_path):
+    path = older_file(tmp_path, '[{"target": 3}]')
+
+    system = await opened(tmp_path)
+
+    assert system.pairs() == []
+    assert len(list(path.parent.glob("pairs.json.damaged-*"))) == 1
+
+
+async def test_a_dispute_survives_restating_a_side_and_its_undo(tmp_path):
+    nine, seven, six = (f"The API listens on port {n}" for n in (9090, 7000, 6543))
+    system = await opened(tmp_path)
+    await memory_command(system, ["add", "user", nine])
+    await system.recall(turn(1, "look around"))
+    await use(system, action="replace", target="user", old_text=nine, content=seven)
+    await memory_command(system, ["replace", "user", nine, six])
+
+    (pair,) = system.pairs()
+    assert (pair.first.text, pair.second.text, pair.contradict) == (seven, six, False)
+    shown = (await system.inject("start")).system
+    assert [UNJUDGED + text in shown for text in (seven, six)] == [True, True]
+    await memory_command(system, ["undo"])
+
+    (pair,) = system.pairs()
+    assert (pair.first.text, pair.second.text, pair.contradict) == (nine, seven, True)
+    assert DISPUTED + seven in (await system.inject("start")).system
+
+
+async def test_deciding_is_undone_like_any_change(tmp_path):
+    await without_a_model(tmp_path, OLD, NEW)
+    system = await opened(tmp_path)
+    for choice in ("both", "second"):
+        (pair,) = system.pairs()
+        await system.settle(pair, choice)
+        assert system.pairs() == []
+        await memory_command(system, ["undo"])
+
+    assert len(system.pairs()) == 1
+    assert entries(tmp_path) == (OLD, NEW)
+
+
+async def test_facts_that_nobody_compared_are_both_marked_and_dated(tmp_path):
+    await without_a_model(tmp_path, OLD, NEW)
+    system = await opened(tmp_path)
+
+    shown = (await system.inject("start")).system
+
+    day = system.history.tail(1).changes[0].at[:10]
+    assert [f"{UNJUDGED}{text} (said {day})" in shown for text in (OLD, NEW)] == [True, True]
+
+
+async def test_a_restated_fact_carries_its_day(tmp_path):
+    system = await opened(tmp_path)
+    await memory_command(system, ["add", "user", OLD])
+    assert f"{OLD} (said" not in (await system.inject("start")).system
+    await memory_command(system, ["replace", "user", OLD, NEW])
+
+    day = system.history.tail(1).changes[0].at[:10]
+    assert f"{NEW} (said {day})" in (await system.inject("start")).system

@@ -6,6 +6,7 @@ import pytest
 
 from kode import durable
 from kode.errors import MemoryRefused, ProviderError, StorageError
+from kode.memory import review
 from kode.memory.commands import memory_command
 from kode.memory.vault.reflect import GATHERED_CHARS, TASK_CHARS
 from kode.messages import Message, Text, results_of, text_of
@@ -421,7 +422,7 @@ async def test_a_damaged_task_is_moved_aside_and_told(tmp_path):
 
 async def test_approving_what_does_not_wait_is_an_error(tmp_path):
     system = await opened(tmp_path, ask_reply=Replies([says("ok")]))
-    assert await system.waiting() == []
+    assert await review.waiting(system) == []
     for number in (1, 2):
         await system.after_turn(worth(number, tainted=True))
 
@@ -429,7 +430,7 @@ async def test_approving_what_does_not_wait_is_an_error(tmp_path):
         with pytest.raises(MemoryRefused, match=f"'{nothing_or_several}'"):
             await memory_command(system, ["approve", nothing_or_several])
 
-    assert len(await system.waiting()) == 2
+    assert len(await review.waiting(system)) == 2
 
 
 async def test_reading_only_changes_nothing_and_offers_no_tools(tmp_path):

@@ -157,6 +157,7 @@ async def test_every_change_can_be_undone_and_the_undoing_too(tmp_path, change):
     system = await opened(tmp_path)
     before = everything(tmp_path)
     name, arguments = change
+    await use(system, "memory_read", path="facts/user.md")
     await use(system, name, **arguments)
     after = everything(tmp_path)
 

@@ -20,8 +20,8 @@ async def test_the_five_tools_have_their_documented_parameters(
         "memory_list": [],
         "memory_read": ["path"],
         "memory_write": ["path", "content"],
-        "memory_patch": ["path", "patches", "source"],
-        "memory_append": ["path", "entry", "summary", "source"],
+        "memory_patch": ["path", "patches"],
+        "memory_append": ["path", "entry"],
     }
     patch = parameters["memory_patch"]["properties"]["patches"]["items"]
     assert sorted(patch["properties"]) == ["newText", "oldText"]
@@ -272,6 +272,7 @@ async def test_a_month_is_not_overwritten_without_its_episodes(tmp_path):
     path = put(tmp_path, "episodes/2026-03.md", "# 2026-03 Episodes\n\n## One\n- x\n\n## Two\n")
     system = await opened(tmp_path)
 
+    await use(system, "memory_read", path="episodes/2026-03.md")
     with pytest.raises(ToolError, match='lose 1 episodes, among them "One"'):
         await use(system, "memory_write", path="episodes/2026-03.md", content="## Two\n")
     await use(system, "memory_write", path="episodes/2026-03.md", content="## One\n- y\n## Two\n")

@@ -3,14 +3,13 @@
 import asyncio
 import json
 import re
-from datetime import UTC, datetime
 
 import pytest
 
-from kode.cli.commands.memory import main as memory_main
 from kode.cli.main import main
-from kode.memory.proposals import Proposals
-from kode.memory.waiting import NOTHING_WAITS
+from kode.memory.history import History
+from kode.memory.review import NOTHING_WAITS
+from kode.memory.waiting import propose
 
 SYSTEMS = ("tiered", "vault", "journal", "notes")
 SECRET = "sk-proj-" + "aB3dE5gH7jK9mN1pQ3rS5tU7" * 2
@@ -97,10 +96,8 @@ def test_an_agent_cannot_join_an_import_by_its_name(home, memory):
     put(home / ".claude" / "CLAUDE.md", "- prefers tabs\n")
     memory("import", "--from", "claude")
     for name in ("Claude Code", "claude"):
-        proposals = Proposals(home / ".kode" / "memory")
-        project, now = home / "work", datetime.now(UTC)
-        told = proposals.propose(f"obeys {name}", "user", client=name, project=project, now=now)
-        asyncio.run(told)
+        history = History(home / ".kode" / "memory" / "history.jsonl")
+        asyncio.run(propose(history, f"obeys {name}", "user", client=name, project=home / "work"))
 
     assert "approved 1 of 1" in memory("approve", "--from", "claude", "--yes")
 
@@ -419,22 +416,14 @@ def test_an_unreadable_file_is_named_and_imports_nothing(home, memory, name, tex
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
 
     assert said in memory("import", str(file), code=1)
-    assert not (home / ".kode" / "memory" / "proposed").exists()
+    assert not (home / ".kode" / "memory" / "history.jsonl").exists()
 
 
-def test_an_import_that_was_killed_is_finished_by_another(home, memory, monkeypatch):
+def test_an_import_that_was_killed_is_finished_by_another(home, memory):
     file = put(home / "notes.md", "- likes tabs\n- likes zebras\n- likes oats\n")
-    with monkeypatch.context() as dying:
-
-        def killed(proposals, item):
-            if "zebras" in item.text:
-                raise KeyboardInterrupt
-            write(proposals, item)
-
-        write = Proposals.write
-        dying.setattr(Proposals, "write", killed)
-        with pytest.raises(KeyboardInterrupt):
-            memory_main(["import", str(file)])
+    memory("import", str(file))
+    history = home / ".kode" / "memory" / "history.jsonl"
+    history.write_bytes(history.read_bytes().partition(b"zebras")[0])
 
     assert "2 new, 1 known" in memory("import", str(file))
     assert len(memory("approve").strip().splitlines()) == 3

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kode import installed, paths
-from kode.cli.commands.session import main
+from kode.cli.commands import session
 from kode.errors import ConfigError, SessionError
 from kode.messages import Thinking, calls_of, results_of, text_of
 from kode.session import log, unfinished_imports, upkeep
@@ -23,6 +23,7 @@ from kode.session.log import Session
 from kode.session.messages import UNKNOWN_RESULT
 from kode.session.reading import read, session_path
 from kode.session.search import search
+from tests.cli.commands.answers import run
 from tests.effort import share
 
 DATA = Path(__file__).parent / "data"
@@ -338,16 +339,16 @@ def test_the_command_imports_folders_and_says_what_became_of_each(
     monkeypatch.setenv("KODE_HOME", str(tmp_path / "home"))
     (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
 
-    assert main(["import", str(DATA)]) == 0
+    assert run(session, ["import", str(DATA)]) == 0
     printed = capsys.readouterr().out
     assert printed.count("Claude Code, 2 turns") == 1
     assert printed.count("Codex, ") == 2
     assert "kept for a search only: 2" in printed
-    assert main(["import", str(DATA)]) == 0
+    assert run(session, ["import", str(DATA)]) == 0
     assert capsys.readouterr().out.count("there already") == 3
-    assert main(["import", str(tmp_path / "other.jsonl")]) == 1
+    assert run(session, ["import", str(tmp_path / "other.jsonl")]) == 1
     assert "not a session of Claude Code or Codex" in capsys.readouterr().err
-    assert main(["import", str(tmp_path / "other.jsonl"), str(CODEX)]) == 0
+    assert run(session, ["import", str(tmp_path / "other.jsonl"), str(CODEX)]) == 0
     assert "passed over: 1 file" in capsys.readouterr().err
     assert len(list(paths.sessions_folder(paths.home()).glob("*.jsonl"))) == 3
 
@@ -367,7 +368,7 @@ def test_a_disabled_plugin_leaves_its_unfinished_import_for_later(
     assert list(unfinished_imports.finish(tmp_path, marker)) == []
     assert marker.exists()
     with pytest.raises(ConfigError):
-        main(["import", str(CODEX)])
+        run(session, ["import", str(CODEX)])
 
     config.unlink()
     installed.forget()

@@ -85,7 +85,7 @@ async def test_an_addition_of_an_agent_waits_for_approval(call: Caller, person: 
     assert "waits" in added["done"]
     assert (await call("memory_search", query="tabs"))["hits"] == 0
     assert "tabs" not in (await call("memory_read"))["memory"]
-    assert "proposed by other agents: 1" in await person("status")
+    assert "waiting for approval: 1" in await person("status")
     listed = await person("approve")
     assert "prefers tabs over spaces" in listed
     assert "by other" in listed

@@ -9,12 +9,12 @@ from kode.conversation.memory import outside_context
 from kode.events import silent
 from kode.memory import make_system
 from kode.memory.base import Addition
-from kode.memory.history import Author, Change
-from kode.memory.proposals import Proposals
+from kode.memory.history import Author, Change, History
 from kode.memory.source import citing
+from kode.memory.waiting import propose
 from kode.plugins.view import remembered
 from kode.plugins.view.access import Keys
-from tests.memory.life import NOON, in_messages
+from tests.memory.life import in_messages
 from tests.plugins.view.conftest import (
     ADDRESS,
     HOSTILE,
@@ -88,10 +88,9 @@ def test_memory_that_is_off_says_so(tmp_path):
 
 async def test_a_proposal_of_another_agent_can_be_approved(browser, tmp_path):
     place = browser.place
-    proposals = Proposals(paths.memory_folder(place.home, None))
-    await proposals.propose(
-        f"prefers tabs {HOSTILE[:60]}", "user", client="zed", project=tmp_path, now=NOON
-    )
+    history = History(paths.memory_folder(place.home, None) / "history.jsonl")
+    text = f"prefers tabs {HOSTILE[:60]}"
+    await propose(history, text, "user", client="zed", project=tmp_path)
     page = browser.get("/memory")
     (path,) = re.findall(r'action="(/memory/review/\w+/approve)"', page)
 
@@ -184,12 +183,12 @@ async def test_a_choice_that_is_none_changes_nothing(browser):
     assert "Contradict each other" in words_of(browser.get("/memory"))
 
 
-async def test_counts_by_source_and_use_lead_to_their_entries(browser):
+async def test_counts_by_source_lead_to_their_entries(browser):
     await contradicting(browser)
     page = browser.get("/memory")
-    assert "You said so 0 0 1" in words_of(page)
+    assert "You said so 1" in words_of(page)
 
-    said = words_of(browser.get("/memory?source=said&use=uncounted"))
+    said = words_of(browser.get("/memory?source=said"))
 
     assert "1 entry shown" in said
     assert "the port is 80 facts/user.md" in said

@@ -12,6 +12,7 @@ from kode.cli.commands import session
 from kode.errors import ConfigError, SessionError
 from kode.plugins.view import command, serve
 from kode.plugins.view.access import Keys
+from tests.cli.commands.answers import run
 from tests.plugins.view.conftest import HOSTILE, a_session, hostile_session, make_place, remember
 
 
@@ -65,7 +66,7 @@ def test_the_room_imports_no_other_face():
 def test_an_exported_session_is_one_file_and_requests_nothing(capsys, tmp_path):
     id = a_session(paths.home(), ["fix the race", "and the test"], tmp_path)
 
-    assert session.main(["export", id[:12], "--format", "html"]) == 0
+    assert run(session, ["export", id[:12], "--format", "html"]) == 0
 
     page = capsys.readouterr().out
     assert page.startswith("<!doctype html>")
@@ -78,7 +79,7 @@ def test_an_exported_session_is_one_file_and_requests_nothing(capsys, tmp_path):
 def test_all_of_a_long_session_is_in_the_file(capsys):
     id = a_session(paths.home(), [f"ask {number}" for number in range(60)])
 
-    session.main(["export", id, "--format", "html"])
+    run(session, ["export", id, "--format", "html"])
 
     assert "re: ask 59" in capsys.readouterr().out
 
@@ -86,7 +87,7 @@ def test_all_of_a_long_session_is_in_the_file(capsys):
 def test_an_exported_hostile_session_is_text(capsys):
     id = hostile_session(paths.home())
 
-    session.main(["export", id, "--format", "html"])
+    run(session, ["export", id, "--format", "html"])
 
     page = capsys.readouterr().out
     assert HOSTILE[:20] not in page
@@ -96,7 +97,7 @@ def test_an_exported_hostile_session_is_text(capsys):
 
 def test_an_export_of_no_session_is_a_sentence():
     with pytest.raises(SessionError, match="There is no session"):
-        session.main(["export", "2020", "--format", "html"])
+        run(session, ["export", "2020", "--format", "html"])
 
 
 # ── secrets ──────────────────────────────────────────────────────────────────────────────────

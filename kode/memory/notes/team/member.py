@@ -49,6 +49,8 @@ class Member:
         self._news: list[Change] = []
         self.answers = True
         """Whether the server answered when `status` last asked it."""
+        self.standing = ""
+        """What `status` last said of the team and its server, in a line."""
 
     async def update(self, wait_s: float) -> None:
         """Brings the copy up to date, and waits for that so long at most. Raises nothing but
@@ -95,13 +97,14 @@ class Member:
                 member = await server.membership()
             self.answers = True
             scopes = ", ".join(member.scopes) or "no member"
-            reached = f"reached as {member.person} ({scopes})\n{member.pgvector}"
+            reached, more = f"reached as {member.person} ({scopes})", f"\n{member.pgvector}"
         except (KodeError, TimeoutError) as error:
             self.answers = False
-            reached = f"cannot be reached: {error or 'no answer in time'}"
+            reached, more = f"cannot be reached: {error or 'no answer in time'}", ""
+        self.standing = f"team: {self.address.label}: {reached}"
         queued = outbox.queued() if outbox else []
         lines = [
-            f"team: {self.address.label}: {reached}",
+            self.standing + more,
             f"last in step: {database.meta(LAST) or 'never'}"
             + (f" as {database.meta(PERSON)}" if database.meta(PERSON) else ""),
             f"waiting to be sent: {len(queued)}",

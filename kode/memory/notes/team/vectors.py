@@ -54,6 +54,7 @@ class TeamVectors(NoteVectors):
         notice: Callable[[str], None],
     ) -> None:
         super().__init__(store, embedder)
+        self._model_here = embedder
         self._address = address
         self._model = settings.model or DEFAULT_MODEL
         self._start = start
@@ -64,8 +65,6 @@ class TeamVectors(NoteVectors):
     async def make_missing(self, most: int = MADE_AT_ONCE) -> int:
         """As for notes of one's own, but takes over first what colleagues have made, and sends what
         they lack: once a session all that is here, then what was just made."""
-        if self.is_local:
-            return await super().make_missing(most)
         if self._missing(1):
             await self._reach(self._take)
         elif self._is_offered:
@@ -137,9 +136,10 @@ class TeamVectors(NoteVectors):
     async def _is_ours(self, content: str, person: str, vector: "Vector") -> bool:
         """Whether a vector is what the model makes of a text; False while its server fails.
         Raises: MemoryRefused where it is another, since then others may be too."""
-        (made,) = await self._embedder.embed([content])
-        if self._embedder.name != self.space:
+        vectors = await self._model_here.embed([content])
+        if vectors is None:
             return False
+        (made,) = vectors
         if made.shape != vector.shape or float(made @ vector) < SAME_COSINE:
             raise MemoryRefused(
                 f"what {person} sent for {self._model!r} is not what the model here makes of the "
@@ -188,9 +188,9 @@ class TeamVectors(NoteVectors):
         sql = "SELECT length(vector) / 4 FROM note_vectors WHERE space = ? LIMIT 1"
         if held := self._database.value(sql, (self.space,)):
             return int(held)
-        if not self._embedder.dims and (missing := self._missing(1)):
-            await self._embedder.embed([missing[0][2]])
-        return self._embedder.dims if self._embedder.name == self.space else 0
+        if not self._model_here.dims and (missing := self._missing(1)):
+            await self._model_here.embed([missing[0][2]])
+        return self._model_here.dims
 
 
 def _digest(content: str) -> str:

@@ -1,0 +1,214 @@
+"""A typed line: a message, a command or a shell command, done now, with the model's next step, or
+after the running job. `slash` has the commands; `turn` runs a turn."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kode.cli import elsewhere
+from kode.cli.parser import nearest
+from kode.cli.prompt import brought
+from kode.cli.prompt.attach import attach
+from kode.cli.prompt.state import PromptState
+from kode.cli.prompt.turn import run_turn
+from kode.cli.screen.lines import one_line
+from kode.errors import UserError
+
+if TYPE_CHECKING:
+    from kode.conversation import Conversation
+
+Opening = Callable[[], Awaitable["Conversation"]]
+"""Opens the conversation. Raises: KodeError if that fails."""
+
+_WORDS = {"?": "/help", "exit": "/quit", "quit": "/quit", ":q": "/quit"}
+"""Words that are commands when alone on a line."""
+
+_FACT = re.compile(r"#\s*(?=[^\W\d])")
+"""Prefix of a line to remember; `#12 fails` and `#!/bin/sh` are messages."""
+
+
+def command_of(text: str) -> tuple[str, str] | None:
+    """(name, argument) of a command line, under kode's own name; None for a message. A path is a
+    message: `/usr/bin/env is missing`."""
+    line = text.strip()
+    if "\n" in line:
+        return None
+    if word := _WORDS.get(line):
+        return word, ""
+    if fact := _FACT.match(line):
+        return "/remember", line[fact.end() :]
+    if not text.startswith("/"):
+        return None
+    name, _, argument = line.partition(" ")
+    if "/" in name[1:]:
+        return None
+    return elsewhere.PROMPT_ALIASES.get(name, name), argument.strip()
+
+
+def open_conversation(state: PromptState, opening: Opening) -> None:
+    """Opens the conversation as the first job; lines typed meanwhile are queued."""
+    state.jobs.start(_open, state, opening, then=partial(_next, state), what="Opening")
+
+
+def submit(state: PromptState, text: str, *, later: bool = False) -> None:
+    """Handles a typed line. While a turn runs, the model gets a message with its next step, or with
+    `later`, when the turn has ended; anything else waits for the running job."""
+    if not state.jobs.busy:
+        _start(state, text)
+        return
+    command = command_of(text) if state.opened is not None else None
+    if command and (known := state.commands.get(command[0])) and known.while_busy:
+        _echo(state, text)
+        state.jobs.start_beside(_command, state, *command)
+        return
+    steers = state.in_turn and not later and command is None and not text.startswith("!")
+    (state.steering if steers and not _has_pictures(state, text) else state.waiting).append(text)
+    state.screen.redraw()
+
+
+def press(state: PromptState, command: str) -> None:
+    """Runs a key's command at once, beside other work, without an echo."""
+    if state.opened is None and command == "/quit":
+        state.leave()
+    elif state.opened is not None:
+        state.jobs.start_once(command, _run, state, command, "")
+
+
+async def _open(state: PromptState, opening: Opening) -> None:
+    try:
+        state.opened = talk = await opening()
+        if state.editor is not None:
+            state.editor.notifier.setting = talk.config.repl.notify
+            if talk.config.repl.vi_mode:
+                state.editor.use_vi()
+        if talk.status().turns:
+            state.show_resumed()
+    except asyncio.CancelledError:
+        state.leave()
+    except Exception as error:
+        # Nothing can be done without a conversation; `main` reports the fault.
+        state.fault = error
+        state.leave()
+
+
+def _start(state: PromptState, text: str) -> None:
+    state.unsent = text
+    state.jobs.start(_do, state, text, then=partial(_next, state))
+
+
+def _next(state: PromptState, stopped: bool) -> None:
+    """After a job: starts the next queued line, or after a stop puts all of them back."""
+    state.forget_status()
+    # Messages left over from a failed turn go to the next one.
+    state.waiting[:0], state.steering = state.steering, []
+    state.renderer.progress.rest()
+    state.screen.redraw()
+    if state.leaving:
+        return
+    if stopped and state.editor is not None:
+        # Someone who stops a turn wants to think: unsent messages go back to the line.
+        unsent = [state.unsent] if state.unsent is not None else []
+        if back := [*unsent, *state.waiting]:
+            state.editor.put_back("\n".join(back))
+        state.waiting.clear()
+    elif state.waiting:
+        _start(state, state.waiting.pop(0))
+
+
+async def _do(state: PromptState, text: str) -> None:
+    _echo(state, text)
+    if text.startswith("!"):
+        state.unsent = None
+        await _shell(state, text[1:].strip())
+        return
+    command = command_of(text)
+    if command is not None:
+        state.unsent = None
+        state.jobs.doing = f"Running {one_line(command[0])}"
+        await _command(state, *command)
+        return
+    if state.replacing:
+        state.replacing = False
+        state.conversation.past.take_back_last_message()
+    state.sent = text
+    pastes = state.editor.pastes if state.editor is not None else None
+    whole, pasted = (pastes.unfold(text), pastes.pictures_in(text)) if pastes else (text, [])
+    await attach(state.conversation, state.screen, text, pasted)
+    state.unsent = None
+    await run_turn(state, whole, text)
+
+
+def _echo(state: PromptState, text: str) -> None:
+    """Prints a sent message into the scrollback; a plain terminal has shown it already."""
+    if state.editor is not None:
+        state.screen.print_prompt(text)
+
+
+def _has_pictures(state: PromptState, text: str) -> bool:
+    return state.editor is not None and bool(state.editor.pastes.pictures_in(text))
+
+
+async def _command(state: PromptState, name: str, argument: str) -> None:
+    await _run(state, name, argument)
+    state.forget_status()
+
+
+async def _run(state: PromptState, name: str, argument: str) -> None:
+    """Runs a command; an unknown one is reported with the nearest. Raises: KodeError."""
+    if name not in state.commands and await brought.run(state, name, argument):
+        return
+    begun = [known for known in state.commands if known.startswith(name)]
+    command = state.commands.get(name) or (state.commands[begun[0]] if len(begun) == 1 else None)
+    if command is not None:
+        if argument and command.alone:
+            raise UserError(f"{command.name} takes no argument: send it alone.")
+        await command.run(state, argument)
+        return
+    if said := elsewhere.PROMPT_COMMANDS.get(name):
+        state.screen.print(said, "dim")
+        return
+    near = nearest(name, state.commands)
+    what = f"There is no command {one_line(name)}.{near}" if name != "/" else "It needs a name."
+    state.screen.print(f"{what} /help lists the commands.", "error")
+
+
+async def _shell(state: PromptState, command: str) -> None:
+    if not command:
+        state.screen.print("! runs a shell command: !ls", "error")
+        return
+    from kode.cli.prompt.shell_line import run_shell_line
+
+    state.jobs.doing, talk = f"Running {one_line(command)}", state.conversation
+
+    def show(text: str, unfinished: str) -> None:
+        state.unfinished = unfinished
+        if text:
+            state.screen.print(text)
+
+    try:
+        ran = await run_shell_line(
+            command,
+            talk.cwd,
+            show,
+            talk.commands,
+            session_id=talk.session.id,
+            output_dir=talk.agent.place.outputs,
+        )
+    except asyncio.CancelledError:
+        state.screen.print("Stopped.", "warning")
+        raise
+    finally:
+        state.unfinished = None
+    if ran.exit_code is None:
+        ended = f"moved to the background as {ran.name}"
+        shown = f"{ended} · /bg read {ran.name} shows its output"
+        ended += f"; its output is in {ran.output_path}" if ran.output_path else ""
+    else:
+        ended = f"exit code {ran.exit_code}"
+        shown = f"exit {ran.exit_code}"
+    style = "warning" if ran.exit_code else "dim"
+    state.screen.print(f"{shown} · sent with your next message", style)
+    note = f"[The person ran this in the shell; {ended}]\n$ {command}\n{ran.output}"
+    talk.attach_command(command, note)

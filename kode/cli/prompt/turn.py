@@ -1,0 +1,86 @@
+"""A turn of the model, from the prompt: until its end, and until its plan, if any, is decided."""
+
+import asyncio
+import os
+
+from kode.cli.prompt.compose import editor_command, run_editor
+from kode.cli.prompt.state import PromptState
+from kode.cli.screen.lines import one_line
+from kode.cli.screen.menu import Choice, Menu
+from kode.cli.screen.notify import LONG_TURN_S
+from kode.contracts import PermissionMode
+from kode.session.plan import read_plan
+
+
+async def run_turn(state: PromptState, text: str, shown: str = "") -> None:
+    """Runs a turn to its end, and notifies a person who is elsewhere. `shown` is how they typed it,
+    with pasted blocks folded. Raises: KodeError."""
+    talk = state.conversation
+    state.jobs.doing, state.in_turn = "", True
+    try:
+        ended = await talk.turn(text, steering=state.take_steering, typed=shown or text)
+    finally:
+        state.in_turn = False
+    if talk.fresh_plan:
+        await _ask_about_plan(state)
+        return
+    if ended.duration_ms >= LONG_TURN_S * 1000 and state.waiting == []:
+        outcome = "is done" if ended.status == "success" else f"ended: {ended.status}"
+        state.screen.notify(f"{one_line(shown or text)} {outcome}")
+
+
+async def _ask_about_plan(state: PromptState) -> None:
+    """After a turn that ended with a plan: asks what to do with it."""
+    menu = Menu(
+        [
+            Choice("ask", "go ahead, ask before each change", "y"),
+            Choice("auto-edit", "go ahead, edit files in the project without asking", "a"),
+            Choice("edit", "edit the plan first", "e"),
+            Choice("no", "keep planning", "n"),
+        ],
+        above=lambda width: ["", state.screen.paint("title", "Go ahead with this plan?")],
+        selected=3,
+        hint="or type what to change",
+    )
+    while True:
+        if state.screen.editor is None:
+            for choice in menu.choices:
+                state.screen.print(f"  [{choice.key}] {choice.text}")
+        typed = (await state.screen.read_answer("plan: ", menu) or "").strip()
+        word = typed.lower()
+        chosen = next((one.value for one in menu.choices if word in (one.value, one.key)), typed)
+        if chosen == "edit":
+            await edit_plan(state)
+            continue
+        if chosen in ("ask", "auto-edit"):
+            await go_ahead(state, "auto-edit" if chosen == "auto-edit" else "ask")
+        elif chosen not in ("", "no"):
+            await run_turn(state, chosen)
+        else:
+            state.screen.print("Still planning. /plan go approves it, /plan edit edits it.", "dim")
+        return
+
+
+async def go_ahead(state: PromptState, mode: PermissionMode) -> None:
+    """Approves the plan, and runs the turn that carries it out. Raises: KodeError."""
+    text = await state.conversation.approve_plan(mode)
+    state.screen.print(f"Plan approved · mode {mode}", "dim")
+    await run_turn(state, text)
+
+
+async def edit_plan(state: PromptState) -> None:
+    """Opens the plan in the person's editor; the model gets the changes with the next message."""
+    path = state.conversation.agent.place.plan
+    command, hint = editor_command()
+    if hint:
+        state.hint(hint)
+    if command is None or path is None:
+        return
+    if state.editor is not None:
+        saved = await state.editor.lend_terminal(lambda: run_editor([*command, str(path)]))
+    else:
+        saved = await asyncio.to_thread(run_editor, [*command, str(path)])
+    if not saved:
+        state.hint(f"{os.path.basename(command[0])} exited with an error.")
+        return
+    state.renderer.show_answer(await asyncio.to_thread(read_plan, path))

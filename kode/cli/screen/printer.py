@@ -1,0 +1,87 @@
+"""Prints what a command answers: a table or lines for people, JSON for programs."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kode.cli.screen.lines import clean
+from kode.errors import EXIT_OK
+from kode.messages import columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a command answers, printed once it has ended."""
+
+    value: Any = None
+    """For programs: anything that JSON can say."""
+    as_json: bool = False
+    """Whether a program asked: only `value` is printed then."""
+    rows: Sequence[Sequence[str]] = ()
+    """For people: a table, as `messages.columns` takes it."""
+    lines: Iterable[str] = ()
+    """Below the table."""
+    empty: str = ""
+    """Printed if there is neither a row nor a line."""
+    faults: Iterable[str] = ()
+    """For people, on stderr, whoever asked."""
+    exit_code: int = EXIT_OK
+
+
+Answered = Answer | str | int
+"""What a command returns: an answer, one as text, or the exit code if it has printed all itself."""
+
+
+def print_answer(answer: Answered) -> int:
+    """Prints what a command returned, cleaned of what could control a terminal; returns the exit
+    code."""
+    if isinstance(answer, int):
+        return answer
+    if isinstance(answer, str):
+        answer = Answer(lines=[answer])
+    lines = [*columns(answer.rows), *answer.lines] if not answer.as_json else []
+    if not (lines or answer.as_json) and answer.empty:
+        lines = [answer.empty]
+    print_either(answer.value, lines, as_json=answer.as_json)
+    complain(answer.faults)
+    return answer.exit_code
+
+
+def print_either(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Writes what a command found to stdout: for programs `value` as JSON on one line, for people
+    the lines, cleaned."""
+    for line in [to_json(value)] if as_json else map(clean, lines):
+        print_line(line)
+
+
+def complain(faults: Iterable[str]) -> None:
+    """Writes to stderr what went wrong beside an answer; "" is nothing."""
+    for fault in filter(None, faults):
+        print(clean(f"kode: {fault}"), file=sys.stderr)
+
+
+def to_json(value: Any) -> str:
+    """JSON on one line. Characters that standard output cannot encode, such as lone surrogates, are
+    escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value)
+    return text
+
+
+def print_line(text: str) -> None:
+    """Writes one line to stdout at once. A reader that went away is not an error."""
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except UnicodeEncodeError:
+        encoding = sys.stdout.encoding or "ascii"
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,128 @@
+"""What all subagents of a session share, and what each of them starts with."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kode.config import Config, Embedding, ProviderPart, resolve_provider
+from kode.engine.agent import Agent
+from kode.errors import StorageError
+from kode.events import Emit, Notice
+from kode.messages import Usage
+from kode.permissions import gate as gate_module
+from kode.permissions.gate import Ask
+from kode.session.entries import UsageEntry
+from kode.session.log import Session
+
+if TYPE_CHECKING:
+    from kode.subagents.channel import Delegation
+    from kode.subagents.protocol import Answer, Question, Start
+
+STEPS_KEPT = 3
+"""Requests of a turn's last steps kept in reserve, for the parent to use what its subagents
+found."""
+
+
+def make_delegation(
+    config: Callable[[], Config],
+    agent: Callable[[], Agent],
+    session: Session,
+    *,
+    folder: Path,
+    ask: Ask | None,
+    emit: Emit,
+    trust_project: bool = False,
+) -> "Delegation":
+    """What all subagents of a session share. `config` and `agent` return the current values when a
+    child starts: model and permission mode may change in between."""
+    from kode.subagents.channel import Delegation
+    from kode.subagents.parent import child_environment
+    from kode.subagents.protocol import Answer
+
+    one_at_a_time = asyncio.Lock()
+
+    def start() -> "Start":
+        begun = _start_of_child(config(), agent(), session, may_ask=ask is not None)
+        return begun.model_copy(update={"trust_project": trust_project})
+
+    async def ask_person(question: "Question", asker: str) -> "Answer":
+        assert ask is not None
+        gate = agent().gate
+        fields = question.model_dump(exclude={"type", "id", "asker"})
+        async with one_at_a_time:
+            # An answer given meanwhile for one subagent applies to the others too.
+            if question.rules and set(question.rules) <= set(gate.approved_in_session):
+                return Answer(id=question.id, choice="session")
+            answer = await ask(gate_module.Question(**fields, asker=asker))
+            if answer.choice == "session":
+                gate.approve_in_session(question.rules)
+        return Answer(id=question.id, choice=answer.choice, message=answer.message)
+
+    def record(usage: Usage, cost_usd: float | None) -> None:
+        model = agent().provider.model
+        entry = UsageEntry(purpose="subagent", usage=usage, cost_usd=cost_usd, model=model)
+        try:
+            session.append(entry)
+        except StorageError as error:
+            emit(Notice(text=str(error), level="error"))
+
+    limits = config().subagent
+    return Delegation(
+        folder=folder,
+        session_id=session.id,
+        cwd=agent().place.cwd,
+        environment=child_environment(os.environ, agent().secrets, _kept(config())),
+        start=start,
+        snapshot=agent().memory.snapshot,
+        memory_system=agent().memory.name,
+        ask=None if ask is None else ask_person,
+        spend=agent().spend,
+        record=record,
+        max_concurrency=limits.max_concurrency,
+        timeout_s=limits.timeout_s,
+        max_steps=limits.max_steps,
+    )
+
+
+def _kept(config: Config) -> tuple[str, ...]:
+    """The variables that a subagent itself gets although they look secret: what the person passes
+    on, and the credentials of a cloud, which its SDK reads."""
+    return (*config.shell.environment, *resolve_provider(config, os.environ).row.reads)
+
+
+def _start_of_child(config: Config, agent: Agent, session: Session, *, may_ask: bool) -> "Start":
+    from kode.subagents.protocol import Start
+
+    choice = resolve_provider(config, os.environ)
+    gate, spend = agent.gate, agent.spend
+    whole = agent.limits.max_tree_steps or agent.limits.max_steps
+    part = config.providers.get(choice.name, ProviderPart())
+    in_use = ProviderPart(api=part.api, headers=part.headers)
+    handed = config.model_copy(
+        update={
+            "provider": choice.name,
+            "model": agent.provider.model,
+            "effort": agent.effort,
+            "small_model": None,
+            "base_url": choice.base_url,
+            "api_key": choice.api_key,
+            # Only the key in use.
+            "providers": {choice.name: in_use} if in_use != ProviderPart() else {},
+            "memory": config.memory.model_copy(update={"enabled": False, "embedding": Embedding()}),
+            "permissions": config.permissions.model_copy(update={"mode": gate.mode}),
+        }
+    )
+    return Start(
+        parent_pid=os.getpid(),
+        config=handed.model_dump(mode="json"),
+        may_ask=may_ask,
+        approved=gate.approved_in_session,
+        tainted=session.tainted,
+        elsewhere_usd=spend.cost_usd + spend.elsewhere_usd,
+        elsewhere_steps=spend.steps + spend.elsewhere_steps,
+        max_tree_steps=max(1, whole - min(STEPS_KEPT, whole // 4)),
+        checkpoints=str(agent.keeper.folder),
+        turn=session.turns,
+    )

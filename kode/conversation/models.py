@@ -1,0 +1,69 @@
+"""The model of an open session: what its server says of it, and another one."""
+
+import asyncio
+import contextlib
+import os
+import time
+from dataclasses import replace
+from datetime import date
+
+from kode.assembly import can_search, cost_function, face_of, learn, make_provider, secrets_of
+from kode.config import provider_for, resolve_provider, switched
+from kode.contracts import Effort, Provider
+from kode.conversation.open_session import OpenSession
+from kode.providers.models import retirement_note
+
+
+def no_search(provider: Provider) -> str:
+    """What to do where `web_search` is wanted and the vendor has none."""
+    return (
+        f"`web_search` is on, but {provider.name} does not search the web for {provider.model}. "
+        "`kode mcp add` adds an MCP server that searches; docs/models.md names the models that do."
+    )
+
+
+async def learn_model(opened: OpenSession) -> None:
+    """Lets the provider ask its server about the model, at most for a turn's time limit. Says once
+    if the model is retired, or cannot search the web although that is wanted."""
+    provider, began = opened.agent.provider, time.monotonic()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(opened.agent.limits.timeout_s):
+            await learn(provider, opened.emit)
+    opened.waited_s = time.monotonic() - began
+    provider, terms = opened.agent.provider, opened.terms
+    if note := retirement_note(provider.info, provider.model, date.today()):
+        terms.say_once(note)
+    search = can_search(opened.config, provider)
+    if search != opened.agent.search:
+        opened.agent = replace(opened.agent, search=search)
+    if opened.config.web_search and not search:
+        terms.say_once(no_search(provider))
+
+
+def use_model(opened: OpenSession, model: str, provider: str | None = None) -> None:
+    """Sends the next request to this model, of the named provider, or of the one that its name
+    belongs to. Raises: UserError."""
+    current = opened.agent.provider.name
+    name = provider or provider_for(opened.config, os.environ, current, model)
+    config = switched(opened.config, os.environ, name, model)
+    choice = resolve_provider(config, os.environ)
+    chosen = make_provider(config, choice)
+    opened.terms.to_close.append(opened.agent.provider)
+    opened.loaded = replace(opened.loaded, config=config)
+    opened.agent = replace(
+        opened.agent,
+        provider=chosen,
+        effort=choice.effort,
+        face=face_of(config, chosen),
+        search=can_search(config, chosen),
+        cost_usd=cost_function(chosen),
+        secrets=secrets_of(choice),
+    )
+    opened.context.known_messages = 0
+
+
+def use_effort(opened: OpenSession, effort: Effort | None) -> None:
+    """How much the model thinks from the next request on; None: its default."""
+    config = opened.config.model_copy(update={"effort": effort})
+    opened.loaded = replace(opened.loaded, config=config)
+    opened.agent = replace(opened.agent, effort=resolve_provider(config, os.environ).effort)

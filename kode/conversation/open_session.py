@@ -1,0 +1,266 @@
+"""The open session: what the functions of this package work on, and how one is built.
+
+`OpenSession` holds the state; which of its parts a function needs, its parameters say.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from kode import paths
+from kode.assembly import make_agent, of_session
+from kode.config import Config, Loaded
+from kode.contracts import Interceptor, MemorySystem, PermissionMode, Provider, Tool
+from kode.engine.agent import Agent
+from kode.engine.context import Context
+from kode.errors import StorageError
+from kode.events import Emit, Notice, SessionStarted, TurnEnded
+from kode.extensions.brought import Brought
+from kode.extensions.hook_moments import Hooks
+from kode.extensions.session import Extensions
+from kode.messages import Image, Text, shorten
+from kode.permissions.gate import Ask, PersonGate
+from kode.session.checkpoints import Checkpoints
+from kode.session.log import Session
+from kode.tools.background import BackgroundCommands
+from kode.workplace import Workplace
+
+if TYPE_CHECKING:
+    from kode.conversation.plugged import Plugged
+    from kode.memory.notes.team.sessions import Sharing
+    from kode.subagents.channel import Delegation
+    from kode.subagents.protocol import Start
+
+BegunBy = Literal["startup", "clear", "resume"]
+"""How a session began, in the words of hooks."""
+
+Steering = Callable[[], Sequence[str]]
+"""Returns what the person has typed while a turn runs, each text once."""
+
+
+class RunTurn(Protocol):
+    """Runs a turn whose message names nothing, within these limits. Raises: StorageError."""
+
+    async def __call__(self, text: str, limits: tuple[Interceptor, ...] = ()) -> TurnEnded: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Child:
+    """What makes a conversation that of a subagent."""
+
+    agent_type: str
+    """The definition that it uses, for hooks."""
+    only_tools: frozenset[str] | None = None
+    """The names of the only available tools; None: all."""
+    folder: Path | None = None
+    """Among its parent's records: of its transcript and outputs; None: it has no parent."""
+    parent_session: str | None = None
+    start: "Start | None" = None
+    """What its parent passed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What a conversation was opened with, which all its sessions share."""
+
+    emit: Emit
+    ask: Ask | None
+    commands: BackgroundCommands
+    """Commands that the person moved to the background."""
+    extensions: Extensions | None = None
+    """Extensions from outside kode; None in a subagent."""
+    plugged: "Plugged | None" = None
+    """The plug-ins; None in a subagent."""
+    sharing: "Sharing | None" = None
+    """Sends a session's line to the team's list; None where sessions are not shared."""
+    tools: tuple[Tool, ...] = ()
+    """Offered beside kode's own."""
+    memory: MemorySystem | None = None
+    """Replaces the configured system."""
+    keep_session: bool = True
+    trust_project: bool = False
+    """Whether the repository's extensions count as approved (`--trust-project`)."""
+    child: Child | None = None
+    """None for the main agent."""
+    to_close: list[Provider] = field(default_factory=list)
+    """Providers that were asked, besides the current one: closed at the end."""
+    said: set[str] = field(default_factory=set)
+    """Notices that are given once."""
+
+    def say_once(self, text: str) -> None:
+        if text not in self.said:
+            self.said.add(text)
+            self.emit(Notice(text=text))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """What the first turn of a session has found."""
+
+    brought: Brought
+    """The skills, commands and agents available in the workplace."""
+    hooks: Hooks | None
+    """None if there are none."""
+    delegation: "Delegation | None"
+    """What all subagents of this session share; None if it may have none."""
+
+
+@dataclass(kw_only=True)
+class OpenSession:
+    """An agent with an open session."""
+
+    terms: Terms
+    loaded: Loaded
+    """The settings; `/model` and `/effort` change them, and the agent."""
+    agent: Agent
+    gate: PersonGate
+    """The agent's, which shares its state: there, hooks answer questions before the person."""
+    checkpoints: Checkpoints
+    context: Context
+    begun_by: BegunBy
+    outbox: list[Text | Image] = field(default_factory=list)
+    """Sent with the next turn."""
+    unsent: str = ""
+    """What the person asked in a turn that was cut short before it began: goes with the next."""
+    started: Started | None = None
+    """None before the first turn."""
+    typed: str | None = None
+    """What the person typed of the turn's message, without pasted blocks; None: all."""
+    waited_s: float = 0.0
+    """How long the next turn has waited for the server, which may be loading its model."""
+    interrupted: bool = False
+    """Whether the last turn was, so that nobody waits for the end of the session."""
+    reported: str = ""
+    """The last fault that was reported: of the last turn, or of the disk."""
+    fresh_plan: bool = False
+    """Whether the last turn ended with a plan."""
+    unread_results: bool = False
+    """Whether subagents may have left results that the model has not seen."""
+    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    background: set["asyncio.Task[None]"] = field(default_factory=set)
+
+    @property
+    def config(self) -> Config:
+        return self.loaded.config
+
+    @property
+    def session(self) -> Session:
+        return self.context.session
+
+    @property
+    def emit(self) -> Emit:
+        return self.terms.emit
+
+    @property
+    def place(self) -> Workplace:
+        return self.agent.place
+
+    @property
+    def mode(self) -> PermissionMode:
+        return self.gate.mode
+
+    @property
+    def resumed(self) -> bool:
+        return self.begun_by == "resume"
+
+    @property
+    def side_folder(self) -> Path:
+        """The folder beside the session; a temporary one for a session without a file."""
+        if self.session.id is None:
+            return self.checkpoints.folder
+        return paths.session_folder(self.place.home, self.session.id)
+
+    @property
+    def agents_folder(self) -> Path:
+        """Where records of subagents are."""
+        child = self.terms.child
+        own = child.folder if child is not None else None
+        return paths.agents_folder(own or self.side_folder)
+
+    def note(self, text: str) -> None:
+        """Attaches a note of kode's to the next message."""
+        self.outbox.append(Text(text=text, source="note"))
+
+    def report(self, error: StorageError) -> None:
+        """Reports a fault, unless it is the one that the last turn ended with."""
+        if str(error) != self.reported:
+            self.reported = str(error)
+            self.emit(Notice(text=self.reported, level="error"))
+
+    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs work that may be cancelled when the session ends."""
+        task = asyncio.ensure_future(work)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
+
+    async def end_background(self) -> None:
+        for task in list(self.background):
+            task.cancel()
+        await asyncio.gather(*self.background, return_exceptions=True)
+
+
+def enter(
+    terms: Terms,
+    loaded: Loaded,
+    provider: Provider,
+    session: Session,
+    place: Workplace,
+    *,
+    begun_by: BegunBy,
+    unsent: str = "",
+    small_model: Provider | None = None,
+    outbox: Sequence[Text | Image] = (),
+) -> OpenSession:
+    """Builds the agent of a session. Raises: as `make_agent`."""
+    child = terms.child
+    place = of_session(place, None if child is not None else session.id)
+    if child is not None and child.folder is not None:
+        place = replace(place, outputs=child.folder / "outputs")
+    made = make_agent(
+        loaded.config,
+        provider,
+        session,
+        place,
+        emit=terms.emit,
+        ask=terms.ask,
+        background=terms.commands,
+        tools=terms.tools,
+        memory=terms.memory,
+        start=child.start if child is not None else None,
+        small_model=small_model,
+    )
+    return OpenSession(
+        terms=terms,
+        loaded=loaded,
+        agent=made.agent,
+        gate=made.gate,
+        checkpoints=made.checkpoints,
+        context=Context(session),
+        begun_by=begun_by,
+        unsent=unsent,
+        unread_results=begun_by == "resume",
+        outbox=list(outbox),
+    )
+
+
+def announce(opened: OpenSession) -> None:
+    """Says that the session is open, and what a crash kept from being begun, if anything."""
+    provider = opened.agent.provider
+    opened.emit(
+        SessionStarted(
+            session_id=opened.session.id,
+            cwd=str(opened.place.cwd),
+            provider=provider.name,
+            model=provider.model,
+            resumed=opened.resumed,
+        )
+    )
+    if opened.unsent:
+        opened.emit(
+            Notice(
+                text="kode was stopped before it began with what you asked last. It is sent "
+                f"with your next message: {shorten(opened.unsent, 200)}"
+            )
+        )

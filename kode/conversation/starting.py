@@ -1,0 +1,204 @@
+"""Starts an open session with its first turn: the model, memory, extensions, the system prompt."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kode.assembly import is_small, simplify
+from kode.contracts import CALLS_ANY, InjectReason, Tool
+from kode.conversation import hooking
+from kode.conversation.delegation import make_delegation
+from kode.conversation.extensions import extended, find_extensions, hooks_of
+from kode.conversation.memory import memory_context
+from kode.conversation.models import learn_model
+from kode.conversation.open_session import OpenSession, Started
+from kode.conversation.past import finish_undos
+from kode.conversation.sessions import finish_imports, remove_stale_temporaries
+from kode.engine.agent import Agent
+from kode.engine.context import open_context
+from kode.errors import UserError
+from kode.events import Notice
+from kode.extensions.brought import in_use
+from kode.messages import first_of
+from kode.permissions.rules import FAMILIES, parse
+from kode.session.log import was_trimmed
+
+MAINTAIN_EVERY_S = 6 * 3600.0
+
+
+def no_sandbox(why: str) -> Notice:
+    """The notice that commands cannot be tried, so kode asks more questions."""
+    return Notice(
+        text=f"No sandbox here ({why.rstrip('.')}): only plain reading commands run without "
+        "asking. `kode doctor` says what to do."
+    )
+
+
+async def start(opened: OpenSession) -> Started:
+    """Opens memory and extensions and renders the system prompt, once; the first turn calls it.
+    Raises: KodeError."""
+    async with opened.starting:
+        if opened.started is None:
+            opened.started = await _start(opened)
+            _begin_in_background(opened)
+            if opened.started.hooks is not None:
+                source, model = opened.begun_by, opened.agent.provider.model
+                said = await hooking.begin_session(opened.started.hooks, source, model)
+                if said:
+                    opened.note(said)
+        return opened.started
+
+
+async def _start(opened: OpenSession) -> Started:
+    terms, config, session = opened.terms, opened.config, opened.session
+    await learn_model(opened)
+    agent = opened.agent
+    small = is_small(config, agent.provider)
+    if small:
+        agent = simplify(agent, config)
+    agent = _with_sections(opened, agent)
+    memory, context = agent.memory, memory_context(opened)
+    await memory.open(context, session.state(memory.name))
+    of_servers: tuple[Tool, ...] = ()
+    if terms.extensions is not None:
+        of_servers = await terms.extensions.open(agent.provider.info.context_window)
+    brought = await find_extensions(opened)
+    hooks = await hooks_of(opened, brought)
+    agent = extended(opened, agent, brought, hooks)
+    delegation, delegating = None, tuple[Tool, ...]()
+    if not small and config.subagent.max_depth > 0:
+        from kode.subagents.delegate import delegate_tool
+
+        delegation = make_delegation(
+            lambda: opened.config,
+            lambda: opened.agent,
+            session,
+            folder=opened.agents_folder,
+            ask=terms.ask,
+            emit=terms.emit,
+            trust_project=terms.trust_project,
+        )
+        delegating = (delegate_tool(delegation, in_use(brought.agents)),)
+    offered = {tool.name for tool in of_servers}
+    begun = session.beginning if session.messages else None
+    declared = {tool["name"] for tool in begun.tools} if begun else offered
+    judged = hooks is not None and hooks.judge_calls
+    tools = [
+        tool
+        for tool in (*agent.tools, *delegating, *memory.tools())
+        if tool.name in declared or judged or opened.gate.could_run(tool)
+    ]
+    if terms.extensions is not None:
+        reachable = terms.extensions.reachable
+        tools += (tool for tool in reachable if tool.name in declared | offered)
+        agent = replace(agent, servers=tuple(terms.extensions.servers))
+    agent = replace(agent, tools=_those_allowed(opened, tools))
+    _name_idle_rules(opened, agent)
+    await open_context(agent, opened.context, _inject_reason(opened))
+    _name_unreachable(opened, offered - declared)
+    await finish_undos(opened)
+    if small and config.profile == "auto":
+        _say_small(opened, agent)
+    opened.agent = replace(
+        opened.agent,  # `/model` may have changed it meanwhile
+        small=agent.small,
+        tools=agent.tools,
+        servers=agent.servers,
+        render_system=agent.render_system,
+        opening=agent.opening,
+        gate=agent.gate,
+        interceptors=agent.interceptors,
+        around=agent.around,
+        before_compaction=agent.before_compaction,
+    )
+    return Started(brought=brought, hooks=hooks, delegation=delegation)
+
+
+def _begin_in_background(opened: OpenSession) -> None:
+    home = opened.place.home
+    checkpoints = opened.checkpoints if opened.resumed else None
+    opened.in_background(remove_stale_temporaries(home, checkpoints, opened.config))
+    opened.in_background(finish_imports(home, opened.emit))
+    opened.in_background(_maintain(opened))
+    opened.in_background(_try_sandbox(opened))
+    if opened.terms.sharing is not None:
+        opened.terms.sharing.begin(opened.session.id)
+
+
+async def _maintain(opened: OpenSession) -> None:
+    while True:
+        await opened.agent.memory.maintain()
+        await asyncio.sleep(MAINTAIN_EVERY_S)
+
+
+async def _try_sandbox(opened: OpenSession) -> None:
+    """Probes the sandbox while the model works on its first reply."""
+    sandbox = opened.agent.sandbox
+    if sandbox is not None and not sandbox.cannot_hold():
+        await asyncio.to_thread(sandbox.holds)
+        if why := sandbox.why_missing():
+            opened.emit(no_sandbox(why))
+
+
+def _with_sections(opened: OpenSession, agent: Agent) -> Agent:
+    """Puts plug-ins' sections of the system prompt before memory's, which changes more."""
+    plugged, render = opened.terms.plugged, agent.render_system
+    added = plugged.sections() if plugged is not None else {}
+    if not added:
+        return agent
+    return replace(agent, render_system=lambda late: render({**added, **late}))
+
+
+def _those_allowed(opened: OpenSession, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    """The tools of a subagent's definition, or all. Raises: UserError for two with the same name,
+    which would make calls ambiguous."""
+    child, plugged = opened.terms.child, opened.terms.plugged
+    only = child.only_tools if child is not None else None
+    allowed = tuple(tool for tool in tools if only is None or tool.name in only)
+    if plugged is not None:
+        allowed = plugged.without_clashes(allowed)
+    for name, count in Counter(tool.name for tool in allowed).items():
+        if count > 1:
+            raise UserError(f"There are {count} tools called {name}. Give yours another name.")
+    return allowed
+
+
+def _inject_reason(opened: OpenSession) -> InjectReason:
+    if not opened.resumed:
+        return "start"
+    return "trimmed" if was_trimmed(opened.session) else "resume"
+
+
+def _say_small(opened: OpenSession, agent: Agent) -> None:
+    provider = agent.provider
+    opened.emit(
+        Notice(
+            text=f"The window of {provider.model} is {provider.info.context_window:,} tokens, "
+            f"so it gets {len(agent.tools)} tools and a short prompt "
+            '(`"profile": "full"` in the config for all).',
+            level="info",
+        )
+    )
+
+
+def _name_idle_rules(opened: OpenSession, agent: Agent) -> None:
+    """Warns about rules in the settings that match no tool: a mistyped one would do nothing."""
+    names, given = {*FAMILIES, *(tool.name for tool in agent.tools)}, opened.config.permissions
+    rules = dict.fromkeys((*given.deny, *given.ask, *given.allow))
+    if idle := [text for text in rules if parse(text).name not in names]:
+        text = f"No tool of this session has the name of the rule {', '.join(idle)}."
+        opened.emit(Notice(text=text))
+
+
+def _name_unreachable(opened: OpenSession, names: set[str]) -> None:
+    """Says that a continued session does not have the tools of a server that is new to it."""
+    declared = {spec.name for spec in opened.context.specs}
+    if names and CALLS_ANY not in declared:
+        opened.emit(
+            Notice(
+                text="This session began without the tools "
+                f"{', '.join(first_of(sorted(names), 3))}. `/compact` or a new session offers "
+                "them to the model."
+            )
+        )

@@ -1,0 +1,116 @@
+"""Says which statements in a text that is about to be shown hold no longer: withdrawn, superseded,
+in dispute, or doubtful.
+
+A record of past work is never changed. But what was said in its session, and what it quotes, has a
+past in the ledger, which shows what became of it, however the record words it.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from datetime import date
+from pathlib import Path
+
+from kode import credentials
+from kode.memory import stale
+from kode.memory.ledger import Ledger, Statement, brings_newer, words_of
+from kode.messages import shorten
+
+HEAD = "Since then:"
+QUOTED_CHARS = 200
+MIN_WORDS = 3
+"""A statement of fewer words is found only by the session it was made in."""
+_SAY_THE_SAME = ("merge", "consolidate")
+_TIDY_UP = ("prune", "job")
+"""Kinds that take away what has had its time, not what does not hold."""
+
+
+def since_then(
+    ledger: Ledger,
+    text: str,
+    project: Path,
+    today: date,
+    *,
+    session: str = "",
+) -> str:
+    """What no longer holds of a text, a heading and a line each; "" if all does. It concerns the
+    facts that the text quotes, and those made in its session: `session`, or the ones in which its
+    records were made. Paths of code are relative to `project`."""
+    statements, shown = ledger.statements(), words_of(text)
+    if not statements:
+        return ""
+    disputed = {one.second.place for one in ledger.disputes() if one.contradict}
+    # Of most facts there is nothing to say, whatever the text is.
+    facts = [
+        one
+        for one in statements
+        if one.entry.is_fact and (one.ended or one.terms or one.place in disputed)
+    ]
+    records = () if session or not facts else (one for one in statements if not one.entry.is_fact)
+    made_in = {session, *(_session(one) for one in records if one.words in shown)} - {""}
+    concerned = [one for one in facts if _is_of(one, made_in) or _is_in(one, shown)]
+    standing = ledger.standing().values() if concerned else ()
+    holding = {one.words for one in standing if one.entry.is_fact}
+    lines = (
+        line
+        for one in concerned
+        for line in _lines(one, stale.doubt_of(one, project, today), holding, disputed)
+    )
+    listed = "\n".join(f"- {line}" for line in dict.fromkeys(lines))
+    return f"{HEAD}\n{listed}" if listed else ""
+
+
+def _lines(
+    one: Statement,
+    doubt: stale.Doubt | None,
+    holding: Collection[str],
+    disputed: Collection[tuple[str, str]],
+) -> Iterator[str]:
+    if doubt is not None:
+        yield f"{doubt.mark}{_quote(one)}"
+    elif one.ended is None and one.place in disputed:
+        yield f"{_quote(one)} is not settled: another fact says otherwise"
+    elif one.ended is not None and one.words not in holding:
+        yield from (f"{_quote(one)} {fate}" for fate in _fate(one))
+
+
+def _session(one: Statement) -> str:
+    return (one.change.session if one.change else None) or ""
+
+
+def _is_of(one: Statement, sessions: Collection[str]) -> bool:
+    """Whether it was said in one of these sessions; shortening facts says nothing new."""
+    change = one.change
+    if change is None or change.session not in sessions or change.who in ("import", "merge"):
+        return False
+    is_shortened = change.kind == "consolidate" and change.who in ("model", "user")
+    was_there = any(part.place == one.place for part in one.made_of)
+    return not is_shortened and (not was_there or brings_newer(change))
+
+
+def _is_in(one: Statement, shown: str) -> bool:
+    return one.words.count(" ") > MIN_WORDS and one.words in shown
+
+
+def _fate(one: Statement) -> Iterable[str]:
+    """What became of a statement that ended, in words; nothing while what it said may still
+    hold."""
+    now, is_other = one, False
+    while now.ended is not None:
+        if now.ended.kind in _TIDY_UP:
+            return ()
+        if not now.into:
+            return ("was withdrawn" if now is one else "no longer holds",)
+        says_the_same = now.ended.kind in _SAY_THE_SAME
+        if says_the_same and any(new.now is not None for new in now.into):
+            return ("no longer holds",) if is_other else ()
+        if now.into[1:]:
+            return ("no longer stands as it was said",)
+        is_other = is_other or not says_the_same
+        now = now.into[-1]
+    if not is_other or one.words in now.words:
+        return ()
+    return (f"superseded by {_quote(now)}" if now.entry.is_fact else "no longer holds",)
+
+
+def _quote(one: Statement) -> str:
+    text = one.text.removeprefix("- ")  # of a list: how it is laid out says nothing
+    return f'"{shorten(credentials.redact(text), QUOTED_CHARS)}"'

@@ -1,0 +1,345 @@
+"""A provider that answers from a recording, in order, and compares each request with the recorded
+one. From a given step on another provider may answer instead."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kode.plugin import Session
+from kode.plugin.contracts import ModelInfo, Provider, Request, ToolSpec
+from kode.plugin.entries import (
+    AnyEntry,
+    CompactionEntry,
+    MessageEntry,
+    PruneEntry,
+    RequestEntry,
+    RestoreEntry,
+    RewindEntry,
+    SystemEntry,
+    TrimEntry,
+    UsageEntry,
+)
+from kode.plugin.errors import ContextOverflow, KodeError, ProviderError
+from kode.plugin.events import Emit, TextDelta, ThinkingDelta
+from kode.plugin.messages import (
+    Message,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    calls_of,
+    shorten,
+    text_of,
+)
+from kode.plugins.replay.recording import PastTurn, Recording, is_reply, is_request
+from kode.plugins.replay.same import Difference, Form
+
+SAID_CHARS = 60
+CHANGES_THE_PAST = (CompactionEntry, PruneEntry, TrimEntry, RewindEntry, RestoreEntry)
+
+
+class Diverged(KodeError):
+    """The loop wants something that the record does not contain."""
+
+
+@dataclass(kw_only=True)
+class Step:
+    """One reply of the model, with the comparison of its request and results."""
+
+    number: int
+    turn: int
+    what: str
+    """What the model did, in a few words."""
+    differences: list[Difference] = field(default_factory=list)
+    """Differences in its request, except results; and in the results of its calls."""
+    answered: list[str] = field(default_factory=list)
+    """The tools whose results are from the record."""
+    live: bool = False
+
+    @property
+    def same(self) -> bool:
+        return not self.differences
+
+
+def first_difference(steps: Sequence[Step]) -> tuple[Step, Difference] | None:
+    """The first difference, with its step."""
+    return next(((step, one) for step in steps for one in step.differences), None)
+
+
+@dataclass(kw_only=True)
+class Live:
+    """The step from which a live model answers."""
+
+    provider: Provider
+    step: int
+    usage: Usage = field(default_factory=Usage)
+    begun_at: float = 0.0
+    """By `time.monotonic`; 0.0 before it starts."""
+
+    @property
+    def begun(self) -> bool:
+        return self.begun_at > 0
+
+
+class Played:
+    """A `contracts.Provider` for one replay."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        *,
+        info: ModelInfo,
+        live: Live | None = None,
+        strict: bool = False,
+    ) -> None:
+        """`strict`: refuses a request that differs instead of answering."""
+        self.recording = recording
+        self.name = recording.header.provider
+        self.model = recording.header.model
+        self._info = info
+        self.form = Form()
+        """Set before the first request."""
+        self.live = live
+        self.strict = strict
+        self.steps: list[Step] = []
+        self.sections: Callable[[], Mapping[str, str]] = dict
+        """The current sections of the system prompt; set once there is a context."""
+        self.turn: PastTurn | None = None
+        """The turn being played; set before each."""
+        self.at = 0
+        """Index of the next entry to play."""
+        self._then = Session(header=recording.header, path=None)
+        self._seen_then = 0
+        self._seen_now = 0
+        self._overflowed_at = -1
+        self.interrupted = False
+        """Whether a recorded interruption was played."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """See `contracts.Provider`."""
+        if self.live is not None and self.live.begun:
+            return self.live.provider.info
+        window = self._window()
+        return self._info if window is None else replace(self._info, context_window=window)
+
+    async def reply(self, request: Request, emit: Emit) -> Message:
+        """See `contracts.Provider`. Raises what ended the recorded turn; Diverged."""
+        if request.aside:
+            return await self._summary(request, emit)
+        if self.live is not None and len(self.steps) + 1 >= self.live.step:
+            return await self._reply_live(request, emit)
+        where = self._next_reply()
+        if where is None:
+            raise self._end_of_turn()
+        if self._has_overflowed(where):
+            raise ContextOverflow("The recorded request did not fit the model's window.")
+        self._then.append(*self.recording.entries[self.at : where])
+        self.at = where
+        said = self.recording.entries[where]
+        assert isinstance(said, MessageEntry)
+        assert self.turn is not None
+        step = Step(number=len(self.steps) + 1, turn=self.turn.number, what=_what(said))
+        self._compare(step, request)
+        self.steps.append(step)
+        if self.strict and (found := first_difference(self.steps)) is not None:
+            raise Diverged(_miss(*found))
+        return await self._say(said, emit)
+
+    def follow(
+        self,
+        home: Path,
+        project: Path,
+        session_id: str | None,
+        sections: Callable[[], Mapping[str, str]],
+    ) -> None:
+        """See `contracts.Recorded`."""
+        self.form = Form.between(self.recording, home, project, session_id)
+        self.sections = sections
+        self.turn = self.recording.turns[0]
+        self.skip_to(self.turn.begins)
+
+    async def aclose(self) -> None:
+        """Closes the live model's provider."""
+        if self.live is not None:
+            await self.live.provider.aclose()
+
+    def _window(self) -> int | None:
+        """The recorded context window for the next request: it decides when a conversation is
+        compacted. None if it was not kept."""
+        ahead = self.recording.entries[self.at :] if self.turn is None else self.upcoming()
+        requests = [e for e in ahead if isinstance(e, RequestEntry) and is_request(e)]
+        # A server may say only with an overflow how large its window is.
+        overflowed = self.turn is not None and self._overflowed_at == self._next_reply()
+        return requests[-1 if overflowed else 0].context_window if requests else None
+
+    def upcoming(self) -> tuple[AnyEntry, ...]:
+        """The entries from the reply that was played last up to the turn's next one, or its end."""
+        assert self.turn is not None
+        end = self._next_reply()
+        return self.recording.entries[self.at : self.turn.ends if end is None else end]
+
+    def section_ahead(self, name: str, otherwise: str) -> str:
+        """A section of the next recorded request's system prompt; `otherwise` if it is
+        unchanged."""
+        begun = self._then.beginning
+        for entry in self.recording.entries[self.at :]:
+            if isinstance(entry, SystemEntry):
+                begun = entry
+            if is_request(entry):
+                return begun.texts.get(name, "") if begun and begun.sections else otherwise
+        return otherwise
+
+    def steering(self) -> list[str]:
+        """What the person typed while the turn ran, before its next reply."""
+        return [
+            part.text
+            for entry in self.upcoming()
+            if isinstance(entry, MessageEntry) and entry.role == "user"
+            for part in entry.parts
+            if isinstance(part, Text) and part.source == "steering"
+        ]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the turn ended although the record has another reply for it."""
+        return self._next_reply() is not None
+
+    def compare_rest(self, session: Session) -> None:
+        """After a turn: compares what followed its last request."""
+        if self.turn is None or (self.live is not None and self.live.begun):
+            return
+        self._then.append(*self.recording.entries[self.at : self.turn.ends])
+        self.at = max(self.at, self.turn.ends)
+        if not self.steps:
+            return
+        found = self._new_messages(self._then.messages, session.messages)
+        self.steps[-1].differences += [one for one in found if one.part == "result"]
+
+    def skip_to(self, at: int) -> None:
+        """Skips entries that the replay has handled itself."""
+        self._then.append(*self.recording.entries[self.at : at])
+        if any(isinstance(one, CHANGES_THE_PAST) for one in self.recording.entries[self.at : at]):
+            self._seen_then = self._seen_now = 0
+        self.at = at
+
+    def _next_reply(self) -> int | None:
+        assert self.turn is not None
+        entries = self.recording.entries
+        # The one that was played last does not count.
+        first = self.at + any(map(is_reply, entries[self.at : self.at + 1]))
+        return next((at for at in range(first, self.turn.ends) if is_reply(entries[at])), None)
+
+    def _end_of_turn(self) -> BaseException:
+        """How the recorded turn ended, if it has no further reply."""
+        end = self.turn.end if self.turn is not None else None
+        if end is not None and end.status == "success":
+            return Diverged("The recorded turn ended here, and the replay continues.")
+        if end is not None and end.status == "error":
+            return ProviderError(end.error or "The recorded turn failed here.")
+        return self.interruption()
+
+    def interruption(self) -> asyncio.CancelledError:
+        """Interrupts a turn that was interrupted in the record."""
+        self.interrupted = True
+        return asyncio.CancelledError()
+
+    def _has_overflowed(self, where: int) -> bool:
+        """Whether the request before this reply first overflowed; True once."""
+        if self._overflowed_at == where:
+            return False
+        kinds = [
+            one
+            for one in self.recording.entries[self.at : where]
+            if isinstance(one, CompactionEntry | PruneEntry) or is_request(one)
+        ]
+        self._overflowed_at = where
+        return (
+            len(kinds) > 1
+            and isinstance(kinds[0], RequestEntry)
+            and not isinstance(kinds[1], RequestEntry)
+        )
+
+    def _compare(self, step: Step, request: Request) -> None:
+        begun = self._then.beginning
+        if self._then.last_request is not None and begun is not None and begun.tools:
+            step.differences += self.form.sections(begun.texts, dict(self.sections()))
+            tools = [ToolSpec(**tool) for tool in begun.tools]
+            step.differences += self.form.tools(tools, request.tools)
+        if self.steps:
+            # A lasting difference is reported once.
+            known = {(one.part, one.name) for s in self.steps for one in s.differences}
+            step.differences = [
+                one for one in step.differences if (one.part, one.name) not in known
+            ]
+        for one in self._new_messages(self._then.messages, request.messages):
+            owner = self.steps[-1] if one.part == "result" and self.steps else step
+            owner.differences.append(one)
+
+    def _new_messages(self, then: list[Message], now: Sequence[Message]) -> list[Difference]:
+        if len(then) < self._seen_then or len(now) < self._seen_now:
+            self._seen_then = self._seen_now = 0
+        found = self.form.messages(then[self._seen_then :], now[self._seen_now :])
+        self._seen_then, self._seen_now = len(then), len(now)
+        return found
+
+    async def _say(self, said: MessageEntry, emit: Emit) -> Message:
+        for part in said.parts:
+            if isinstance(part, Thinking) and part.text:
+                emit(ThinkingDelta(text=part.text))
+            if isinstance(part, Text):
+                emit(TextDelta(text=part.text))
+        if said.stop == "interrupted":
+            raise self._end_of_turn()
+        parts = tuple(self._as_now(part) for part in said.parts)
+        return Message(
+            role="assistant", parts=parts, stop=said.stop, usage=said.usage, model=said.model
+        )
+
+    def _as_now(self, part: Part) -> Part:
+        if isinstance(part, ToolCall):
+            return replace(part, arguments=self.form.then_to_now(part.arguments))
+        return part
+
+    async def _summary(self, request: Request, emit: Emit) -> Message:
+        """The note of a compaction."""
+        if self.live is not None and self.live.begun:
+            return await self._reply_live(request, emit)
+        rest = self.recording.entries[self.at :]
+        at = next((n for n, one in enumerate(rest) if isinstance(one, CompactionEntry)), None)
+        if at is None:
+            raise Diverged("The replay compacts the conversation here, and the record does not.")
+        note = rest[at]
+        assert isinstance(note, CompactionEntry)
+        usages = [one for one in rest[:at] if isinstance(one, UsageEntry)]
+        usage = next((one.usage for one in usages if one.purpose == "compaction"), None)
+        return Message(role="assistant", parts=(Text(text=note.summary),), stop="end", usage=usage)
+
+    async def _reply_live(self, request: Request, emit: Emit) -> Message:
+        live = self.live
+        assert live is not None
+        live.begun_at = live.begun_at or time.monotonic()
+        self.name, self.model = live.provider.name, live.provider.model
+        message = await live.provider.reply(request, emit)
+        live.usage += message.usage or Usage()
+        number = self.turn.number if self.turn is not None else 0
+        self.steps.append(
+            Step(number=len(self.steps) + 1, turn=number, what=_what(message), live=True)
+        )
+        return message
+
+
+def _what(message: Message) -> str:
+    calls = ", ".join(call.name for call in calls_of(message))
+    return calls or shorten(text_of(message), SAID_CHARS) or f"({message.stop or 'nothing'})"
+
+
+def _miss(step: Step, difference: Difference) -> str:
+    return (
+        f"Step {step.number} is not as recorded: {difference.part} {difference.name} differs.\n"
+        f"{difference.diff()}\n"
+        "Record it again where that is meant (`kode run --record FILE`)."
+    )

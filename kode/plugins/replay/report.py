@@ -1,0 +1,106 @@
+"""Reports a replay, in lines for people and as JSON for programs."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kode.plugin.messages import columns, plural, shorten
+from kode.plugins.replay.play import Replay
+from kode.plugins.replay.played import Step, first_difference
+from kode.plugins.replay.recording import Recording
+from kode.plugins.replay.same import Difference
+from kode.plugins.replay.trials import Outcome, Plan
+
+WHAT_CHARS = 48
+
+
+def lines(recording: Recording, replay: Replay) -> Iterator[str]:
+    """A line per step, the first difference as a diff, and notes."""
+    header = recording.header
+    turns = len({step.turn for step in replay.steps})
+    yield f"Session {header.id}, {header.model}: {plural(turns, 'turn')} replayed in a copy."
+    width = max((len(shorten(step.what, WHAT_CHARS)) for step in replay.steps), default=0)
+    for step in replay.steps:
+        word = "same" if step.same else "differs"
+        named = ", ".join(dict.fromkeys(map(name_of, step.differences)))
+        what = f"{shorten(step.what, WHAT_CHARS):<{width}}"
+        yield f"{step.number:>4}  {word:<7}  {what}  {named}".rstrip()
+    found = first_difference(replay.steps)
+    if found is not None:
+        step, difference = found
+        yield ""
+        yield f"First difference: step {step.number}, {name_of(difference)}"
+        yield difference.diff()
+        yield ""
+    yield from replay.notes
+    same = sum(step.same for step in replay.steps)
+    yield (
+        f"Identical: all {plural(len(replay.steps), 'step')}."
+        if replay.same
+        else f"Differs: {same} of {plural(recording.steps(), 'step')} as recorded."
+    )
+
+
+def table(outcomes: Sequence[Outcome], plan: Plan) -> Iterator[str]:
+    """One line of figures per variant."""
+    by = f"`{plan.verify}`" if plan.verify else "how the turn ended"
+    yield f"Live from step {plan.step}, {plural(plan.times, 'time')} each, judged by {by}:"
+    rows = [("", "passed", "95% interval", "tokens", "cost", "seconds")]
+    for one in outcomes:
+        low, high = one.interval
+        figures = one.as_json()
+        cost = figures["cost_usd"]
+        rows.append(
+            (
+                one.variant.name,
+                f"{one.passed} of {len(one.trials)}",
+                f"{low:.0%} to {high:.0%}",
+                f"{figures['tokens']:,.0f}",
+                "unknown" if cost is None else f"${cost:.4f}",
+                f"{figures['seconds']:.1f}",
+            )
+        )
+    yield from columns(rows, right=range(1, len(rows[0])))
+    yield "Tokens, cost and seconds are means of a run, from its first live step on."
+
+
+def trials_as_json(
+    recording: Recording, outcomes: Sequence[Outcome], plan: Plan, stopped: str
+) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "session_id": recording.header.id,
+        "from": plan.step,
+        "times": plan.times,
+        "verify": plan.verify or None,
+        "stopped": stopped or None,
+        "variants": [one.as_json() for one in outcomes],
+    }
+
+
+def as_json(recording: Recording, replay: Replay) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "session_id": recording.header.id,
+        "identical": replay.same,
+        "steps": [_step(step) for step in replay.steps],
+        "notes": list(replay.notes),
+    }
+
+
+def name_of(difference: Difference) -> str:
+    """Which part differs: `system: instructions`, `result: shell`."""
+    return f"{difference.part}: {difference.name}"
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "step": step.number,
+        "turn": step.turn,
+        "what": step.what,
+        "same": step.same,
+        "live": step.live,
+        "from_record": step.answered,
+        "differences": [
+            {"part": one.part, "name": one.name, "diff": one.diff()} for one in step.differences
+        ],
+    }

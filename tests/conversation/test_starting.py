@@ -1,0 +1,61 @@
+"""The start of a session, with its first turn."""
+
+import pytest
+
+from kode.conversation import starting
+from kode.errors import StorageError
+from kode.messages import Text
+from tests.conversation.conftest import Open
+
+
+async def test_a_start_that_failed_can_be_tried_again(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = await opened({"text": "done"}, mode="full")
+
+    async def fails(*_: object) -> None:
+        raise StorageError("The disk is full.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(starting, "open_context", fails)
+        with pytest.raises(StorageError):
+            await talk.turn("look")
+    assert not talk.opened
+
+    assert (await talk.turn("look")).status == "success"
+    names = [tool.name for tool in talk.agent.tools]
+    assert len(names) == len(set(names))
+
+
+async def test_attachments_of_a_turn_that_did_not_start_are_dropped(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = await opened({"text": "done"}, mode="full")
+    waits, given = Text(text="waits"), Text(text="given")
+    talk.attach(waits)
+
+    async def fails(*_: object) -> None:
+        raise StorageError("The disk is full.")
+
+    monkeypatch.setattr(starting, "open_context", fails)
+    with pytest.raises(StorageError):
+        await talk.turn("look", attachments=[given])
+
+    assert talk.now.outbox == [waits]
+
+
+async def test_a_model_chosen_while_a_session_starts_stays(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = await opened({"text": "done"}, mode="full")
+    opens = starting.open_context
+
+    async def meanwhile(*given: object) -> None:
+        talk.use_model("another")
+        await opens(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(starting, "open_context", meanwhile)
+    await talk.open()
+
+    assert talk.agent.provider.model == "another"
+    assert "delegate_tasks" in [tool.name for tool in talk.agent.tools]

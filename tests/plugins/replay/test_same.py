@@ -1,0 +1,112 @@
+"""What counts as a difference between a request and the recorded one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kode.contracts import ToolSpec
+from kode.messages import Message, Text, ToolResult, user_message
+from kode.plugins.replay.same import SECTIONS, Difference, Form
+from kode.plugins.replay.trials import wilson
+
+NOW, THEN = "/tmp/kode-replay-x1/shop", "/home/ann/shop"
+FORM = Form(now_to_then=((NOW, THEN),))
+
+
+def result(text: str) -> Message:
+    part = ToolResult(call_id="c1", name="shell", text=text)
+    return Message(role="tool", parts=(part,))
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        (f"{THEN}/a.py", f"{NOW}/a.py"),
+        ("2 passed in 0.12s", "2 passed in 1.3s"),
+        ("took 3 ms", "took 12 ms"),
+        ("Sun Nov 22 19:13:28 2026", "Mon Nov 23 04:01:00 2026".replace("Mon", "Sun")),
+        ("2026-11-22T19:13:28.123Z ok", "2027-01-02T03:04:05Z ok"),
+        ("<object at 0x7f8a2c01d0>", "<object at 0x7faa11e2f0>"),
+        ("[main 1a2b3c4] fix", "[main 9f8e7d6] fix"),
+        (
+            "1a2b3c4 fix\n[main (root-commit) 1a2b3c4] fix",
+            "3885510 fix\n[main (root-commit) 1234567] fix",
+        ),
+        ("/tmp/tmpab12/x", "/tmp/tmpzz99/x"),
+        ("/h/outputs/shell-call_1-71810826.txt", "/h/outputs/shell-call_1-1a2b3c4d.txt"),
+        ('<outside-0123456789abcdef source="x">', '<outside-fedcba9876543210 source="x">'),
+    ],
+)
+def test_differences_between_any_two_runs_count_as_the_same(then: str, now: str) -> None:
+    assert FORM.messages([result(then)], [result(now)]) == []
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        ("2 passed", "3 passed"),
+        ("x = 1", "x = 2"),
+        (f"{THEN}/a.py", f"{NOW}/b.py"),
+        ("exit status 0", "exit status 1"),
+        ("12 lines", "13 lines"),
+        ("", "a word"),
+    ],
+)
+def test_meaningful_differences_are_named(then: str, now: str) -> None:
+    (found,) = FORM.messages([result(then)], [result(now)])
+    assert (found.part, found.name) == ("result", "shell")
+    assert found.diff().startswith("--- recorded")
+
+
+@given(st.text(alphabet="abx/ .\n-1", max_size=60))
+def test_a_recorded_path_leads_into_the_copy_and_back(text: str) -> None:
+    then = f"{text} {THEN}/a.py {text}"
+    assert FORM.of(FORM.then_to_now(then)) == FORM.of(then)
+    assert f"{NOW}/a.py" in FORM.then_to_now(then)
+
+
+def test_a_folder_with_a_similar_beginning_is_another() -> None:
+    assert FORM.then_to_now(f"{THEN}2/a.py") == f"{THEN}2/a.py"
+
+
+def test_a_message_on_one_side_only_names_its_speaker() -> None:
+    (found,) = FORM.messages([], [user_message("and brief")])
+    assert found == Difference(part="message", name="user", then="", now="and brief")
+
+
+def test_context_of_the_first_message_is_named_by_its_section() -> None:
+    def opening(text: str) -> Message:
+        part = Text(text=text, source="opening", section_name="instructions")
+        return Message(role="user", parts=(part,))
+
+    (found,) = FORM.messages([opening("Be brief.")], [opening("Be long.")])
+    assert found.name == SECTIONS["instructions"]
+
+
+def test_tools_are_compared_one_by_one_then_by_their_order() -> None:
+    read = ToolSpec(name="read", description="Reads.", parameters={"type": "object"})
+    write = ToolSpec(name="write", description="Writes.", parameters={"type": "object"})
+    other = ToolSpec(name="read", description="Reads a file.", parameters={"type": "object"})
+
+    assert [one.name for one in FORM.tools((read, write), (other, write))] == ["read"]
+    assert [one.name for one in FORM.tools((read,), (read, write))] == ["write"]
+    assert [one.name for one in FORM.tools((read, write), (write, read))] == ["order"]
+    assert FORM.tools((read, write), (read, write)) == []
+
+
+@given(st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_the_interval_holds_the_share_and_narrows_with_runs(
+    counts: tuple[int, int],
+) -> None:
+    passed, runs = counts
+    low, high = wilson(passed, runs)
+    assert 0 <= low <= passed / runs + 1e-12
+    assert passed / runs - 1e-12 <= high <= 1
+    narrower = wilson(passed * 4, runs * 4)
+    assert narrower[1] - narrower[0] < high - low
+
+
+def test_the_interval_is_the_published_one() -> None:
+    assert wilson(5, 5) == pytest.approx((0.5655, 1.0), abs=1e-4)
+    assert wilson(2, 5) == pytest.approx((0.1176, 0.7693), abs=1e-4)
+    assert wilson(0, 0) == (0.0, 1.0)
