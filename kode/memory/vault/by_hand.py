@@ -66,6 +66,7 @@ class VaultByHand(ProjectMemory):
             turn=int(turn),
             at=proposal.at,
             text=proposal.text,
+            asked=proposal.title,
             approved=True,
         )
         async with locked(self._queue.folder):

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from kode.events import Emit
 from kode.memory.ask import MemoryModel
-from kode.memory.base import WORDS_CHARS
 from kode.memory.history import Author
 from kode.memory.queue import Item, Queue
 from kode.memory.replacing import IN_PART, Seen
@@ -18,7 +17,7 @@ from kode.memory.vault import reflect
 from kode.memory.vault.files import VaultFiles, is_facts
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import VaultWriter
-from kode.messages import Message, shorten
+from kode.messages import Message
 
 MAX_ATTEMPTS = 5
 """Reflections that did not finish; then the task stays in `pending/` untried."""
@@ -62,7 +61,7 @@ class Reflector:
             who="extraction",
             session=item.session,
             turn=item.turn,
-            words=shorten(_first_words(item.text), WORDS_CHARS),
+            words=item.asked,
             source="a task with outside text, which you approved" if item.approved else "",
         )
         desk = Desk(
@@ -104,10 +103,6 @@ class Reflector:
             f"Memory has given up reflecting on the task {item.id} after {MAX_ATTEMPTS} "
             f"attempts ({why}). What was said in it stays in {self.queue.folder}."
         )
-
-
-def _first_words(transcript: str) -> str:
-    return transcript.partition("\n")[0].removeprefix("User: ")
 
 
 def _stored(messages: Sequence[Message]) -> str:
