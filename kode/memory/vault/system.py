@@ -178,6 +178,10 @@ class Vault(VaultByHand):
 
     # ── what the commands need ───────────────────────────────────────────────────────────────
 
+    @property
+    def unfinished(self) -> int:
+        return len(self._reflector.waiting())
+
     async def show(self) -> str:
         return report.show(self.files, self.history)
 
