@@ -37,6 +37,8 @@ class Command:
     line, and prints the text that it returns or sends the `Prompt` to the model."""
     summary: str
     """What it does, in a few words, for `kode help --all` and `/help`."""
+    systems: Sequence[str] = ()
+    """Of one below `kode memory`: the memory systems whose help lists it; () for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,12 +164,14 @@ def subcommand(group: str, argv: Sequence[str]) -> Callable[[Sequence[str]], int
     return run
 
 
-def subcommands(group: str) -> dict[str, str]:
-    """The commands that plug-ins add to a group: name below it → what it does."""
+def subcommands(group: str, system: str = "") -> dict[str, str]:
+    """The commands that plug-ins add to a group: name below it → what it does; of one memory
+    system, or of all."""
     return {
         name.removeprefix(f"{group} "): command.summary
         for name, (_, command) in added("commands").items()
         if name.startswith(f"{group} ")
+        and (not system or not command.systems or system in command.systems)
     }
 
 

@@ -231,7 +231,7 @@ def add_commands(
     for command in COMMANDS:
         if command.is_of(system):
             command.arguments(added.add_parser(command.name, help=command.help), system)
-    for name, about in installed.subcommands("memory").items():
+    for name, about in installed.subcommands("memory", system).items():
         added.add_parser(name, help=about).add_argument("rest", nargs="*")
     return list(added.choices.values())
 

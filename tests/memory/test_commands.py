@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from kode import installed
 from kode.config import MemoryConfig
 from kode.contracts import Hit
 from kode.errors import ConfigError, MemoryRefused
@@ -242,6 +243,8 @@ def test_both_faces_have_the_commands_of_the_system(system):
 
     names = {one.prog.removeprefix("/memory ") for one in added}
 
-    assert names == {one.name for one in COMMANDS if one.is_of(system)}
-    assert names <= {*_RUN, *_ANY}
+    plugged = installed.subcommands("memory", system)
+    assert names == {one.name for one in COMMANDS if one.is_of(system)} | set(plugged)
+    assert names <= {*_RUN, *_ANY, *plugged}
+    assert ("team" in names) == (system == "notes")
     assert ("consolidate" in names) == (system == "tiered")

@@ -29,6 +29,7 @@ PLUGIN = Plugin(
         "memory team": Command(
             run="kode.plugins.team.command:main",
             summary="the members of a team's notes; init, admit, dismiss",
+            systems=("notes",),
         ),
         "session unshare": Command(
             run="kode.plugins.team.command:unshare",

@@ -5,7 +5,6 @@ what colleagues changed meanwhile, for the person as lines and for the model wit
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,13 @@ from kode.plugin.events import Emit, MemoryChanged, Notice
 from kode.plugin.messages import plural
 from kode.plugins.team.address import Address, project_name, team_of
 from kode.plugins.team.exchange import LAST, MEMBER, Exchanged, exchange
-from kode.plugins.team.server import Unreachable, open_server
+from kode.plugins.team.server import RETRY_S, Start, Unreachable, open_server
 
 OPEN_S = 4.0
 """How long a status waits for the server."""
-RETRY_S = 30.0
-"""A server that did not answer is left alone for so long."""
 LINES = 3
 """So many changes get a line each; more are counted."""
 NEWS_CHARS = 3_000
-
-Start = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
 def open_member(settings: Any, root: Path) -> "Member":

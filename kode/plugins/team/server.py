@@ -3,8 +3,9 @@ with them is in `exchange.py` and `sessions.py`; who may see which rows the serv
 (`schema.sql`).
 """
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +20,17 @@ if TYPE_CHECKING:
     import psycopg
 
 CONNECT_S = 5
+RETRY_S = 30.0
+"""A server that did not answer is not asked again for this long."""
 LOCK_MS = 20_000
 """How long a change waits for those of colleagues."""
 SCHEMA = Path(__file__).with_name("schema.sql")
 VECTORS = Path(__file__).with_name("vectors.sql")
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('kode ' || %s, 0))"
+
+
+Start = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+"""Runs work in the background of an open memory."""
 
 
 class Unreachable(MemoryRefused):

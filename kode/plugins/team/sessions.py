@@ -41,14 +41,12 @@ from kode.plugins.team.address import (
     project_name,
     team_of,
 )
-from kode.plugins.team.server import Unreachable, open_server
+from kode.plugins.team.server import RETRY_S, Unreachable, open_server
 
 ANSWER_S = 8.0
 """How long a command waits for the server."""
 END_S = 1.0
 """How long the end of a process waits for it."""
-RETRY_S = 30.0
-"""A server that failed is left alone for so long."""
 AT_ONCE = 200
 """Lines of one request."""
 MAX_CHARS = 1_000

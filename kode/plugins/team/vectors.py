@@ -16,8 +16,7 @@ from typing import Any
 from kode.plugin.contracts import VectorShelf
 from kode.plugin.errors import MemoryRefused
 from kode.plugins.team.address import Address
-from kode.plugins.team.member import RETRY_S, Start
-from kode.plugins.team.server import Server, Unreachable, open_server
+from kode.plugins.team.server import RETRY_S, Server, Start, Unreachable, open_server
 
 ASK_S = 0.5
 """How long a search waits for the server; without an answer it ranks by what is here."""
