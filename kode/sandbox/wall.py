@@ -144,12 +144,13 @@ class Wall:
             fcntl.ioctl(listener, _ANSWER, _REPLY.pack(call[0], 0, *answer))
 
     def _note(self, pid: int, number: int, arguments: Sequence[int]) -> None:
-        name, _, _, flags_at = WATCHED.get(number, ("", 0, 0, None))
+        name, call = WATCHED.get(number, ("", None))
         if name in (*OPENS, *RUNS, "openat2") and len(self.opened) < MAX_OPENED:
             path = _path_of(pid, number, arguments)
             if any(below(path, folder) for folder in self.view.opens_below):
                 self.opened[path] = None
-        reads = flags_at is not None and not arguments[flags_at] & OPENS_FOR_WRITING
+        flags = None if call is None else call.flags
+        reads = flags is not None and not arguments[flags] & OPENS_FOR_WRITING
         if name in RUNS or (name in OPENS and reads):
             return
         if len(self.hits) >= MAX_HITS:
@@ -221,8 +222,9 @@ _HERE = (1 << 64) - 100
 
 def _path_of(pid: int, number: int, arguments: Sequence[int]) -> str:
     """The path that a call of `WATCHED` names; "" for none."""
-    _, folder_at, path_at, _ = WATCHED[number]
-    return _path(pid, arguments[folder_at] if folder_at >= 0 else _HERE, arguments[path_at])
+    _, call = WATCHED[number]
+    folder = _HERE if call.folder is None else arguments[call.folder]
+    return _path(pid, folder, arguments[call.path])
 
 
 def _path(pid: int, folder: int, address: int) -> str:
