@@ -24,7 +24,7 @@ from urllib.parse import quote, urlsplit
 from kode.broken_json import object_of
 from kode.config.choice import LOCAL_KEY
 from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S
-from kode.providers.boundary import LOADING, Endpoint
+from kode.providers.boundary import Endpoint
 from kode.providers.catalogue import (
     Facts,
     at,
@@ -36,6 +36,7 @@ from kode.providers.catalogue import (
     tokens,
 )
 from kode.providers.models import info_of
+from kode.providers.refusals import says
 from kode.registry import COMPATIBLE, ProviderRow
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ async def ask(
     async with asyncio.timeout(timeout_s):
         method = "GET" if body is None else "POST"
         async with client.stream(method, url, json=body, timeout=timeout_s) as answer:
-            if answer.status_code == 503 and LOADING.search((await answer.aread()).decode()):
+            if answer.status_code == 503 and says((await answer.aread()).decode(), "loading"):
                 raise LoadingError
             if answer.status_code != 200:
                 return None
