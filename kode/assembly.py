@@ -349,8 +349,12 @@ def make_extensions(
 
 def _rules(config: Config) -> Rules:
     """Raises: ConfigError."""
-    given = config.permissions
-    return Rules(deny=parse_all(given.deny), ask=parse_all(given.ask), allow=parse_all(given.allow))
+    permissions = config.permissions
+    return Rules(
+        deny=parse_all(permissions.deny),
+        ask=parse_all(permissions.ask),
+        allow=parse_all(permissions.allow),
+    )
 
 
 def _open_checkpoints(

@@ -94,13 +94,13 @@ def _new_lines(diff: Sequence[str], *, whole: bool) -> Iterator[tuple[int, str]]
     for is_new, run in itertools.groupby(diff, key=lambda line: line[:1] == "+"):
         lines = list(run)
         cut = is_new and not whole and len(lines) > MAX_NEW_LINES
-        for at, line in enumerate(lines):
+        for index, line in enumerate(lines):
             if header := re.match(r"@@ -\S+ \+(\d+)", line):
                 number = int(header[1])
                 yield 0, ""
             elif line[:1] in ("+", " "):
-                if not cut or min(at, len(lines) - 1 - at) < ENDS_SHOWN:
+                if not cut or min(index, len(lines) - 1 - index) < ENDS_SHOWN:
                     yield number, line[1:]
-                elif at == ENDS_SHOWN:
+                elif index == ENDS_SHOWN:
                     yield 0, ""
                 number += 1

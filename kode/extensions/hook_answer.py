@@ -73,13 +73,15 @@ def join_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
     answers = list(answers)
     if not answers:
         return HookAnswer()
-    outcome: Outcome = max((one.outcome for one in answers), key=_WEIGHT.index)
+    outcome: Outcome = max((answer.outcome for answer in answers), key=_WEIGHT.index)
     return HookAnswer(
         outcome=outcome,
-        reason="\n".join(one.reason for one in answers if one.outcome == outcome and one.reason),
-        context="\n\n".join(one.context for one in answers if one.context),
-        message="\n".join(one.message for one in answers if one.message),
-        stops=any(one.stops for one in answers),
+        reason="\n".join(
+            answer.reason for answer in answers if answer.outcome == outcome and answer.reason
+        ),
+        context="\n\n".join(answer.context for answer in answers if answer.context),
+        message="\n".join(answer.message for answer in answers if answer.message),
+        stops=any(answer.stops for answer in answers),
     )
 
 

@@ -69,11 +69,11 @@ class Hook:
 
 def find_hooks(around: Surroundings) -> tuple[list[Hook], list[str]]:
     """The available hooks, the project's first, and a sentence for each unusable one."""
-    found: list[Hook] = []
+    hooks: list[Hook] = []
     problems: list[str] = []
     for path, place in _files(around):
-        found.extend(_hooks_of(path, place, around, problems))
-    return found, problems
+        hooks.extend(_hooks_of(path, place, around, problems))
+    return hooks, problems
 
 
 def is_current(hook: Hook, around: Surroundings) -> bool:

@@ -47,9 +47,9 @@ class Row:
     remarks: tuple[str, ...] = ()
 
 
-def rows_of(found: Brought, kind: Kind) -> list[Row]:
+def rows_of(brought: Brought, kind: Kind) -> list[Row]:
     """All of one kind, in order of precedence."""
-    things: Sequence[Found[Thing]] = getattr(found, kind)
+    things: Sequence[Found[Thing]] = getattr(brought, kind)
     return [_row(one) for one in things]
 
 

@@ -90,7 +90,7 @@ def folders_of(opened: Iterable[str], project: Path) -> tuple[str, ...]:
     """The folders in which an extension found, or looked for, what it opened."""
     inside = (Path(path) for path in opened)
     folders = {str(path if path.is_dir() else path.parent) for path in inside}
-    return tuple(sorted(one for one in folders if ".git" not in Path(one).parts))
+    return tuple(sorted(folder for folder in folders if ".git" not in Path(folder).parts))
 
 
 def names_in(folders: Sequence[str]) -> str:

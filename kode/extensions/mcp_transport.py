@@ -48,8 +48,8 @@ async def stdio(process: ServerProcess, closed: "asyncio.Future[str]") -> AsyncI
 
     async def write() -> None:
         async with sent:
-            async for one in sent:
-                line = one.message.model_dump_json(by_alias=True, exclude_unset=True)
+            async for session_message in sent:
+                line = session_message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 with contextlib.suppress(OSError):  # reading detects that it is gone
                     await process.send(line.encode())
 

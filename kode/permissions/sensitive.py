@@ -317,8 +317,8 @@ def _is_key_file(folder: str, name: str) -> bool:
 
 def _copied(name: str) -> str:
     """The name that a backup was made of: `.env` for `.env~`, `.env.bak` and `..env.swp`."""
-    while name.endswith(_COPY_ENDS) and (found := _COPY.fullmatch(name)) is not None:
-        name = next(filter(None, found.groups()))
+    while name.endswith(_COPY_ENDS) and (match := _COPY.fullmatch(name)) is not None:
+        name = next(filter(None, match.groups()))
     return name
 
 

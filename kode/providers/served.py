@@ -175,8 +175,8 @@ async def _of_ollama(
         window = _running(await ask(client, f"{root}/api/ps"), model)
     shown = await ask(client, f"{root}/api/show", {"model": model})
     if window is None and wants_window:
-        said = re.search(r"^num_ctx\s+(\d+)", str(at(shown, "parameters")), re.MULTILINE)
-        window = int(said[1]) if said else OLLAMA_DEFAULT
+        match = re.search(r"^num_ctx\s+(\d+)", str(at(shown, "parameters")), re.MULTILINE)
+        window = int(match[1]) if match else OLLAMA_DEFAULT
     return sound({WINDOW: window, **_abilities(at(shown, "capabilities"), model)})
 
 
@@ -246,9 +246,9 @@ async def ask(
 
 def _running(answer: Any, model: str) -> int | None:
     """The window of a model that Ollama has loaded; a name without a tag means `latest`."""
-    for one in items(at(answer, "models")):
-        if at(one, "name") in (model, f"{model}:latest"):
-            return tokens(at(one, "context_length"))
+    for item in items(at(answer, "models")):
+        if at(item, "name") in (model, f"{model}:latest"):
+            return tokens(at(item, "context_length"))
     return None
 
 

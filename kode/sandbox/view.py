@@ -342,7 +342,7 @@ def landlock_write(reach: Reach) -> list[tuple[str, bool]]:
     """Writable paths, each with whether it is a folder."""
     return [
         (reach.temporary, True),
-        *((str(one.path), True) for one in reach.places if one.access == "writable"),
+        *((str(place.path), True) for place in reach.places if place.access == "writable"),
         *_of_devices(("null", "zero", "full", "tty")),
     ]
 
@@ -363,7 +363,7 @@ def landlock_listed(ground: Ground, masked: Iterable[Path]) -> list[str]:
     readable files."""
     above = {parent for path in masked for parent in path.parents}
     within = {p for p in above if any(p.is_relative_to(f) for f in ground.folders)}
-    return [str(p) for p in (*within, *(one.parent for one in ground.readable)) if p.is_dir()]
+    return [str(p) for p in (*within, *(path.parent for path in ground.readable)) if p.is_dir()]
 
 
 def _readable_now(ground: Ground) -> list[tuple[str, bool]]:
@@ -375,12 +375,12 @@ def _readable_now(ground: Ground) -> list[tuple[str, bool]]:
 def _readable_outside(ground: Ground) -> list[tuple[str, bool]]:
     """Computed once per process: newer entries are not shown."""
     around = [
-        one
-        for one in reach(ground, "", network="none").places
-        if one.path != Path("/") and one.path not in ground.folders
+        place
+        for place in reach(ground, "", network="none").places
+        if place.path != Path("/") and place.path not in ground.folders
     ]
-    hidden = {str(one.path) for one in around if one.access in ("empty", "hidden")}
-    shown = (*(one.path for one in around if one.access == "readable"), *ground.own)
+    hidden = {str(place.path) for place in around if place.access in ("empty", "hidden")}
+    shown = (*(place.path for place in around if place.access == "readable"), *ground.own)
     named = [(str(path), path.is_dir()) for path in shown]
     return [*_beside("/", hidden | set(map(str, ground.folders))), *named, *_of_devices(_DEVICES)]
 

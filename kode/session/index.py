@@ -186,8 +186,8 @@ def last_used_first(home: Path, cwd: Path | None = None) -> Iterator[Summary]:
             yield summary
     limit = time.time() + FROM_THE_FUTURE_S
     others = [one for one in known if one[1] not in ranks]
-    yield from _by_time(home, cwd, [one for one in others if one[0] <= limit])
-    yield from _by_time(home, cwd, [one for one in others if one[0] > limit])
+    yield from _by_time(home, cwd, [other for other in others if other[0] <= limit])
+    yield from _by_time(home, cwd, [other for other in others if other[0] > limit])
 
 
 def _by_time(home: Path, cwd: Path | None, known: list[tuple[float, str]]) -> Iterator[Summary]:

@@ -61,11 +61,11 @@ class Folders:
         folders: set[str] = set()
         whole = True
         while data := self._read():
-            at = 0
-            while at < len(data):
-                watch, mask, _, length = _EVENT.unpack_from(data, at)
-                at += _EVENT.size + length
-                name = os.fsdecode(data[at - length : at].rstrip(b"\0"))
+            position = 0
+            while position < len(data):
+                watch, mask, _, length = _EVENT.unpack_from(data, position)
+                position += _EVENT.size + length
+                name = os.fsdecode(data[position - length : position].rstrip(b"\0"))
                 folder = self.names.get(watch)
                 is_folder = bool(mask & _IS_FOLDER)
                 if mask & (_OVERFLOW | _UNMOUNT) or (is_folder and mask & _MOVED_FROM):

@@ -89,7 +89,7 @@ def _subject(arguments: Mapping[str, Any]) -> str:
 def _describe(agents: Sequence[AgentDefinition]) -> str:
     if not agents:
         return DESCRIPTION
-    lines = [f"- {one.item.name}: {shorten(one.description, AGENT_CHARS)}" for one in agents]
+    lines = [f"- {agent.item.name}: {shorten(agent.description, AGENT_CHARS)}" for agent in agents]
     return "\n".join([f"{DESCRIPTION} `agent` may be:", *lines[:MAX_AGENTS]])
 
 

@@ -145,12 +145,12 @@ async def _run_child(delegation: Delegation, child: Child, emit: Emit) -> None:
     except (OSError, ValueError) as fault:
         status, error = "error", f"It could not be started: {fault}."
     finally:
-        said = child.result
+        result = child.result
         try:
             await _see_through(_end(child, reading))
         finally:
             delegation.alive.pop(child.id, None)
-            child.result = said or _outcome(delegation, child, status, error)
+            child.result = result or _outcome(delegation, child, status, error)
             child.result = records.whole_result(child.folder, child.result)
             records.keep_result(child.folder, child.result)
             emit(_finished(child, child.result))

@@ -391,5 +391,5 @@ def _codec(charset: str) -> str:
 def _charset_in_page(body: _Body) -> str:
     if body.kind not in _HTML:
         return ""
-    found = re.search(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_-]+)", body.data[:4096])
-    return found[1].decode("ascii") if found else ""
+    match = re.search(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_-]+)", body.data[:4096])
+    return match[1].decode("ascii") if match else ""

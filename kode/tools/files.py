@@ -157,9 +157,9 @@ def _is_inside(path: Path, folder: Path) -> bool:
     return any(map(_same_file, above, itertools.repeat(real)))
 
 
-def _same_file(one: Path, other: Path) -> bool:
+def _same_file(path: Path, other: Path) -> bool:
     try:
-        return os.path.samefile(one, other)
+        return os.path.samefile(path, other)
     except (OSError, ValueError):
         return False
 

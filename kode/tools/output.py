@@ -71,9 +71,9 @@ class Lines:
         *lines, self._rest = (self._rest + self._decoder.decode(data, final)).split("\n")
         text = "".join(clean(line) + "\n" for line in lines)
         if final or len(self._rest) > _MAX_LINE_CHARS:
-            at = len(self._rest) if final else self._safe_cut()
-            text += clean(self._rest[:at])
-            self._rest = self._rest[at:]
+            position = len(self._rest) if final else self._safe_cut()
+            text += clean(self._rest[:position])
+            self._rest = self._rest[position:]
         return text
 
     @property
@@ -163,19 +163,19 @@ class Capture:
         )
 
     def _note_errors(self, text: str) -> None:
-        at = self.total - len(text)
+        position = self.total - len(text)
         for line in text.splitlines(keepends=True):
             if _LOOKS_LIKE_ERROR.search(line[:_MAX_ERROR_LINE_CHARS]):
                 if len(self._errors) >= 2 * _MAX_ERROR_LINES:
                     del self._errors[_MAX_ERROR_LINES]
-                self._errors.append((at, line.rstrip("\n")[:_MAX_ERROR_LINE_CHARS]))
-            at += len(line)
+                self._errors.append((position, line.rstrip("\n")[:_MAX_ERROR_LINE_CHARS]))
+            position += len(line)
 
     def _errors_left_out(self) -> str:
         """Lines that look like errors in the omitted part, some from its beginning, some from its
         end."""
         tail_at = self.total - len(self._tail)
-        lines = [line for at, line in self._errors if at < tail_at]
+        lines = [line for position, line in self._errors if position < tail_at]
         text = "\n".join(lines)
         if not lines:
             return ""

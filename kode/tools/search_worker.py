@@ -117,8 +117,10 @@ def _rules_above(root: str) -> _Rules:
         if spec is None:
             continue
         relative = os.path.relpath(root, folder) + "/"
-        kept = [p for p in spec.patterns if not (p.include and p.match_file(relative) is not None)]
-        rules.insert(0, (folder, type(spec)(kept)))
+        kept_patterns = [
+            p for p in spec.patterns if not (p.include and p.match_file(relative) is not None)
+        ]
+        rules.insert(0, (folder, type(spec)(kept_patterns)))
     return rules
 
 

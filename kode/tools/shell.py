@@ -283,7 +283,7 @@ class _Running:
         left = processes.find(self._process.pid, self._mark, self._begins_at)
         self._all_gone = not left
         # The sandbox around it takes a moment longer than the shell.
-        return [one for one in left if self._wrapped is None or one.name != "bwrap"]
+        return [process for process in left if self._wrapped is None or process.name != "bwrap"]
 
     async def end(self) -> None:
         """Kills what is left and reads the rest of the output."""

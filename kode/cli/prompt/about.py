@@ -77,11 +77,15 @@ def _instructions(talk: "Conversation") -> list[str]:
 
     if not talk.config.agents_files:
         return ["not read (--no-agents)"]
-    found = read_instructions(talk.home, talk.cwd)
-    lines = found.described(talk.cwd) or ["none; /init writes AGENTS.md"]
-    if found.section and talk.context.system and found.section not in talk.context.system:
+    project_instructions = read_instructions(talk.home, talk.cwd)
+    lines = project_instructions.described(talk.cwd) or ["none; /init writes AGENTS.md"]
+    if (
+        project_instructions.section
+        and talk.context.system
+        and project_instructions.section not in talk.context.system
+    ):
         lines.append("changed since this session read them; /new reads them again")
-    return lines + ([found.warning] if found.warning else [])
+    return lines + ([project_instructions.warning] if project_instructions.warning else [])
 
 
 async def show_config(state: PromptState, argument: str) -> None:

@@ -28,7 +28,7 @@ async def use_model(state: PromptState, argument: str) -> None:
     offered = await asyncio.to_thread(state.offers, ask=False)
     if argument not in offered[0].models:
         offered = await asyncio.to_thread(state.offers, ask=True)
-    chosen = next((one for one in offered if one.provider == argument), None)
+    chosen = next((offer for offer in offered if offer.provider == argument), None)
     if chosen is not None and argument not in offered[0].models:
         _show_one(state, chosen)
         return
@@ -80,7 +80,7 @@ def _say_current(state: PromptState) -> None:
 async def _show_all(state: PromptState) -> None:
     """The providers, each with its first models."""
     offered = await asyncio.to_thread(state.offers, ask=True)
-    rows = [(one.provider, _shortened(one)) for one in offered]
+    rows = [(offer.provider, _shortened(offer)) for offer in offered]
     state.screen.print(explain(rows, state.screen.width))
     others = "/model PROVIDER/NAME switches to another provider's; " if len(offered) > 1 else ""
     state.screen.print(f"/model NAME switches; {others}/model PROVIDER lists all of its.", "dim")

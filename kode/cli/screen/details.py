@@ -105,10 +105,10 @@ class Details:
         chosen = list(self.entries)
         if self._thinking.strip():
             chosen.append(ThoughtDetails(self._thinking))
-        calls = [at for at, entry in enumerate(chosen) if isinstance(entry, CallDetails)]
+        calls = [index for index, entry in enumerate(chosen) if isinstance(entry, CallDetails)]
         if newest and calls:
             first = calls[-newest:][0]
-            chosen, calls = chosen[first:], [at - first for at in calls[-newest:]]
+            chosen, calls = chosen[first:], [position - first for position in calls[-newest:]]
         texts = [_entry(screen, entry) for entry in chosen]
         before = texts[: calls[-1]] if calls else []
         return "\n\n".join(texts), sum(text.count("\n") + 2 for text in before) + 1

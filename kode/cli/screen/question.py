@@ -191,4 +191,4 @@ def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
 
 
 def _choice_lines(menu: Menu) -> list[str]:
-    return [*(f"  [{one.key}] {one.text}" for one in menu.choices), f"  {menu.hint}"]
+    return [*(f"  [{choice.key}] {choice.text}" for choice in menu.choices), f"  {menu.hint}"]

@@ -288,7 +288,9 @@ class Renderer:
             return
         self._gap("tool")
         if event.refused:
-            if any(one.by == "person" for one in event.refusals):  # the answered question shows it
+            if any(
+                refusal.by == "person" for refusal in event.refusals
+            ):  # the answered question shows it
                 return
             screen.print_painted(screen.paint("dim", f"– {refused_line(event, screen.width - 2)}"))
             return
@@ -334,9 +336,11 @@ def plain_markdown(text: str) -> str:
         return text
     tokens = _parser().parse(text)
     lines = text.split("\n")
-    for at in reversed([at for at, token in enumerate(tokens) if token.type == "table_open"]):
-        first, last = tokens[at].map or (0, 0)
-        lines[first:last] = _list(tokens[at:])
+    for position in reversed(
+        [index for index, token in enumerate(tokens) if token.type == "table_open"]
+    ):
+        first, last = tokens[position].map or (0, 0)
+        lines[first:last] = _list(tokens[position:])
     return "\n".join(lines)
 
 
@@ -352,15 +356,15 @@ def _list(tokens: "list[Token]") -> list[str]:
     rows."""
     heads: list[str] = []
     rows: list[list[str]] = []
-    for at, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.type == "table_close":
             break
         if token.type == "th_open":
-            heads.append(tokens[at + 1].content)
+            heads.append(tokens[index + 1].content)
         elif token.type == "tr_open":
             rows.append([])
         elif token.type == "td_open":
-            rows[-1].append(tokens[at + 1].content)
+            rows[-1].append(tokens[index + 1].content)
     cells = [
         [f"{head}: {cell}" for head, cell in zip(heads, row, strict=False)] for row in rows if row
     ]

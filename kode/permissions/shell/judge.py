@@ -245,10 +245,12 @@ class _Walk:
         where = self.where
         found = [paths.locate(word, self.cwd, where) for word in named]
         writes = {"writes": len(found), "moves": len(found), "last": 1, "reads": 0}[kind]
-        at = len(found) - writes
-        reads = [paths.read(path, where) for path in found[:at] if path is not None]
-        quiet = [replace(one, risk="safe") if one.risk == "unknown" else one for one in reads]
-        return paths.together(*quiet, *(paths.write(path, where) for path in found[at:]))
+        position = len(found) - writes
+        reads = [paths.read(path, where) for path in found[:position] if path is not None]
+        quiet = [
+            replace(effect, risk="safe") if effect.risk == "unknown" else effect for effect in reads
+        ]
+        return paths.together(*quiet, *(paths.write(path, where) for path in found[position:]))
 
     def spares(self, words: tuple[Word, ...], rule: programs.Rule) -> bool:
         named = programs.operands_of(words, rule)

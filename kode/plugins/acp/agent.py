@@ -86,11 +86,11 @@ class KodeAgent:
         """Ends all sessions concurrently, and waits until stopped prompts are answered; returns the
         errors."""
         open_ones, self.sessions = list(self.sessions.values()), {}
-        closing = (one.close() for one in open_ones)
+        closing = (live.close() for live in open_ones)
         ended = await asyncio.gather(*closing, return_exceptions=True)
         if self.answers:
             await asyncio.wait(self.answers, timeout=ANSWER_GRACE_S)
-        return [one for one in ended if one is not None]
+        return [error for error in ended if error is not None]
 
     @translate_faults
     async def initialize(
@@ -201,20 +201,24 @@ class KodeAgent:
             raise UserError("kode did not issue this cursor. List from the beginning.")
         start = int(cursor or 0)
         where = _folder(cwd) if cwd is not None else None
-        found = await asyncio.to_thread(list_sessions, paths.home(), cwd=where)
-        kept = [one for one in found if one.turns and not one.parent and not one.damaged]
+        summaries = await asyncio.to_thread(list_sessions, paths.home(), cwd=where)
+        kept_summaries = [
+            summary
+            for summary in summaries
+            if summary.turns and not summary.parent and not summary.damaged
+        ]
         end = start + SESSIONS_A_PAGE
         return ListSessionsResponse(
             sessions=[
                 SessionInfo(
-                    session_id=one.id,
-                    cwd=one.cwd,
-                    title=shorten(one.task, TITLE_CHARS) or None,
-                    updated_at=one.updated_at,
+                    session_id=summary.id,
+                    cwd=summary.cwd,
+                    title=shorten(summary.task, TITLE_CHARS) or None,
+                    updated_at=summary.updated_at,
                 )
-                for one in kept[start:end]
+                for summary in kept_summaries[start:end]
             ],
-            next_cursor=str(end) if end < len(kept) else None,
+            next_cursor=str(end) if end < len(kept_summaries) else None,
         )
 
     @translate_faults
@@ -287,7 +291,9 @@ class KodeAgent:
         Raises: RequestError without a key; UserError, SessionError, StorageError.
         """
         where = _folder(cwd)
-        loaded = self._load(where, tuple(str(_folder(one)) for one in directories or ()))
+        loaded = self._load(
+            where, tuple(str(_folder(directory)) for directory in directories or ())
+        )
         require_provider(loaded)
         if session_id is not None:
             session_id = await asyncio.to_thread(find, paths.home(), session_id)

@@ -176,7 +176,7 @@ class Live:
     def send_commands(self) -> None:
         """Sends the commands that a message may begin with, if they have changed."""
         talk = self.talk
-        own = {name: (one.summary, one.hint) for name, one in COMMANDS.items()}
+        own = {name: (command.summary, command.hint) for name, command in COMMANDS.items()}
         brought = {name: (what, "") for name, what in talk.offered().items() if name not in own}
         prompts = talk.extensions.commands() if talk.extensions is not None else {}
         served = {name.removeprefix("/"): (what, "") for name, what in prompts.items()}
@@ -203,8 +203,8 @@ class Live:
                 text = await self._approve_plan("ask")
             elif found := command_in(text):
                 return await self._command(*found)
-            small = [await asyncio.to_thread(fitting, one) for one in prompt.pictures]
-            pictures = [talk.keep_picture(one.name, one.data) for one in small]
+            small = [await asyncio.to_thread(fitting, picture) for picture in prompt.pictures]
+            pictures = [talk.keep_picture(picture.name, picture.data) for picture in small]
             ended = await self._turn(text, (*pictures, *prompt.attachments))
             while talk.fresh_plan and ended.status == "success":
                 mode = await self._ask_about_plan()

@@ -244,7 +244,7 @@ class Updates:
     def _show_agent(self, index: int, line: str) -> list[Update]:
         """Subagents work within the one call that started them."""
         self._agents[index] = line
-        running = [one.id for one in self.calls.values() if one.name == "delegate_tasks"]
+        running = [call.id for call in self.calls.values() if call.name == "delegate_tasks"]
         if not running:
             return []
         lines = "\n".join(f"{number + 1}. {line}" for number, line in sorted(self._agents.items()))

@@ -46,12 +46,14 @@ class Talks:
         Raises: UserError, SessionError, BusyError if it is open elsewhere.
         """
         async with self._opening:
-            found = self._named(session)
-            if found.id in self.closing:
-                await asyncio.wait([self.closing[found.id]], timeout=CLOSE_WAIT_S)
-            if found.id in self.closing:
-                raise UserError(f"{found.id} is still closing: try again in half a minute.")
-            return self.opened.get(found.id) or await self._open(Path(found.cwd), Wish(), found.id)
+            summary = self._named(session)
+            if summary.id in self.closing:
+                await asyncio.wait([self.closing[summary.id]], timeout=CLOSE_WAIT_S)
+            if summary.id in self.closing:
+                raise UserError(f"{summary.id} is still closing: try again in half a minute.")
+            return self.opened.get(summary.id) or await self._open(
+                Path(summary.cwd), Wish(), summary.id
+            )
 
     def find(self, session: str) -> Talk:
         """The open conversation. Raises: UserError."""
@@ -86,20 +88,20 @@ class Talks:
     def listed(self, limit: int) -> list[dict[str, Any]]:
         """The sessions below the roots, last used first."""
         rows: list[dict[str, Any]] = []
-        for one in list_sessions(paths.home()):
+        for session in list_sessions(paths.home()):
             if len(rows) >= limit:
                 break
-            talk = self.opened.get(one.id)
-            if not self._may_see(one) or (talk is None and not one.turns):
+            talk = self.opened.get(session.id)
+            if not self._may_see(session) or (talk is None and not session.turns):
                 continue
             row = {
-                "session": one.id,
+                "session": session.id,
                 "status": talk.status if talk is not None else "closed",
-                "cwd": visible(one.cwd),
-                "task": visible(one.task),
-                "turns": one.turns,
-                "updated_at": one.updated_at,
-                "model": visible(one.model),
+                "cwd": visible(session.cwd),
+                "task": visible(session.task),
+                "turns": session.turns,
+                "updated_at": session.updated_at,
+                "model": visible(session.model),
             }
             rows.append(row)
         return rows
@@ -139,5 +141,9 @@ class Talks:
         self.bounds.folder(summary.cwd)
         return summary
 
-    def _may_see(self, one: SessionSummary) -> bool:
-        return bool(one.cwd) and not one.parent and self.bounds.holds(Path(one.cwd).resolve())
+    def _may_see(self, summary: SessionSummary) -> bool:
+        return (
+            bool(summary.cwd)
+            and not summary.parent
+            and self.bounds.holds(Path(summary.cwd).resolve())
+        )

@@ -89,8 +89,8 @@ class _Pages:
         query = request.query_params.get("q", "").strip()[:SEARCH_CHARS]
         start = (_number(request) - 1) * SESSIONS
         # Without a query only as many files are read as the page shows.
-        known = list_sessions(home, limit=None if query else start + SESSIONS + 1)
-        found = [one for one in known if _matches(one, query.casefold())]
+        summaries = list_sessions(home, limit=None if query else start + SESSIONS + 1)
+        found = [summary for summary in summaries if _matches(summary, query.casefold())]
         rows = found[start : start + SESSIONS + 1]
         return self._page(
             "sessions.html",

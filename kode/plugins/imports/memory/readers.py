@@ -138,8 +138,8 @@ def _letta(path: Path, value: object) -> Reading:
         about: About = "user" if label == "human" else "project"
         reading = _markdown(path, without_head(text)[1], about, is_index=False)
         entries += (
-            Entry(text=one.text, about=about, line=one.line, place=f"block {_name(label)}")
-            for one in reading.entries
+            Entry(text=entry.text, about=about, line=entry.line, place=f"block {_name(label)}")
+            for entry in reading.entries
         )
     return Reading(entries=tuple(entries), left=tuple(left))
 
@@ -158,15 +158,15 @@ def _memory_blocks(value: object) -> list[Mapping[str, Any]] | None:
 
 def _mem0(path: Path, value: object, today: date) -> Reading:
     """The memories of `get_all` or of an export."""
-    found = _memories(value)
-    if found is None:
+    memories = _memories(value)
+    if memories is None:
         raise MemoryRefused(
             f"{path} holds no memories of mem0. Name what `get_all` gave: a list, or an object "
             "with `results`."
         )
     entries: list[Entry] = []
     left: list[str] = []
-    for number, row in enumerate(found, 1):
+    for number, row in enumerate(memories, 1):
         place = f"memory {_name(row.get('id')) or number}"
         ends = str(row.get("expiration_date") or "")[:10]
         if ends and ends < today.isoformat():
