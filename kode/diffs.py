@@ -8,10 +8,10 @@ from kode.plain_text import lines_of, with_line_feeds
 
 CONTEXT_LINES = 3
 """As in `diff -u` and git."""
-MAX_DIFF_CHARS = 200_000
-MAX_SHOWN_LINES = 60
-MAX_SHOWN_CHARS = 4_000
-MAX_NEW_LINES = 6
+MAX_DIFF_CHARS = 200_000  # more than a person reads or a window takes
+MAX_SHOWN_LINES = 60  # a model reads it with every later request
+MAX_SHOWN_CHARS = 4_000  # a thousand tokens
+MAX_NEW_LINES = 6  # the model has just written a new file itself
 ENDS_SHOWN = 2
 """Lines shown at each end of more than `MAX_NEW_LINES` new ones."""
 

@@ -19,7 +19,7 @@ from kode import beneath, ends
 from kode.beneath import TEMPORARY_PREFIX
 from kode.errors import BusyError, StorageError
 
-_BLOCK_BYTES = 65_536
+_BLOCK_BYTES = 65_536  # larger reads are no faster
 
 _AT_ONCE = 12
 """Files that `for_each` writes at the same time."""

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from kode import durable
 from kode.errors import ConfigError
 
-MAX_FILE_BYTES = 1_000_000
+MAX_FILE_BYTES = 1_000_000  # a config is far smaller: this is some other file
 MAX_DEPTH = 20
 """Depth of nested sections: many times what any key needs."""
 

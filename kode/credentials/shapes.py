@@ -181,7 +181,7 @@ def _is_issued(named: str | None, value: str) -> bool:
 _KEY_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_BODY = re.compile(r"[A-Za-z0-9+/=\s\\]+")
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{16}")
-_MAX_KEY_CHARS = 20_000
+_MAX_KEY_CHARS = 20_000  # an RSA key of 16,384 bits has about 13,000
 
 
 def private_keys(text: str) -> Iterator[Credential]:

@@ -38,7 +38,7 @@ from kode.session.log import Session
 from kode.session.messages import EARLIER, effective, said
 from kode.session.requests import request_entry
 
-SUMMARY_TOKENS = 2_000
+SUMMARY_TOKENS = 2_000  # the heads of its sections with a few lines each
 WORDS_PER_TOKEN = 0.35
 """How many words to ask the model for, so that it ends before its limit."""
 QUESTION_TOKENS = 300
@@ -46,10 +46,10 @@ QUESTION_TOKENS = 300
 NO_CALLS = "Not run: write the note as text, and call no tool."
 CALL_CHARS = 2_000
 """Limit of a call, and of its result, in a transcript."""
-LISTED_FILES = 100
+LISTED_FILES = 100  # a few hundred tokens
 TOKENS_FOR_A_LISTED_FILE = 300
 """One file is listed per so many tokens of the window."""
-SUBJECT_CHARS = 60
+SUBJECT_CHARS = 60  # a path or a short command
 
 
 async def note_on(

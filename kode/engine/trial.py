@@ -36,8 +36,8 @@ from kode.events import Notice
 from kode.messages import Refusal, first_of, plural
 from kode.plain_text import printable
 
-MAX_DIFF_CHARS = 200_000
-MAX_DIFF_FILE_BYTES = 1_000_000
+MAX_DIFF_CHARS = 200_000  # as `diffs.MAX_DIFF_CHARS`
+MAX_DIFF_FILE_BYTES = 1_000_000  # a diff of a larger file takes seconds
 MAX_NAMED = 20
 """At most this many changed files are named to the model; the rest are counted."""
 

@@ -13,7 +13,7 @@ from kode.extensions.trust import Item
 from kode.messages import shorten
 
 FAMILIES = (".kode", ".claude")
-MAX_DESCRIPTION_CHARS = 400
+MAX_DESCRIPTION_CHARS = 400  # a hundred tokens of every request
 INHERIT = ("", "inherit")
 
 

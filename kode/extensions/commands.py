@@ -20,7 +20,7 @@ from kode.messages import shorten
 from kode.permissions.rules import parse
 
 FAMILIES = (".kode", ".claude")
-MAX_DESCRIPTION_CHARS = 200
+MAX_DESCRIPTION_CHARS = 200  # a line or two of a menu
 MAX_FILES = 20
 """Limit of files that a command may include with `@`."""
 

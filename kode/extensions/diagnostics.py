@@ -24,12 +24,12 @@ from kode.messages import first_of, shorten
 from kode.programs import find_program
 from kode.workplace import Workplace
 
-LIMIT_S = 1.5
+LIMIT_S = 1.5  # every edit waits for it
 ENDS_AFTER_S = 1.3
 """When a checker is killed, so that its end is within the limit too."""
-MAX_LINES = 10
-MAX_LINE_CHARS = 200
-MAX_FILE_BYTES = 1_000_000
+MAX_LINES = 10  # the first faults cause the others
+MAX_LINE_CHARS = 200  # a message with its path
+MAX_FILE_BYTES = 1_000_000  # checkers need seconds for larger files
 
 _FINDING = re.compile(
     r"^(?:ERROR )?(?P<path>[^\s(][^(\n]*?)[:(](?P<line>\d+)[:,]\d+(?:-\d+)?\)?:? "

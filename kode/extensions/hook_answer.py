@@ -16,11 +16,11 @@ from kode.extensions.program import Ran
 
 Outcome = Literal["", "allow", "ask", "deny"]
 _WEIGHT: tuple[Outcome, ...] = ("", "allow", "ask", "deny")
-_BLOCKS = 2
+_BLOCKS = 2  # the exit status that blocks in Claude Code too
 PRINTS_CONTEXT = ("SessionStart", "UserPromptSubmit", "PreCompact")
 """Events at which plain output is meant for the model."""
-MAX_REASON_CHARS = 4_000
-MAX_CONTEXT_CHARS = 10_000
+MAX_REASON_CHARS = 4_000  # a thousand tokens
+MAX_CONTEXT_CHARS = 10_000  # 2,500 tokens
 
 
 @dataclass(frozen=True, kw_only=True)

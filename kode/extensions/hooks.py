@@ -26,8 +26,8 @@ from kode.extensions.trust import Item, folder_content
 
 EVENTS: tuple[str, ...] = get_args(Event)
 FILES = (".claude/settings.local.json", ".claude/settings.json")
-DEFAULT_TIMEOUT_S = 60.0
-MAX_TIMEOUT_S = 600.0
+DEFAULT_TIMEOUT_S = 60.0  # as Claude Code's
+MAX_TIMEOUT_S = 600.0  # as a command's
 
 _AGENT_FOLDERS = {".claude", ".kode", ".agents", "hooks"}
 _BETWEEN_WORDS = re.compile(r"[\s;&|()<>`=]+")

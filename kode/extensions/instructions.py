@@ -11,7 +11,7 @@ from kode.messages import first_of
 from kode.permissions.sensitive import is_named_like_keys
 from kode.prompts.agents_files import ProjectInstructions, Source, read_agents_files
 
-MAX_NAMED = 5
+MAX_NAMED = 5  # a note of one line
 
 
 def read_instructions(home: Path, cwd: Path) -> ProjectInstructions:

@@ -16,8 +16,8 @@ from kode.credentials import redact
 from kode.diffs import unified_diff
 from kode.errors import ConfigError
 
-MAX_FILES = 5_000
-MAX_TEXT_BYTES = 64 * 1024
+MAX_FILES = 5_000  # a package with its dependencies
+MAX_TEXT_BYTES = 64 * 1024  # longer scripts are programs, which load by other ways
 MAX_TEXTS_BYTES = 256 * 1024
 """Limits of the texts that are kept to show a change, of one file and of all."""
 

@@ -29,10 +29,10 @@ from kode.extensions.mcp_contents import content_of, form_of
 from kode.extensions.mcp_login import Tell, login
 from kode.extensions.mcp_values import Content, Definition, Elicit, Named, Progress
 
-MAX_PAGES = 50
+MAX_PAGES = 50  # ends a server that always names a next page
 MAX_LISTED = 1_000
 """Limit of a list that a server sends page by page; an endless one is cut here."""
-LIST_TIMEOUT_S = 30.0
+LIST_TIMEOUT_S = 30.0  # as its start
 MAX_CALL_TIMEOUTS = 20
 """Progress extends a call's time limit up to this many times."""
 

@@ -29,7 +29,7 @@ from kode.extensions.mcp_config import Server
 from kode.sealed import opened, sealed_object
 
 CALLBACK = "/kode/callback"
-_FIRST_PORT, _PORTS = 49_152, 16_000
+_FIRST_PORT, _PORTS = 49_152, 16_000  # the ports that IANA leaves to everybody
 _PAGE = b"You are logged in. You can close this page and return to kode."
 
 Tell = Callable[[str], None]

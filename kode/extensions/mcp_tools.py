@@ -19,10 +19,10 @@ from kode.function_tool import tool
 from kode.messages import Image
 from kode.permissions.gate import visible
 
-MAX_DESCRIPTION_CHARS = 2_000
+MAX_DESCRIPTION_CHARS = 2_000  # 500 tokens of every request
 MAX_NAME_CHARS = 64
 """The most that OpenAI and Anthropic take for the name of a tool."""
-FOUND = 8
+FOUND = 8  # as many as a model can compare
 
 
 def tools_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:

@@ -18,7 +18,7 @@ from kode.extensions.mcp_process import ServerProcess
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 """Limit of one answer, streamed or not."""
-CONNECT_TIMEOUT_S = 30.0
+CONNECT_TIMEOUT_S = 30.0  # as a process's start
 
 Streams = tuple[Any, Any]
 """What the SDK reads messages from, and writes them to."""

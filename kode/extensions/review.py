@@ -18,7 +18,7 @@ Finder = Callable[[Path, Path], Iterable[Item]]
 
 FINDERS: tuple[Finder, ...] = (mcp_config.items, brought.items, instructions.items)
 
-LONGEST_KEY_LINES = 200
+LONGEST_KEY_LINES = 200  # an RSA key of 16,384 bits, a line for each 64 characters
 SHOWN_LINES = 60
 """Lines of one item in the question; `kode trust show` shows everything."""
 

@@ -22,7 +22,7 @@ from kode.extensions.review import may_change, may_run_outside, named, review
 from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask
 
-FIRST_TURN_WAITS_S = 3.0
+FIRST_TURN_WAITS_S = 3.0  # most servers have started by then
 SHARE_OF_WINDOW = 0.05
 """If the definitions of all tools take more of the window, the search-and-call pair replaces
 them."""

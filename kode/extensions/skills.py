@@ -28,13 +28,13 @@ MAX_NAME_CHARS = 64
 """As agentskills.io specifies it."""
 MAX_DESCRIPTION_CHARS = 1_024
 """As agentskills.io specifies it."""
-MAX_LISTED_FILES = 50
+MAX_LISTED_FILES = 50  # a few hundred tokens
 
 CATALOGUE_SHARE = 0.02
 """Share of the model's window for names and descriptions."""
 CHARS_PER_TOKEN = 4
 """OpenAI's rule of thumb for English text."""
-LEAST_DESCRIPTION_CHARS = 40
+LEAST_DESCRIPTION_CHARS = 40  # fewer do not say when to use it
 
 HEADING = """\
 # Skills

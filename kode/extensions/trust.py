@@ -44,7 +44,7 @@ NOT_FOUND: tuple[Kind, ...] = (*BESIDE, "instructions")
 Scope = Literal["project", "home", "client"]
 State = Literal["trusted", "new", "changed"]
 
-MAX_FILES = 1_000
+MAX_FILES = 1_000  # a skill with its scripts
 MAX_BYTES = 16 * 1024 * 1024
 """Limit of a folder that can be approved as one item."""
 MAX_KEPT_CHARS = 1024 * 1024

@@ -29,7 +29,7 @@ from kode.registry import ProviderSettings, host_of
 if TYPE_CHECKING:
     import ssl
 
-CONNECT_TIMEOUT_S = 15.0
+CONNECT_TIMEOUT_S = 15.0  # a slow network, but no dead one
 
 
 def client_settings(http_client_class: Any, endpoint: Endpoint) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from kode.providers.reach import reach, url_of
 from kode.providers.served import is_near
 from kode.registry import ProviderRow, provider_row
 
-PATIENCE_S = 3.0
-FRESH_S = 600.0
+PATIENCE_S = 3.0  # the person waits for the menu
+FRESH_S = 600.0  # vendors add models every few weeks
 NEAR_FRESH_S = 60.0
 """A server on one's own machine changes what it has at any time."""
 

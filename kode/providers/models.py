@@ -254,8 +254,8 @@ def _info(fields: Fields, known: bool = True) -> ModelInfo:
 
 _EDITION = re.compile(r"(?::[\w.-]+|@[\w.-]+|-v\d+|-(?:20\d\d-?\d\d-?\d\d|\d{4}|latest))$")
 """What follows the name of a model where one edition, or one form of it, is meant."""
-_MAX_EDITIONS = 4
-_MAX_WORDS = 12
+_MAX_EDITIONS = 4  # dates and sizes at the end of a name
+_MAX_WORDS = 12  # no model's name has more
 _VERSION = re.compile(r"(?<!\d)\d{1,3}(?:[.-]\d{1,2})?(?![\da-z])")
 _CLAUDE = re.compile(r"(?:^|\.)(claude[\w.:@-]*)$")
 """As Bedrock names it: `us.anthropic.claude-opus-5-5`."""

@@ -13,8 +13,8 @@ from kode.providers.offered import offers
 from kode.providers.refusals import says
 from kode.providers.served import is_near
 
-TIMEOUT_S = 5.0
-MAX_LIST_BYTES = 4_000_000
+TIMEOUT_S = 5.0  # a person waits for `doctor`
+MAX_LIST_BYTES = 4_000_000  # as `served.MAX_BYTES`
 MAX_PAGES = 10
 """Of a list that comes in pages, as Anthropic's does."""
 NO_ACCESS = (401, 403)

@@ -42,10 +42,10 @@ from kode.registry import COMPATIBLE, ProviderRow
 if TYPE_CHECKING:
     import httpx2
 
-ASK_TIMEOUT_S = 3.0
+ASK_TIMEOUT_S = 3.0  # a server on this machine or beside it
 LOAD_TIMEOUT_S = 120.0
 """Time for a server to load the model, which the first request would wait for too."""
-MAX_BYTES = 4_000_000
+MAX_BYTES = 4_000_000  # many times the longest list of models
 OLLAMA_DEFAULT = 4_096
 """Ollama's window if neither the model nor the server's settings say more."""
 

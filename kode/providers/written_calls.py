@@ -33,7 +33,7 @@ from kode.providers.draft import new_call_id
 
 MAX_LEAD_CHARS = 300
 """A paragraph that introduces a call is short; a longer one explains."""
-MAX_TEXT_CHARS = 400_000
+MAX_TEXT_CHARS = 400_000  # longer than any reply
 MAX_OBJECTS = 2_000
 """So many objects in earlier messages are compared with a call."""
 _BEGINNING = re.compile(r"^[ \t]*(?=[{\[<]|```|~~~|[\w.:]+[ \t]*[({])", re.MULTILINE)

@@ -104,9 +104,9 @@ SUFFICES_ALONE = 6
 HOLDS_SIGNALS = 6
 """Older versions do not protect other processes from signals."""
 
-_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8  # linux/landlock.h
 _REMOVE_AND_MAKE = sum(1 << bit for bit in range(4, 13))
-_REFER, _TRUNCATE = 1 << 13, 1 << 14
+_REFER, _TRUNCATE = 1 << 13, 1 << 14  # linux/landlock.h
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 _READS = _EXECUTE | _READ_FILE | _READ_DIR
 _SCOPES = 3
@@ -176,19 +176,20 @@ _OF_A_PROCESS = {
 }  # fmt: skip
 """Scheduling: the argument that holds the process they change; 0 is the caller. Denied alone."""
 
-_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
+_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16  # AF_* of linux/socket.h
 _DATAGRAM_OR_RAW = 2
 """The bit in 2 and 3, but not in streams (1) or sequenced packets (5)."""
 _NEW_NAMESPACES = 0x7E020000
 """All CLONE_NEW* flags of linux/sched.h but CLONE_NEWTIME."""
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-_EPERM, _ENOSYS = 1, 38
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # asm-generic/ioctls.h
+_EPERM, _ENOSYS = 1, 38  # asm-generic/errno.h
 _ALLOW = 0x7FFF0000
 """SECCOMP_RET_ALLOW of linux/seccomp.h."""
 _FLAGS_OF_FILES = (0x6600, 0x5800, 0x7600, 0x9400)
 """The ioctl families that change flags, versions and subvolumes through a file opened for reading:
 of `chattr`, xfs and btrfs."""
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
+"""Linux/bpf_common.h."""
 _IN_FAMILY = -1
 """Not a kernel constant: compares only the second byte."""
 _NUMBER_AT, _ARCHITECTURE_AT, _FIRST, _SECOND = 0, 4, 16, 24

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from kode.sandbox.deferred import WHERE
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 10.0  # takes milliseconds; a loaded machine is slow
 
 _OWNER = 0xB701
 """The call for the user namespace that owns a namespace (ioctl_ns(2))."""

@@ -21,7 +21,7 @@ from kode.session.git import GitError, run_git
 MAX_ENTRIES = 50_000
 """Limit of scanned names, starting at the top."""
 
-_TICK_NS = 2_000_000_000
+_TICK_NS = 2_000_000_000  # file systems that count times in steps of two seconds
 
 
 @dataclass(frozen=True)

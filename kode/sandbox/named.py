@@ -18,9 +18,9 @@ from kode.permissions import places
 from kode.session.git import GitError, run_git
 from kode.workplace import below
 
-GIT_S = 3.0
-MAX_TEXTS = 200
-MAX_TEXT_BYTES = 64 * 1024
+GIT_S = 3.0  # `git config --list` takes milliseconds
+MAX_TEXTS = 200  # more are not what a person set up
+MAX_TEXT_BYTES = 64 * 1024  # longer texts are not read for names
 
 _WORD = re.compile(r"[^\s\"'`;|&<>(){}\[\]=,$!\\]+")
 _COMMENT = re.compile(r"^[ \t]*(?:#|//).*", re.MULTILINE)

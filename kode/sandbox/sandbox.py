@@ -35,7 +35,7 @@ from kode.sandbox.shared import Kind, Shared
 from kode.sandbox.view import Ground
 from kode.workplace import Workplace
 
-TEST_TIMEOUT_S = 10.0
+TEST_TIMEOUT_S = 10.0  # takes milliseconds; a loaded machine is slow
 
 
 @dataclass(frozen=True, kw_only=True)

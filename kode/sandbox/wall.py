@@ -25,10 +25,10 @@ from kode.contracts import Blocked
 from kode.sandbox.limits import OPENS, OPENS_FOR_WRITING, RUNS, SOCKET, WATCHED
 from kode.workplace import below
 
-MAX_HITS = 20
-MAX_OPENED = 20_000
-_RECEIVE, _ANSWER = 0xC0502100, 0xC0182101
-_CONTINUE = 1
+MAX_HITS = 20  # more do not help a person decide
+MAX_OPENED = 20_000  # a large build; bounds memory
+_RECEIVE, _ANSWER = 0xC0502100, 0xC0182101  # SECCOMP_IOCTL_NOTIF_* of linux/seccomp.h
+_CONTINUE = 1  # SECCOMP_USER_NOTIF_FLAG_CONTINUE
 _CALL = struct.Struct("=QIIiIQ6Q")
 _REPLY = struct.Struct("=QqiI")
 _PATH_BYTES = 4096
@@ -40,7 +40,7 @@ _WITHOUT_HARM = re.compile(
     r"|\.cache|var/cache)(?:/|$)"
 )
 """Caches that programs try to write beside their input, and can do without."""
-_MAX_SHOWN = 200
+_MAX_SHOWN = 200  # a line or two
 _MAKES = ("mkdir", "link", "symlink")
 """Calls that fail anyway if the target exists."""
 

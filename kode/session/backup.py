@@ -22,7 +22,7 @@ from kode.session.content_store import FOLDER, TOO_LARGE, Contents, Seen
 from kode.session.git import GitError, Survey, blobs
 from kode.session.watched import Repositories
 
-MAX_FILES = 5_000
+MAX_FILES = 5_000  # bounds the wait before a command
 LOOKING_S = 10.0
 """Time limit for walking folders."""
 

@@ -41,7 +41,7 @@ from kode.session.masking import masked
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-VERSION = 1
+VERSION = 1  # counts the changes of the log's format
 
 _CONTAINERS = (dict, list, tuple)
 

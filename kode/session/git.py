@@ -16,7 +16,7 @@ from pathlib import Path
 from kode.errors import GitError as GitError
 from kode.programs import find_program
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 20.0  # `git status` of a very large repository on a cold disk
 NOTHING: Mapping[str, str] = {}
 
 OPTIONS = (

@@ -28,7 +28,7 @@ from kode.session.index import files
 from kode.session.messages import effective
 from kode.session.transcript import Transcript
 
-HEADER_BYTES = 16_384
+HEADER_BYTES = 16_384  # a first line has a few hundred
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,10 @@ import weakref
 from dataclasses import dataclass, field
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO = 0x2, 0x4, 0x8, 0x40, 0x80
+"""Linux/inotify.h."""
 _CREATE, _DELETE, _UNMOUNT, _OVERFLOW, _IGNORED = 0x100, 0x200, 0x2000, 0x4000, 0x8000
-_ONLY_FOLDERS, _IS_FOLDER = 0x0100_0000, 0x4000_0000
+"""Linux/inotify.h."""
+_ONLY_FOLDERS, _IS_FOLDER = 0x0100_0000, 0x4000_0000  # linux/inotify.h
 _WATCHED = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
 _EVENT = struct.Struct("iIII")
 """`struct inotify_event`: watch, mask, cookie, length of the name that follows."""

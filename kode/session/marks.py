@@ -23,14 +23,14 @@ from kode.credentials import redact
 from kode.errors import StorageError
 from kode.events import Emit, Notice
 
-LINES_BETWEEN_COMPACTIONS = 1_000
+LINES_BETWEEN_COMPACTIONS = 1_000  # bounds what every reader has to go through
 MAX_MARKS = 5_000
 """Kept when the record is compacted; the oldest of files that are gone or changed are dropped."""
-MAX_COPIES = 200
+MAX_COPIES = 200  # older copies are removed; bounds the disk
 HASHED_BYTES = 16 * 1024 * 1024
 """For a longer file only the beginning and the size are compared."""
-MAX_SOURCE_CHARS = 300
-TAIL_BYTES = 200
+MAX_SOURCE_CHARS = 300  # a URL or path that can be recognized
+TAIL_BYTES = 200  # more than a line that a write cut short
 _UNMARKED = (
     "Files they were about now count as the project's own, though they may hold text from outside."
 )

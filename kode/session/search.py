@@ -12,7 +12,7 @@ from kode.broken_json import object_of
 from kode.session.entries import timestamp
 from kode.session.index import files
 
-CONTEXT_CHARS = 160
+CONTEXT_CHARS = 160  # two lines around a hit
 
 
 @dataclass(frozen=True, kw_only=True)

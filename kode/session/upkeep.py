@@ -32,7 +32,7 @@ from kode.session.log import copy_to, load
 from kode.session.messages import model_messages, said
 from kode.session.reading import read, session_path, sound_lines
 
-SECONDS_A_DAY = 86_400
+SECONDS_A_DAY = 86_400  # 24 hours of 3,600
 _AFTER_ANSWERS = (StateEntry, RequestEntry, UsageEntry, TurnEntry)
 
 

@@ -21,7 +21,7 @@ from kode.subagents.channel import Child, Delegation
 from kode.subagents.parent import run_tasks
 from kode.subagents.protocol import MAX_FILE_BYTES, MAX_TASKS, Task
 
-AGENT_CHARS = 200
+AGENT_CHARS = 200  # a line or two of the tool's description
 MAX_AGENTS = 30
 """Limit of agents listed to the model; it may name any."""
 

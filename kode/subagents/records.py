@@ -32,11 +32,11 @@ from kode.tools import processes
 
 ORPHAN_GRACE_S = 6.0
 """A child whose parent is gone should end by itself within this; then it is killed."""
-MAX_SHOWN_CHARS = 8_000
+MAX_SHOWN_CHARS = 8_000  # 2,000 tokens
 MAX_TOGETHER_CHARS = 52_000
 """Below the limit of a tool result, so that no task's part is cut out of the middle."""
-GOAL_CHARS = 80
-_POLL_S = 0.1
+GOAL_CHARS = 80  # one line
+_POLL_S = 0.1  # below what a person notices
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from kode.messages import shorten
 
 MAX_ENDED = 20
 """How many of the newest finished commands can still be read."""
-TITLE_CHARS = 80
+TITLE_CHARS = 80  # one line
 
 
 @dataclass

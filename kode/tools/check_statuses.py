@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 
 from kode.contracts import CheckPart
 
-MAX_BYTES = 4_000_000
+MAX_BYTES = 4_000_000  # bounds memory for a command that traces without end
 MAX_EVENTS = 5_000
 """The line's own programs can write to the file, too, and these are compared with each other."""
-MAX_SHOWN_CHARS = 80
+MAX_SHOWN_CHARS = 80  # one line
 
 # `set -T` and `set -E` take the traps into functions and subshells; only EXIT is set again there.
 # An ignored ERR keeps bash from becoming the last command of a subshell, whose end nobody would

@@ -178,8 +178,8 @@ def _ambiguous(which: str, name: str, error: Ambiguous) -> str:
     )
 
 
-MAX_COMPARED_LINES = 20_000
-MAX_SHOWN_LINES = 12
+MAX_COMPARED_LINES = 20_000  # comparing more takes seconds
+MAX_SHOWN_LINES = 12  # enough to find the place by
 
 _TYPOGRAPHIC = str.maketrans(
     {

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     import httpx2
 
-MAX_TEXT_BYTES = 50 * 1024
+MAX_TEXT_BYTES = 50 * 1024  # as `read_file`
 MAX_BODY_BYTES = 5 * 1024 * 1024
 """Only this much of a longer body is read, after decompression."""
-MAX_REDIRECTS = 5
-TIMEOUT_S = 30.0
+MAX_REDIRECTS = 5  # a login or two; more is a circle
+TIMEOUT_S = 30.0  # a slow page, but no dead one
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _HTML = ("text/html", "application/xhtml+xml")

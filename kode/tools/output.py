@@ -25,7 +25,7 @@ MAX_FILE_CHARS = 100_000_000
 
 _MAX_ERROR_LINES = 12
 """The first and the last this many."""
-_MAX_ERROR_LINE_CHARS = 200
+_MAX_ERROR_LINE_CHARS = 200  # two lines
 _LOOKS_LIKE_ERROR = re.compile(
     r"(?i:\b(?:error|fatal|panic(?:ked)?|exception|traceback|fail(?:ed|ure)|undefined reference"
     r"|assertion|segmentation fault|cannot|denied)\b)|Error\b|Exception\b|^E   "
@@ -41,7 +41,7 @@ _ESCAPE = re.compile(
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CUT_ESCAPE = re.compile(r"\x1b[^A-Za-z\x07]*$")
-_MAX_PARTIAL_CHARS = 1_000
+_MAX_PARTIAL_CHARS = 1_000  # a prompt for input is far shorter
 _OVERSTRIKE = re.compile(r"[^\x08\n]\x08")
 
 

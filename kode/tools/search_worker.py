@@ -124,7 +124,7 @@ def _rules_above(root: str) -> _Rules:
     return rules
 
 
-MAX_FILE_S = 2.0
+MAX_FILE_S = 2.0  # a pattern that backtracks without end
 
 
 def main() -> None:

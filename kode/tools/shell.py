@@ -24,11 +24,11 @@ from kode.tools import check_statuses, processes
 from kode.tools.output import MAX_CHARS, Capture, Lines
 from kode.tools.processes import WATCH
 
-DEFAULT_TIMEOUT_S = 120
-MAX_TIMEOUT_S = 600
+DEFAULT_TIMEOUT_S = 120  # as Claude Code's
+MAX_TIMEOUT_S = 600  # as Claude Code's
 SETTLES_IN_S = 1.0
 """How long a command that starts in the background may take for its first output, or to fail."""
-EMIT_EVERY_S = 0.1
+EMIT_EVERY_S = 0.1  # ten changes a second can be read
 MAX_EVENT_CHARS = 4_000
 """A watcher gets only the end of longer bursts."""
 

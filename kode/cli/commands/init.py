@@ -39,9 +39,9 @@ Settings = dict[str, Any]
 FURTHER_PORTS = (("llamacpp", 9931),)
 """Where local servers are found beside the port of their row: llama.cpp is moving to this one."""
 
-LIST_TIMEOUT_S = 2.0
-LISTED_MODELS = 20
-MAX_TRIES = 3
+LIST_TIMEOUT_S = 2.0  # the person waits; the names can be typed
+LISTED_MODELS = 20  # one screen
+MAX_TRIES = 3  # as a login prompt
 WAYS_OUT = "back, or q to quit"
 
 

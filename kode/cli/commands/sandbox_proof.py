@@ -23,7 +23,7 @@ from kode.workplace import Workplace
 if TYPE_CHECKING:
     from kode.sandbox.sandbox import Sandbox
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 20.0  # each attempt takes milliseconds; a loaded machine is slow
 SECRET = "a-secret-of-the-proof"
 
 _TRY = """

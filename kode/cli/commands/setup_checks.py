@@ -16,7 +16,7 @@ from kode.providers.reach import url_of
 if TYPE_CHECKING:
     from kode.contracts import Provider
 
-SHOWN_MODELS = 5
+SHOWN_MODELS = 5  # one line
 AGAIN = "run `kode doctor` again when it is ready"
 LOADING_S = 10.0
 """How long to wait for a server that is loading its model."""

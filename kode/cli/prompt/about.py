@@ -17,7 +17,7 @@ from kode.programs import start_program
 if TYPE_CHECKING:
     from kode.conversation import Conversation
 
-CHECKING_TAKES_S = 60.0
+CHECKING_TAKES_S = 60.0  # a person has given up on `/doctor` by then
 
 
 async def show_status(state: PromptState, argument: str) -> None:

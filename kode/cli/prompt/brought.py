@@ -20,7 +20,7 @@ from kode.messages import plural
 if TYPE_CHECKING:
     from kode.extensions.mcp_server import McpServer
 
-ABOUT_COLUMNS = 60
+ABOUT_COLUMNS = 60  # beside a name, in 80 columns
 
 
 async def _show(kind: Kind, state: PromptState, argument: str) -> None:

@@ -29,8 +29,8 @@ BACKGROUND_WORDS = (
     ("read", "show the output of one: /bg read ID"),
     ("kill", "stop one: /bg kill ID"),
 )
-OFFERED_SESSIONS = 50
-TASK_COLUMNS = 50
+OFFERED_SESSIONS = 50  # more are found by `kode session search`
+TASK_COLUMNS = 50  # beside an id, in 80 columns
 
 
 def choices_of(state: PromptState) -> Mapping[str, Choices]:

@@ -13,7 +13,7 @@ from kode.cli.screen.screen import Screen
 if TYPE_CHECKING:
     from kode.session.index import Summary
 
-LISTED_SESSIONS = 20
+LISTED_SESSIONS = 20  # one screen
 
 
 async def pick_session(screen: Screen, home: Path, cwd: Path, number: str = "") -> str | None:

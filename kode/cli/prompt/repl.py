@@ -24,9 +24,9 @@ from kode.cli.screen.screen import Screen
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK
 from kode.interrupts import heeding
 
-LEAVE_GRACE_S = 10.0
-CLOSING_IS_SHOWN_AFTER_S = 0.5
-CLOSING_IS_SHOWN_EVERY_S = 0.1
+LEAVE_GRACE_S = 10.0  # memory may still be saving
+CLOSING_IS_SHOWN_AFTER_S = 0.5  # shorter waits need no explanation
+CLOSING_IS_SHOWN_EVERY_S = 0.1  # ten frames a second look smooth
 
 
 async def run_repl(

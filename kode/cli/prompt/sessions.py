@@ -13,7 +13,7 @@ from kode.messages import plural
 if TYPE_CHECKING:
     from kode.session.index import Summary
 
-PICKED_FROM = 200
+PICKED_FROM = 200  # the menu filters as one types; each row is read from disk
 MAX_PREVIEWED_BYTES = 4_000_000
 """For a larger session only the first task is shown: reading it would block the keys."""
 

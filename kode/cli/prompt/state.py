@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kode.conversation import Conversation, StatusLine
     from kode.providers.listing import Listing, Offer
 
-OPENING_IS_SHOWN_AFTER_S = 1.0
+OPENING_IS_SHOWN_AFTER_S = 1.0  # shorter waits need no explanation
 PLAIN_FIRST_S, PLAIN_EVERY_S = 3.0, 30.0
 """On a terminal without repainting, when progress is first reported, and how often after."""
 

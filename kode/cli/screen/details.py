@@ -24,7 +24,7 @@ from kode.events import (
 from kode.extensions.tool_names import verbs_of
 from kode.messages import Thinking, calls_of, plural
 
-MAX_ENTRIES = 50
+MAX_ENTRIES = 50  # a few screens
 MAX_CHARS = 100_000
 """Limit of each text of an entry."""
 

@@ -20,9 +20,9 @@ MAX_ROWS = 4
 NUMBERED_FROM_COLUMNS = 50
 """On a narrower screen line numbers would take the text's space."""
 
-INDENT = 2
+INDENT = 2  # as all lines below a call
 
-MAX_COMPARED_CHARS = 400
+MAX_COMPARED_CHARS = 400  # no line of code is longer
 MAX_COMPARED_LINES = 30
 """Longer lines, and longer runs of changed lines, are not compared word by word."""
 

@@ -92,7 +92,7 @@ def agent_line(event: AgentFinished, width: int) -> str:
     return clip(head + (clip(one_line(event.goal), room) if room >= 4 else "") + end, width)
 
 
-MIN_SAME_CHARS = 40
+MIN_SAME_CHARS = 40  # enough of a fact to know it by
 NOTICE_STYLE = {"info": "dim", "warning": "warning", "error": "error"}
 
 

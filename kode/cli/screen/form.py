@@ -14,7 +14,7 @@ from kode.cli.screen.screen import Screen, open_screen
 from kode.extensions.mcp_values import Elicit, Field, Form
 from kode.permissions.gate import visible
 
-MAX_FIELDS = 20
+MAX_FIELDS = 20  # a person fills in no longer form line by line
 
 
 def make_elicit(screen: Screen | None = None) -> Elicit:

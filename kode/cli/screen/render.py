@@ -63,14 +63,14 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-MAX_DIFF_LINES = 40
-MAX_ERROR_LINES = 6
+MAX_DIFF_LINES = 40  # one screen
+MAX_ERROR_LINES = 6  # an error's reason stands at its beginning
 MAX_FAILED_LINES = 3
 """Lines shown of a failed command's output."""
-MAX_TAIL_LINES = 10
+MAX_TAIL_LINES = 10  # leaves the prompt and the last call on a small screen
 TAIL_CHARS = 2_000
 """More than fits these lines."""
-MAX_THOUGHT_LINES = 1_000
+MAX_THOUGHT_LINES = 1_000  # a terminal scrolls back about as far
 MAX_THINKING_CHARS = 100_000
 """Limit of what is shown of one thought."""
 UNFOLD, FOLD = "Ctrl-T unfolds", "Ctrl-T folds"

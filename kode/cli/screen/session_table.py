@@ -14,7 +14,7 @@ from kode.paths import short_path
 from kode.session.index import Summary
 
 WIDEST = {"where": 28, "who": 24}
-MIN_TASK_COLUMNS = 20
+MIN_TASK_COLUMNS = 20  # fewer do not tell two tasks apart
 
 Row = tuple[str, ...]
 HEAD: Row = ("id", "when", "who", "where", "turns", "cost", "first task")

@@ -19,14 +19,14 @@ from kode.permissions.shell.line import Leaves, Line, Part, Risk, TooLong
 from kode.permissions.shell.paths import Touched
 from kode.permissions.shell.plain import Assignment, Command, Item, Redirect, Word
 
-MAX_CHARS = 20_000
+MAX_CHARS = 20_000  # longer texts are programs: a person decides
 MAX_SLASHES = 600
 """In one text: each slash may cost a look at the file system."""
 
 MAX_DEPTH = 3
 """Texts within texts: `bash -c "bash -c ..."`."""
 
-MAX_SHOWN_CHARS = 2_000
+MAX_SHOWN_CHARS = 2_000  # a question that fits on a screen
 
 _CLOSED_REDIRECTS = frozenset({">/dev/null", "1>/dev/null", "2>/dev/null", "</dev/null", "2>&1"})
 

@@ -11,8 +11,8 @@ from kode.permissions.shell.line import Leaves, Risk, worst
 from kode.permissions.shell.plain import Word
 from kode.workplace import below
 
-MAX_PATH_CHARS = 1_000
-MAX_NAME_CHARS = 255
+MAX_PATH_CHARS = 1_000  # a quarter of PATH_MAX, which no honest path reaches
+MAX_NAME_CHARS = 255  # NAME_MAX of linux/limits.h
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

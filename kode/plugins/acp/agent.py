@@ -53,10 +53,10 @@ from kode.plugins.acp.prompts import Block
 from kode.plugins.acp.replay import history
 from kode.plugins.acp.servers import Named, entries_of
 
-SESSIONS_A_PAGE = 50
+SESSIONS_A_PAGE = 50  # an editor's list; it asks for more
 ANSWER_GRACE_S = 2.0
 """Time to write the answers of stopped prompts."""
-TITLE_CHARS = 80
+TITLE_CHARS = 80  # one line of an editor's list
 
 
 @dataclass

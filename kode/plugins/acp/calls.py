@@ -36,7 +36,7 @@ KINDS: Mapping[str, ToolKind] = {
 """By the tool's effect; anything else is `other`."""
 
 SEARCHES = ("search_files", "list_files")
-TITLE_CHARS = 200
+TITLE_CHARS = 200  # two lines of an editor's panel
 MAX_LINE = 2**32 - 1
 """The protocol's maximum line number."""
 NO_LINE_FEED = "\\ No newline at end of file"

@@ -51,7 +51,7 @@ from kode.plugins.acp.prompts import Block, read_prompt
 from kode.plugins.acp.questions import ask_about_plan, ask_permission, fill_form
 from kode.plugins.acp.updates import Updates
 
-NAMED_MODELS = 8
+NAMED_MODELS = 8  # a sentence that can be read
 LAST_UPDATES_S = 2.0
 """Time to write the last updates of a closed session."""
 

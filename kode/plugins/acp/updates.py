@@ -70,8 +70,8 @@ Update = (
 
 MAX_LIVE_CHARS = 16_000
 """How much of a running command's output is shown: its end."""
-MAX_RESULT_CHARS = 60_000
-TITLE_CHARS = 80
+MAX_RESULT_CHARS = 60_000  # as much as a tool's result for the model
+TITLE_CHARS = 80  # one line of an editor's list
 
 TODO_STATUS: dict[str, PlanEntryStatus] = {
     "pending": "pending",

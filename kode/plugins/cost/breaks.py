@@ -27,8 +27,8 @@ from kode.plugin.messages import Message, Part, Text, Usage, plural, section_of
 Price = Callable[[str, Usage], float | None]
 """(model, usage) → dollars; None if the price is unknown."""
 
-EXCERPT_BYTES = 60
-SMALL_TOKENS = 256
+EXCERPT_BYTES = 60  # one line on each side of the change
+SMALL_TOKENS = 256  # two of the blocks of 128 tokens that OpenAI's cache counts in
 SMALL_SHARE = 0.05
 """How much less than before a server may count as cached without having lost anything: caches store
 blocks."""

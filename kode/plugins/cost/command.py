@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kode.plugins.cost.figures import Period, SessionCost
 
 HEADS = ("uncached", "cached", "written", "output", "thinking", "cost")
-FACT_CHARS = 60
+FACT_CHARS = 60  # one line
 _AGO = re.compile(r"(\d{1,5})([hdw])")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 

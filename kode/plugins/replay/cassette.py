@@ -32,15 +32,15 @@ from kode.plugin.messages import first_of, images_of, plural
 from kode.plugins.replay.played import Played
 from kode.plugins.replay.recording import Recording, load, of_transcript
 
-MEGABYTE = 1024 * 1024
+MEGABYTE = 1024 * 1024  # bytes
 LOG = "changes.jsonl"
 """The record of file changes, beside the contents."""
-VERSION = 1
+VERSION = 1  # counts the changes of the file's format
 MAX_CONTENTS_BYTES = 32 * MEGABYTE
 """Limit of files in a cassette; the smallest are packed first."""
 MAX_UNPACKED_BYTES = 512 * MEGABYTE
 """Limit of an unpacked cassette: a small file can expand to much more."""
-NAMED_FILES = 8
+NAMED_FILES = 8  # a sentence that can be read
 ENCODINGS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),

@@ -37,7 +37,7 @@ from kode.plugin.messages import (
 from kode.plugins.replay.recording import PastTurn, Recording, is_reply, is_request
 from kode.plugins.replay.same import Difference, Form
 
-SAID_CHARS = 60
+SAID_CHARS = 60  # one line
 CHANGES_THE_PAST = (CompactionEntry, PruneEntry, TrimEntry, RewindEntry, RestoreEntry)
 
 

@@ -10,7 +10,7 @@ from kode.plugins.replay.recording import Recording
 from kode.plugins.replay.same import Difference
 from kode.plugins.replay.trials import Outcome, Plan
 
-WHAT_CHARS = 48
+WHAT_CHARS = 48  # a column beside the others in 80
 
 
 def lines(recording: Recording, replay: Replay) -> Iterator[str]:

@@ -20,7 +20,7 @@ from kode.plugin.errors import GitError, SessionError, StorageError
 from kode.plugin.messages import first_of
 from kode.plugins.replay.recording import FileState, Recording
 
-GIGABYTE = 1024**3
+GIGABYTE = 1024**3  # bytes
 MAX_COPY_BYTES = 4 * GIGABYTE
 NAMED_FILES = 5
 """Files named in a note; the rest are counted."""

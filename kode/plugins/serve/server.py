@@ -28,8 +28,8 @@ folder; `kode_wait` follows it. Each call returns a state: `status` is `working`
 `cursor`), `asks` (put the question to your person, then `kode_answer`) or `done` (see `result`). \
 Sessions stay on disk: the person can take one up with `kode continue --id SESSION`."""
 
-MAX_LISTED = 100
-MAX_DIFF_CHARS = 60_000
+MAX_LISTED = 100  # a few thousand tokens
+MAX_DIFF_CHARS = 60_000  # 15,000 tokens
 
 Session = Annotated[str, Field(description="The `session` of a state, or a unique prefix of it")]
 Cursor = Annotated[int, Field(description="The `cursor` of the last state: only what came since")]

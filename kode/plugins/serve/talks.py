@@ -19,7 +19,7 @@ from kode.plugin.errors import UserError
 from kode.plugins.serve.bounds import Bounds, Wish
 from kode.plugins.serve.talk import Talk
 
-CLOSE_WAIT_S = 5.0
+CLOSE_WAIT_S = 5.0  # memory mostly ends sooner, and else in the background
 MAX_OPEN = 16
 """Beyond this, the conversation idle for longest is closed; its session stays."""
 CLIENT = "a client of kode's MCP server"

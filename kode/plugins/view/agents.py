@@ -7,7 +7,7 @@ from pathlib import Path
 from kode.plugin import SubagentRecord, Transcript, paths, session_files, subagent_records
 from kode.plugin.errors import SessionError, StorageError
 
-MAX_DEPTH = 8
+MAX_DEPTH = 8  # subagents nest less deeply
 
 
 @dataclass(frozen=True, kw_only=True)

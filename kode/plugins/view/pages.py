@@ -34,7 +34,7 @@ from kode.plugins.view.session import SessionView, agent_view, session_view
 
 SESSIONS, TURNS, CHANGES, TREES, PLACES = 50, 40, 50, 30, 20
 """Items per page."""
-SEARCH_CHARS = 200
+SEARCH_CHARS = 200  # nobody types more
 OWN_VIEWS = (("/", "Sessions"), ("/memory", "Memory"), ("/agents", "Subagents"))
 """Addresses and names in the navigation, before those of other plug-ins."""
 

@@ -32,7 +32,7 @@ from kode.plugin.entries import (
 from kode.plugin.messages import Image, ServerItem, Text, Thinking, shorten
 from kode.plugins.view.calls import Call, Calls, relative
 
-ASKED_CHARS = 100
+ASKED_CHARS = 100  # one line of the list of turns
 
 
 @dataclass(frozen=True, kw_only=True)

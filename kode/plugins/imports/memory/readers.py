@@ -18,7 +18,7 @@ from kode.plugins.imports.memory.markdown import Block, blocks, without_head
 
 Agent = Literal["claude", "codex", "letta", "mem0", "agents", "file"]
 About = Literal["user", "project"]
-NAME_CHARS = 40
+NAME_CHARS = 40  # a title of one line
 
 _TYPE = re.compile(r"^\s*type:\s*[\"']?(\w+)", re.MULTILINE)
 _POINTER = re.compile(r"\[[^\]]*\]\((?:\./)?([^)#\s]+\.md)\)")
