@@ -139,7 +139,7 @@ class KodeAgent:
         live = await self._open(cwd, None, additional_directories, mcp_servers)
         self._release(live)
         return NewSessionResponse(
-            session_id=live.id, modes=modes(live.talk.mode), config_options=live.options()
+            session_id=live.id, modes=modes(live.conversation.mode), config_options=live.options()
         )
 
     @translate_faults
@@ -153,12 +153,12 @@ class KodeAgent:
     ) -> LoadSessionResponse:
         """Opens an earlier session and sends its whole history, then answers."""
         live = await self._open(cwd, session_id, additional_directories, mcp_servers)
-        talk = live.talk
-        log = Transcript(header=talk.session.header, entries=talk.session.entries)
-        live.outbox.put(*history(log, live.updates, talk.agent.place.plan))
+        conversation = live.conversation
+        log = Transcript(header=conversation.session.header, entries=conversation.session.entries)
+        live.outbox.put(*history(log, live.updates, conversation.agent.place.plan))
         await live.outbox.sent()
         self._release(live)
-        return LoadSessionResponse(modes=modes(talk.mode), config_options=live.options())
+        return LoadSessionResponse(modes=modes(conversation.mode), config_options=live.options())
 
     @translate_faults
     async def resume_session(
@@ -172,7 +172,9 @@ class KodeAgent:
         """Opens an earlier session without sending its history."""
         live = await self._open(cwd, session_id, additional_directories, mcp_servers)
         self._release(live)
-        return ResumeSessionResponse(modes=modes(live.talk.mode), config_options=live.options())
+        return ResumeSessionResponse(
+            modes=modes(live.conversation.mode), config_options=live.options()
+        )
 
     @translate_faults
     async def fork_session(
@@ -189,7 +191,7 @@ class KodeAgent:
         live = await self._open(cwd, copy, additional_directories, mcp_servers)
         self._release(live)
         return ForkSessionResponse(
-            session_id=live.id, modes=modes(live.talk.mode), config_options=live.options()
+            session_id=live.id, modes=modes(live.conversation.mode), config_options=live.options()
         )
 
     @translate_faults

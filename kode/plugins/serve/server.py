@@ -15,8 +15,8 @@ from kode.plugin import kode_version as __version__
 from kode.plugin.errors import KodeError, UserError
 from kode.plugins.serve.bounds import Wish
 from kode.plugins.serve.questions import MAX_WAIT_S, follow, resumed_result, take_forms
-from kode.plugins.serve.talk import Talk
-from kode.plugins.serve.talks import Talks
+from kode.plugins.serve.served import ServedSession
+from kode.plugins.serve.sessions import ServedSessions
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,10 +41,10 @@ READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
 
 
-def make_server(talks: Talks) -> MCPServer:
+def make_server(sessions: ServedSessions) -> MCPServer:
     """The server over these conversations; the caller closes them."""
     server = MCPServer("kode", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL")
-    tools = Tools(talks)
+    tools = Tools(sessions)
     rows: tuple[tuple[Callable[..., Awaitable[Any]], ToolAnnotations], ...] = (
         (tools.kode_start, CHANGES),
         (tools.kode_wait, READS),
@@ -80,16 +80,16 @@ def as_tool(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
 class Tools:
     """What a client may call: each method is a tool with its name, signature and docstring."""
 
-    talks: Talks
+    sessions: ServedSessions
 
     async def _repeated(self, context: Context) -> State | None:
         """The state of a call whose client was asked to fill in a form; None for a new call."""
         kept = resumed_result(context)
         if kept is None:
             return None
-        talk = self.talks.find(kept["session"])
-        take_forms(context, talk)
-        return await follow(context, talk, kept["cursor"], MAX_WAIT_S / 2, kept["forms"])
+        served = self.sessions.find(kept["session"])
+        take_forms(context, served)
+        return await follow(context, served, kept["cursor"], MAX_WAIT_S / 2, kept["forms"])
 
     async def kode_start(
         self,
@@ -113,9 +113,9 @@ class Tools:
             return state
         _check_text(prompt)
         wish = Wish(mode=mode, model=model, max_steps=max_steps, max_budget_usd=budget_usd)
-        talk = await self.talks.start(cwd, wish)
-        await talk.say(prompt)
-        return await follow(context, talk, 0, wait_s)
+        served = await self.sessions.start(cwd, wish)
+        await served.say(prompt)
+        return await follow(context, served, 0, wait_s)
 
     async def kode_wait(
         self, context: Context, session: Session, cursor: Cursor = 0, wait_s: Wait = 20
@@ -123,7 +123,7 @@ class Tools:
         """Waits until the session is done or asks; returns the progress since `cursor`."""
         if (state := await self._repeated(context)) is not None:
             return state
-        return await follow(context, self.talks.find(session), cursor, wait_s)
+        return await follow(context, self.sessions.find(session), cursor, wait_s)
 
     async def kode_reply(
         self,
@@ -138,14 +138,14 @@ class Tools:
         if (state := await self._repeated(context)) is not None:
             return state
         _check_text(prompt)
-        talk = await self.talks.take_up(session)
+        served = await self.sessions.take_up(session)
         if mode is not None:
-            talk.conversation.set_permission_mode(
-                self.talks.bounds.mode(mode, talk.conversation.mode, talk.conversation.cwd)
+            served.conversation.set_permission_mode(
+                self.sessions.bounds.mode(mode, served.conversation.mode, served.conversation.cwd)
             )
-        cursor = talk.cursor
-        await talk.say(prompt)
-        return await follow(context, talk, cursor, wait_s)
+        cursor = served.cursor
+        await served.say(prompt)
+        return await follow(context, served, cursor, wait_s)
 
     async def kode_answer(
         self,
@@ -161,23 +161,23 @@ class Tools:
         `what` and `destroys` before you allow anything."""
         if (state := await self._repeated(context)) is not None:
             return state
-        talk = self.talks.find(session)
-        talk.answer(question, Answer(choice=choice, message=message))
-        return await follow(context, talk, cursor, wait_s)
+        served = self.sessions.find(session)
+        served.answer(question, Answer(choice=choice, message=message))
+        return await follow(context, served, cursor, wait_s)
 
     async def kode_stop(self, session: Session) -> dict[str, Any]:
         """Stops what the session does and closes it. `kode_reply` opens it again; the person can
         take it up with `kode continue --id SESSION`."""
-        talk = self.talks.find(session)
-        await talk.stop()
-        state = talk.state(talk.cursor)
-        await self.talks.close(talk)
+        served = self.sessions.find(session)
+        await served.stop()
+        state = served.state(served.cursor)
+        await self.sessions.close(served)
         return {**state, "status": "closed"}
 
     async def kode_diff(self, session: Session) -> dict[str, Any]:
         """What the session has changed in files through its tools, as unified diffs."""
-        talk = await self.talks.take_up(session)
-        changes = talk.conversation.past.diffs()
+        served = await self.sessions.take_up(session)
+        changes = served.conversation.past.diffs()
         files = [
             {"path": change.path, "added": change.added, "removed": change.removed}
             | ({"also_changed_by_others": True} if change.by_others else {})
@@ -193,17 +193,17 @@ class Tools:
         redo: Annotated[bool, Field(description="True: brings back what was undone last")] = False,
     ) -> dict[str, Any]:
         """Undoes the file changes of the session's newest turn that is not undone yet."""
-        talk = await self.talks.take_up(session)
-        _check_idle(talk)
-        done = await (talk.conversation.past.redo() if redo else talk.conversation.past.undo())
-        return {"session": talk.conversation.session.id, "done": done}
+        served = await self.sessions.take_up(session)
+        _check_idle(served)
+        done = await (served.conversation.past.redo() if redo else served.conversation.past.undo())
+        return {"session": served.conversation.session.id, "done": done}
 
     async def kode_sessions(
         self,
         limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] = 20,
     ) -> dict[str, Any]:
         """The sessions of kode in the folders of this server, the last used first."""
-        return {"sessions": self.talks.listed(limit)}
+        return {"sessions": self.sessions.listed(limit)}
 
 
 def _check_text(prompt: str) -> None:
@@ -211,6 +211,6 @@ def _check_text(prompt: str) -> None:
         raise UserError("`prompt` is empty: say what to do.")
 
 
-def _check_idle(talk: Talk) -> None:
-    if talk.status in ("working", "asks"):
+def _check_idle(served: ServedSession) -> None:
+    if served.status in ("working", "asks"):
         raise UserError("The session is busy: wait until it is done, or `kode_stop` it first.")

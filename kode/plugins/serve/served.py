@@ -54,7 +54,7 @@ class Asked:
 
 
 @dataclass
-class Talk:
+class ServedSession:
     """Created before its conversation opens, because that may already emit events."""
 
     opened: Conversation | None = None
