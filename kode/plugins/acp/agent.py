@@ -172,9 +172,8 @@ class KodeAgent:
         """Opens an earlier session without sending its history."""
         live = await self._open(cwd, session_id, additional_directories, mcp_servers)
         self._release(live)
-        return ResumeSessionResponse(
-            modes=modes(live.conversation.mode), config_options=live.options()
-        )
+        mode = modes(live.conversation.mode)
+        return ResumeSessionResponse(modes=mode, config_options=live.options())
 
     @translate_faults
     async def fork_session(
@@ -204,11 +203,7 @@ class KodeAgent:
         start = int(cursor or 0)
         where = _folder(cwd) if cwd is not None else None
         summaries = await asyncio.to_thread(list_sessions, paths.home(), cwd=where)
-        kept_summaries = [
-            summary
-            for summary in summaries
-            if summary.turns and not summary.parent and not summary.damaged
-        ]
+        listed = [s for s in summaries if s.turns and not s.parent and not s.damaged]
         end = start + SESSIONS_A_PAGE
         return ListSessionsResponse(
             sessions=[
@@ -218,9 +213,9 @@ class KodeAgent:
                     title=shorten(summary.task, TITLE_CHARS) or None,
                     updated_at=summary.updated_at,
                 )
-                for summary in kept_summaries[start:end]
+                for summary in listed[start:end]
             ],
-            next_cursor=str(end) if end < len(kept_summaries) else None,
+            next_cursor=str(end) if end < len(listed) else None,
         )
 
     @translate_faults
@@ -293,9 +288,7 @@ class KodeAgent:
         Raises: RequestError without a key; UserError, SessionError, StorageError.
         """
         where = _folder(cwd)
-        loaded = self._load(
-            where, tuple(str(_folder(directory)) for directory in directories or ())
-        )
+        loaded = self._load(where, tuple(str(_folder(name)) for name in directories or ()))
         require_provider(loaded)
         if session_id is not None:
             session_id = await asyncio.to_thread(find, paths.home(), session_id)

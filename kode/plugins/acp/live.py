@@ -177,9 +177,7 @@ class Live:
         """Sends the commands that a message may begin with, if they have changed."""
         conversation = self.conversation
         own = {name: (command.summary, command.hint) for name, command in COMMANDS.items()}
-        brought = {
-            name: (what, "") for name, what in conversation.offered().items() if name not in own
-        }
+        brought = {k: (what, "") for k, what in conversation.offered().items() if k not in own}
         prompts = conversation.extensions.commands() if conversation.extensions is not None else {}
         served = {name.removeprefix("/"): (what, "") for name, what in prompts.items()}
         offered = {**own, **brought, **served}

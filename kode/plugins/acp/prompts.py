@@ -127,9 +127,8 @@ def _read_link(block: ResourceContentBlock, conversation: Conversation) -> Text 
         text = read_text(path)
     except UserError:
         return None
-    return file_part(
-        str(path), text, path, conversation.agent.place.roots, conversation.agent.marks
-    )
+    agent = conversation.agent
+    return file_part(str(path), text, path, agent.place.roots, agent.marks)
 
 
 def _read_embedded(resource: TextResourceContents, conversation: Conversation) -> Text:
@@ -140,9 +139,8 @@ def _read_embedded(resource: TextResourceContents, conversation: Conversation) -
         )
     path = path_of(resource.uri)
     name = f"{path}{_part_of(resource.uri)}" if path is not None else resource.uri
-    return file_part(
-        name, resource.text, path, conversation.agent.place.roots, conversation.agent.marks
-    )
+    roots, marks = conversation.agent.place.roots, conversation.agent.marks
+    return file_part(name, resource.text, path, roots, marks)
 
 
 def _join(words: Sequence[str]) -> str:

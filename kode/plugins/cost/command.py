@@ -188,9 +188,7 @@ def _why_lines(found: "SessionCost") -> list[str]:
     tokens = sum(cache_break.tokens for cache_break in found.breaks)
     if not tokens:
         return ["Only the end changed: nothing had to be reread."]
-    known = [
-        cache_break.cost_usd for cache_break in found.breaks if cache_break.cost_usd is not None
-    ]
+    known = [lost.cost_usd for lost in found.breaks if lost.cost_usd is not None]
     cost = f", {money(sum(known))} more than from a cache" if known else ""
     return [f"Reread after cache misses: {tokens:,} tokens{cost}."]
 
@@ -225,10 +223,8 @@ def period_lines(period: "Period") -> list[str]:
     if not period.sessions:
         return ["There were no requests in that time."]
     rows: list[tuple[str, ...]] = [("session", "requests", *HEADS)]
-    rows += [
-        (session.session, str(session.spent.requests), *_figures(session.spent))
-        for session in period.sessions
-    ]
+    spent = ((session.session, session.spent) for session in period.sessions)
+    rows += [(name, str(cost.requests), *_figures(cost)) for name, cost in spent]
     rows += _sums(period.models, period.total)
     lines = _align(rows)
     for index, total in enumerate(period.sessions, 1):
@@ -274,10 +270,7 @@ def _object_of(cost: "SessionCost", *, why: bool) -> dict[str, object]:
     ]
     whole: dict[str, object] = {"session": cost.session, "cwd": cost.cwd, "steps": steps}
     if why:
-        whole |= {
-            "recorded": cost.recorded,
-            "breaks": [asdict(cache_break) for cache_break in cost.breaks],
-        }
+        whole |= {"recorded": cost.recorded, "breaks": [asdict(lost) for lost in cost.breaks]}
     return whole | _sums_object(cost.models, cost.total)
 
 

@@ -153,8 +153,5 @@ def _used_before(home: Path, now: Sent) -> list[SessionSummary]:
 
 
 def _is_before(request: Sent, now: Sent) -> bool:
-    same = (request.record.provider, request.record.model) == (
-        now.record.provider,
-        now.record.model,
-    )
-    return same and request.record.at < now.record.at
+    old, new = request.record, now.record
+    return (old.provider, old.model) == (new.provider, new.model) and old.at < new.at

@@ -171,14 +171,8 @@ class Answers:
         if then is None:
             # A live model's edits and commands stay in the copy.
             return Answer(choice="once" if question.kind.startswith(IN_THE_COPY) else "no")
-        refusals = [
-            refusal
-            for refusal in then.refusals
-            if refusal.by == "person" and refusal.of == question.of
-        ]
-        return (
-            Answer(choice="no", message=refusals[0].message) if refusals else Answer(choice="once")
-        )
+        by_person = [r.message for r in then.refusals if r.by == "person" and r.of == question.of]
+        return Answer(choice="no", message=by_person[0]) if by_person else Answer(choice="once")
 
 
 def _denied_by_hooks(entries: Sequence[AnyEntry]) -> frozenset[str]:

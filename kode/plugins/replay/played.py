@@ -217,16 +217,12 @@ class Played:
         if not self.steps:
             return
         differences = self._new_messages(self._then.messages, session.messages)
-        self.steps[-1].differences += [
-            difference for difference in differences if difference.part == "result"
-        ]
+        self.steps[-1].differences += [d for d in differences if d.part == "result"]
 
     def skip_to(self, at: int) -> None:
         """Skips entries that the replay has handled itself."""
         self._then.append(*self.recording.entries[self.at : at])
-        if any(
-            isinstance(entry, CHANGES_THE_PAST) for entry in self.recording.entries[self.at : at]
-        ):
+        if any(isinstance(e, CHANGES_THE_PAST) for e in self.recording.entries[self.at : at]):
             self._seen_then = self._seen_now = 0
         self.at = at
 
@@ -235,9 +231,7 @@ class Played:
         entries = self.recording.entries
         # The one that was played last does not count.
         first = self.at + any(map(is_reply, entries[self.at : self.at + 1]))
-        return next(
-            (index for index in range(first, self.turn.ends) if is_reply(entries[index])), None
-        )
+        return next((i for i in range(first, self.turn.ends) if is_reply(entries[i])), None)
 
     def _end_of_turn(self) -> BaseException:
         """How the recorded turn ended, if it has no further reply."""

@@ -73,9 +73,7 @@ class Recording:
         # Undos of a kode that kept no entries for them come first, as early as possible.
         due = len(taken) - sum(isinstance(entry, UndoEntry) for entry in self.entries)
         for turn in self.transcript.turns:
-            ends = [
-                n for n, one in enumerate(turn.entries, position + 1) if isinstance(one, TurnEntry)
-            ]
+            ends = [n for n, e in enumerate(turn.entries, position + 1) if isinstance(e, TurnEntry)]
             if turn.number > 0:
                 done = [one for before, one in taken if before <= group][: max(due, 0)]
                 due -= len(done)

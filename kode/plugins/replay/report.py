@@ -101,7 +101,6 @@ def _step(step: Step) -> dict[str, Any]:
         "live": step.live,
         "from_record": step.answered,
         "differences": [
-            {"part": difference.part, "name": difference.name, "diff": difference.diff()}
-            for difference in step.differences
+            {"part": each.part, "name": each.name, "diff": each.diff()} for each in step.differences
         ],
     }

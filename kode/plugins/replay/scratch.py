@@ -208,18 +208,9 @@ def _moves(root: Path, ref: str) -> list[_Move]:
 def _head_before(recording: Recording) -> str | None:
     """The commit before the session's first move to another, "" if there was none; None if the
     session made no such move."""
-    changes = (
-        repository for group in recording.changes.groups for repository in group.repositories
-    )
+    changes = (change for group in recording.changes.groups for change in group.repositories)
     moved = (change for change in changes if change.head or change.switched or not change.stashes)
-    return next(
-        (
-            repository_change.head
-            for repository_change in moved
-            if repository_change.root == recording.project
-        ),
-        None,
-    )
+    return next((change.head for change in moved if change.root == recording.project), None)
 
 
 def _rewind_branches(root: Path, undone: Sequence[_Move], left: Sequence[_Move]) -> None:

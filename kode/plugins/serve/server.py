@@ -38,6 +38,7 @@ Wait = Annotated[
 ]
 
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
+READING = ("kode_wait", "kode_diff", "kode_sessions")
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
 
 
@@ -45,18 +46,9 @@ def make_server(sessions: ServedSessions) -> MCPServer:
     """The server over these conversations; the caller closes them."""
     server = MCPServer("kode", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL")
     tools = Tools(sessions)
-    rows: tuple[tuple[Callable[..., Awaitable[Any]], ToolAnnotations], ...] = (
-        (tools.kode_start, CHANGES),
-        (tools.kode_wait, READS),
-        (tools.kode_reply, CHANGES),
-        (tools.kode_answer, CHANGES),
-        (tools.kode_stop, CHANGES),
-        (tools.kode_diff, READS),
-        (tools.kode_undo, CHANGES),
-        (tools.kode_sessions, READS),
-    )
-    for tool, annotations in rows:
-        server.add_tool(as_tool(tool), annotations=annotations)
+    for name in (name for name in vars(Tools) if name.startswith("kode_")):
+        tool = as_tool(getattr(tools, name))
+        server.add_tool(tool, annotations=READS if name in READING else CHANGES)
     return server
 
 

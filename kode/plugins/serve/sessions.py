@@ -51,17 +51,14 @@ class ServedSessions:
                 await asyncio.wait([self.closing[summary.id]], timeout=CLOSE_WAIT_S)
             if summary.id in self.closing:
                 raise UserError(f"{summary.id} is still closing: try again in half a minute.")
-            return self.opened.get(summary.id) or await self._open(
-                Path(summary.cwd), Wish(), summary.id
-            )
+            served = self.opened.get(summary.id)
+            return served or await self._open(Path(summary.cwd), Wish(), summary.id)
 
     def find(self, session: str) -> ServedSession:
         """The open conversation. Raises: UserError."""
-        fitting = [
-            served for id, served in self.opened.items() if session and id.startswith(session)
-        ]
-        if len(fitting) == 1:
-            return fitting[0]
+        ids = [id for id in self.opened if session and id.startswith(session)]
+        if len(ids) == 1:
+            return self.opened[ids[0]]
         raise UserError(
             f"No session {session[:80]!r} is open here: `kode_sessions` lists them, and "
             "`kode_reply` opens one that is closed."
@@ -144,8 +141,5 @@ class ServedSessions:
         return summary
 
     def _may_see(self, summary: SessionSummary) -> bool:
-        return (
-            bool(summary.cwd)
-            and not summary.parent
-            and self.bounds.holds(Path(summary.cwd).resolve())
-        )
+        is_own = bool(summary.cwd) and not summary.parent
+        return is_own and self.bounds.holds(Path(summary.cwd).resolve())

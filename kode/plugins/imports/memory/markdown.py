@@ -83,9 +83,7 @@ class _Walk:
             if node.type == "heading":
                 level = int(node.tag[1:])
                 title = node.children[0].content if node.children else ""
-                headings = [heading for heading in headings if heading[0] < level] + [
-                    (level, title)
-                ]
+                headings = [pair for pair in headings if pair[0] < level] + [(level, title)]
             elif node.type in ("bullet_list", "ordered_list"):
                 yield from self._items(node, under, inside)
             elif node.type != "hr" and (raw := self._raw(node)) and not raw.startswith("<!--"):
@@ -105,9 +103,7 @@ class _Walk:
             marker = _MARKER.match(raw)
             head, _, rest = raw[marker.end() if marker else 0 :].partition("\n")
             text = f"{head}\n{textwrap.dedent(rest)}".strip()
-            nested = [
-                child for child in item.children if child.type in ("bullet_list", "ordered_list")
-            ]
+            nested = [n for n in item.children if n.type in ("bullet_list", "ordered_list")]
             if (
                 len(text) > ForeignEntry.MAX_CHARS
                 and nested
