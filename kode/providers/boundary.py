@@ -132,7 +132,7 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
             f"The certificate of {url} was not accepted ({detail}). Check the clock of this "
             "machine and the URL; behind a proxy of your own set SSL_CERT_FILE to its certificate."
         )
-    if says(detail, "bad key"):
+    if says(detail, "bad_key"):
         return _bad_key(None, detail, endpoint)
     if names & _NO_CREDENTIALS or "resolve AWS credentials" in detail:
         return AuthenticationError(
@@ -213,13 +213,13 @@ def from_status(
             status=status,
             window=_window_said(body, words.message),
         )
-    if status == 402 or fault == "no credit":
+    if status == 402 or fault == "no_credit":
         return RefusedError(
             f"The account behind the key has no credit or quota left{said} "
             "Look at the billing page of the provider, or use another key.",
             status=status,
         )
-    if status in (401, 403) or fault == "bad key":
+    if status in (401, 403) or fault == "bad_key":
         return _bad_key(status, detail, endpoint)
     if status is not None and (status in (408, 409, 425, 429) or status >= 500):
         return TransientError(
@@ -234,7 +234,7 @@ def from_status(
             status=status,
             said=words_said,
         )
-    if fault == "no model":
+    if fault == "no_model":
         return RefusedError(
             f"The server at {endpoint.shown_url} does not know the model {endpoint.model}{said} "
             f"{_instead_of(endpoint.model)}",

@@ -14,7 +14,7 @@ from typing import Literal
 from kode.contracts import Api
 from kode.errors import RefusedError
 
-Fault = Literal["overflow", "no credit", "bad key", "loading", "thinking", "no model"]
+Fault = Literal["overflow", "no_credit", "bad_key", "loading", "thinking", "no_model"]
 """`overflow`: the request is larger than the window. `thinking`: a server does not take back the
 thinking it sent."""
 
@@ -72,7 +72,7 @@ WORDINGS = (
         ),
     ),
     Wording(
-        "no credit",
+        "no_credit",
         (400, 403, 429),
         (
             r"insufficient_quota",
@@ -86,7 +86,7 @@ WORDINGS = (
         ),
     ),
     Wording(
-        "bad key",
+        "bad_key",
         (400,),
         (
             r"(invalid|incorrect|missing|wrong|no|expired) (x-)?api[ -_]?key",
@@ -113,7 +113,7 @@ WORDINGS = (
         ),
     ),
     Wording(
-        "no model",
+        "no_model",
         (400, 404, 422),
         (
             r"model_not_found",

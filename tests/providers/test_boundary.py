@@ -41,11 +41,11 @@ LINES = (Path(__file__).parent / "data" / "faults.jsonl").read_text(encoding="ut
 CASES: list[dict[str, Any]] = [json.loads(line) for line in LINES]
 KINDS: dict[str, tuple[type[ProviderError], ...]] = {
     "overflow": (ContextOverflow,),
-    "no credit": (RefusedError,),
-    "bad key": (AuthenticationError,),
+    "no_credit": (RefusedError,),
+    "bad_key": (AuthenticationError,),
     "loading": (TransientError,),
     "thinking": (ThinkingRefused,),
-    "no model": (RefusedError,),
+    "no_model": (RefusedError,),
 }
 
 
