@@ -125,7 +125,7 @@ async def open(
     }
     named = {key: value for key, value in given.items() if value is not None}
     flags = {**(settings or {}), **named}
-    own_tools = tuple(one if isinstance(one, Tool) else plain_tool(one) for one in tools)
+    own_tools = tuple(tool if isinstance(tool, Tool) else plain_tool(tool) for tool in tools)
     events = _Events(on_event)
     talk = await inner.open_conversation(
         load_config(home(), folder, environ=os.environ, flags=flags, flags_of="kode.open"),

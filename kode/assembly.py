@@ -50,6 +50,7 @@ from kode.providers import open_provider
 from kode.providers.asked import PATIENCE_S
 from kode.providers.exchange import SdkProvider
 from kode.providers.models import cost_usd
+from kode.registry import system_row
 from kode.sandbox.deferred import DeferredSandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import MEGABYTE, Contents
@@ -174,9 +175,9 @@ def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
             )
     project = paths.project_root(cwd)
     readable: tuple[Path, ...] = ()
-    if config.memory.enabled and config.memory.system == "journal":
-        memory = paths.memory_folder(home, config.memory.data_dir)
-        readable = (paths.journal_history(memory, project),)
+    if config.memory.enabled and (pattern := system_row(config.memory.system).readable):
+        folder = paths.memory_folder(home, config.memory.data_dir) / config.memory.system
+        readable = (paths.project_memory(folder, project) / pattern,)
     return Workplace(
         cwd=cwd,
         project=project,
@@ -349,8 +350,12 @@ def make_extensions(
 
 def _rules(config: Config) -> Rules:
     """Raises: ConfigError."""
-    given = config.permissions
-    return Rules(deny=parse_all(given.deny), ask=parse_all(given.ask), allow=parse_all(given.allow))
+    permissions = config.permissions
+    return Rules(
+        deny=parse_all(permissions.deny),
+        ask=parse_all(permissions.ask),
+        allow=parse_all(permissions.allow),
+    )
 
 
 def _open_checkpoints(

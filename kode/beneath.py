@@ -172,9 +172,9 @@ def remove_empty(folders: Iterable[Path]) -> None:
     """Removes those of these folders that are there, the innermost first, up to one that holds
     something."""
     with contextlib.suppress(OSError):
-        for one in folders:
+        for folder in folders:
             with contextlib.suppress(FileNotFoundError):
-                remove_folder(one)
+                remove_folder(folder)
 
 
 def remove_folder(path: Path) -> None:

@@ -37,23 +37,23 @@ def whole(text: str) -> Any:
         return None
 
 
-def value_at(text: str, at: int) -> tuple[Any, int] | None:
-    """The value that begins at index `at`, and the index where it ends; None if there is none."""
+def value_at(text: str, position: int) -> tuple[Any, int] | None:
+    """The value that begins at `position`, and the index where it ends; None if there is none."""
     try:
-        return json.JSONDecoder(strict=False).raw_decode(text, at)
+        return json.JSONDecoder(strict=False).raw_decode(text, position)
     except (ValueError, RecursionError):
         return None
 
 
-def loose_value_at(text: str, at: int) -> tuple[Any, int] | None:
-    """The value that begins at index `at` as models write it, and the index where it ends; None if
+def loose_value_at(text: str, position: int) -> tuple[Any, int] | None:
+    """The value that begins at `position` as models write it, and the index where it ends; None if
     there is none.
 
     Read are Python's quotes and constants, keys without quotes, extra commas, doubled braces,
     brackets missing before a fence, a tag or the end, and quotes in a string that cannot end it.
     Strings are taken with all they hold; comments are not, since they explain.
     """
-    reader = _LooseReader(text, at)
+    reader = _LooseReader(text, position)
     try:
         return reader.value(), reader.at
     except (ValueError, RecursionError):

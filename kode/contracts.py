@@ -385,8 +385,12 @@ class FileChange:
 
 def outermost(changes: Sequence[FileChange]) -> list[FileChange]:
     """The changes without what goes with a deleted folder."""
-    gone = {one.path for one in changes if one.change == "deleted"}
-    return [one for one in changes if one.path not in gone or os.path.dirname(one.path) not in gone]
+    gone = {change.path for change in changes if change.change == "deleted"}
+    return [
+        change
+        for change in changes
+        if change.path not in gone or os.path.dirname(change.path) not in gone
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from kode.plain_text import lines_of, with_line_feeds
 
 CONTEXT_LINES = 3
 """As in `diff -u` and git."""
-MAX_DIFF_CHARS = 200_000
-MAX_SHOWN_LINES = 60
-MAX_SHOWN_CHARS = 4_000
-MAX_NEW_LINES = 6
+MAX_DIFF_CHARS = 200_000  # more than a person reads or a window takes
+MAX_SHOWN_LINES = 60  # a model reads it with every later request
+MAX_SHOWN_CHARS = 4_000  # a thousand tokens
+MAX_NEW_LINES = 6  # the model has just written a new file itself
 ENDS_SHOWN = 2
 """Lines shown at each end of more than `MAX_NEW_LINES` new ones."""
 
@@ -94,13 +94,13 @@ def _new_lines(diff: Sequence[str], *, whole: bool) -> Iterator[tuple[int, str]]
     for is_new, run in itertools.groupby(diff, key=lambda line: line[:1] == "+"):
         lines = list(run)
         cut = is_new and not whole and len(lines) > MAX_NEW_LINES
-        for at, line in enumerate(lines):
+        for index, line in enumerate(lines):
             if header := re.match(r"@@ -\S+ \+(\d+)", line):
                 number = int(header[1])
                 yield 0, ""
             elif line[:1] in ("+", " "):
-                if not cut or min(at, len(lines) - 1 - at) < ENDS_SHOWN:
+                if not cut or min(index, len(lines) - 1 - index) < ENDS_SHOWN:
                     yield number, line[1:]
-                elif at == ENDS_SHOWN:
+                elif index == ENDS_SHOWN:
                     yield 0, ""
                 number += 1

@@ -19,7 +19,7 @@ from kode import beneath, ends
 from kode.beneath import TEMPORARY_PREFIX
 from kode.errors import BusyError, StorageError
 
-_BLOCK_BYTES = 65_536
+_BLOCK_BYTES = 65_536  # larger reads are no faster
 
 _AT_ONCE = 12
 """Files that `for_each` writes at the same time."""
@@ -242,13 +242,13 @@ def lines_backwards(file: IO[bytes]) -> Iterator[bytes]:
 
     Raises: OSError.
     """
-    at, rest = file.seek(0, os.SEEK_END), b""
-    while at > 0:
-        start = max(0, at - _BLOCK_BYTES)
+    position, rest = file.seek(0, os.SEEK_END), b""
+    while position > 0:
+        start = max(0, position - _BLOCK_BYTES)
         file.seek(start)
-        rest, *lines = (file.read(at - start) + rest).split(b"\n")
+        rest, *lines = (file.read(position - start) + rest).split(b"\n")
         yield from filter(bytes.strip, reversed(lines))
-        at = start
+        position = start
     if rest.strip():
         yield rest
 

@@ -33,12 +33,12 @@ def noted(log: Path) -> int:
     try:
         file = _open(log, os.O_RDONLY)
         try:
-            found = _NOTE.fullmatch(os.pread(file, 100, 0))
+            match = _NOTE.fullmatch(os.pread(file, 100, 0))
         finally:
             os.close(file)
     except OSError:
         return 0
-    return int(found[1]) if found and zlib.crc32(found[1]) == int(found[2], 16) else 0
+    return int(match[1]) if match and zlib.crc32(match[1]) == int(match[2], 16) else 0
 
 
 def lost(log: Path) -> int:

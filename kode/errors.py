@@ -28,11 +28,11 @@ Anything else that escapes is a bug: `kode.cli` writes a log file and names it i
 
 from typing import Any
 
-EXIT_OK = 0
-EXIT_FAILED = 1
-EXIT_TIMEOUT = 2
-EXIT_NOT_STARTED = 3
-EXIT_INTERRUPTED = 130
+EXIT_OK = 0  # as all programs
+EXIT_FAILED = 1  # as most programs
+EXIT_TIMEOUT = 2  # promised to scripts in docs/scripts.md
+EXIT_NOT_STARTED = 3  # promised to scripts in docs/scripts.md
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 
 class KodeError(Exception):
@@ -83,7 +83,7 @@ class TransientError(ProviderError):
         self.loading = loading
 
 
-LOADING_PAUSE_S = 1.0
+LOADING_PAUSE_S = 1.0  # a server that loads answers the question at once
 MAX_LOADING_S = 900.0
 """How often and how long a server that is loading its model is retried: a large model on a slow
 disk takes minutes."""

@@ -96,11 +96,14 @@ def plain_tool(function: Callable[..., Any]) -> Tool:
     except (NameError, TypeError) as error:
         raise UserError(f"{name} cannot be a tool: a type in its signature: {error}.") from None
     parameters = list(inspect.signature(function).parameters.values())
-    for one in parameters:
-        if one.name not in hints or one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
+    for parameter in parameters:
+        if parameter.name not in hints or parameter.kind not in (
+            parameter.POSITIONAL_OR_KEYWORD,
+            parameter.KEYWORD_ONLY,
+        ):
             raise UserError(
-                f"{name} cannot be a tool: its parameter {one.name} needs a type, and a name that "
-                "the model can give it by (no *args, no **kwargs)."
+                f"{name} cannot be a tool: its parameter {parameter.name} needs a type, and a "
+                "name that the model can give it by (no *args, no **kwargs)."
             )
 
     async def call(context: ToolContext, **arguments: Any) -> ToolOutput | str:
@@ -131,8 +134,8 @@ def _output_of(value: Any) -> ToolOutput | str:
 
 
 def _listed(schema: Mapping[str, Any], unlisted: Sequence[str]) -> Mapping[str, Any]:
-    known = schema.get("properties", {})
-    left = {name: value for name, value in known.items() if name not in unlisted}
+    properties = schema.get("properties", {})
+    left = {name: value for name, value in properties.items() if name not in unlisted}
     return {**schema, "properties": left} if unlisted else schema
 
 

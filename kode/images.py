@@ -129,9 +129,9 @@ def copy_to(image: Image, folder: Path) -> None:
         durable.replace(folder / os.path.basename(image.kept_in), data)
 
 
-def _two(form: str, data: bytes, at: int) -> tuple[int, int]:
+def _two(form: str, data: bytes, position: int) -> tuple[int, int]:
     try:
-        first, second = struct.unpack_from(form, data, at)
+        first, second = struct.unpack_from(form, data, position)
     except struct.error:
         return 0, 0
     return first, second
@@ -139,16 +139,16 @@ def _two(form: str, data: bytes, at: int) -> tuple[int, int]:
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:
     """Reads the first frame header, skipping the segments before it."""
-    at = 2
-    while at + 9 < len(data) and data[at] == 0xFF:
-        marker = data[at + 1]
+    position = 2
+    while position + 9 < len(data) and data[position] == 0xFF:
+        marker = data[position + 1]
         if marker == 0xFF:
-            at += 1
+            position += 1
             continue
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = _two(">HH", data, at + 5)
+            height, width = _two(">HH", data, position + 5)
             return width, height
-        at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+        position += 2 + int.from_bytes(data[position + 2 : position + 4], "big")
     return 0, 0
 
 

@@ -135,7 +135,7 @@ def installed() -> tuple[Installed, ...]:
 
 def plugins() -> tuple[Plugin, ...]:
     """The plug-ins that are on and have no fault."""
-    return tuple(one.plugin for one in installed() if one.plugin is not None)
+    return tuple(plugin.plugin for plugin in installed() if plugin.plugin is not None)
 
 
 def forget() -> None:
@@ -255,10 +255,10 @@ def _each_once(found: Iterable[Installed]) -> Iterator[Installed]:
     """Of several with one name the first, which is kode's own if one is: another package cannot
     take the place of a plug-in by its name."""
     names = set()
-    for one in found:
-        if one.name not in names:
-            names.add(one.name)
-            yield one
+    for plugin in found:
+        if plugin.name not in names:
+            names.add(plugin.name)
+            yield plugin
 
 
 def _is_on(name: str, *, is_own: bool) -> bool:

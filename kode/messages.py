@@ -302,5 +302,5 @@ def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[
     """Rows of as many cells each as lines, two spaces between; every column is as wide as its
     widest cell. `right`: the columns, from 0, whose cells stand at the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    ways = [">" if at in right else "<" for at in range(len(widths))]
+    ways = [">" if index in right else "<" for index in range(len(widths))]
     return ["  ".join(map("{:{}{}}".format, row, ways, widths)).rstrip() for row in rows]

@@ -16,12 +16,12 @@ from kode.images import MAX_BYTES, MAX_SIDE, NAMED_SO, check_image, looks_of
 if TYPE_CHECKING:
     from PIL import Image
 
-MAX_READ_BYTES = 50_000_000
+MAX_READ_BYTES = 50_000_000  # a photograph in full size
 SIDE = 2048
 """Pixels of the longer side after shrinking: models look at no more than that."""
 MAX_PIXELS = 200_000_000
 """Larger pictures are not opened: each pixel takes four bytes."""
-JPEG_QUALITY = 85
+JPEG_QUALITY = 85  # text in a screenshot stays legible
 
 
 @dataclass(frozen=True)

@@ -473,14 +473,38 @@ PROVIDERS: tuple[ProviderRow, ...] = (
 )
 """With several keys set and nothing else to decide, the first of these is used."""
 
-SYSTEMS: Mapping[str, str] = {
-    "tiered": "kode.memory.tiered.system:Tiered",
-    "notes": "kode.memory.notes.system:Notes",
-    "vault": "kode.memory.vault.system:Vault",
-    "journal": "kode.memory.journal.system:Journal",
+
+@dataclass(frozen=True, kw_only=True)
+class SystemRow:
+    """What kode must know of a memory system before it is opened. Its settings are named from the
+    config's section `memory`."""
+
+    opens: str
+    """module:Class; the class takes the section. Only the chosen system's module is imported."""
+    readable: str = ""
+    """A pattern: the files in a project's part of its folder that tools may read."""
+    drop_deadline: str = "end_deadline_s"
+    """The setting for how long the end of a session may wait for it."""
+    server: str = ""
+    """The setting with the server that it shares memory through, if it is set; "" for none."""
+
+
+SYSTEM_ROWS: Mapping[str, SystemRow] = {
+    "tiered": SystemRow(opens="kode.memory.tiered.system:Tiered"),
+    "notes": SystemRow(opens="kode.memory.notes.system:Notes", server="notes.url"),
+    "vault": SystemRow(opens="kode.memory.vault.system:Vault"),
+    "journal": SystemRow(
+        opens="kode.memory.journal.system:Journal",
+        readable="HISTORY*.md",
+        drop_deadline="journal.consolidation_timeout_s",
+    ),
 }
-"""Name → module:Class; the class takes the memory section of the config. Only the chosen system's
-module is imported."""
+SYSTEMS: Mapping[str, str] = {name: row.opens for name, row in SYSTEM_ROWS.items()}
+
+
+def system_row(name: str) -> SystemRow:
+    """The row of a system; a plain one for a system of a plug-in."""
+    return SYSTEM_ROWS.get(name, SystemRow(opens=""))
 
 
 def systems(name: str | None = None) -> Mapping[str, str]:

@@ -25,8 +25,8 @@ def seal(line: bytes) -> bytes:
 def is_intact(line: bytes) -> bool:
     """Whether a line is as it was sealed. One without a checksum, written by an older kode or by
     hand, counts as intact."""
-    found = _SUM.search(line)
-    return found is None or zlib.crc32(line[: found.start()] + b"}") == int(found[1], 16)
+    match = _SUM.search(line)
+    return match is None or zlib.crc32(line[: match.start()] + b"}") == int(match[1], 16)
 
 
 def sealed_object(value: Mapping[str, Any]) -> dict[str, Any]:

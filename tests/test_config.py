@@ -545,7 +545,7 @@ def test_a_cloud_needs_its_address_or_nothing() -> None:
     assert resolve_provider(Config(provider="bedrock"), {}).api_key is None
 
 
-def test_with_several_described_providers_one_must_be_named() -> None:
+def test_one_of_several_described_providers_must_be_named() -> None:
     parts = {name: {"base_url": "http://x/v1"} for name in ("one", "two")}
     with pytest.raises(UserError, match="one, two"):
         resolve_provider(Config.model_validate({"providers": parts}), {})

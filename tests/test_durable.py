@@ -256,7 +256,9 @@ def is_free(path: Path) -> bool:
     return True
 
 
-def test_nobody_else_appends_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_append_holds_the_lock_until_it_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "lines"
     free: list[bool] = []
     real = os.write

@@ -141,7 +141,7 @@ def _instead(word: str, rest: list[str]) -> str:
     """What to type instead of an unknown command."""
     if word in elsewhere.COMMANDS:
         return f" {elsewhere.COMMANDS[word]}"
-    if any(one.name == word and not one.enabled for one in installed.installed()):
+    if any(plugin.name == word and not plugin.enabled for plugin in installed.installed()):
         return f" There is a plug-in of that name, which is off: `kode plugin enable {word}`."
     if near := nearest(word, (*COMMANDS, *of_plugins())):
         return near

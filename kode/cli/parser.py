@@ -134,10 +134,10 @@ class Parser(argparse.ArgumentParser):
             r"argument COMMAND: invalid choice: '(.*)' \(choose from (.*)\)", message
         )
         if wrong:
-            known = re.findall(r"[\w-]+", wrong[2])
+            matches = re.findall(r"[\w-]+", wrong[2])
             raise ConfigError(
-                f"{self.prog}: unknown command {wrong[1]!r}.{nearest(wrong[1], known)} "
-                f"The commands are: {', '.join(known)}."
+                f"{self.prog}: unknown command {wrong[1]!r}.{nearest(wrong[1], matches)} "
+                f"The commands are: {', '.join(matches)}."
             )
         raise ConfigError(
             f"{self.prog}: {message}. `{self._where_listed} --help` lists what is allowed."

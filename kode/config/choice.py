@@ -178,7 +178,7 @@ def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
 def configured(config: Config, environ: Mapping[str, str]) -> tuple[ProviderRow, ...]:
     """The providers that could be asked now: named in the config, or with a key or an address in
     the environment."""
-    found = [
+    rows = [
         row
         for row in PROVIDERS
         if row.name == config.provider
@@ -186,7 +186,7 @@ def configured(config: Config, environ: Mapping[str, str]) -> tuple[ProviderRow,
         or environ.get(row.key_variable)
         or environ.get(row.url_variable)
     ]
-    return (*found, *(row_of(config, name) for name in _described(config)))
+    return (*rows, *(row_of(config, name) for name in _described(config)))
 
 
 def switched(

@@ -7,7 +7,7 @@ from typing import Any
 
 def must_be(faults: Sequence[Mapping[str, Any]]) -> str:
     """What pydantic allows in place of a value, in plain words: `a number`, `true or false`."""
-    kinds = (re.sub("^Input should be |, unable to parse .*", "", one["msg"]) for one in faults)
+    kinds = (re.sub("^Input should be |, unable to parse .*", "", fault["msg"]) for fault in faults)
     return " or ".join(_PLAIN_WORDS.get(kind, kind) for kind in kinds)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from kode import durable
 from kode.errors import ConfigError
 
-MAX_FILE_BYTES = 1_000_000
+MAX_FILE_BYTES = 1_000_000  # a config is far smaller: this is some other file
 MAX_DEPTH = 20
 """Depth of nested sections: many times what any key needs."""
 
@@ -161,9 +161,9 @@ def _lines(text: str, values: Mapping[str, Any]) -> dict[str, int]:
         nonlocal position
         for key, value in section.items():
             quoted = re.escape(json.dumps(key, ensure_ascii=False))
-            found = re.compile(quoted + r"\s*:").search(text, position)
-            if found is not None:
-                position = found.start() + 1
+            match = re.compile(quoted + r"\s*:").search(text, position)
+            if match is not None:
+                position = match.start() + 1
             lines[_dotted(prefix, key)] = text.count("\n", 0, position) + 1
             if isinstance(value, dict):
                 walk(value, _dotted(prefix, key))

@@ -94,7 +94,7 @@ FLAGS = {
 MAPPINGS: Mapping[str, type[BaseModel]] = {"providers": ProviderPart, "prices": Price}
 """Sections whose keys are names → the type of their values."""
 
-SHOWN_CHARS = 100
+SHOWN_CHARS = 100  # a fault fits in a line or two
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@
 
 import re
 from collections.abc import Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,7 @@ from pydantic_core import PydanticCustomError
 from kode import paths
 from kode.contracts import Effort, PermissionMode
 from kode.credentials import redact
-from kode.registry import systems
+from kode.registry import system_row, systems
 
 ProviderName = Annotated[str, Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_.-]{0,39}$")]
 """A row of `kode.registry`, or a name that the config itself gives: `layers` checks that it is one
@@ -179,13 +180,14 @@ class MemoryConfig(Part):
     @property
     def is_of_a_team(self) -> bool:
         """Whether memory is shared with others through a server."""
-        return self.enabled and self.system == "notes" and self.notes.url is not None
+        server = system_row(self.system).server
+        return self.enabled and server != "" and attrgetter(server)(self) is not None
 
     @property
     def drop_deadline_s(self) -> float:
         """How long the end of a session may wait for the chosen system."""
-        is_journal = self.system == "journal"
-        return self.journal.consolidation_timeout_s if is_journal else self.end_deadline_s
+        deadline_s: float = attrgetter(system_row(self.system).drop_deadline)(self)
+        return deadline_s
 
     @model_validator(mode="after")
     def _ordered(self) -> "MemoryConfig":

@@ -19,7 +19,9 @@ def guard_home(home: Path) -> str:
         status = home.stat()
         owners = {home: status.st_uid}
         with os.scandir(home) as entries:
-            owners |= {home / one.name: one.stat(follow_symlinks=False).st_uid for one in entries}
+            owners |= {
+                home / entry.name: entry.stat(follow_symlinks=False).st_uid for entry in entries
+            }
     except OSError:
         return ""  # missing, or no folder: whoever needs it says so
     for path, uid in owners.items():

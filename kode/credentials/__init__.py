@@ -82,10 +82,10 @@ def find(text: str) -> list[Credential]:
 
 def _keys_in_use(text: str) -> Iterator[Credential]:
     for key in _KEYS:
-        at = text.find(key)
-        while at >= 0:
-            yield Credential(at, at + len(key), "key in use")
-            at = text.find(key, at + len(key))
+        position = text.find(key)
+        while position >= 0:
+            yield Credential(position, position + len(key), "key in use")
+            position = text.find(key, position + len(key))
 
 
 def mask(text: str, values: Iterable[str]) -> str:
@@ -99,25 +99,25 @@ def redact(text: str) -> str:
     """The text with every credential replaced by `[redacted KIND]`. Idempotent: repeats until a
     pass finds no more."""
     for _ in range(8):
-        found = find(text) if len(text) >= 8 else []
-        if not found:
+        credentials = find(text) if len(text) >= 8 else []
+        if not credentials:
             break
         pieces = []
-        at = 0
-        for credential in found:
-            pieces += [text[at : credential.start], f"[redacted {credential.kind}]"]
-            at = credential.end
-        text = "".join([*pieces, text[at:]])
+        position = 0
+        for credential in credentials:
+            pieces += [text[position : credential.start], f"[redacted {credential.kind}]"]
+            position = credential.end
+        text = "".join([*pieces, text[position:]])
     return text
 
 
-def _without_overlaps(found: list[Credential]) -> list[Credential]:
+def _without_overlaps(credentials: list[Credential]) -> list[Credential]:
     """In order; of two that overlap, the earlier start wins, then the longer one."""
-    kept: list[Credential] = []
-    for credential in sorted(found, key=lambda c: (c.start, -c.end)):
-        if not kept or credential.start >= kept[-1].end:
-            kept.append(credential)
-        elif credential.end > kept[-1].end:
-            first = kept[-1]
-            kept[-1] = Credential(first.start, credential.end, first.kind)
-    return kept
+    kept_credentials: list[Credential] = []
+    for credential in sorted(credentials, key=lambda c: (c.start, -c.end)):
+        if not kept_credentials or credential.start >= kept_credentials[-1].end:
+            kept_credentials.append(credential)
+        elif credential.end > kept_credentials[-1].end:
+            first = kept_credentials[-1]
+            kept_credentials[-1] = Credential(first.start, credential.end, first.kind)
+    return kept_credentials

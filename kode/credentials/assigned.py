@@ -56,12 +56,12 @@ _ASSIGNS = frozenset(["=>", ":=", "->", "→", ":", "=", "==", ":=", "＝", "：
 
 
 def url_passwords(text: str) -> Iterator[Credential]:
-    at = text.find("://")
-    while at >= 0:
-        match = _URL_PASSWORD.match(text, at)
+    position = text.find("://")
+    while position >= 0:
+        match = _URL_PASSWORD.match(text, position)
         if match and _is_url_password(match[1], match[0]):
             yield Credential(match.start(1), match.end(1), "password")
-        at = text.find("://", at + 3)
+        position = text.find("://", position + 3)
 
 
 def _is_url_password(password: str, authority: str) -> bool:
@@ -127,19 +127,19 @@ def _hints(lowered: str) -> list[int]:
     all."""
     places = []
     for hint in _HINTS if lowered.isascii() else _HINTS + _FOREIGN_HINTS:
-        at = lowered.find(hint)
-        while at >= 0:
-            places.append(at)
-            at = lowered.find(hint, at + len(hint))
+        position = lowered.find(hint)
+        while position >= 0:
+            places.append(position)
+            position = lowered.find(hint, position + len(hint))
     return sorted(places)
 
 
-def _names_a_key(lowered: str, at: int) -> bool:
-    return lowered[max(0, at - 16) : at].rstrip(" _-").endswith(_KEY_OF)
+def _names_a_key(lowered: str, position: int) -> bool:
+    return lowered[max(0, position - 16) : position].rstrip(" _-").endswith(_KEY_OF)
 
 
-def _is_option(text: str, at: int) -> bool:
-    return "--" in text[max(0, at - 24) : at].rsplit(" ", 1)[-1]
+def _is_option(text: str, position: int) -> bool:
+    return "--" in text[max(0, position - 24) : position].rsplit(" ", 1)[-1]
 
 
 def _is_assigned(separator: str, name: str, value: str, password: bool, option: bool) -> bool:

@@ -126,18 +126,18 @@ def shaped_tokens(text: str) -> Iterator[Credential]:
         match = _DISCORD.match(text, start)
         if match and looks_random(match[0]):
             yield Credential(start, match.end(), "Discord token")
-    at = text.find("Q~")
-    while at >= 0:
-        match = _AZURE_SECRET.match(text, max(0, at - 4))
+    position = text.find("Q~")
+    while position >= 0:
+        match = _AZURE_SECRET.match(text, max(0, position - 4))
         if match:
             yield Credential(match.start(), match.end(), "Azure client secret")
-        at = text.find("Q~", at + 2)
-    at = text.find("-us")
-    while at >= 0:
-        match = _MAILCHIMP.match(text, at - 32) if at >= 32 else None
+        position = text.find("Q~", position + 2)
+    position = text.find("-us")
+    while position >= 0:
+        match = _MAILCHIMP.match(text, position - 32) if position >= 32 else None
         if match:
             yield Credential(match.start(), match.end(), "Mailchimp key")
-        at = text.find("-us", at + 3)
+        position = text.find("-us", position + 3)
 
 
 def rarer_shapes(text: str, lowered: str, words: list[str]) -> Iterator[Credential]:
@@ -149,20 +149,20 @@ def rarer_shapes(text: str, lowered: str, words: list[str]) -> Iterator[Credenti
             value = match["value"]
             if kind == "password hash" or _is_issued_value(kind, value):
                 yield Credential(match.start("value"), match.end("value"), kind)
-    at = 0
+    position = 0
     for word in words:
-        at = text.index(word, at)
+        position = text.index(word, position)
         for shape, kind in _IN_COLONS if ":" in word else ():
-            found = shape.search(text, at, at + len(word))
-            if found and _is_issued_value(kind, found["value"]):
-                yield Credential(found.start("value"), found.end("value"), kind)
+            shaped = shape.search(text, position, position + len(word))
+            if shaped and _is_issued_value(kind, shaped["value"]):
+                yield Credential(shaped.start("value"), shaped.end("value"), kind)
         if len(word) < _MIN_NAMED_CHARS or not ("_" in word or "-" in word):
-            at += len(word)
+            position += len(word)
             continue
-        for match in _NAMED_TOKEN.finditer(text, at, at + len(word)):
+        for match in _NAMED_TOKEN.finditer(text, position, position + len(word)):
             if _is_issued(match["named"], match["value"]):
                 yield Credential(match.start(), match.end(), "token")
-        at += len(word)
+        position += len(word)
 
 
 def _is_issued_value(kind: str, value: str) -> bool:
@@ -181,16 +181,16 @@ def _is_issued(named: str | None, value: str) -> bool:
 _KEY_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_BODY = re.compile(r"[A-Za-z0-9+/=\s\\]+")
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{16}")
-_MAX_KEY_CHARS = 20_000
+_MAX_KEY_CHARS = 20_000  # an RSA key of 16,384 bits has about 13,000
 
 
 def private_keys(text: str) -> Iterator[Credential]:
-    at = text.find("-----BEGIN ")
+    position = text.find("-----BEGIN ")
     searched = 0
-    while at >= 0:
-        begin = _KEY_BEGIN.match(text, at)
+    while position >= 0:
+        begin = _KEY_BEGIN.match(text, position)
         if begin is None:
-            at = text.find("-----BEGIN ", at + 11)
+            position = text.find("-----BEGIN ", position + 11)
             continue
         limit = begin.end() + _MAX_KEY_CHARS
         end = text.find("-----END ", max(begin.end(), searched), limit)
@@ -202,8 +202,8 @@ def private_keys(text: str) -> Iterator[Credential]:
             body = _KEY_BODY.match(text, begin.end(), begin.end() + _MAX_KEY_CHARS)
             end = body.end() if body else begin.end()
         if _KEY_LINE.search(text, begin.end(), end):
-            yield Credential(at, end, "private key")
-        at = text.find("-----BEGIN ", max(end, at + 11))
+            yield Credential(position, end, "private key")
+        position = text.find("-----BEGIN ", max(end, position + 11))
 
 
 def prefixed_tokens(text: str, words: list[str]) -> Iterator[Credential]:
@@ -211,31 +211,33 @@ def prefixed_tokens(text: str, words: list[str]) -> Iterator[Credential]:
     long_words = "\n".join(words)
     for token in [token for token in TOKENS if token.prefix in long_words]:
         prefix = token.prefix
-        at = text.find(prefix)
-        while at >= 0:
-            end = at + len(prefix)
-            if _starts_here(text, at, token):
+        position = text.find(prefix)
+        while position >= 0:
+            end = position + len(prefix)
+            if _starts_here(text, position, token):
                 body = token.pattern.match(text, end)
                 if body is not None:
                     end = body.end()
                     if _counts(token, body[0]):
-                        yield Credential(_start(text, at, prefix), end, token.kind)
-            at = text.find(prefix, end)
+                        yield Credential(_start(text, position, prefix), end, token.kind)
+            position = text.find(prefix, end)
 
 
-def _starts_here(text: str, at: int, token: Token) -> bool:
-    if at == 0 or token.inside:
-        return token.prefix != ":AA" or (at >= 6 and text[at - 6 : at].isdecimal())
-    before = text[at - 1]
+def _starts_here(text: str, position: int, token: Token) -> bool:
+    if position == 0 or token.inside:
+        return token.prefix != ":AA" or (
+            position >= 6 and text[position - 6 : position].isdecimal()
+        )
+    before = text[position - 1]
     return before not in CONTINUES and not (token.compound and before in "-_")
 
 
-def _start(text: str, at: int, prefix: str) -> int:
+def _start(text: str, position: int, prefix: str) -> int:
     if prefix not in (":AA", ".atlasv1."):
-        return at
-    while at > 0 and text[at - 1] in CONTINUES:
-        at -= 1
-    return at
+        return position
+    while position > 0 and text[position - 1] in CONTINUES:
+        position -= 1
+    return position
 
 
 def _counts(token: Token, body: str) -> bool:

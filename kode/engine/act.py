@@ -191,7 +191,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
         run.held_back = True
     elif is_work:
         run.acted = True
-    refusals = tuple(_masked(one, agent.secrets) for one in output.refusals)
+    refusals = tuple(_masked(refusal, agent.secrets) for refusal in output.refusals)
     if refusals:
         run.denials.append(Denial(tool=name, subject=subject, reason=refusals[0].for_model))
     if untrusted:
@@ -293,12 +293,12 @@ def _joined(outputs: Sequence[ToolOutput]) -> ToolOutput:
         return first
     return replace(
         first,
-        text="\n".join(one.text for one in outputs),
-        notes=tuple(note for one in outputs for note in one.notes),
-        refusals=tuple(refusal for one in outputs for refusal in one.refusals),
-        summary=", ".join(one.summary for one in outputs),
-        diff="".join(one.diff for one in outputs),
-        files_changed=tuple(path for one in outputs for path in one.files_changed),
+        text="\n".join(output.text for output in outputs),
+        notes=tuple(note for output in outputs for note in output.notes),
+        refusals=tuple(refusal for output in outputs for refusal in output.refusals),
+        summary=", ".join(output.summary for output in outputs),
+        diff="".join(output.diff for output in outputs),
+        files_changed=tuple(path for output in outputs for path in output.files_changed),
     )
 
 

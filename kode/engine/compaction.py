@@ -38,7 +38,7 @@ from kode.session.log import Session
 from kode.session.messages import EARLIER, effective, said
 from kode.session.requests import request_entry
 
-SUMMARY_TOKENS = 2_000
+SUMMARY_TOKENS = 2_000  # the heads of its sections with a few lines each
 WORDS_PER_TOKEN = 0.35
 """How many words to ask the model for, so that it ends before its limit."""
 QUESTION_TOKENS = 300
@@ -46,10 +46,10 @@ QUESTION_TOKENS = 300
 NO_CALLS = "Not run: write the note as text, and call no tool."
 CALL_CHARS = 2_000
 """Limit of a call, and of its result, in a transcript."""
-LISTED_FILES = 100
+LISTED_FILES = 100  # a few hundred tokens
 TOKENS_FOR_A_LISTED_FILE = 300
 """One file is listed per so many tokens of the window."""
-SUBJECT_CHARS = 60
+SUBJECT_CHARS = 60  # a path or a short command
 
 
 async def note_on(
@@ -167,7 +167,7 @@ def transcript_of(messages: Sequence[Message]) -> str:
 def newest_exchange(messages: Sequence[Message]) -> int:
     """The index of the newest reply, or of the first message if there is none: from there on is
     what was said and done last."""
-    replies = (at for at, one in enumerate(messages) if one.role == "assistant")
+    replies = (index for index, message in enumerate(messages) if message.role == "assistant")
     return max(replies, default=0)
 
 
@@ -178,7 +178,7 @@ def first_kept(messages: Sequence[Message], keep: int | None, room: int, most: i
     start, newest = len(messages), newest_exchange(messages)
     if keep is not None:
         start = max(0, len(messages) - keep)
-        follows = [one.role for one in messages[newest : newest + 2]]
+        follows = [message.role for message in messages[newest : newest + 2]]
         newest += follows[:1] == ["assistant"] and follows[1:] != ["tool"]
     else:
         while start > 0 and (room := room - tokens_of(messages[start - 1])) >= 0:
@@ -195,7 +195,7 @@ def own_words(messages: Iterable[Message], room: int) -> tuple[str, ...]:
     """The person's messages verbatim, oldest first; if they do not fit `room` tokens, the newest of
     them. The newest, the current task, is cut in the middle only if it alone is too large."""
     words: list[str] = []
-    for text in reversed([text_of(one) for one in messages if one.role == "user"]):
+    for text in reversed([text_of(message) for message in messages if message.role == "user"]):
         size = tokens_of_text(text)
         if size > room and words:
             break
@@ -247,8 +247,8 @@ def dropped_lines(session: Session, kept_from: str | None) -> tuple[str, ...]:
     """A line `id: what it is (tokens)` for each text that will no longer be sent if `kept_from` is
     the first message that stays (None: none stays)."""
     entries = effective(session.entries)
-    sent = {one.id for one in session.messages if isinstance(one, MessageEntry)}
-    first = next((at for at, one in enumerate(entries) if one.id in sent), len(entries))
+    sent = {message.id for message in session.messages if isinstance(message, MessageEntry)}
+    first = next((index for index, one in enumerate(entries) if one.id in sent), len(entries))
     calls: dict[str, ToolCall] = {}
     lines: list[str] = []
     for entry in entries[first:]:
@@ -270,7 +270,7 @@ def dropped_lines(session: Session, kept_from: str | None) -> tuple[str, ...]:
 def _what(entry: MessageEntry, calls: dict[str, ToolCall]) -> str:
     results = results_of(entry)
     if results:
-        return ", ".join(_call(calls.get(one.call_id), one.name) for one in results)
+        return ", ".join(_call(calls.get(result.call_id), result.name) for result in results)
     text = shorten(text_of(entry), SUBJECT_CHARS)
     speaker = "the person" if entry.role == "user" else "you"
     return f"{speaker}: {text}" if text else ""
@@ -290,11 +290,11 @@ def _arguments(call: ToolCall) -> Mapping[str, object]:
         return {}
 
 
-def words_before(session: Session, kept: Sequence[Message]) -> list[Message]:
+def words_before(session: Session, kept_messages: Sequence[Message]) -> list[Message]:
     """All messages of the session before those that stay."""
-    stay = {one.id for one in kept if isinstance(one, MessageEntry)}
+    stay = {message.id for message in kept_messages if isinstance(message, MessageEntry)}
     return [
-        one
-        for one in said(session.entries)
-        if not (isinstance(one, MessageEntry) and one.id in stay)
+        message
+        for message in said(session.entries)
+        if not (isinstance(message, MessageEntry) and message.id in stay)
     ]

@@ -35,7 +35,7 @@ from kode.session.masking import masked
 from kode.session.plan import plan_in_force
 from kode.session.requests import keep_tools, request_entry, system_text, tool_object
 
-MAX_FRUITLESS_COMPACTIONS = 3
+MAX_FRUITLESS_COMPACTIONS = 3  # each costs a request, and frees too little
 KEPT_TAIL_SHARE = 0.1
 """Share of the window for the latest messages after a compaction (and at most a quarter of what
 there was, or little would be gained)."""

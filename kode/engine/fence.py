@@ -6,8 +6,8 @@ decides. Memory has a frame of its own (`kode.memory.frame`).
 
 import secrets
 
-MAX_SOURCE_CHARS = 200
-_NONCE_BYTES = 8
+MAX_SOURCE_CHARS = 200  # a URL or path that can be recognized
+_NONCE_BYTES = 8  # nobody guesses 64 bits
 
 
 def fence_text(text: str, source: str) -> str:

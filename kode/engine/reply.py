@@ -21,8 +21,8 @@ from kode.messages import Message, ServerItem, plural
 from kode.session.entries import TaintEntry
 from kode.session.log import Session
 
-FIRST_DELAY_S = 0.5
-MAX_DELAY_S = 30.0
+FIRST_DELAY_S = 0.5  # as the SDKs of OpenAI and Anthropic begin
+MAX_DELAY_S = 30.0  # an overloaded server needs half a minute between tries
 MAX_RETRY_AFTER_S = 120.0
 """A server that asks for a longer pause is reported, not waited for."""
 

@@ -36,8 +36,8 @@ from kode.events import Notice
 from kode.messages import Refusal, first_of, plural
 from kode.plain_text import printable
 
-MAX_DIFF_CHARS = 200_000
-MAX_DIFF_FILE_BYTES = 1_000_000
+MAX_DIFF_CHARS = 200_000  # as `diffs.MAX_DIFF_CHARS`
+MAX_DIFF_FILE_BYTES = 1_000_000  # a diff of a larger file takes seconds
 MAX_NAMED = 20
 """At most this many changed files are named to the model; the rest are counted."""
 
@@ -121,7 +121,9 @@ async def _look_at(
     except (SandboxError, OSError) as error:
         return _with_notes(output, [*notes, f"[Nothing of what it changed was kept: {error}]"])
     settled = await settle_changes(command, attempt, changes, may_ask=True, verdict=verdict)
-    changed = tuple(one.path for one in settled.made if not (one.unlisted or one.in_git))
+    changed = tuple(
+        change.path for change in settled.made if not (change.unlisted or change.in_git)
+    )
     return replace(
         _with_notes(output, [*notes, *about(command.cwd, settled)]),
         files_changed=(*output.files_changed, *changed),
@@ -153,8 +155,10 @@ class Settled:
     @property
     def dropped(self) -> tuple[FileChange, ...]:
         """Changes that the gate dropped, except unlisted ones."""
-        settled = {one.path for one in self.made} | self.left.keys()
-        return tuple(one for one in self.changes if not one.unlisted and one.path not in settled)
+        settled = {change.path for change in self.made} | self.left.keys()
+        return tuple(
+            change for change in self.changes if not change.unlisted and change.path not in settled
+        )
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
@@ -185,7 +189,7 @@ async def settle_changes(
     command. `verdict` is the one that let the command run."""
     if not changes:
         return Settled()
-    shown = [one for one in changes if not one.unlisted and not _is_record(one)]
+    shown = [change for change in changes if not change.unlisted and not _is_record(change)]
     diff = await asyncio.to_thread(diff_of, command.cwd, attempt, shown)
     gate, call = command.agent.gate, (command.tool, command.arguments)
     if verdict is not None and not verdict.keeps:
@@ -194,26 +198,30 @@ async def settle_changes(
     else:
         allowed = await gate.check_changes(*call, changes, diff, may_ask=may_ask)
     wanted = [*allowed.changes]
-    if ignored := {one.ignored for one in wanted if one.ignored}:
+    if ignored := {change.ignored for change in wanted if change.ignored}:
         # A build is of no use in halves: what earlier commands left there may be allowed now, too.
         earlier = await asyncio.to_thread(attempt.carried, ignored)
         more = await gate.check_changes(*call, earlier, "", may_ask=False)
         wanted += more.changes
     keeper = command.agent.keeper
     left = await _make_real(keeper, attempt, wanted)
-    made = tuple(one for one in wanted if one.path not in left)
-    changed = [one.path for one in made if not one.in_git]
+    file_changes = tuple(change for change in wanted if change.path not in left)
+    changed = [change.path for change in file_changes if not change.in_git]
     command.agent.marks.record(changed, command.context.untrusted)
     keeper.changed_by_commands.extend(changed)
     if command.agent.sandbox is not None:
-        await asyncio.to_thread(command.agent.sandbox.show, [one.path for one in made])
-    real = {one.path for one in wanted}
-    dropped = [one for one in changes if one.unlisted and one.path not in real]
+        await asyncio.to_thread(
+            command.agent.sandbox.show, [change.path for change in file_changes]
+        )
+    real = {change.path for change in wanted}
+    dropped = [change for change in changes if change.unlisted and change.path not in real]
     await asyncio.to_thread(attempt.carry_over, dropped)
-    whole = all(one.path in real and one.path not in left for one in changes if not one.unlisted)
+    whole = all(
+        change.path in real and change.path not in left for change in changes if not change.unlisted
+    )
     return Settled(
         changes=changes,
-        made=made,
+        made=file_changes,
         left=left,
         reason=allowed.reason,
         refusal=allowed.refusal,
@@ -228,9 +236,9 @@ async def _make_real(
     if not changes:
         return {}
     files = await asyncio.to_thread(lambda: [path for o in changes for path in attempt.files(o)])
-    async with keeper.keeping_files(files) as kept:
-        lost = {one.path for one in changes if one.path in kept.not_kept}
-        wanted = [one for one in changes if one.path not in lost]
+    async with keeper.keeping_files(files) as saved:
+        lost = {change.path for change in changes if change.path in saved.not_kept}
+        wanted = [change for change in changes if change.path not in lost]
         applying = asyncio.ensure_future(asyncio.to_thread(attempt.apply, wanted))
         try:
             left = await asyncio.shield(applying)
@@ -276,7 +284,7 @@ _LATE: dict["asyncio.Task[None]", Attempt] = {}
 
 async def settle_ended() -> None:
     """Waits until what commands in the background changed is settled, for those that have ended."""
-    await asyncio.gather(*(task for task, one in _LATE.items() if one.ended.is_set()))
+    await asyncio.gather(*(task for task, attempt in _LATE.items() if attempt.ended.is_set()))
 
 
 def _is_record(change: FileChange) -> bool:
@@ -288,16 +296,16 @@ def diff_of(cwd: Path, attempt: Attempt, changes: Sequence[FileChange]) -> str:
     """The unified diff of a command's changes to its copy; binary files are only named."""
     parts: list[str] = []
     size = 0
-    for one in changes:
-        name = _relative(cwd, one.path)
-        new = attempt.version(one.path) if one.change != "deleted" else None
-        before, after = _text(Path(one.path)), _text(new) if new is not None else ""
-        if one.change == "created":
+    for change in changes:
+        name = _relative(cwd, change.path)
+        new = attempt.version(change.path) if change.change != "deleted" else None
+        before, after = _text(Path(change.path)), _text(new) if new is not None else ""
+        if change.change == "created":
             before = ""
         if before is None or after is None:
-            part = f"--- a/{name}\n+++ b/{name}\n@@ {one.change}; no text to show @@\n"
+            part = f"--- a/{name}\n+++ b/{name}\n@@ {change.change}; no text to show @@\n"
         else:
-            part = unified_diff(name, before, after) or f"{name}: {one.change}\n"
+            part = unified_diff(name, before, after) or f"{name}: {change.change}\n"
         size += len(part)
         if size > MAX_DIFF_CHARS:
             parts.append(f"[and {len(changes) - len(parts)} more files]\n")
@@ -323,10 +331,10 @@ def _text(path: Path) -> str | None:
 def about(cwd: Path, settled: Settled) -> list[str]:
     """What the model must know about a command's changes."""
     notes = []
-    real = [one for one in settled.made if not one.unlisted]
+    real = [change for change in settled.made if not change.unlisted]
     dropped = settled.dropped
     if real:
-        files = [one for one in real if not one.in_git]
+        files = [change for change in real if not change.in_git]
         what = [_names(cwd, files)] if files else []
         what += ["what git records (.git)"] if len(files) < len(real) else []
         notes.append(f"[It changed {' and '.join(what)}.]")
@@ -347,7 +355,9 @@ def about(cwd: Path, settled: Settled) -> list[str]:
 
 def _names(cwd: Path, changes: Sequence[FileChange]) -> str:
     words = {"created": " (new)", "deleted": " (deleted)"}
-    named = [_relative(cwd, one.path) + words.get(one.change, "") for one in outermost(changes)]
+    named = [
+        _relative(cwd, change.path) + words.get(change.change, "") for change in outermost(changes)
+    ]
     return ", ".join(first_of(named, MAX_NAMED))
 
 

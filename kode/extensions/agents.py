@@ -13,7 +13,7 @@ from kode.extensions.trust import Item
 from kode.messages import shorten
 
 FAMILIES = (".kode", ".claude")
-MAX_DESCRIPTION_CHARS = 400
+MAX_DESCRIPTION_CHARS = 400  # a hundred tokens of every request
 INHERIT = ("", "inherit")
 
 
@@ -35,15 +35,15 @@ class AgentDefinition:
 
 def find_agents(around: Surroundings) -> tuple[list[AgentDefinition], list[str]]:
     """The available agents, nearest first, and a sentence for each unusable one."""
-    found: list[AgentDefinition] = []
+    definitions: list[AgentDefinition] = []
     problems: list[str] = []
     for place in places(around, "agents", FAMILIES):
         for path in files_below(place.folder, ".md"):
             try:
-                found.append(_agent(path, place, problems))
+                definitions.append(_agent(path, place, problems))
             except ConfigError as error:
                 problems.append(f"The agent {path.stem} was left out: {str(error).rstrip('.')}.")
-    return found, problems
+    return definitions, problems
 
 
 def _agent(path: Path, place: Place, problems: list[str]) -> AgentDefinition:

@@ -20,7 +20,7 @@ from kode.messages import shorten
 from kode.permissions.rules import parse
 
 FAMILIES = (".kode", ".claude")
-MAX_DESCRIPTION_CHARS = 200
+MAX_DESCRIPTION_CHARS = 200  # a line or two of a menu
 MAX_FILES = 20
 """Limit of files that a command may include with `@`."""
 
@@ -53,16 +53,16 @@ class Piece:
 
 def find_commands(around: Surroundings) -> tuple[list[Command], list[str]]:
     """The available commands, nearest first, and a sentence for each unusable one."""
-    found: list[Command] = []
+    commands: list[Command] = []
     problems: list[str] = []
     for place in places(around, "commands", FAMILIES):
         for path in files_below(place.folder, ".md"):
             name = path.relative_to(place.folder).with_suffix("").as_posix().replace("/", ":")
             try:
-                found.append(_command(name, place, path))
+                commands.append(_command(name, place, path))
             except ConfigError as error:
                 problems.append(f"The command /{name} was left out: {str(error).rstrip('.')}.")
-    return found, problems
+    return commands, problems
 
 
 def _command(name: str, place: Place, path: Path) -> Command:

@@ -24,12 +24,12 @@ from kode.messages import first_of, shorten
 from kode.programs import find_program
 from kode.workplace import Workplace
 
-LIMIT_S = 1.5
+LIMIT_S = 1.5  # every edit waits for it
 ENDS_AFTER_S = 1.3
 """When a checker is killed, so that its end is within the limit too."""
-MAX_LINES = 10
-MAX_LINE_CHARS = 200
-MAX_FILE_BYTES = 1_000_000
+MAX_LINES = 10  # the first faults cause the others
+MAX_LINE_CHARS = 200  # a message with its path
+MAX_FILE_BYTES = 1_000_000  # checkers need seconds for larger files
 
 _FINDING = re.compile(
     r"^(?:ERROR )?(?P<path>[^\s(][^(\n]*?)[:(](?P<line>\d+)[:,]\d+(?:-\d+)?\)?:? "
@@ -111,7 +111,7 @@ CHECKERS = (
         errors_have=" error",
     ),
 )
-SUFFIXES = frozenset(FINDERS) | {suffix for one in CHECKERS for suffix in one.suffixes}
+SUFFIXES = frozenset(FINDERS) | {suffix for checker in CHECKERS for suffix in checker.suffixes}
 INSTEAD_OF = {"pyrefly": "ty"}
 """A checker → the one that replaces it if present."""
 
@@ -186,10 +186,10 @@ class Diagnostics:
             return ""
         fresh = Counter(one.key for one in new) - Counter(one.key for one in old)
         lines = []
-        for one in new:
-            if fresh[one.key] > 0:
-                fresh[one.key] -= 1
-                lines.append(f"{one.path}:{one.line}: {one.message}")
+        for finding in new:
+            if fresh[finding.key] > 0:
+                fresh[finding.key] -= 1
+                lines.append(f"{finding.path}:{finding.line}: {finding.message}")
         if not lines:
             return ""
         shown = "\n".join(first_of(lines, MAX_LINES))
@@ -215,13 +215,13 @@ class Diagnostics:
         )
         if ran.exit_code is None:
             return None
-        found = []
+        findings = []
         for match in _FINDING.finditer(f"{ran.stdout}\n{ran.stderr}"):
             if checker.errors_have in f" {match[0]}":
                 where = match["path"] if not checker.reads_stdin else str(path)
                 message = shorten(match["message"], MAX_LINE_CHARS)
-                found.append(Finding(self._relative_path(where), match["line"], message))
-        return found
+                findings.append(Finding(self._relative_path(where), match["line"], message))
+        return findings
 
     def _relative_path(self, path: str) -> str:
         real = os.path.normpath(os.path.join(self.place.cwd, path))
@@ -229,14 +229,18 @@ class Diagnostics:
 
     def _checkers(self, path: Path) -> list[Checker]:
         """The checkers that apply to this file."""
-        known = [one for one in CHECKERS if path.suffix in one.suffixes and self._program(one)]
-        names = {one.program for one in known}
+        checkers = [
+            checker
+            for checker in CHECKERS
+            if path.suffix in checker.suffixes and self._program(checker)
+        ]
+        names = {checker.program for checker in checkers}
         return [
-            one
-            for one in known
-            if INSTEAD_OF.get(one.program) not in names
-            and (one.reads_stdin or self._has_copy())
-            and (not one.needs or _above(path, one.needs, self.place.project))
+            checker
+            for checker in checkers
+            if INSTEAD_OF.get(checker.program) not in names
+            and (checker.reads_stdin or self._has_copy())
+            and (not checker.needs or _above(path, checker.needs, self.place.project))
         ]
 
     def _has_copy(self) -> bool:

@@ -73,7 +73,7 @@ ITEMS: Mapping[tuple[str, str], Mapping[str, str]] = {
 }
 """The same for the objects in a list."""
 
-MAX_TIMEOUT_S = 600
+MAX_TIMEOUT_S = 600  # as `tools.shell.MAX_TIMEOUT_S`
 
 _STATUS = {"in_progress": "doing", "completed": "done", "cancelled": "done"}
 

@@ -16,11 +16,11 @@ from kode.extensions.program import Ran
 
 Outcome = Literal["", "allow", "ask", "deny"]
 _WEIGHT: tuple[Outcome, ...] = ("", "allow", "ask", "deny")
-_BLOCKS = 2
+_BLOCKS = 2  # the exit status that blocks in Claude Code too
 PRINTS_CONTEXT = ("SessionStart", "UserPromptSubmit", "PreCompact")
 """Events at which plain output is meant for the model."""
-MAX_REASON_CHARS = 4_000
-MAX_CONTEXT_CHARS = 10_000
+MAX_REASON_CHARS = 4_000  # a thousand tokens
+MAX_CONTEXT_CHARS = 10_000  # 2,500 tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,13 +73,15 @@ def join_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
     answers = list(answers)
     if not answers:
         return HookAnswer()
-    outcome: Outcome = max((one.outcome for one in answers), key=_WEIGHT.index)
+    outcome: Outcome = max((answer.outcome for answer in answers), key=_WEIGHT.index)
     return HookAnswer(
         outcome=outcome,
-        reason="\n".join(one.reason for one in answers if one.outcome == outcome and one.reason),
-        context="\n\n".join(one.context for one in answers if one.context),
-        message="\n".join(one.message for one in answers if one.message),
-        stops=any(one.stops for one in answers),
+        reason="\n".join(
+            answer.reason for answer in answers if answer.outcome == outcome and answer.reason
+        ),
+        context="\n\n".join(answer.context for answer in answers if answer.context),
+        message="\n".join(answer.message for answer in answers if answer.message),
+        stops=any(answer.stops for answer in answers),
     )
 
 

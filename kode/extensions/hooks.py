@@ -26,8 +26,8 @@ from kode.extensions.trust import Item, folder_content
 
 EVENTS: tuple[str, ...] = get_args(Event)
 FILES = (".claude/settings.local.json", ".claude/settings.json")
-DEFAULT_TIMEOUT_S = 60.0
-MAX_TIMEOUT_S = 600.0
+DEFAULT_TIMEOUT_S = 60.0  # as Claude Code's
+MAX_TIMEOUT_S = 600.0  # as a command's
 
 _AGENT_FOLDERS = {".claude", ".kode", ".agents", "hooks"}
 _BETWEEN_WORDS = re.compile(r"[\s;&|()<>`=]+")
@@ -69,11 +69,11 @@ class Hook:
 
 def find_hooks(around: Surroundings) -> tuple[list[Hook], list[str]]:
     """The available hooks, the project's first, and a sentence for each unusable one."""
-    found: list[Hook] = []
+    hooks: list[Hook] = []
     problems: list[str] = []
     for path, place in _files(around):
-        found.extend(_hooks_of(path, place, around, problems))
-    return found, problems
+        hooks.extend(_hooks_of(path, place, around, problems))
+    return hooks, problems
 
 
 def is_current(hook: Hook, around: Surroundings) -> bool:

@@ -11,7 +11,7 @@ from kode.messages import first_of
 from kode.permissions.sensitive import is_named_like_keys
 from kode.prompts.agents_files import ProjectInstructions, Source, read_agents_files
 
-MAX_NAMED = 5
+MAX_NAMED = 5  # a note of one line
 
 
 def read_instructions(home: Path, cwd: Path) -> ProjectInstructions:
@@ -19,15 +19,17 @@ def read_instructions(home: Path, cwd: Path) -> ProjectInstructions:
     warning names; see `prompts.agents_files`. Never raises."""
     project = paths.project_root(cwd)
     approvals = trust.load(home, project)
-    found = _read(cwd, approvals)
-    said = [found.warning, approvals.problem]
-    if found.waiting:
-        names = ", ".join(first_of([_name(one, project) for one in found.waiting], MAX_NAMED))
+    project_instructions = _read(cwd, approvals)
+    said = [project_instructions.warning, approvals.problem]
+    if project_instructions.waiting:
+        names = ", ".join(
+            first_of([_name(source, project) for source in project_instructions.waiting], MAX_NAMED)
+        )
         said.append(
             f"Left out of the instructions: {names}, written by a session that had read outside "
             "text. `kode trust approve` shows and approves it."
         )
-    return replace(found, warning=" ".join(filter(None, said)))
+    return replace(project_instructions, warning=" ".join(filter(None, said)))
 
 
 def items(home: Path, cwd: Path) -> tuple[Item, ...]:
@@ -36,7 +38,7 @@ def items(home: Path, cwd: Path) -> tuple[Item, ...]:
     approvals = trust.load(home, project)
     if approvals.marks is None or not approvals.marks.paths:
         return ()
-    return tuple(_item(one, project) for one in _read(cwd, approvals).waiting)
+    return tuple(_item(source, project) for source in _read(cwd, approvals).waiting)
 
 
 def _read(cwd: Path, approvals: Approvals) -> ProjectInstructions:

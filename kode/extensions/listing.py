@@ -16,8 +16,8 @@ from kode.permissions.gate import visible
 
 CHARS_PER_TOKEN = 4
 """OpenAI's rule of thumb for English text."""
-HASH_CHARS = 12
-ABOUT_CHARS = 100
+HASH_CHARS = 12  # enough to tell versions apart
+ABOUT_CHARS = 100  # one line
 
 NONE: Mapping[Kind, str] = {
     "skills": "No skills here. kode reads .agents/skills, .claude/skills and .kode/skills, of the "
@@ -47,9 +47,9 @@ class Row:
     remarks: tuple[str, ...] = ()
 
 
-def rows_of(found: Brought, kind: Kind) -> list[Row]:
+def rows_of(brought: Brought, kind: Kind) -> list[Row]:
     """All of one kind, in order of precedence."""
-    things: Sequence[Found[Thing]] = getattr(found, kind)
+    things: Sequence[Found[Thing]] = getattr(brought, kind)
     return [_row(one) for one in things]
 
 

@@ -16,8 +16,8 @@ from kode.credentials import redact
 from kode.diffs import unified_diff
 from kode.errors import ConfigError
 
-MAX_FILES = 5_000
-MAX_TEXT_BYTES = 64 * 1024
+MAX_FILES = 5_000  # a package with its dependencies
+MAX_TEXT_BYTES = 64 * 1024  # longer scripts are programs, which load by other ways
 MAX_TEXTS_BYTES = 256 * 1024
 """Limits of the texts that are kept to show a change, of one file and of all."""
 
@@ -90,7 +90,7 @@ def folders_of(opened: Iterable[str], project: Path) -> tuple[str, ...]:
     """The folders in which an extension found, or looked for, what it opened."""
     inside = (Path(path) for path in opened)
     folders = {str(path if path.is_dir() else path.parent) for path in inside}
-    return tuple(sorted(one for one in folders if ".git" not in Path(one).parts))
+    return tuple(sorted(folder for folder in folders if ".git" not in Path(folder).parts))
 
 
 def names_in(folders: Sequence[str]) -> str:

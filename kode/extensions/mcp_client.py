@@ -29,10 +29,10 @@ from kode.extensions.mcp_contents import content_of, form_of
 from kode.extensions.mcp_login import Tell, login
 from kode.extensions.mcp_values import Content, Definition, Elicit, Named, Progress
 
-MAX_PAGES = 50
+MAX_PAGES = 50  # ends a server that always names a next page
 MAX_LISTED = 1_000
 """Limit of a list that a server sends page by page; an endless one is cut here."""
-LIST_TIMEOUT_S = 30.0
+LIST_TIMEOUT_S = 30.0  # as its start
 MAX_CALL_TIMEOUTS = 20
 """Progress extends a call's time limit up to this many times."""
 
@@ -128,9 +128,9 @@ class SdkConnection:
         return self.client.instructions or ""
 
     async def tools(self) -> Mapping[str, Definition]:
-        found: dict[str, Definition] = {}
+        definitions: dict[str, Definition] = {}
         if not self._offers("tools"):
-            return found
+            return definitions
         for tool in await self._list(self.client.list_tools, lambda page: page.tools):
             definition = Definition(
                 name=tool.name,
@@ -138,8 +138,8 @@ class SdkConnection:
                 parameters=tool.input_schema,
                 whole=tool.model_dump(mode="json", by_alias=True, exclude_none=True),
             )
-            found.setdefault(tool.name, definition)
-        return found
+            definitions.setdefault(tool.name, definition)
+        return definitions
 
     async def call(self, tool: str, arguments: Mapping[str, Any], report: Progress) -> Content:
         limit_s = self.server.call_timeout_s
@@ -174,7 +174,9 @@ class SdkConnection:
         with self._guarded(LIST_TIMEOUT_S):
             async with asyncio.timeout(LIST_TIMEOUT_S):
                 result = await self.client.read_resource(uri)
-        parts = [types.EmbeddedResource(type="resource", resource=one) for one in result.contents]
+        parts = [
+            types.EmbeddedResource(type="resource", resource=content) for content in result.contents
+        ]
         return content_of(parts)
 
     async def prompts(self) -> tuple[Named, ...]:
@@ -186,7 +188,8 @@ class SdkConnection:
                 key=prompt.name,
                 description=prompt.description or "",
                 arguments=tuple(
-                    f"{one.name}!" if one.required else one.name for one in prompt.arguments or ()
+                    f"{argument.name}!" if argument.required else argument.name
+                    for argument in prompt.arguments or ()
                 ),
             )
             for prompt in found

@@ -17,7 +17,7 @@ from kode.errors import ConfigError
 from kode.extensions.trust import Item, Scope
 
 SECTION = "mcpServers"
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 30.0  # `npx` and `uvx` may have to install it first
 CALL_TIMEOUT_S = 300.0
 """Default time limit for a server to start, and to answer a call."""
 

@@ -29,7 +29,7 @@ from kode.extensions.mcp_config import Server
 from kode.sealed import opened, sealed_object
 
 CALLBACK = "/kode/callback"
-_FIRST_PORT, _PORTS = 49_152, 16_000
+_FIRST_PORT, _PORTS = 49_152, 16_000  # the ports that IANA leaves to everybody
 _PAGE = b"You are logged in. You can close this page and return to kode."
 
 Tell = Callable[[str], None]
@@ -42,16 +42,16 @@ def login(server: Server, home: Path, tell: Tell | None) -> httpx2.Auth:
     key = hashlib.sha256(server.url.encode()).hexdigest()[:16]
     returns = _Return(port=server.callback_port or _FIRST_PORT + int(key, 16) % _PORTS)
     here = AnyUrl(f"http://127.0.0.1:{returns.port}{CALLBACK}")
-    known = None
+    oauth_client_information_full = None
     if server.client_id:
-        known = OAuthClientInformationFull(
+        oauth_client_information_full = OAuthClientInformationFull(
             client_id=server.client_id,
             client_secret=server.client_secret or None,
             token_endpoint_auth_method="client_secret_basic" if server.client_secret else "none",
             redirect_uris=[here],
         )
 
-    tokens = _Tokens(paths.mcp_tokens_file(home, key), server.url, known)
+    tokens = _Tokens(paths.mcp_tokens_file(home, key), server.url, oauth_client_information_full)
 
     async def redirect(page: str) -> None:
         if tell is None:
@@ -81,8 +81,8 @@ class _Tokens:
     was_damaged: bool = False
 
     async def get_tokens(self) -> OAuthToken | None:
-        found: OAuthToken | None = self._read("tokens", OAuthToken)
-        return found
+        token: OAuthToken | None = self._read("tokens", OAuthToken)
+        return token
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         self._write("tokens", tokens.model_dump(mode="json", exclude_none=True))
@@ -90,8 +90,10 @@ class _Tokens:
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         if self.known is not None:
             return self.known
-        found: OAuthClientInformationFull | None = self._read("client", OAuthClientInformationFull)
-        return found
+        oauth_client_information_full: OAuthClientInformationFull | None = self._read(
+            "client", OAuthClientInformationFull
+        )
+        return oauth_client_information_full
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         self._write("client", client_info.model_dump(mode="json", exclude_none=True))

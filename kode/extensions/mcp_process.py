@@ -20,7 +20,7 @@ from kode.tools.processes import WATCH
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """Limit of one message."""
-MAX_BURST_BYTES = 32 * 1024 * 1024
+MAX_BURST_BYTES = 32 * 1024 * 1024  # a result with pictures in base64
 MAX_BURST_LINES = 10_000
 """Limit of what a server sends between two messages to it, asked for or not."""
 GRACE_S = 0.5
@@ -28,7 +28,7 @@ GRACE_S = 0.5
 
 _READ_BYTES = 65_536
 """The capacity of a pipe on Linux, see pipe(7)."""
-_KEPT_ERRORS_BYTES = 2_000
+_KEPT_ERRORS_BYTES = 2_000  # the last lines before it died
 
 INHERITED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 """The variables every server gets; all others are named by its entry."""

@@ -153,7 +153,9 @@ class McpServer:
         self.prompts = await connection.prompts()
         self.resources = await connection.resources()
         held = await asyncio.to_thread(self._held, found)
-        self.definitions = {name: one for name, one in found.items() if name not in held}
+        self.definitions = {
+            name: definition for name, definition in found.items() if name not in held
+        }
         if held and held != self.held:
             self.emit(
                 Notice(
@@ -184,7 +186,7 @@ class McpServer:
 
 def pinned_definitions(entry: Entry, approvals: Approvals) -> Mapping[str, Definition]:
     """The approved tools of a server, by name; empty for one that never ran."""
-    found = (json.loads(one.content) for one in _pins(entry, approvals))
+    found = (json.loads(pin.content) for pin in _pins(entry, approvals))
     return {
         one["name"]: Definition(
             name=one["name"],
@@ -197,45 +199,45 @@ def pinned_definitions(entry: Entry, approvals: Approvals) -> Mapping[str, Defin
 
 
 def held_back(
-    entry: Entry, found: Mapping[str, Definition], approvals: Approvals
+    entry: Entry, definitions: Mapping[str, Definition], approvals: Approvals
 ) -> tuple[str, ...]:
     """The names of the tools that are off because they are not as they were approved. None of a
     server's first definitions is: the server itself was approved, and there is nothing to compare
     with."""
     if not _pins(entry, approvals):
         return ()
-    items = zip(found, pins_of(entry, found), strict=True)
+    items = zip(definitions, pins_of(entry, definitions), strict=True)
     return tuple(name for name, item in items if trust.state(item, approvals) != "trusted")
 
 
 def keep_pins(
-    home: Path, entry: Entry, found: Mapping[str, Definition], approvals: Approvals
+    home: Path, entry: Entry, definitions: Mapping[str, Definition], approvals: Approvals
 ) -> None:
     """Pins a server's first definitions; drops the pins of tools that it no longer has.
 
     Raises: StorageError, BusyError; then its pins are as before.
     """
-    known, items = _pins(entry, approvals), pins_of(entry, found)
+    known, items = _pins(entry, approvals), pins_of(entry, definitions)
     if not known:
         trust.approve(home, entry.root, items)
         return
     names = {item.name for item in items}
-    gone = [one for one in known if one.name not in names]
+    gone = [approval for approval in known if approval.name not in names]
     # One pin has to stay: a server without any would have its next tools pinned unseen.
-    if gone and len(held_back(entry, found, approvals)) < len(found):
+    if gone and len(held_back(entry, definitions, approvals)) < len(definitions):
         trust.revoke(home, entry.root, gone)
 
 
 def _pins(entry: Entry, approvals: Approvals) -> list[Approved]:
     prefix, origin = f"{entry.name}:", str(entry.origin)
     return [
-        one
-        for one in approvals.items
-        if one.kind == "mcp-tool" and one.name.startswith(prefix) and one.origin == origin
+        item
+        for item in approvals.items
+        if item.kind == "mcp-tool" and item.name.startswith(prefix) and item.origin == origin
     ]
 
 
-def pins_of(entry: Entry, found: Mapping[str, Definition]) -> tuple[Item, ...]:
+def pins_of(entry: Entry, definitions: Mapping[str, Definition]) -> tuple[Item, ...]:
     """The pins of a server's tools, in order."""
     return tuple(
         Item(
@@ -243,7 +245,7 @@ def pins_of(entry: Entry, found: Mapping[str, Definition]) -> tuple[Item, ...]:
             name=f"{entry.name}:{name}",
             origin=entry.origin,
             scope=entry.scope,
-            content=one.content,
+            content=definition.content,
         )
-        for name, one in found.items()
+        for name, definition in definitions.items()
     )

@@ -19,10 +19,10 @@ from kode.function_tool import tool
 from kode.messages import Image
 from kode.permissions.gate import visible
 
-MAX_DESCRIPTION_CHARS = 2_000
+MAX_DESCRIPTION_CHARS = 2_000  # 500 tokens of every request
 MAX_NAME_CHARS = 64
 """The most that OpenAI and Anthropic take for the name of a tool."""
-FOUND = 8
+FOUND = 8  # as many as a model can compare
 
 
 def tools_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
@@ -45,7 +45,7 @@ def tokens_of(tools: Sequence[Tool]) -> int:
 
 def pair_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
     """The two tools that represent all of these servers, whatever tools they have."""
-    names = ", ".join(one.name for one in servers)
+    names = ", ".join(server.name for server in servers)
 
     @tool(
         effect="none",
@@ -158,13 +158,13 @@ async def _call(
     text = content.text or ("(an image)" if content.pictures else "(no text)")
     if content.is_error:
         raise ToolError(text, untrusted=source(server.name))
-    kept: list[Image] = []
+    kept_images: list[Image] = []
     for picture in content.pictures:
         try:
-            kept.append(images.keep(_pictures_folder(context), picture.name, picture.data))
+            kept_images.append(images.keep(_pictures_folder(context), picture.name, picture.data))
         except (UserError, StorageError) as error:
             text += f"\n[An image is left out: {error}]"
-    return ToolOutput(text=text, pictures=tuple(kept), untrusted=source(server.name))
+    return ToolOutput(text=text, pictures=tuple(kept_images), untrusted=source(server.name))
 
 
 def _changed(server: McpServer, name: str) -> ToolError:
@@ -182,17 +182,19 @@ def _pictures_folder(context: ToolContext) -> Path:
 def _search(servers: Sequence[McpServer], query: str) -> ToolOutput:
     from kode.memory.rank import Text, rank
 
-    found = [(server, one) for server in servers for one in server.definitions.values()]
+    found = [
+        (server, definition) for server in servers for definition in server.definitions.values()
+    ]
     texts = [
-        Text(where=server.name, text=f"{server.name} {one.name} {_description(one)}")
-        for server, one in found
+        Text(where=server.name, text=f"{server.name} {definition.name} {_description(definition)}")
+        for server, definition in found
     ]
     ranked = rank(query, texts, datetime.now().astimezone(), k=FOUND)
     shown = [found[one.index] for one in ranked] or found[:FOUND]
     lines = [
-        f"{server.name}:{visible(one.name)} — {_description(one)}\n"
-        f"  arguments: {json.dumps(_schema(one), ensure_ascii=False)}"
-        for server, one in shown
+        f"{server.name}:{visible(definition.name)} — {_description(definition)}\n"
+        f"  arguments: {json.dumps(_schema(definition), ensure_ascii=False)}"
+        for server, definition in shown
     ]
     idle = [server for server in servers if not server.runs]
     lines += [f"[{_unready(server)}]" for server in idle]

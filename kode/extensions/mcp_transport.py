@@ -18,7 +18,7 @@ from kode.extensions.mcp_process import ServerProcess
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 """Limit of one answer, streamed or not."""
-CONNECT_TIMEOUT_S = 30.0
+CONNECT_TIMEOUT_S = 30.0  # as a process's start
 
 Streams = tuple[Any, Any]
 """What the SDK reads messages from, and writes them to."""
@@ -48,8 +48,8 @@ async def stdio(process: ServerProcess, closed: "asyncio.Future[str]") -> AsyncI
 
     async def write() -> None:
         async with sent:
-            async for one in sent:
-                line = one.message.model_dump_json(by_alias=True, exclude_unset=True)
+            async for session_message in sent:
+                line = session_message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 with contextlib.suppress(OSError):  # reading detects that it is gone
                     await process.send(line.encode())
 

@@ -13,10 +13,10 @@ from kode import paths
 from kode.errors import ConfigError
 from kode.extensions.trust import Scope
 
-MAX_FILE_BYTES = 256 * 1024
+MAX_FILE_BYTES = 256 * 1024  # 64,000 tokens: nobody means to send more
 MAX_FOUND = 500
 """Limit of files of one kind in one folder; a folder with more was not made for agents."""
-MAX_DEPTH = 4
+MAX_DEPTH = 4  # a group in a group, and a spare one
 SKIPPED = (".git", "node_modules", "__pycache__")
 
 

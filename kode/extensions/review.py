@@ -18,7 +18,7 @@ Finder = Callable[[Path, Path], Iterable[Item]]
 
 FINDERS: tuple[Finder, ...] = (mcp_config.items, brought.items, instructions.items)
 
-LONGEST_KEY_LINES = 200
+LONGEST_KEY_LINES = 200  # an RSA key of 16,384 bits, a line for each 64 characters
 SHOWN_LINES = 60
 """Lines of one item in the question; `kode trust show` shows everything."""
 
@@ -45,8 +45,8 @@ async def review(
     """
     project = paths.project_root(cwd)
     approvals = trust.load(home, project, trust_project=trust_project)
-    found = await asyncio.to_thread(find_items, home, cwd)
-    pending = [item for item in found if trust.state(item, approvals) != "trusted"]
+    items = await asyncio.to_thread(find_items, home, cwd)
+    pending = [item for item in items if trust.state(item, approvals) != "trusted"]
     asked = [item for item in pending if trust.digest(item) not in declined]
     if asked and ask is not None:
         answer = await ask(question(asked, approvals))

@@ -22,7 +22,7 @@ from kode.extensions.review import may_change, may_run_outside, named, review
 from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask
 
-FIRST_TURN_WAITS_S = 3.0
+FIRST_TURN_WAITS_S = 3.0  # most servers have started by then
 SHARE_OF_WINDOW = 0.05
 """If the definitions of all tools take more of the window, the search-and-call pair replaces
 them."""
@@ -73,10 +73,10 @@ class Extensions:
         approvals = trust.load(
             self.home, paths.project_root(self.cwd), trust_project=self.trust_project
         )
-        found = mcp_config.find_servers(self.home, self.cwd)
-        for fault in (approvals.problem, *found.faults):
+        config = mcp_config.find_servers(self.home, self.cwd)
+        for fault in (approvals.problem, *config.faults):
             self._say(fault)
-        for entry in (*self.given, *found.entries):
+        for entry in (*self.given, *config.entries):
             if entry.name in self.servers or trust.state(entry.item, approvals) != "trusted":
                 continue
             project = self.trust_project and entry.scope == "project"
@@ -172,28 +172,30 @@ class Extensions:
 
     async def close(self) -> None:
         """Ends all servers with everything they started."""
-        await asyncio.gather(*(one.stop() for one in self.servers.values()))
+        await asyncio.gather(*(server.stop() for server in self.servers.values()))
 
     async def mentioned(self, text: str) -> tuple[Outside, ...]:
         """The resources that a text names as `@server:uri`; an unreadable one gets a notice."""
-        found = []
+        texts = []
         for name, written in dict.fromkeys(_RESOURCE.findall(text)):
             if name not in self.servers:
                 continue
             uri = written.rstrip(".,;!?)")
             try:
                 content = await (await self.servers[name].connected()).read(uri)
-                found.append(Outside(text=content.text, source=f"{source(name)}, {uri}"))
+                texts.append(Outside(text=content.text, source=f"{source(name)}, {uri}"))
             except KodeError as error:
                 self.emit(Notice(text=f"@{name}:{uri} is not attached. {error}"))
-        return tuple(found)
+        return tuple(texts)
 
     def commands(self) -> dict[str, str]:
         """The slash commands for servers' prompts → what each does."""
         return {
-            f"/mcp__{server.name}__{one.key}": " ".join((one.description, *one.arguments)).strip()
+            f"/mcp__{server.name}__{prompt.key}": " ".join(
+                (prompt.description, *prompt.arguments)
+            ).strip()
             for server in self.servers.values()
-            for one in server.prompts
+            for prompt in server.prompts
         }
 
     def brings(self, command: str) -> bool:
@@ -209,9 +211,9 @@ class Extensions:
         _, name, key = command.split("__", 2)
         server = self.servers[name]
         connection = await server.connected()
-        known = next((one for one in server.prompts if one.key == key), None)
+        known = next((prompt for prompt in server.prompts if prompt.key == key), None)
         if known is None:
-            keys = ", ".join(one.key for one in server.prompts) or "none"
+            keys = ", ".join(prompt.key for prompt in server.prompts) or "none"
             raise UserError(f"{server.name} has no prompt {key}. It has: {keys}.")
         names = [one.rstrip("!") for one in known.arguments]
         words = argument.split(maxsplit=len(names) - 1) if len(names) > 1 else [argument]
@@ -227,7 +229,9 @@ class Extensions:
     def _defers(self, tools: tuple[Tool, ...], window_tokens: int) -> bool:
         if self.deferred != "auto":
             return self.deferred
-        asked_for = any(one.entry.values.get("deferred") is True for one in self.servers.values())
+        asked_for = any(
+            server.entry.values.get("deferred") is True for server in self.servers.values()
+        )
         return asked_for or tokens_of(tools) > window_tokens * SHARE_OF_WINDOW
 
     def _say(self, text: str) -> None:
@@ -237,8 +241,8 @@ class Extensions:
 
 
 async def _settled(servers: list[McpServer]) -> None:
-    waiting = [asyncio.ensure_future(one.settled.wait()) for one in servers]
+    waiting = [asyncio.ensure_future(server.settled.wait()) for server in servers]
     if waiting:
         _, late = await asyncio.wait(waiting, timeout=FIRST_TURN_WAITS_S)
-        for one in late:
-            one.cancel()
+        for task in late:
+            task.cancel()

@@ -61,12 +61,12 @@ def as_pinned(skill: Skill, home: Path, top: Path) -> Skill:
     return now
 
 
-def _named(known: Mapping[str, Skill], name: str) -> Skill:
-    if name in known:
-        return known[name]
-    near = difflib.get_close_matches(name, known, n=1)
+def _named(skills: Mapping[str, Skill], name: str) -> Skill:
+    if name in skills:
+        return skills[name]
+    near = difflib.get_close_matches(name, skills, n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
-    raise ToolError(f"There is no skill {name!r}.{hint} The skills are: {', '.join(known)}.")
+    raise ToolError(f"There is no skill {name!r}.{hint} The skills are: {', '.join(skills)}.")
 
 
 def _file_of(skill: Skill, file: str, top: Path) -> str:

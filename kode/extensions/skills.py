@@ -28,13 +28,13 @@ MAX_NAME_CHARS = 64
 """As agentskills.io specifies it."""
 MAX_DESCRIPTION_CHARS = 1_024
 """As agentskills.io specifies it."""
-MAX_LISTED_FILES = 50
+MAX_LISTED_FILES = 50  # a few hundred tokens
 
 CATALOGUE_SHARE = 0.02
 """Share of the model's window for names and descriptions."""
 CHARS_PER_TOKEN = 4
 """OpenAI's rule of thumb for English text."""
-LEAST_DESCRIPTION_CHARS = 40
+LEAST_DESCRIPTION_CHARS = 40  # fewer do not say when to use it
 
 HEADING = """\
 # Skills
@@ -67,17 +67,17 @@ class Skill:
 
 def find_skills(around: Surroundings) -> tuple[list[Skill], list[str]]:
     """The available skills, nearest first, and a sentence for each unusable one."""
-    found: list[Skill] = []
+    skills: list[Skill] = []
     problems: list[str] = []
     for place in places(around, "skills", FAMILIES):
         for folder in _folders_with_skill(place.folder, MAX_DEPTH):
             try:
-                found.append(read_skill(folder, place))
+                skills.append(read_skill(folder, place))
             except ConfigError as error:
                 problems.append(
                     f"The skill {folder.name} was left out: {error}.".replace("..", ".")
                 )
-    return found, problems
+    return skills, problems
 
 
 def read_skill(folder: Path, place: Place) -> Skill:
@@ -133,7 +133,9 @@ def catalogue(skills: Sequence[Skill], window: int) -> str:
 
 
 def _section(offered: Sequence[Skill], shown: int, longest: int) -> str:
-    lines = [f"- {one.item.name}: {shorten(one.description, longest)}" for one in offered[:shown]]
+    lines = [
+        f"- {skill.item.name}: {shorten(skill.description, longest)}" for skill in offered[:shown]
+    ]
     if shown < len(offered):
         lines.append(f"- and {len(offered) - shown} more: a wrong name lists them all")
     return HEADING + "\n".join(lines)
@@ -145,13 +147,13 @@ def _folders_with_skill(folder: Path, depth: int) -> list[Path]:
         below = sorted(path for path in folder.iterdir() if path.is_dir())
     except OSError:
         return []
-    found: list[Path] = []
+    paths: list[Path] = []
     for path in below:
         if (path / FILE).exists():
-            found.append(path)
+            paths.append(path)
         elif depth > 1 and path.name not in SKIPPED and not path.is_symlink():
-            found += _folders_with_skill(path, depth - 1)
-    return found
+            paths += _folders_with_skill(path, depth - 1)
+    return paths
 
 
 def _files(folder: Path) -> list[str]:

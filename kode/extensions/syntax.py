@@ -14,7 +14,7 @@ from kode.messages import shorten
 
 _COMMENT = re.compile(r"^\s*(//|/\*)", re.MULTILINE)
 _TEMPLATE = re.compile(r"\{\{|\{%")
-MAX_SHOWN_CHARS = 60
+MAX_SHOWN_CHARS = 60  # one line beside its place
 
 
 def syntax_error(path: Path, data: bytes) -> str:

@@ -44,7 +44,7 @@ NOT_FOUND: tuple[Kind, ...] = (*BESIDE, "instructions")
 Scope = Literal["project", "home", "client"]
 State = Literal["trusted", "new", "changed"]
 
-MAX_FILES = 1_000
+MAX_FILES = 1_000  # a skill with its scripts
 MAX_BYTES = 16 * 1024 * 1024
 """Limit of a folder that can be approved as one item."""
 MAX_KEPT_CHARS = 1024 * 1024
@@ -110,7 +110,7 @@ class Approvals:
     def find(self, item: Item) -> Approved | None:
         """The approval of this item, for any content."""
         identity = _identity(item)
-        return next((one for one in self.items if _identity(one) == identity), None)
+        return next((approval for approval in self.items if _identity(approval) == identity), None)
 
 
 def outside(item: Item) -> Item:
@@ -173,11 +173,13 @@ def state(item: Item, approvals: Approvals) -> State:
     before = _text_before(item, approvals)
     if before is not None:
         return "trusted" if before == item.content else "changed"
-    known = approvals.find(item)
-    if known is None:
+    approval = approvals.find(item)
+    if approval is None:
         return "new"
-    is_same = known.digest == digest(item)
-    is_same = is_same and not any(loads.is_changed(one, approvals.project) for one in known.loads)
+    is_same = approval.digest == digest(item)
+    is_same = is_same and not any(
+        loads.is_changed(one, approvals.project) for one in approval.loads
+    )
     return "trusted" if is_same else "changed"
 
 
@@ -206,15 +208,15 @@ def _all_below(folder: str) -> Iterable[Path]:
 def diff(item: Item, approvals: Approvals) -> str:
     """What changed since the approval, in it and in what it loads, as a unified diff without
     credentials; "" if new or unchanged."""
-    before, known = _text_before(item, approvals), approvals.find(item)
-    if before is None and known is not None:
-        before = known.content
+    before, approval = _text_before(item, approvals), approvals.find(item)
+    if before is None and approval is not None:
+        before = approval.content
     own = "" if before is None else unified_diff(item.name, redact(before), _kept(item))
-    if known is None:
+    if approval is None:
         return own
-    if not own and known.digest != digest(item):
+    if not own and approval.digest != digest(item):
         own = f"{item.name} differs in a credential, or is too large to compare\n"
-    return own + "".join(loads.diff(one, approvals.project) for one in known.loads)
+    return own + "".join(loads.diff(one, approvals.project) for one in approval.loads)
 
 
 def _text_before(item: Item, approvals: Approvals) -> str | None:
@@ -244,9 +246,11 @@ def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
         )
         for item in items
     ]
-    replaced = {_identity(one) for one in fresh}
+    replaced = {_identity(approval) for approval in fresh}
     return _change(
-        home, project, lambda known: [*(o for o in known if _identity(o) not in replaced), *fresh]
+        home,
+        project,
+        lambda approvals: [*(o for o in approvals if _identity(o) not in replaced), *fresh],
     )
 
 
@@ -274,18 +278,20 @@ def pin_loads(home: Path, project: Path, item: Item, opened: Sequence[str]) -> A
     return _change(
         home,
         project,
-        lambda known: [seen(o) if _identity(o) == _identity(item) else o for o in known],
+        lambda approvals: [seen(o) if _identity(o) == _identity(item) else o for o in approvals],
     )
 
 
 def revoke(home: Path, project: Path, gone: Iterable[Approved]) -> Approvals:
     """Removes approvals; returns the remaining ones. Raises: StorageError, BusyError."""
     gone = tuple(gone)
-    for one in gone:
-        if one.kind == "instructions":
-            record_of(home).withdraw(one.origin)
+    for approval in gone:
+        if approval.kind == "instructions":
+            record_of(home).withdraw(approval.origin)
     revoked = {_identity(one) for one in gone}
-    return _change(home, project, lambda known: [o for o in known if _identity(o) not in revoked])
+    return _change(
+        home, project, lambda approvals: [o for o in approvals if _identity(o) not in revoked]
+    )
 
 
 def _kept(item: Item) -> str:
@@ -303,13 +309,13 @@ def _change(
     """Raises: StorageError, for a damaged file too, which is set aside; BusyError."""
     path = paths.trust_file(home, project)
     with durable.locked(path.parent):
-        known = load(home, project)
-        if known.problem:
-            raise StorageError(known.problem)
-        items = tuple(change(known.items))
-        if items != known.items:
-            write_approvals(path, project, {"items": [asdict(one) for one in items]})
-    return replace(known, items=items)
+        approvals = load(home, project)
+        if approvals.problem:
+            raise StorageError(approvals.problem)
+        items = tuple(change(approvals.items))
+        if items != approvals.items:
+            write_approvals(path, project, {"items": [asdict(item) for item in items]})
+    return replace(approvals, items=items)
 
 
 def _decode(document: Mapping[str, Any]) -> tuple[Approved, ...]:

@@ -29,8 +29,8 @@ _INSTEAD: dict[Leaves, str] = {
 
 _REST = "The rest of the line can run without it."
 
-MAX_FLAGS = 3
-MAX_NAMED_CHARS = 100
+MAX_FLAGS = 3  # a rule for more flags would hardly fit a second time
+MAX_NAMED_CHARS = 100  # a question of one line
 
 
 def run(call: Call) -> Decision:

@@ -225,11 +225,11 @@ class PersonGate:
             return kept_none(Refusal(by="mode", message="Mode plan changes nothing.", of="changes"))
         async with self.state.turn:
             decided = await asyncio.to_thread(self._decide_changes, tool, changes)
-            kept = {one.path for one, decision in decided if decision.outcome == "allow"}
+            kept = {change.path for change, decision in decided if decision.outcome == "allow"}
             to_ask = [pair for pair in decided if pair[1].outcome == "ask"]
             asked = [pair for pair in to_ask if not pair[0].ignored]
             unseen = [pair for pair in to_ask if pair[0].ignored]
-            refused = [decision for one, decision in decided if decision.outcome == "deny"]
+            refused = [decision for change, decision in decided if decision.outcome == "deny"]
             reason = " ".join(filter(None, dict.fromkeys(decision.reason for decision in refused)))
             refusal = Refusal(by="rule", message=reason, of="changes") if reason else None
             if asked and (self._ask is None or not may_ask):
@@ -241,21 +241,21 @@ class PersonGate:
                     refusal = replace(_by_person(answer), of="changes")
                 else:
                     self._remember(answer, question.rules)
-                    kept |= {one.path for one, _ in asked}
+                    kept |= {change.path for change, _ in asked}
             # What a person said no to, or could not be asked about, is not asked about again.
             unseen = [pair for pair in unseen if pair[0].ignored not in self.state.held]
             nobody = self._ask is None
-            held = {one.ignored: decision.hint if nobody else "" for one, decision in unseen}
+            held = {change.ignored: decision.hint if nobody else "" for change, decision in unseen}
             if unseen and self._ask is not None and may_ask:
                 question = self._question_about_unseen(arguments, unseen)
                 answer = await self._ask(question)
                 if answer.choice != "no":
                     self._remember(answer, question.rules)
-                    kept, held = kept | {one.path for one, _ in unseen}, {}
+                    kept, held = kept | {change.path for change, _ in unseen}, {}
             if nobody or may_ask:
                 self.state.held.update(held)
             return Kept(
-                changes=tuple(one for one in changes if one.path in kept),
+                changes=tuple(change for change in changes if change.path in kept),
                 reason=refusal.for_model if refusal is not None else "",
                 refusal=refusal,
                 held=held,
@@ -291,17 +291,20 @@ class PersonGate:
         # To delete brings in nothing that could run. But a command that moves ignored files would
         # lose them if it became real without the rest.
         moves = any(
-            one.change != "deleted" and one.files and one.ignored and not is_rebuilt(one.ignored)
-            for one in changes
+            file_change.change != "deleted"
+            and file_change.files
+            and file_change.ignored
+            and not is_rebuilt(file_change.ignored)
+            for file_change in changes
         )
-        for one in sorted(changes, key=lambda one: one.path):
-            above = held.get(os.path.dirname(one.path)) if one.change == "deleted" else None
-            only_deletes = one.change == "deleted" and (is_rebuilt(one.ignored) or not moves)
-            unseen = "" if only_deletes else one.ignored
-            decision = above or self._decide_change(tool, one, unseen, where)
-            if one.change == "deleted" and decision.outcome != "allow":
-                held[one.path] = decision
-            decided.append((one, decision))
+        for change in sorted(changes, key=lambda file_change: file_change.path):
+            above = held.get(os.path.dirname(change.path)) if change.change == "deleted" else None
+            only_deletes = change.change == "deleted" and (is_rebuilt(change.ignored) or not moves)
+            unseen = "" if only_deletes else change.ignored
+            decision = above or self._decide_change(tool, change, unseen, where)
+            if change.change == "deleted" and decision.outcome != "allow":
+                held[change.path] = decision
+            decided.append((change, decision))
         return decided
 
     def _decide_change(
@@ -322,8 +325,8 @@ class PersonGate:
     ) -> Question:
         command = str(arguments.get("command", ""))
         counts: Counter[str] = Counter()
-        for one, _ in asked:
-            counts[os.path.relpath(one.ignored, self.place.cwd)] += one.files
+        for change, _ in asked:
+            counts[os.path.relpath(change.ignored, self.place.cwd)] += change.files
         names = [f"{name} ({plural(count, 'file')})" for name, count in counts.items()]
         offered = [decision.rules_offered for _, decision in asked]
         rules = tuple(dict.fromkeys(rule for some in offered for rule in some))
@@ -351,9 +354,13 @@ class PersonGate:
         command = str(arguments.get("command", ""))
         default = "Mode `ask` confirms every edit."
         reasons = [decision.reason for _, decision in asked if decision.reason != default]
-        records = [one for one, decision in asked if one.in_git and decision.reason == default]
-        shown = outermost([one for one, _ in asked if one not in records])
-        names = [f"{one.change} {os.path.relpath(one.path, self.place.cwd)}" for one in shown]
+        records = [
+            change for change, decision in asked if change.in_git and decision.reason == default
+        ]
+        shown = outermost([change for change, _ in asked if change not in records])
+        names = [
+            f"{change.change} {os.path.relpath(change.path, self.place.cwd)}" for change in shown
+        ]
         names += ["what git records (.git)"] if records else []
         of_files = {rule for _, decision in asked for rule in decision.rules_offered}
         every = all(decision.rules_offered for _, decision in asked) and len(of_files) == 1

@@ -25,7 +25,7 @@ _COPY_ENDS = tuple("~ # - .bak .old .orig .save .backup .swp .swo .1 .2".split()
 _COPY = re.compile(r"#(.+)#|\.(.+)\.sw[op]|(.+?)(?:[~-]|\.(?:bak|old|orig|save|backup|[12]))")
 
 _KEY_IN_SETTINGS = re.compile(rb"_auth|_password|authtoken|password\s*[:=]", re.IGNORECASE)
-_SAMPLE_BYTES = 65_536
+_SAMPLE_BYTES = 65_536  # settings of git are far smaller
 
 _BEGIN, _END, _OR_BELOW = "(?:^|/)", r"\Z", r"(?:/|\Z)"
 
@@ -317,8 +317,8 @@ def _is_key_file(folder: str, name: str) -> bool:
 
 def _copied(name: str) -> str:
     """The name that a backup was made of: `.env` for `.env~`, `.env.bak` and `..env.swp`."""
-    while name.endswith(_COPY_ENDS) and (found := _COPY.fullmatch(name)) is not None:
-        name = next(filter(None, found.groups()))
+    while name.endswith(_COPY_ENDS) and (match := _COPY.fullmatch(name)) is not None:
+        name = next(filter(None, match.groups()))
     return name
 
 

@@ -37,7 +37,7 @@ PATIENCE_S = 1.0
 FRESH = timedelta(days=1)
 FAILED_FRESH = timedelta(minutes=10)
 """How long a server that did not answer is left alone."""
-MAX_KEPT_BYTES = 1_000_000
+MAX_KEPT_BYTES = 1_000_000  # far more than a server says of its models
 
 SILENT = ("api.openai.com",)
 """Hosts whose lists say nothing of a model."""

@@ -29,7 +29,15 @@ from kode.errors import (
     TransientError,
 )
 from kode.providers.models import info_of, retirement_note
-from kode.providers.refusals import SETTINGS, STATUSES, refused_setting, refuses_thinking
+from kode.providers.refusals import (
+    SETTINGS,
+    STATUS_OF_TYPE,
+    STATUSES,
+    fault_of,
+    refused_setting,
+    refuses_thinking,
+    says,
+)
 
 MAX_DETAIL_CHARS = 400
 """How much of a server's own words an error repeats."""
@@ -56,99 +64,16 @@ class Endpoint:
         return re.sub(r"//[^/@]*@", "//", self.base_url.partition("?")[0])
 
 
-# A full window, in the words of OpenAI, Anthropic, llama.cpp, vLLM, LM Studio, Ollama, SGLang, TGI,
-# Gemini, Bedrock, Mistral, Groq, xAI and OpenRouter.
-_OVERFLOW = re.compile(
-    r"context[ _-]?length|context[ _-]?size|context[ _-]?window|maximum context|max(imum)? context"
-    r"|prompt is too long|prompt too long|input is too long|input (is )?too large"
-    r"|too many (input |prompt )?tokens|too large for model with \d+ maximum"
-    r"|exceed_context_size|context_length_exceeded|context limit|n_ctx\b|n_keep"
-    r"|exceeds? the (model'?s )?(maximum|available|limit).{0,40}(token|context|length)"
-    r"|(input|prompt)( token)?( count)?( \(?\d+\)?)?( tokens?)? exceeds the (maximum|limit)"
-    r"|maximum (prompt|model|sequence|input) length|max_model_len|longer than the model'?s"
-    r"|reduce the length of"
-    r"|inputs? tokens? \+ .{0,40}max_(new_)?tokens|input validation error.{0,80}tokens"
-    r"|request too large for|request_too_large|greater than the context|exceeds? context",
-    re.IGNORECASE | re.DOTALL,
-)
 _SIZE = re.compile(
     r"\bn_ctx\W{1,3}(\d{1,8})|context (?:length|size|window)(?: is| of| only){0,2}\W{1,2}(\d{3,8})",
     re.IGNORECASE,
 )
-"""The window's size in such words: other numbers there count the request's tokens."""
-# Status 429 is about rates ("too many tokens"); only these words are about the request's size.
-_OVERFLOW_429 = re.compile(
-    r"request too large for|context_length_exceeded|maximum context length|prompt is too long",
-    re.IGNORECASE,
-)
-_NO_CREDIT = re.compile(
-    r"insufficient_quota|exceeded your current quota|billing|credit balance|insufficient (balance"
-    r"|credits?|funds)|out of credits?|payment required|spend(ing)? limit",
-    re.IGNORECASE,
-)
-_THINKING = re.compile(
-    r"invalid_encrypted_content|encrypted.content\b.{0,400}\b(verified|decrypted|issued to this)"
-    r"|was provided without its required|items are not persisted when",
-    re.IGNORECASE | re.DOTALL,
-)
-"""That a server does not take back the thinking it sent: Responses of OpenAI, and of proxies whose
-accounts change."""
-_BAD_KEY = re.compile(
-    r"(invalid|incorrect|missing|wrong|no|expired) (x-)?api[ -_]?key|api[ _-]?key (is )?(not valid"
-    r"|invalid|missing|required|expired)|invalid_api_key|could not resolve authentication"
-    r"|authentication_error",
-    re.IGNORECASE,
-)
+"""The window's size in the words for a full one: other numbers there count the request's tokens."""
 _NO_CREDENTIALS = {
     *("DefaultCredentialsError", "RefreshError"),  # google-auth
     *("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenRetrievalError"),
 }
 """Errors of the packages that sign requests to clouds."""
-LOADING = re.compile(r"\bloading (the )?model|\bmodel\b.{0,120}\bloading", re.IGNORECASE)
-"""How llama.cpp and others say that a model is still loading."""
-_NO_MODEL = re.compile(
-    r"model_not_found|unknown model|no such model|invalid model|not a valid model"
-    r"|model.{0,120}(not found|does not exist|not exist|is not available|not supported|not loaded)"
-    r"|^model: ",
-    re.IGNORECASE | re.DOTALL,
-)
-
-# The status for a word in an error object without a number.
-_STATUS_OF_TYPE = {
-    "overloaded_error": 529,
-    "overloaded": 529,
-    "rate_limit_error": 429,
-    "rate_limit_exceeded": 429,
-    "too_many_requests": 429,
-    "insufficient_quota": 429,
-    "resource_exhausted": 429,
-    "timeout_error": 504,
-    "api_error": 500,
-    "server_error": 500,
-    "internal_error": 500,
-    "internal_server_error": 500,
-    "internalservererror": 500,
-    "service_unavailable": 503,
-    "unavailable": 503,
-    "authentication_error": 401,
-    "invalid_api_key": 401,
-    "unauthenticated": 401,
-    "permission_error": 403,
-    "permission_denied": 403,
-    "billing_error": 402,
-    "invalid_request_error": 400,
-    "invalid_argument": 400,
-    "badrequesterror": 400,
-    "context_length_exceeded": 400,
-    "exceed_context_size_error": 400,
-    "not_found_error": 404,
-    "model_not_found": 404,
-    "request_too_large": 413,
-    "slow_down": 429,
-    "server_is_overloaded": 529,
-    "upstream_error": 502,
-    "vector_store_timeout": 504,
-}
 
 
 @contextlib.contextmanager
@@ -207,7 +132,7 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
             f"The certificate of {url} was not accepted ({detail}). Check the clock of this "
             "machine and the URL; behind a proxy of your own set SSL_CERT_FILE to its certificate."
         )
-    if _BAD_KEY.search(detail):
+    if says(detail, "bad_key"):
         return _bad_key(None, detail, endpoint)
     if names & _NO_CREDENTIALS or "resolve AWS credentials" in detail:
         return AuthenticationError(
@@ -280,35 +205,36 @@ def from_status(
         )
     if status in STATUSES and (part := _refused_part(status, words_said, said, endpoint)):
         return part
-    if status == 413 or _overflows(status, whole):
+    fault = fault_of(status, whole)
+    if status == 413 or fault == "overflow":
         return ContextOverflow(
             f"The request is larger than the window of {endpoint.model}{said} "
             f"Start over with less, {LARGER_WINDOW}",
             status=status,
             window=_window_said(body, words.message),
         )
-    if status == 402 or (status in (400, 403, 429) and _NO_CREDIT.search(whole)):
+    if status == 402 or fault == "no_credit":
         return RefusedError(
             f"The account behind the key has no credit or quota left{said} "
             "Look at the billing page of the provider, or use another key.",
             status=status,
         )
-    if status in (401, 403) or (status == 400 and _BAD_KEY.search(whole)):
+    if status in (401, 403) or fault == "bad_key":
         return _bad_key(status, detail, endpoint)
     if status is not None and (status in (408, 409, 425, 429) or status >= 500):
         return TransientError(
             f"{_passing(status, endpoint)}{said}",
             status=status,
             retry_after_s=retry_after_s(headers),
-            loading=status == 503 and LOADING.search(whole) is not None,
+            loading=fault == "loading",
         )
-    if status in (400, 404, 422) and _THINKING.search(whole):
+    if fault == "thinking":
         return ThinkingRefused(
             f"{endpoint.shown_url} does not take back what {endpoint.model} thought{said}",
             status=status,
             said=words_said,
         )
-    if status in (400, 404, 422) and _NO_MODEL.search(whole):
+    if fault == "no_model":
         return RefusedError(
             f"The server at {endpoint.shown_url} does not know the model {endpoint.model}{said} "
             f"{_instead_of(endpoint.model)}",
@@ -462,18 +388,9 @@ def _status_inside(body: Any) -> int | None:
         if isinstance(value, str) and re.fullmatch(r"[45]\d\d", value):
             return int(value)
     for value in values:
-        if isinstance(value, str) and value.lower() in _STATUS_OF_TYPE:
-            return _STATUS_OF_TYPE[value.lower()]
+        if isinstance(value, str) and value.lower() in STATUS_OF_TYPE:
+            return STATUS_OF_TYPE[value.lower()]
     return None
-
-
-def _overflows(status: int | None, words: str) -> bool:
-    if status == 429:
-        return _OVERFLOW_429.search(words) is not None
-    # The statuses with which servers report a full window.
-    if status is None or status in (200, 400, 422) or status >= 500:
-        return _OVERFLOW.search(words) is not None
-    return False
 
 
 def _window_said(body: Any, message: str) -> int | None:

@@ -287,8 +287,8 @@ class Reader:
 
 def _said_by(tag: re.Match[str]) -> tuple[str, dict[str, str]]:
     """The name in a tag, by `name` or as its own, and its other attributes."""
-    found = _ATTRIBUTE.findall(tag[2])
-    values = {key: html.unescape(double or single) for key, double, single in found}
+    matches = _ATTRIBUTE.findall(tag[2])
+    values = {key: html.unescape(double or single) for key, double, single in matches}
     return values.pop("name", tag[1]), values
 
 
@@ -321,7 +321,7 @@ def _python_calls(
             is_printed = getattr(outer.func, "id", "") == "print" and len(outer.args) == 1
             call = outer.args[0] if is_printed else outer
             (name,) = [part for part in ast.unparse(call.func).split(".") if part in tools]
-            by_name = {one.arg: ast.literal_eval(one.value) for one in call.keywords}
+            by_name = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
             yield name, [ast.literal_eval(one) for one in call.args], by_name
 
 

@@ -37,7 +37,7 @@ _ROUTED = tuple(level for level in EFFORTS if level != "max")
 
 def entry_of(answer: Any, model: str) -> Mapping[str, Any] | None:
     """The entry in a list of models: the one with this name, or the only one."""
-    listed = [one for one in items(at(answer, "data")) if isinstance(one, Mapping)]
+    listed = [item for item in items(at(answer, "data")) if isinstance(item, Mapping)]
     plain = model.partition(":")[0]  # OpenRouter's `:nitro` and `:floor` are in no list
     for name in dict.fromkeys((model, plain)):
         for one in listed:
@@ -73,17 +73,19 @@ def _of_anthropic(entry: Mapping[str, Any], today: date) -> Facts:
         "context_window": entry.get("max_input_tokens"),
         "max_output_tokens": entry.get("max_tokens"),
     }
-    given = entry.get("capabilities")
+    capabilities = entry.get("capabilities")
     for field, key in (
         ("sees_images", "image_input"),
         ("sees_pdf", "pdf_input"),
         ("answers_by_schema", "structured_outputs"),
     ):
-        facts[field] = at(given, key, "supported")
-    facts["searches"] = at(given, "server_tools", "web_search", "supported")
-    facts["efforts"] = _supported(at(given, "effort"), EFFORTS, lambda effort: effort)
+        facts[field] = at(capabilities, key, "supported")
+    facts["searches"] = at(capabilities, "server_tools", "web_search", "supported")
+    facts["efforts"] = _supported(at(capabilities, "effort"), EFFORTS, lambda effort: effort)
     types = get_args(ThinkingType)
-    facts["thinking"] = _supported(at(given, "thinking"), types, lambda way: way.get("types"))
+    facts["thinking"] = _supported(
+        at(capabilities, "thinking"), types, lambda way: way.get("types")
+    )
     if entry.get("lifecycle") in ("active", "deprecated", "retired"):
         facts["retires_on"] = _retirement(entry, today)
     return facts

@@ -157,9 +157,9 @@ class Incoming:
     def finish(self) -> None:
         """Gives the draft's blocks the form in which they came."""
         self.calls.finish()
-        for at, part in enumerate(self._parts, start=1):
+        for index, part in enumerate(self._parts, start=1):
             kind = "thinking" if part.get("type") == "thinking" else "text"
-            block = self.draft.block(kind, at)
+            block = self.draft.block(kind, index)
             if isinstance(block, DraftText | DraftThinking):
                 block.own = whole(part)
         if fields := self._returned():

@@ -282,9 +282,9 @@ def bridged(pieces: Sequence[bytes]) -> list[bytes]:
     """The messages with `BRIDGE` between a result and a user message."""
     found: list[bytes] = []
     for piece in pieces:
-        at = piece.find(_USER) if piece.startswith(_TOOL) else -1
-        if at > 0:
-            piece = b",".join((piece[: at - 1], BRIDGE, piece[at:]))
+        position = piece.find(_USER) if piece.startswith(_TOOL) else -1
+        if position > 0:
+            piece = b",".join((piece[: position - 1], BRIDGE, piece[position:]))
         elif piece.startswith(_USER) and found and _ends_in_result(found[-1]):
             found.append(BRIDGE)
         found.append(piece)
@@ -301,8 +301,8 @@ def marked(pieces: Sequence[bytes], most: int) -> list[bytes]:
     request, and on the end of the one before, which the server still has."""
     found = list(pieces)
     mark = b',"cache_control":%b}]}' % encode_json(MARK)
-    for at in range(len(found) - 1, -1, -1):
-        if most and found[at].startswith((_USER, _TOOL)) and found[at].endswith(b'"}]}'):
-            found[at] = found[at][: -len(b"}]}")] + mark
+    for index in range(len(found) - 1, -1, -1):
+        if most and found[index].startswith((_USER, _TOOL)) and found[index].endswith(b'"}]}'):
+            found[index] = found[index][: -len(b"}]}")] + mark
             most -= 1
     return found

@@ -329,11 +329,11 @@ class Draft:
     def _usage(self) -> Usage | None:
         if not self.usage:
             return None
-        given = self.usage.get("input_tokens", 0)
-        cached = min(self.usage.get("cached_tokens", 0), given)
-        written = min(self.usage.get("cache_write_tokens", 0), given - cached)
+        input_tokens = self.usage.get("input_tokens", 0)
+        cached = min(self.usage.get("cached_tokens", 0), input_tokens)
+        written = min(self.usage.get("cache_write_tokens", 0), input_tokens - cached)
         return Usage(
-            input_tokens=given,
+            input_tokens=input_tokens,
             output_tokens=self.usage.get("output_tokens", 0),
             cached_tokens=cached,
             cache_write_tokens=written,

@@ -29,7 +29,7 @@ from kode.registry import ProviderSettings, host_of
 if TYPE_CHECKING:
     import ssl
 
-CONNECT_TIMEOUT_S = 15.0
+CONNECT_TIMEOUT_S = 15.0  # a slow network, but no dead one
 
 
 def client_settings(http_client_class: Any, endpoint: Endpoint) -> dict[str, Any]:
@@ -89,8 +89,10 @@ def nearest_effort(wanted: Effort | None, accepted: Sequence[Effort]) -> Effort 
     """The accepted level next to the wanted one, the lower of two as near; None for none."""
     if wanted is None or not accepted:
         return None
-    at = EFFORTS.index(wanted)
-    return min(accepted, key=lambda level: (abs(EFFORTS.index(level) - at), EFFORTS.index(level)))
+    position = EFFORTS.index(wanted)
+    return min(
+        accepted, key=lambda level: (abs(EFFORTS.index(level) - position), EFFORTS.index(level))
+    )
 
 
 class SdkProvider(ABC):

@@ -19,8 +19,8 @@ from kode.providers.reach import reach, url_of
 from kode.providers.served import is_near
 from kode.registry import ProviderRow, provider_row
 
-PATIENCE_S = 3.0
-FRESH_S = 600.0
+PATIENCE_S = 3.0  # the person waits for the menu
+FRESH_S = 600.0  # vendors add models every few weeks
 NEAR_FRESH_S = 60.0
 """A server on one's own machine changes what it has at any time."""
 
@@ -97,10 +97,12 @@ class Listing:
         """Asks the servers whose answers are not fresh, side by side; one that does not answer in
         time is left to answer for the next time."""
         now = time.monotonic()
-        due = [one for one in choices if url_of(one) and not self._is_fresh(one, now)]
+        due = [choice for choice in choices if url_of(choice) and not self._is_fresh(choice, now)]
         if not due:
             return
-        asking = [threading.Thread(target=self._note, args=(one,), daemon=True) for one in due]
+        asking = [
+            threading.Thread(target=self._note, args=(choice,), daemon=True) for choice in due
+        ]
         for thread in asking:
             thread.start()
         for thread in asking:
@@ -153,9 +155,9 @@ def find(
     first, _, rest = text.partition("/")
     if rest and first in by_name and rest in by_name[first].models:
         return first, rest
-    having = [one for one in offered if one.asked and text in one.models]
+    having = [offer for offer in offered if offer.asked and text in offer.models]
     if len(having) > 1:
-        full = ", ".join(f"{one.provider}/{text}" for one in having)
+        full = ", ".join(f"{offer.provider}/{text}" for offer in having)
         raise UserError(f"Several providers have {text}. Name one: {full}.")
     if having:
         return having[0].provider, text

@@ -147,8 +147,8 @@ def _extend(coming: Begun, delta: Mapping[str, Any]) -> None:
         if name == "partial_json":
             coming.arguments.append(value if isinstance(value, str) else json.dumps(value))
         elif name == "citation":
-            given = block.get("citations")
-            block["citations"] = [*(given if isinstance(given, list) else ()), value]
+            citations = block.get("citations")
+            block["citations"] = [*(citations if isinstance(citations, list) else ()), value]
         elif name == "signature":
             block[name] = value
         elif (isinstance(value, str) and isinstance(known, str)) or (

@@ -141,7 +141,7 @@ def _settled(parts: list[Part], stop: str | None) -> list[Part]:
     if stop != "tool_calls":
         answered = {part.own.get("tool_use_id") for part in parts if isinstance(part, ServerItem)}
         parts = [part for part in parts if not _is_pending(part, answered)]
-    last = max((at for at, p in enumerate(parts) if not isinstance(p, Thinking)), default=-1)
+    last = max((index for index, p in enumerate(parts) if not isinstance(p, Thinking)), default=-1)
     return parts[: last + 1]
 
 
@@ -232,8 +232,8 @@ Turn = list[Blocks]
 def turns_of(messages: Sequence[Blocks]) -> list[Turn]:
     """The messages as turns of alternating roles, without empty ones."""
     turns: list[Turn] = []
-    for at, message in enumerate(messages):
-        goes_on = at + 1 == len(messages) or messages[at + 1].role == "assistant"
+    for index, message in enumerate(messages):
+        goes_on = index + 1 == len(messages) or messages[index + 1].role == "assistant"
         if message.paused is not None and goes_on:
             message = message.paused
         if not message.blocks and not message.results:
@@ -267,33 +267,33 @@ def wire_turns(
     after the user's, where the API accepts one: not at the beginning, and not beside results."""
     ends = _ends(turns) if marks else set()
     wires = []
-    for at, turn in enumerate(turns):
-        told = [block for message in turn for block in message.told] if at > 0 else []
-        if len(turn) == 1 and at not in ends and not told:
+    for index, turn in enumerate(turns):
+        told = [block for message in turn for block in message.told] if index > 0 else []
+        if len(turn) == 1 and index not in ends and not told:
             wires.append(turn[0].turn)
             continue
         rest = [block for message in turn for block in message.others]
         results = [block for message in turn for block in message.results]
         if told and rest and later_system and not results:
             wires.append(_turn("user", [block.wire for block in rest]))
-            wires.append(_turn("system", _wires(told, marked=at in ends)))
+            wires.append(_turn("system", _wires(told, marked=index in ends)))
         else:
             blocks = [*results, *(block for message in turn for block in message.blocks)]
-            wires.append(_turn(turn[0].role, _wires(blocks, marked=at in ends)))
+            wires.append(_turn(turn[0].role, _wires(blocks, marked=index in ends)))
     return wires
 
 
 def _ends(turns: Sequence[Turn]) -> set[int]:
     """The user turns that end this request and the last one that this model answered."""
-    last = max((at for at, turn in enumerate(turns) if turn[0].role == "user"), default=-1)
-    own = (at for at, turn in enumerate(turns) if any(message.is_own for message in turn))
+    last = max((index for index, turn in enumerate(turns) if turn[0].role == "user"), default=-1)
+    own = (index for index, turn in enumerate(turns) if any(message.is_own for message in turn))
     answered = max(own, default=0) - 1
-    return {at for at in (last, answered) if at >= 0}
+    return {position for position in (last, answered) if position >= 0}
 
 
 def _wires(blocks: Sequence[Block], *, marked: bool) -> list[bytes]:
     wires = [block.wire for block in blocks]
-    fit = [at for at, block in enumerate(blocks) if block.holds_mark]
+    fit = [index for index, block in enumerate(blocks) if block.holds_mark]
     if marked and fit:
         wires[fit[-1]] = with_mark(wires[fit[-1]])
     return wires

@@ -231,7 +231,7 @@ def _table() -> Mapping[str, Mapping[str, Fields]]:
 def _closed() -> Mapping[str, Fields]:
     """Name → fields, for models whose name is enough."""
     rows = [_table().get(vendor, {}) for vendor in _CLOSED]
-    return {name: fields for one in rows for name, fields in one.items()}
+    return {name: fields for row in rows for name, fields in row.items()}
 
 
 @functools.cache
@@ -254,8 +254,8 @@ def _info(fields: Fields, known: bool = True) -> ModelInfo:
 
 _EDITION = re.compile(r"(?::[\w.-]+|@[\w.-]+|-v\d+|-(?:20\d\d-?\d\d-?\d\d|\d{4}|latest))$")
 """What follows the name of a model where one edition, or one form of it, is meant."""
-_MAX_EDITIONS = 4
-_MAX_WORDS = 12
+_MAX_EDITIONS = 4  # dates and sizes at the end of a name
+_MAX_WORDS = 12  # no model's name has more
 _VERSION = re.compile(r"(?<!\d)\d{1,3}(?:[.-]\d{1,2})?(?![\da-z])")
 _CLAUDE = re.compile(r"(?:^|\.)(claude[\w.:@-]*)$")
 """As Bedrock names it: `us.anthropic.claude-opus-5-5`."""
@@ -276,16 +276,16 @@ def _editions(name: str) -> Iterator[str]:
     """The name, then without one ending after the other."""
     yield name
     for _ in range(_MAX_EDITIONS):
-        found = _EDITION.search(name)
-        if found is None:
+        match = _EDITION.search(name)
+        if match is None:
             return
-        name = name[: found.start()]
+        name = name[: match.start()]
         yield name
 
 
 def _found(names: tuple[str, ...], rows: Mapping[str, Fields]) -> str | None:
     """The key of the row for a model of this name."""
-    return next((one for name in names for one in _editions(name) if one in rows), None)
+    return next((edition for name in names for edition in _editions(name) if edition in rows), None)
 
 
 def _known(names: tuple[str, ...], provider: str) -> ModelInfo | None:
@@ -359,17 +359,17 @@ def _family(name: str) -> str:
     """The name with `#` for its version; "" if it shows none, or is too short to be a family's."""
     *_, bare = _editions(name)
     bare = bare.removesuffix("-preview")
-    found = _VERSION.search(bare)
-    if found is None or not bare[:2].isalpha():
+    match = _VERSION.search(bare)
+    if match is None or not bare[:2].isalpha():
         return ""
-    return f"{bare[: found.start()]}#{bare[found.end() :]}"
+    return f"{bare[: match.start()]}#{bare[match.end() :]}"
 
 
 def _version(name: str) -> float:
     """The version in a name, 0 if it shows none; `4-20` and `4.20` are 4.2."""
     *_, bare = _editions(name)
-    found = _VERSION.search(bare)
-    return float(found[0].replace("-", ".")) if found else 0.0
+    match = _VERSION.search(bare)
+    return float(match[0].replace("-", ".")) if match else 0.0
 
 
 def _matching_rows(names: tuple[str, ...], table: Mapping[str, Row]) -> list[tuple[str, Row]]:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from kode.config import Config
     from kode.contracts import Provider
 
-SERVER_TIMEOUT_S = 1.0
-SERVER_FRESH_S = 60.0
+SERVER_TIMEOUT_S = 1.0  # on this machine or beside it
+SERVER_FRESH_S = 60.0  # a person may load another model
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 

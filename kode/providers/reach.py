@@ -8,12 +8,13 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from kode.config.choice import LOCAL_KEY, ProviderChoice
-from kode.providers.boundary import LOADING, plain_reason
+from kode.providers.boundary import plain_reason
 from kode.providers.offered import offers
+from kode.providers.refusals import says
 from kode.providers.served import is_near
 
-TIMEOUT_S = 5.0
-MAX_LIST_BYTES = 4_000_000
+TIMEOUT_S = 5.0  # a person waits for `doctor`
+MAX_LIST_BYTES = 4_000_000  # as `served.MAX_BYTES`
 MAX_PAGES = 10
 """Of a list that comes in pages, as Anthropic's does."""
 NO_ACCESS = (401, 403)
@@ -64,7 +65,7 @@ def reach(choice: ProviderChoice, timeout_s: float = TIMEOUT_S) -> Reached:
         return Reached(url=url, state="unreachable", detail=said.splitlines()[0][:200])
     if status in NO_ACCESS:
         return Reached(url=url, state="refused", detail=f"it refuses the key (HTTP {status})")
-    if status == 503 and LOADING.search(body.decode(errors="replace")):
+    if status == 503 and says(body.decode(errors="replace"), "loading"):
         return Reached(url=url, state="loading", detail="it is still loading its model")
     if models is None:
         return Reached(

@@ -1,16 +1,170 @@
-"""What servers refuse of a request although key, model and size are right: vendors' words → what to
-leave out, or to change.
+"""Vendors' words → what is wrong with a request: the key, the model, the size, or one part of it to
+leave out or to change.
 
-Rows are in the words of the vendors' own servers and of those that imitate them;
-`tests/providers/data/refusals.jsonl` has them. A new one is a pattern here and a line there.
+Rows are in the words of the vendors' own servers and of those that imitate them, which stand in
+`faults.jsonl` and `refusals.jsonl` of `tests/providers/data`. A new one is a pattern here and a
+line there.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from kode.contracts import Api
 from kode.errors import RefusedError
+
+Fault = Literal["overflow", "no_credit", "bad_key", "loading", "thinking", "no_model"]
+"""`overflow`: the request is larger than the window. `thinking`: a server does not take back the
+thinking it sent."""
+
+
+@dataclass(frozen=True)
+class Wording:
+    """How servers word a fault."""
+
+    fault: Fault
+    statuses: Collection[int | None]
+    """With which they report it; None: in the middle of a stream."""
+    patterns: tuple[str, ...]
+
+
+WORDINGS = (
+    # OpenAI, Anthropic, llama.cpp, vLLM, LM Studio, Ollama, SGLang, TGI, Gemini, Bedrock, Mistral,
+    # Groq, xAI and OpenRouter.
+    Wording(
+        "overflow",
+        (None, 200, 400, 422, *range(500, 1000)),
+        (
+            r"context[ _-]?length",
+            r"context[ _-]?size",
+            r"context[ _-]?window",
+            r"context limit",
+            r"max(imum)? context",
+            r"exceeds? context",
+            r"greater than the context",
+            r"prompt (is )?too long",
+            r"input (is )?too (long|large)",
+            r"longer than the model'?s",
+            r"too large for model with \d+ maximum",
+            r"maximum (prompt|model|sequence|input) length",
+            r"exceeds? the (model'?s )?(maximum|available|limit).{0,40}(token|context|length)",
+            r"(input|prompt)( token)?( count)?( \(?\d+\)?)?( tokens?)? exceeds the (maximum|limit)",
+            r"too many (input |prompt )?tokens",
+            r"inputs? tokens? \+ .{0,40}max_(new_)?tokens",
+            r"input validation error.{0,80}tokens",
+            r"reduce the length of",
+            r"max_model_len",
+            r"exceed_context_size",
+            r"n_ctx\b|n_keep",
+            r"request too large for|request_too_large",
+        ),
+    ),
+    # A 429 is mostly about rates ("too many tokens"): only these words are about the size.
+    Wording(
+        "overflow",
+        (429,),
+        (
+            r"request too large for",
+            r"context_length_exceeded",
+            r"maximum context length",
+            r"prompt is too long",
+        ),
+    ),
+    Wording(
+        "no_credit",
+        (400, 403, 429),
+        (
+            r"insufficient_quota",
+            r"exceeded your current quota",
+            r"billing",
+            r"credit balance",
+            r"insufficient (balance|credits?|funds)",
+            r"out of credits?",
+            r"payment required",
+            r"spend(ing)? limit",
+        ),
+    ),
+    Wording(
+        "bad_key",
+        (400,),
+        (
+            r"(invalid|incorrect|missing|wrong|no|expired) (x-)?api[ -_]?key",
+            r"api[ _-]?key (is )?(not valid|invalid|missing|required|expired)",
+            r"invalid_api_key",
+            r"could not resolve authentication",
+            r"authentication_error",
+        ),
+    ),
+    Wording(
+        "loading",
+        (503,),
+        (r"\bloading (the )?model", r"\bmodel\b[^\n]{0,120}\bloading"),
+    ),
+    # Responses of OpenAI, and of proxies whose accounts change.
+    Wording(
+        "thinking",
+        (400, 404, 422),
+        (
+            r"invalid_encrypted_content",
+            r"encrypted.content\b.{0,400}\b(verified|decrypted|issued to this)",
+            r"was provided without its required",
+            r"items are not persisted when",
+        ),
+    ),
+    Wording(
+        "no_model",
+        (400, 404, 422),
+        (
+            r"model_not_found",
+            r"unknown model",
+            r"no such model",
+            r"invalid model",
+            r"not a valid model",
+            r"model.{0,120}(not found|(does )?not exist)",
+            r"model.{0,120}(is not available|not supported|not loaded)",
+            r"^model: ",
+        ),
+    ),
+)
+"""The first that fits counts."""
+
+STATUS_OF_TYPE = {
+    "overloaded_error": 529,
+    "overloaded": 529,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "too_many_requests": 429,
+    "insufficient_quota": 429,
+    "resource_exhausted": 429,
+    "timeout_error": 504,
+    "api_error": 500,
+    "server_error": 500,
+    "internal_error": 500,
+    "internal_server_error": 500,
+    "internalservererror": 500,
+    "service_unavailable": 503,
+    "unavailable": 503,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "unauthenticated": 401,
+    "permission_error": 403,
+    "permission_denied": 403,
+    "billing_error": 402,
+    "invalid_request_error": 400,
+    "invalid_argument": 400,
+    "badrequesterror": 400,
+    "context_length_exceeded": 400,
+    "exceed_context_size_error": 400,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "request_too_large": 413,
+    "slow_down": 429,
+    "server_is_overloaded": 529,
+    "upstream_error": 502,
+    "vector_store_timeout": 504,
+}
+"""The status for a word in an error object that has no number."""
 
 STATUSES = (400, 403, 404, 422)
 """With which servers refuse a part of a request."""
@@ -173,6 +327,20 @@ def _holds(words: str, pattern: str) -> bool:
     return re.search(pattern, words, re.IGNORECASE | re.DOTALL) is not None
 
 
+def fault_of(status: int | None, words: str) -> Fault | None:
+    """What the words of an answer with this status mean; None for nothing that is known."""
+    return next((row.fault for row in WORDINGS if _fits(row, status, words)), None)
+
+
+def _fits(row: Wording, status: int | None, words: str) -> bool:
+    return status in row.statuses and _holds(words, "|".join(row.patterns))
+
+
+def says(words: str, fault: Fault) -> bool:
+    """Whether words name a fault, whatever the status."""
+    return any(row.fault == fault and _holds(words, "|".join(row.patterns)) for row in WORDINGS)
+
+
 def refuses_thinking(words: str) -> bool:
     """Whether a server did not take back thinking that it had sent."""
     return _holds(words, _NOT_TAKEN_BACK)
@@ -180,7 +348,7 @@ def refuses_thinking(words: str) -> bool:
 
 def refused_setting(words: str) -> str:
     """The key of `SETTINGS` for what a server refused; "" for something else."""
-    return next((name for name, one in SETTINGS.items() if _holds(words, one.pattern)), "")
+    return next((name for name, row in SETTINGS.items() if _holds(words, row.pattern)), "")
 
 
 def setting_to_leave_out(api: Api, refused: RefusedError) -> str:
@@ -189,5 +357,5 @@ def setting_to_leave_out(api: Api, refused: RefusedError) -> str:
     statuses, own = _OF_FORMAT.get(api, (STATUSES, {}))
     if refused.status not in statuses or refused.setting in NOT_LEFT_OUT:
         return ""
-    found = (name for name, pattern in own.items() if _holds(refused.said, pattern))
-    return next(found, refused.setting)
+    named = (name for name, pattern in own.items() if _holds(refused.said, pattern))
+    return next(named, refused.setting)

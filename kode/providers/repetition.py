@@ -6,7 +6,7 @@ That is far beyond the rules, tables and blank lines of ordinary text.
 
 from kode.errors import RefusedError
 
-WINDOW = 8_000
+WINDOW = 8_000  # 2,000 tokens: no honest text repeats itself for so long
 LONGEST = 1_000
 """A text of this length has to come eight times in a row, a shorter one more often."""
 STEP = 1_000

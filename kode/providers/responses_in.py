@@ -52,8 +52,8 @@ def take(event: Event, draft: Draft, endpoint: Endpoint) -> None:
         case "custom_tool_call_input.done":
             _set_arguments(draft.call(key), data.get("input"), draft)
         case "completed" | "incomplete" | "failed" | "cancelled" | "done":
-            given = data.get("response")
-            _take_end(given if isinstance(given, Mapping) else {}, kind, draft, endpoint)
+            response = data.get("response")
+            _take_end(response if isinstance(response, Mapping) else {}, kind, draft, endpoint)
         case "whole" if is_response:
             _take_end(data, "", draft, endpoint)
 

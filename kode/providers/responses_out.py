@@ -101,7 +101,7 @@ def user_items(parts: tuple[Part, ...], form: Form) -> list[Mapping[str, Any]]:
     told = [p for p in parts if isinstance(p, Text) and p.source in ("opening", "news") and p.text]
     told = told if form.developer else []
     content = [_text(part.text) for part in told]
-    opening = max((at for at, p in enumerate(told) if p.source == "opening"), default=-1)
+    opening = max((index for index, p in enumerate(told) if p.source == "opening"), default=-1)
     if form.marks and opening >= 0:
         content[opening]["prompt_cache_breakpoint"] = {"mode": "explicit"}
     items: list[Mapping[str, Any]] = [_message("developer", content)] if content else []

@@ -24,7 +24,7 @@ from urllib.parse import quote, urlsplit
 from kode.broken_json import object_of
 from kode.config.choice import LOCAL_KEY
 from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S
-from kode.providers.boundary import LOADING, Endpoint
+from kode.providers.boundary import Endpoint
 from kode.providers.catalogue import (
     Facts,
     at,
@@ -36,15 +36,16 @@ from kode.providers.catalogue import (
     tokens,
 )
 from kode.providers.models import info_of
+from kode.providers.refusals import says
 from kode.registry import COMPATIBLE, ProviderRow
 
 if TYPE_CHECKING:
     import httpx2
 
-ASK_TIMEOUT_S = 3.0
+ASK_TIMEOUT_S = 3.0  # a server on this machine or beside it
 LOAD_TIMEOUT_S = 120.0
 """Time for a server to load the model, which the first request would wait for too."""
-MAX_BYTES = 4_000_000
+MAX_BYTES = 4_000_000  # many times the longest list of models
 OLLAMA_DEFAULT = 4_096
 """Ollama's window if neither the model nor the server's settings say more."""
 
@@ -174,8 +175,8 @@ async def _of_ollama(
         window = _running(await ask(client, f"{root}/api/ps"), model)
     shown = await ask(client, f"{root}/api/show", {"model": model})
     if window is None and wants_window:
-        said = re.search(r"^num_ctx\s+(\d+)", str(at(shown, "parameters")), re.MULTILINE)
-        window = int(said[1]) if said else OLLAMA_DEFAULT
+        match = re.search(r"^num_ctx\s+(\d+)", str(at(shown, "parameters")), re.MULTILINE)
+        window = int(match[1]) if match else OLLAMA_DEFAULT
     return sound({WINDOW: window, **_abilities(at(shown, "capabilities"), model)})
 
 
@@ -231,7 +232,7 @@ async def ask(
     async with asyncio.timeout(timeout_s):
         method = "GET" if body is None else "POST"
         async with client.stream(method, url, json=body, timeout=timeout_s) as answer:
-            if answer.status_code == 503 and LOADING.search((await answer.aread()).decode()):
+            if answer.status_code == 503 and says((await answer.aread()).decode(), "loading"):
                 raise LoadingError
             if answer.status_code != 200:
                 return None
@@ -245,9 +246,9 @@ async def ask(
 
 def _running(answer: Any, model: str) -> int | None:
     """The window of a model that Ollama has loaded; a name without a tag means `latest`."""
-    for one in items(at(answer, "models")):
-        if at(one, "name") in (model, f"{model}:latest"):
-            return tokens(at(one, "context_length"))
+    for item in items(at(answer, "models")):
+        if at(item, "name") in (model, f"{model}:latest"):
+            return tokens(at(item, "context_length"))
     return None
 
 

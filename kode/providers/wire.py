@@ -155,7 +155,9 @@ def apart(messages: Sequence[Message]) -> list[Message]:
     for message in messages:
         if message.role == "user":
             parts = (*ahead, *message.parts)
-            begins = next((at for at, p in enumerate(parts) if not _is_context(p)), len(parts))
+            begins = next(
+                (index for index, p in enumerate(parts) if not _is_context(p)), len(parts)
+            )
             ahead, rest = parts[:begins], parts[begins:]
             if rest and any(_source(part) == "memory" for part in ahead):
                 found += [Message(role="user", parts=ahead), ACKNOWLEDGED]

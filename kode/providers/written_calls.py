@@ -33,7 +33,7 @@ from kode.providers.draft import new_call_id
 
 MAX_LEAD_CHARS = 300
 """A paragraph that introduces a call is short; a longer one explains."""
-MAX_TEXT_CHARS = 400_000
+MAX_TEXT_CHARS = 400_000  # longer than any reply
 MAX_OBJECTS = 2_000
 """So many objects in earlier messages are compared with a call."""
 _BEGINNING = re.compile(r"^[ \t]*(?=[{\[<]|```|~~~|[\w.:]+[ \t]*[({])", re.MULTILINE)
@@ -64,23 +64,23 @@ def read_written_calls(message: Message, request: Request) -> Message:
     for lead, rest in _splits(text):
         said = WRITTEN_THINKING.sub("", lead, count=1).strip()
         try:
-            found = Reader(rest, tools, is_all=not said).read()
+            calls = Reader(rest, tools, is_all=not said).read()
         except (NoCallError, RecursionError):
             continue
         except UnfitError:
-            found = []
-        if _is_quoted(found, rest, _said_before(request), tools):
+            calls = []
+        if _is_quoted(calls, rest, _said_before(request), tools):
             return message
         in_markup = MARK.match(rest) is not None
         if _was_asked(request.messages):
             announced = len(said) <= MAX_LEAD_CHARS
         else:
             announced = not said or (in_markup and _is_paragraph(said))
-            if announced and _is_quoted(found, rest, _answered_before(request.messages), tools):
+            if announced and _is_quoted(calls, rest, _answered_before(request.messages), tools):
                 announced = False
-        if found and announced:
-            return _with_calls(message, lead, rest, found)
-        unclear = announced or (found and (in_markup or len(said) <= MAX_LEAD_CHARS))
+        if calls and announced:
+            return _with_calls(message, lead, rest, calls)
+        unclear = announced or (calls and (in_markup or len(said) <= MAX_LEAD_CHARS))
         malformed = unclear and message.stop == "end"
         return replace(message, stop="malformed_call") if malformed else message
     return message
@@ -92,14 +92,14 @@ def _with_calls(message: Message, lead: str, rest: str, found: Sequence[Written]
             id=new_call_id(),
             name=call.name,
             arguments=_sendable(call.arguments),
-            written="" if at else rest,
+            written="" if index else rest,
         )
-        for at, call in enumerate(found)
+        for index, call in enumerate(found)
     ]
     others = [part for part in message.parts if not isinstance(part, Text)]
-    said = [Text(text=lead)] if lead.strip() else []
+    texts = [Text(text=lead)] if lead.strip() else []
     stop = "tool_calls" if message.stop == "end" else message.stop
-    return replace(message, parts=(*others, *said, *calls), stop=stop)
+    return replace(message, parts=(*others, *texts, *calls), stop=stop)
 
 
 def _splits(text: str) -> Iterator[tuple[str, str]]:
@@ -108,9 +108,9 @@ def _splits(text: str) -> Iterator[tuple[str, str]]:
     thinking = WRITTEN_THINKING.match(text)
     start = thinking.end() if thinking else 0
     found = (one.search(text, start) for one in (_BEGINNING, _INSIDE, MARK))
-    for at in sorted({start, *(place.start() for place in found if place)}):
-        if not text[:at].endswith("`"):  # else it is quoted
-            yield text[:at], text[at:]
+    for position in sorted({start, *(place.start() for place in found if place)}):
+        if not text[:position].endswith("`"):  # else it is quoted
+            yield text[:position], text[position:]
 
 
 def _is_paragraph(said: str) -> bool:
@@ -132,7 +132,7 @@ def _was_asked(messages: Sequence[Message]) -> bool:
 
 def _answered_before(messages: Sequence[Message]) -> str:
     """What the model said in its answers."""
-    answers = [one for one in messages if one.stop == "end" and not calls_of(one)]
+    answers = [message for message in messages if message.stop == "end" and not calls_of(message)]
     return _material(_texts(answers, ("assistant",)))
 
 
@@ -152,14 +152,14 @@ def _material(texts: Iterable[str]) -> str:
 
 
 def _is_quoted(
-    found: Sequence[Written], rest: str, before: str, tools: Mapping[str, ToolSpec]
+    calls: Sequence[Written], rest: str, before: str, tools: Mapping[str, ToolSpec]
 ) -> bool:
     if not before:
         return False
-    if _quotes([call.text for call in found], before) or _holds(before, rest, _LAYOUT):
+    if _quotes([call.text for call in calls], before) or _holds(before, rest, _LAYOUT):
         return True
-    shown = _shown(before, tools) if found else []
-    return any((call.name, call.arguments) in shown for call in found)
+    shown = _shown(before, tools) if calls else []
+    return any((call.name, call.arguments) in shown for call in calls)
 
 
 def _quotes(texts: Sequence[str], before: str) -> bool:

@@ -28,24 +28,27 @@ def apply(
     changed since `started_ns` (time of day) is skipped. So is a link to a path that `is_hidden`
     from commands: others would read it for them."""
     left: dict[str, str] = {}
-    ordered = sorted(wanted, key=lambda one: one.path)
-    gone = [one for one in reversed(ordered) if one.change == "deleted"]
-    for one in (*gone, *(one for one in ordered if one.change != "deleted")):
+    ordered = sorted(wanted, key=lambda file_change: file_change.path)
+    gone = [file_change for file_change in reversed(ordered) if file_change.change == "deleted"]
+    for change in (
+        *gone,
+        *(file_change for file_change in ordered if file_change.change != "deleted"),
+    ):
         try:
-            why = _apply_one(layer, one, started_ns, is_hidden)
+            why = _apply_one(layer, change, started_ns, is_hidden)
         except OSError as error:
             why = error.strerror or str(error)
         if why:
-            left[one.path] = why
+            left[change.path] = why
     return left
 
 
 def _apply_one(
-    layer: Layer, one: FileChange, started_ns: int, is_hidden: Callable[[str], bool]
+    layer: Layer, change: FileChange, started_ns: int, is_hidden: Callable[[str], bool]
 ) -> str:
     """Applies one change; returns why it was skipped, or ""."""
-    parents = Path(one.path).relative_to(layer.root).parts[:-1]
-    name = os.path.basename(one.path)
+    parents = Path(change.path).relative_to(layer.root).parts[:-1]
+    name = os.path.basename(change.path)
 
     def mode(step: int) -> int:
         given = os.lstat(layer.upper.joinpath(*parents[: step + 1]))
@@ -54,25 +57,25 @@ def _apply_one(
     with contextlib.ExitStack() as opened:
         try:
             root = opened.enter_context(beneath.open_folder(layer.root))
-            make = None if one.change == "deleted" else mode
+            make = None if change.change == "deleted" else mode
             folder = opened.enter_context(beneath.open_below(root, parents, make=make))
         except (beneath.LinkInTheWay, NotADirectoryError):
             return "its folder is a link"
         except FileNotFoundError:
-            if one.change != "deleted":
+            if change.change != "deleted":
                 raise
             return ""  # deleted with its folder
         before = beneath.status(folder, name)
         is_folder = before is not None and stat.S_ISDIR(before.st_mode)
         if before is not None and not is_folder and before.st_ctime_ns > started_ns:
             return "someone else changed it meanwhile"
-        if one.change == "deleted":
+        if change.change == "deleted":
             return _delete(folder, name, before)
-        if one.change == "changed" and before is None:
+        if change.change == "changed" and before is None:
             return "someone else deleted it meanwhile"
         upper = opened.enter_context(beneath.open_folder(layer.upper))
         new = opened.enter_context(beneath.open_below(upper, parents))
-        place = _Place(Path(one.path).parent, new, folder, is_hidden)
+        place = _Place(Path(change.path).parent, new, folder, is_hidden)
         if stat.S_ISDIR(os.lstat(name, dir_fd=new).st_mode):
             _move_folder(place, name)
             return ""
@@ -165,8 +168,8 @@ def carry_over(layer: Layer, unlisted: Iterable[FileChange], below: Path) -> Non
     """Moves files that a command wrote to where the session's next command finds them: a build's
     products are there for the tests, but not in the real folder. Never raises: what cannot be moved
     is rebuilt."""
-    for one in unlisted:
-        path = Path(one.path).relative_to(layer.root)
+    for change in unlisted:
+        path = Path(change.path).relative_to(layer.root)
         with contextlib.suppress(OSError):
             _merge(layer.upper / path, below / path)
 
@@ -174,8 +177,8 @@ def carry_over(layer: Layer, unlisted: Iterable[FileChange], below: Path) -> Non
 def drop_applied(layer: Layer, changes: Iterable[FileChange]) -> None:
     """Drops what is left of applied changes in a layer that is used again: a whiteout or an empty
     folder would hide what is real now. Never raises."""
-    for one in changes:
-        version = layer.upper / Path(one.path).relative_to(layer.root)
+    for change in changes:
+        version = layer.upper / Path(change.path).relative_to(layer.root)
         with contextlib.suppress(OSError):
             if os.path.lexists(version):
                 _remove(version)

@@ -105,38 +105,38 @@ class Attempt:
 
     def changes(self) -> tuple[FileChange, ...]:
         """The command's changes in the working folders. Raises: SandboxError."""
-        for one in self.layers:
-            if one.root in self.shared.below:
-                supersede(one, self.shared.below[one.root] / "upper")
+        for layer in self.layers:
+            if layer.root in self.shared.below:
+                supersede(layer, self.shared.below[layer.root] / "upper")
         return tuple(change for one in self.layers for change in layers.changes(one))
 
     def carried(self, ignored: Iterable[str]) -> tuple[FileChange, ...]:
         """See `contracts.Attempt`."""
         wanted = frozenset(ignored)
         with contextlib.suppress(SandboxError, OSError):
-            found = (change for one in self._below() for change in layers.changes(one))
-            return tuple(one for one in found if one.ignored in wanted)
+            found = (change for layer in self._below() for change in layers.changes(layer))
+            return tuple(change for change in found if change.ignored in wanted)
         return ()
 
     def files(self, change: FileChange) -> tuple[str, ...]:
         """See `contracts.Attempt`."""
-        for one in (*self.layers, *self._below()):
-            if Path(change.path).is_relative_to(one.root) and _is_new_folder(one, change):
-                return layers.new_files(one, change.path)
+        for layer in (*self.layers, *self._below()):
+            if Path(change.path).is_relative_to(layer.root) and _is_new_folder(layer, change):
+                return layers.new_files(layer, change.path)
         return (change.path,)
 
     def _below(self) -> tuple[Layer, ...]:
         """What is left of other commands now, each as a layer of its own."""
         below = self.shared.below
         return tuple(
-            replace(one, holder=below[one.root]) for one in self.layers if one.root in below
+            replace(layer, holder=below[layer.root]) for layer in self.layers if layer.root in below
         )
 
     def version(self, path: str) -> Path | None:
         """Where its version of a real path lies; None for a path outside the layers."""
-        for one in self.layers:
-            if Path(path).is_relative_to(one.root):
-                return layers.version(one, path)
+        for layer in self.layers:
+            if Path(path).is_relative_to(layer.root):
+                return layers.version(layer, path)
         return None
 
     def apply(self, changes: Sequence[FileChange]) -> dict[str, str]:
@@ -144,38 +144,38 @@ class Attempt:
         since = [self.started_ns] * len(self.layers)
         below = self._below()
         since += [one.holder.stat().st_ctime_ns for one in below]  # its first command's end
-        for one, started_ns in zip((*self.layers, *below), since, strict=True):
+        for layer, started_ns in zip((*self.layers, *below), since, strict=True):
             own = [
                 each
                 for each in changes
-                if Path(each.path).is_relative_to(one.root)
-                and (each.change == "deleted" or os.path.lexists(layers.version(one, each.path)))
+                if Path(each.path).is_relative_to(layer.root)
+                and (each.change == "deleted" or os.path.lexists(layers.version(layer, each.path)))
             ]
             left |= apply(
-                one,
+                layer,
                 own,
                 started_ns,
                 lambda path: view.is_hidden(self.shared.ground, Path(path)),
             )
-            if one in below:
-                drop_applied(one, (each for each in own if each.path not in left))
+            if layer in below:
+                drop_applied(layer, (each for each in own if each.path not in left))
         return left
 
     def show(self, paths: Iterable[Path]) -> None:
         """Shows the running command these files as they are now; see `live`."""
         with self._one_at_a_time:
             copies = self._wall.copies if self._wall is not None else []
-            for one, copy in zip(self.layers, copies, strict=False):
+            for layer, copy in zip(self.layers, copies, strict=False):
                 for path in paths:
-                    if path.is_relative_to(one.root):
-                        live.show(copy, one.root, path)
+                    if path.is_relative_to(layer.root):
+                        live.show(copy, layer.root, path)
 
     def carry_over(self, unlisted: Sequence[FileChange]) -> None:
         self.shared.keep_unlisted(self.layers, unlisted)
 
     def close(self) -> None:
-        for one in self.layers:
-            layers.discard(one)
+        for layer in self.layers:
+            layers.discard(layer)
 
     def _opened(self) -> tuple[str, ...] | None:
         if self._wall is None or not self.records_opens or not self._wall.listens:
@@ -194,7 +194,7 @@ class Attempt:
 
     def _view(self) -> View:
         shared = self.shared
-        ground, layered = shared.ground, [one.root for one in self.layers]
+        ground, layered = shared.ground, [layer.root for layer in self.layers]
         writable = [shared.temporary_inside(self.kind)]
         if self.kind == "bubblewrap":
             writable = view.writable_in_bubblewrap(ground, layered)
@@ -218,7 +218,7 @@ class Attempt:
             write = view.landlock_write(reach)
             read = [(reach.temporary, True), *view.landlock_read(ground, masked)]
         else:
-            roots = (one.root for one in self.layers)
+            roots = (layer.root for layer in self.layers)
             write = [(path, True) for path in view.writable_in_bubblewrap(ground, roots)]
         orders = limits.launch(
             write=write,
@@ -227,7 +227,7 @@ class Attempt:
             internet=ground.network or not alone,
             alone=alone,
             environment=self._environment(masked),
-            layers=[one.mount() for one in self.layers],
+            layers=[layer.mount() for layer in self.layers],
             masks=[
                 (str(path), mask and mask.replace(str(self.shared.store()), layers.STAGE))
                 for path, mask in masks.items()
@@ -275,7 +275,9 @@ class Attempt:
             self._reach(() if self.layers else masks),
             masks=masks,
             store=str(shared.store()) if self.layers else "",
-            lowers=[(one.root, f"{layers.STAGE}/{one.holder.name}/lower") for one in self.layers],
+            lowers=[
+                (layer.root, f"{layers.STAGE}/{layer.holder.name}/lower") for layer in self.layers
+            ],
         )
         carried = _carried("\0".join(mounts).encode(errors="surrogateescape"), self._descriptors)
         bubblewrap = shutil.which("bwrap", path=WHERE) or "bwrap"
@@ -294,8 +296,8 @@ class Attempt:
         return (*launcher, python, "-I", "-S", "-c", _RUN_PROBE, marshal.dumps(self.probe).hex())
 
 
-def _is_new_folder(one: Layer, change: FileChange) -> bool:
-    there = layers.version(one, change.path)
+def _is_new_folder(layer: Layer, change: FileChange) -> bool:
+    there = layers.version(layer, change.path)
     return change.change != "deleted" and there.is_dir() and not there.is_symlink()
 
 

@@ -33,17 +33,17 @@ def _function(name: str) -> "Any":
     return _Call(_ctypes.dlsym(_ctypes.dlopen(None, 0), name))  # type: ignore[arg-type]
 
 
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_MORE_THAN_CAN_BE_OPEN = 1 << 24
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # asm/unistd.h
+_MORE_THAN_CAN_BE_OPEN = 1 << 24  # above the kernel's fs.nr_open
 _READ_ONLY, _PLAIN, _REMOUNT, _BIND = 1, 2 | 4, 32, 4096
 """`_PLAIN`: no programs that run as their owner, no devices."""
-_DETACH, _NEW_USER = 2, 0x10000000
+_DETACH, _NEW_USER = 2, 0x10000000  # MNT_DETACH and CLONE_NEWUSER of Linux
 _LISTENER, _PATIENT = 8, 32
 """A filter with a listener; a reported call that waits through signals."""
-_NO_NEW_PRIVILEGES, _SECCOMP, _FILTER, _DROP_FROM_BOUND = 38, 22, 2, 24
+_NO_NEW_PRIVILEGES, _SECCOMP, _FILTER, _DROP_FROM_BOUND = 38, 22, 2, 24  # linux/prctl.h
 _ADOPTS_ORPHANS = 36
 """PR_SET_CHILD_SUBREAPER of linux/prctl.h."""
-_HANGUP, _INTERRUPT, _KILL, _TERMINATE = 1, 2, 9, 15
+_HANGUP, _INTERRUPT, _KILL, _TERMINATE = 1, 2, 9, 15  # signal(7)
 
 
 def landlock_version() -> int:

@@ -84,27 +84,29 @@ def changes(layer: Layer) -> tuple[FileChange, ...]:
 
     Raises: OSError, SandboxError when there are too many changes.
     """
-    found: list[FileChange] = []
+    file_changes: list[FileChange] = []
     try:
         for path, change in _walk(layer, Path()):
-            found.append(_change(layer, path, change))
-            if len(found) > MAX_CHANGES:
+            file_changes.append(_change(layer, path, change))
+            if len(file_changes) > MAX_CHANGES:
                 raise SandboxError(f"It changed more than {MAX_CHANGES:,} files.")
     except RecursionError:
         raise SandboxError("It nested folders too deeply.") from None
-    found = [one for one in found if not _is_index_as_it_was(layer, one)]
-    return _mark_ignored(layer, sorted(found, key=lambda one: one.path))
+    file_changes = [
+        file_change for file_change in file_changes if not _is_index_as_it_was(layer, file_change)
+    ]
+    return _mark_ignored(layer, sorted(file_changes, key=lambda file_change: file_change.path))
 
 
 def _change(layer: Layer, path: Path, change: str) -> FileChange:
     above = layer.upper / path
     real = str(layer.root / path)
-    made = FileChange(path=real, change=change, runs_later=sensitive.runs_later(real))
+    file_change = FileChange(path=real, change=change, runs_later=sensitive.runs_later(real))
     if change == "deleted":
-        return made
+        return file_change
     if above.is_symlink() or not above.is_dir():
-        return replace(made, is_link=above.is_symlink())
-    return replace(made, files=sum(len(names) for _, _, names in os.walk(above)))
+        return replace(file_change, is_link=above.is_symlink())
+    return replace(file_change, files=sum(len(names) for _, _, names in os.walk(above)))
 
 
 def new_files(layer: Layer, path: str) -> tuple[str, ...]:
@@ -239,34 +241,36 @@ def _differs(version: Path, real: Path, before: os.stat_result) -> bool:
     return False
 
 
-def _mark_ignored(layer: Layer, found: list[FileChange]) -> tuple[FileChange, ...]:
+def _mark_ignored(layer: Layer, file_changes: list[FileChange]) -> tuple[FileChange, ...]:
     """Marks changes in what git ignores, or tools regenerate."""
-    steps = {one.path: list(_steps_to(layer, one)) for one in found}
+    steps = {change.path: list(_steps_to(layer, change)) for change in file_changes}
     asked = {step for those in steps.values() for step in those if ".git" not in step.split("/")}
     try:
         ignored = ignored_names(layer.root, sorted(asked))
     except GitError:
         ignored = _ignored_by_rules(layer, sorted(asked))
     else:
-        if any(os.path.basename(one.path) == _RULES for one in found):
+        if any(os.path.basename(change.path) == _RULES for change in file_changes):
             ignored |= _ignored_by_rules(layer, sorted(asked))
     ignored |= {step for step in asked if _is_regenerated(os.path.basename(step.rstrip("/")))}
     outermost = {
         path: next(filter(ignored.__contains__, those), "") for path, those in steps.items()
     }
     return tuple(
-        replace(one, ignored=f"{layer.root}/{outermost[one.path]}") if outermost[one.path] else one
-        for one in found
+        replace(change, ignored=f"{layer.root}/{outermost[change.path]}")
+        if outermost[change.path]
+        else change
+        for change in file_changes
     )
 
 
-def _steps_to(layer: Layer, one: FileChange) -> Iterator[str]:
+def _steps_to(layer: Layer, change: FileChange) -> Iterator[str]:
     """The folders that a change is in, the outermost first, and the changed file or folder itself:
     relative to the root, a folder with a slash at its end."""
-    path = Path(one.path).relative_to(layer.root)
+    path = Path(change.path).relative_to(layer.root)
     for above in reversed(path.parents[:-1]):
         yield f"{above}/"
-    there = Path(one.path) if one.change == "deleted" else version(layer, one.path)
+    there = Path(change.path) if change.change == "deleted" else version(layer, change.path)
     yield f"{path}/" if there.is_dir() and not there.is_symlink() else str(path)
 
 
@@ -274,12 +278,12 @@ def _is_regenerated(name: str) -> bool:
     return name in _REGENERATED or sensitive.is_rebuilt_unasked(name)
 
 
-def _is_index_as_it_was(layer: Layer, one: FileChange) -> bool:
+def _is_index_as_it_was(layer: Layer, change: FileChange) -> bool:
     """Git writes its index to note when it looked at files: what is staged may be the same. Where
     it is not, the index belongs to the commit that wrote it."""
-    if one.change != "changed" or one.path != str(layer.root / ".git" / "index"):
+    if change.change != "changed" or change.path != str(layer.root / ".git" / "index"):
         return False
-    new = {"GIT_INDEX_FILE": str(version(layer, one.path))}
+    new = {"GIT_INDEX_FILE": str(version(layer, change.path))}
     listing = ["ls-files", "--stage", "-v", "-z"]
     try:
         return run_git(layer.root, listing, environ=new) == run_git(layer.root, listing)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from kode.sandbox.launcher import landlock_version
 
@@ -89,9 +89,9 @@ def launch(
 @cache
 def code_of(name: str) -> CodeType:
     """The compiled code of a module of this package."""
-    found = importlib.util.find_spec(f"kode.sandbox.{name}")
-    assert found is not None
-    code = found.loader.get_code(found.name)  # type: ignore[union-attr]
+    spec = importlib.util.find_spec(f"kode.sandbox.{name}")
+    assert spec is not None
+    code = spec.loader.get_code(spec.name)  # type: ignore[union-attr]
     assert isinstance(code, CodeType)
     return code
 
@@ -104,9 +104,9 @@ SUFFICES_ALONE = 6
 HOLDS_SIGNALS = 6
 """Older versions do not protect other processes from signals."""
 
-_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8  # linux/landlock.h
 _REMOVE_AND_MAKE = sum(1 << bit for bit in range(4, 13))
-_REFER, _TRUNCATE = 1 << 13, 1 << 14
+_REFER, _TRUNCATE = 1 << 13, 1 << 14  # linux/landlock.h
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 _READS = _EXECUTE | _READ_FILE | _READ_DIR
 _SCOPES = 3
@@ -139,28 +139,36 @@ def _rules(
 # ── seccomp ──────────────────────────────────────────────────────────────────────────────────
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_COLUMNS = {"x86_64": 0, "aarch64": 1}
-_NUMBERS: Mapping[str, Sequence[int | None]] = json.loads(
+"""AUDIT_ARCH_* of linux/audit.h."""
+_NUMBERS: Mapping[str, Mapping[str, int]] = json.loads(
     Path(__file__).with_name("syscalls.json").read_bytes()
 )
-"""System call → its number on x86_64 and on aarch64, None where there is no such call."""
+"""System call → its number on each machine that has it; asm/unistd.h of Linux 6.17."""
 
-_DENIED = (
-    "mount umount2 pivot_root chroot setns unshare bpf perf_event_open keyctl add_key request_key "
-    "userfaultfd io_uring_setup io_uring_enter io_uring_register open_by_handle_at kexec_load "
-    "kexec_file_load init_module finit_module delete_module reboot swapon swapoff settimeofday "
-    "clock_settime acct quotactl move_mount open_tree fsopen fsconfig fsmount fspick "
-    "mount_setattr process_vm_writev fanotify_init ptrace adjtimex clock_adjtime sethostname "
-    "setdomainname open_tree_attr quotactl_fd"
-).split()
-_DENIED_ALONE = (
-    "shmget shmat shmctl semget semop semctl semtimedop msgget msgsnd msgrcv msgctl mq_open "
-    "mq_unlink chmod fchmod fchmodat fchmodat2 chown lchown fchown fchownat utime utimes "
-    "futimesat utimensat setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr "
-    "setxattrat removexattrat file_setattr"
-).split()
-"""Covered by bubblewrap's mounts or namespaces: memory shared with other processes, and modes,
-owners and times of files, which Landlock leaves to any owner."""
+_DENIED = {
+    "mounts and roots": "mount umount2 pivot_root chroot move_mount mount_setattr open_tree "
+    "open_tree_attr fsopen fsconfig fsmount fspick",
+    "namespaces": "setns unshare",
+    "the kernel": "bpf perf_event_open kexec_load kexec_file_load init_module finit_module "
+    "delete_module reboot",
+    "other processes": "ptrace process_vm_writev",
+    "keys": "keyctl add_key request_key",
+    "calls past this filter": "userfaultfd io_uring_setup io_uring_enter io_uring_register",
+    "files past the mounts": "open_by_handle_at fanotify_init",
+    "the machine's clock, name and disks": "settimeofday clock_settime adjtimex clock_adjtime "
+    "sethostname setdomainname swapon swapoff acct quotactl quotactl_fd",
+}
+"""What a command could change → the calls that do it."""
+_DENIED_ALONE = {
+    "memory shared with other processes": "shmget shmat shmctl semget semop semctl semtimedop "
+    "msgget msgsnd msgrcv msgctl mq_open mq_unlink",
+    "modes of files": "chmod fchmod fchmodat fchmodat2 file_setattr",
+    "owners of files": "chown lchown fchown fchownat",
+    "times of files": "utime utimes futimesat utimensat",
+    "extended attributes": "setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr "
+    "fremovexattr removexattrat",
+}
+"""The same for what bubblewrap's mounts or namespaces cover, and Landlock leaves to any owner."""
 
 _OF_A_PROCESS = {
     "prlimit64": 0, "setpriority": 1, "ioprio_set": 1, "sched_setparam": 0,
@@ -168,19 +176,20 @@ _OF_A_PROCESS = {
 }  # fmt: skip
 """Scheduling: the argument that holds the process they change; 0 is the caller. Denied alone."""
 
-_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
+_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16  # AF_* of linux/socket.h
 _DATAGRAM_OR_RAW = 2
 """The bit in 2 and 3, but not in streams (1) or sequenced packets (5)."""
 _NEW_NAMESPACES = 0x7E020000
 """All CLONE_NEW* flags of linux/sched.h but CLONE_NEWTIME."""
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-_EPERM, _ENOSYS = 1, 38
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # asm-generic/ioctls.h
+_EPERM, _ENOSYS = 1, 38  # asm-generic/errno.h
 _ALLOW = 0x7FFF0000
 """SECCOMP_RET_ALLOW of linux/seccomp.h."""
 _FLAGS_OF_FILES = (0x6600, 0x5800, 0x7600, 0x9400)
 """The ioctl families that change flags, versions and subvolumes through a file opened for reading:
 of `chattr`, xfs and btrfs."""
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
+"""Linux/bpf_common.h."""
 _IN_FAMILY = -1
 """Not a kernel constant: compares only the second byte."""
 _NUMBER_AT, _ARCHITECTURE_AT, _FIRST, _SECOND = 0, 4, 16, 24
@@ -190,17 +199,18 @@ Step = tuple[int, int, int, int]
 """Code, jump if true, jump if false, operand."""
 
 
-def _numbers(machine: str) -> dict[str, int | None]:
-    """Raises: KeyError for an unknown machine."""
-    column = _COLUMNS[machine]
-    return {name: numbers[column] for name, numbers in _NUMBERS.items()}
+def _numbers(machine: str) -> dict[str, int]:
+    """The calls that a machine has. Raises: KeyError for an unknown machine."""
+    if machine not in _ARCHITECTURES:
+        raise KeyError(machine)
+    return {name: row[machine] for name, row in _NUMBERS.items() if machine in row}
 
 
 @cache
 def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     """A BPF program that denies what leads out of the sandbox. Raises: KeyError for an unknown
     machine."""
-    number: dict[str, Any] = _numbers(machine)
+    number = _numbers(machine)
     families = [_NETLINK, *([_INET, _INET6] if internet else [])]
     program: list[Step] = [
         (_LOAD, 0, 0, _ARCHITECTURE_AT),
@@ -211,9 +221,9 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     ]
     if machine == "x86_64":  # x32 starts here
         program += [(_AT_LEAST, 0, 1, 0x40000000), _deny(_EPERM)]
-    for name in (*_DENIED, *(_DENIED_ALONE if alone else ())):
-        if (known := number[name]) is not None:
-            program += [(_EQUAL, 0, 1, known), _deny(_EPERM)]
+    for names in (*_DENIED.values(), *(_DENIED_ALONE.values() if alone else ())):
+        for denied in (_NUMBERS[name].get(machine) for name in names.split()):
+            program += [(_EQUAL, 0, 1, denied), _deny(_EPERM)] if denied is not None else []
     # clone3 hides its flags in memory; without it programs fall back to clone.
     program += [(_EQUAL, 0, 1, number["clone3"]), _deny(_ENOSYS)]
     program += _judged(number["clone"], [(_FIRST, _ANY_BIT, _NEW_NAMESPACES)])
@@ -230,7 +240,7 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     program += [
         (_EQUAL, 0, 2 + len(families), number["socket"]),
         (_LOAD, 0, 0, _FIRST),
-        *((_EQUAL, len(families) - at, 0, family) for at, family in enumerate(families)),
+        *((_EQUAL, len(families) - index, 0, family) for index, family in enumerate(families)),
         _deny(_EPERM),
         (_RETURN, 0, 0, _ALLOW),
     ]
@@ -259,39 +269,49 @@ _NOTIFY = 0x7FC00000
 """SECCOMP_RET_USER_NOTIF of linux/seccomp.h."""
 OPENS_FOR_WRITING = 0o1 | 0o2 | 0o100 | 0o1000
 """O_WRONLY, O_RDWR, O_CREAT and O_TRUNC of asm-generic/fcntl.h."""
-_CALLS: dict[str, tuple[int, int, int | None]] = {
-    # the argument with the folder (-1: none), the path, and the one that must have a bit for the
-    # call to count (None: it always does)
-    "open": (-1, 0, 1),
-    "openat": (0, 1, 2),
-    "openat2": (0, 1, None),
-    "creat": (-1, 0, None),
-    "truncate": (-1, 0, None),
-    "mkdir": (-1, 0, None),
-    "mkdirat": (0, 1, None),
-    "rmdir": (-1, 0, None),
-    "unlink": (-1, 0, None),
-    "unlinkat": (0, 1, None),
-    "rename": (-1, 1, None),
-    "renameat": (2, 3, None),
-    "renameat2": (2, 3, None),
-    "link": (-1, 1, None),
-    "linkat": (2, 3, None),
-    "symlink": (-1, 1, None),
-    "symlinkat": (1, 2, None),
-    "connect": (-1, 1, None),
-    "sendto": (-1, 4, 4),
-    "execve": (-1, 0, None),
-    "execveat": (0, 1, None),
+
+
+class Reported(NamedTuple):
+    """A call whose path is reported, with the positions of its arguments."""
+
+    path: int
+    folder: int | None = None
+    """The folder that a relative path begins at; None: the current one."""
+    flags: int | None = None
+    """The argument that must have a bit for the call to count; None: it always does."""
+
+
+_REPORTED: Mapping[str, Reported] = {
+    "open": Reported(path=0, flags=1),
+    "openat": Reported(path=1, folder=0, flags=2),
+    "openat2": Reported(path=1, folder=0),
+    "creat": Reported(path=0),
+    "truncate": Reported(path=0),
+    "mkdir": Reported(path=0),
+    "mkdirat": Reported(path=1, folder=0),
+    "rmdir": Reported(path=0),
+    "unlink": Reported(path=0),
+    "unlinkat": Reported(path=1, folder=0),
+    "rename": Reported(path=1),
+    "renameat": Reported(path=3, folder=2),
+    "renameat2": Reported(path=3, folder=2),
+    "link": Reported(path=1),
+    "linkat": Reported(path=3, folder=2),
+    "symlink": Reported(path=1),
+    "symlinkat": Reported(path=2, folder=1),
+    "connect": Reported(path=1),
+    "sendto": Reported(path=4, flags=4),
+    "execve": Reported(path=0),
+    "execveat": Reported(path=1, folder=0),
 }
 RUNS = ("execve", "execveat")
 """Reported only together with all opened files."""
 OPENS = ("open", "openat")
 
-_HERE = _numbers(os.uname().machine) if os.uname().machine in _COLUMNS else {}
+_HERE = _numbers(os.uname().machine) if os.uname().machine in _ARCHITECTURES else {}
 
-WATCHED = {_HERE.get(name): (name, *where) for name, where in _CALLS.items()}
-"""Call number → its name, and the arguments with its folder, its path and its flags."""
+WATCHED = {_HERE[name]: (name, call) for name, call in _REPORTED.items() if name in _HERE}
+"""Call number → its name, and where its arguments are."""
 
 SOCKET = _HERE.get("socket")
 """The number of the call that the listener denies; see `watching`."""
@@ -306,25 +326,24 @@ def watching(machine: str, *, sockets: bool, opens: bool = False) -> bytes:
     program: list[Step] = [(_LOAD, 0, 0, _NUMBER_AT)]
     if sockets:
         program += [
-            (_EQUAL, 0, 5, numbers["socket"] or 0),
+            (_EQUAL, 0, 5, numbers["socket"]),
             (_LOAD, 0, 0, _FIRST),
             (_EQUAL, 1, 0, _INET),
             (_EQUAL, 0, 1, _INET6),
             (_RETURN, 0, 0, _NOTIFY),
             (_RETURN, 0, 0, _ALLOW),
         ]
-    for name, (_, _, argument) in _CALLS.items():
-        number = numbers[name]
+    for name, call in _REPORTED.items():
+        number = numbers.get(name)
         if number is None or (name in RUNS and not opens):
             continue
-        if argument is None or (opens and name in OPENS):
+        if call.flags is None or (opens and name in OPENS):
             program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _NOTIFY)]
             continue
-        at = _FIRST + 8 * argument
-        bits = OPENS_FOR_WRITING if argument != 4 else 0xFFFFFFFF
+        bits = 0xFFFFFFFF if name == "sendto" else OPENS_FOR_WRITING
         program += [
             (_EQUAL, 0, 4, number),
-            (_LOAD, 0, 0, at),
+            (_LOAD, 0, 0, _FIRST + 8 * call.flags),
             (_ANY_BIT, 0, 1, bits),
             (_RETURN, 0, 0, _NOTIFY),
             (_RETURN, 0, 0, _ALLOW),

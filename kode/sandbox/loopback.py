@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from kode.sandbox.deferred import WHERE
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 10.0  # takes milliseconds; a loaded machine is slow
 
 _OWNER = 0xB701
 """The call for the user namespace that owns a namespace (ioctl_ns(2))."""
@@ -43,7 +43,7 @@ def make_loopback() -> Loopback | None:
     try:
         descriptors += _made(bubblewrap)
         user, net = descriptors
-        made = Loopback(
+        loopback = Loopback(
             enter=(
                 *(nsenter, f"--user=/proc/self/fd/{user}", f"--net=/proc/self/fd/{net}"),
                 *("--preserve-credentials", "--"),
@@ -51,7 +51,7 @@ def make_loopback() -> Loopback | None:
             descriptors=(user, net),
         )
         subprocess.run(
-            [*made.enter, bubblewrap, *_WHOLE, "--unshare-pid", "--", "/bin/sh", "-c", ":"],
+            [*loopback.enter, bubblewrap, *_WHOLE, "--unshare-pid", "--", "/bin/sh", "-c", ":"],
             pass_fds=descriptors,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -63,7 +63,7 @@ def make_loopback() -> Loopback | None:
         for descriptor in descriptors:
             os.close(descriptor)
         return None
-    return made
+    return loopback
 
 
 def _made(bubblewrap: str) -> tuple[int, int]:

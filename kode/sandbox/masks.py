@@ -21,7 +21,7 @@ from kode.session.git import GitError, run_git
 MAX_ENTRIES = 50_000
 """Limit of scanned names, starting at the top."""
 
-_TICK_NS = 2_000_000_000
+_TICK_NS = 2_000_000_000  # file systems that count times in steps of two seconds
 
 
 @dataclass(frozen=True)
@@ -50,26 +50,26 @@ class Masks:
         masked: list[Path] = []
         left = MAX_ENTRIES
         waiting = deque([str(self.root)])
-        known: dict[str, _Folder] = {}
+        folders: dict[str, _Folder] = {}
         while waiting and left > 0:
             path = waiting.popleft()
             folder = self._look(path)
             if folder is None:
                 continue
-            known[path] = folder
+            folders[path] = folder
             left -= folder.entries
             masked += [Path(found) for found in folder.candidates if self._holds(found)]
             waiting.extend(folder.folders)
-        self._known = known
+        self._known = folders
         return tuple(masked)
 
     def _look(self, path: str) -> _Folder | None:
         try:
             status = os.stat(path, follow_symlinks=False)
             at = (status.st_ino, status.st_ctime_ns)
-            known = self._known.get(path)
-            if known is not None and known.at == at:
-                return known
+            folder = self._known.get(path)
+            if folder is not None and folder.at == at:
+                return folder
             # A folder that is changing now may change again within the same clock tick.
             is_new = time.time_ns() - status.st_ctime_ns < _TICK_NS
             return self._read(path, (0, 0) if is_new else at)
@@ -78,8 +78,8 @@ class Masks:
 
     def _read(self, path: str, at: tuple[int, int]) -> _Folder:
         folders, candidates, entries = [], [], 0
-        with os.scandir(path) as found:
-            for entry in found:
+        with os.scandir(path) as iterator:
+            for entry in iterator:
                 entries += 1
                 if entry.is_symlink():
                     continue  # its target is masked where it lies, or hidden

@@ -18,9 +18,9 @@ from kode.permissions import places
 from kode.session.git import GitError, run_git
 from kode.workplace import below
 
-GIT_S = 3.0
-MAX_TEXTS = 200
-MAX_TEXT_BYTES = 64 * 1024
+GIT_S = 3.0  # `git config --list` takes milliseconds
+MAX_TEXTS = 200  # more are not what a person set up
+MAX_TEXT_BYTES = 64 * 1024  # longer texts are not read for names
 
 _WORD = re.compile(r"[^\s\"'`;|&<>(){}\[\]=,$!\\]+")
 _COMMENT = re.compile(r"^[ \t]*(?:#|//).*", re.MULTILINE)
@@ -160,7 +160,7 @@ class _Reading:
             wanted = words & known or {rules[0][0].split()[0]}
             while wanted := wanted - self.made:
                 self.made |= wanted
-                used = [one for one in rules if wanted & set(one[0].split())]
+                used = [rule for rule in rules if wanted & set(rule[0].split())]
                 for _, _, recipe in used:
                     self._text(recipe, self.root)
                 wanted = known & {need for _, needs, _ in used for need in needs.split()}
@@ -183,7 +183,7 @@ class _Reading:
         if os.path.isabs(word) and not below(paths[0], self.root):
             bases = folders or (self.root,)
             paths = [os.path.normpath(f"{folder}/{word}") for folder in bases]
-        return [one for one in paths if one != self.root and below(one, self.root)]
+        return [path for path in paths if path != self.root and below(path, self.root)]
 
 
 def _words(text: str) -> Iterator[str]:

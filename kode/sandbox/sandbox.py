@@ -35,7 +35,7 @@ from kode.sandbox.shared import Kind, Shared
 from kode.sandbox.view import Ground
 from kode.workplace import Workplace
 
-TEST_TIMEOUT_S = 10.0
+TEST_TIMEOUT_S = 10.0  # takes milliseconds; a loaded machine is slow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,14 +242,14 @@ class Sandbox:
             hidden += [home for home in ground.homes if home not in ground.folders]
         fixed = [Path(name) for name in ("/", "/usr", "/proc/sys/kernel/core_pattern")]
         above = [p for p in fixed if not any(p.is_relative_to(f) for f in ground.folders)]
-        kept = [ground.cwd] if layered and os.access(ground.cwd, os.W_OK) else []
+        kept_paths = [ground.cwd] if layered and os.access(ground.cwd, os.W_OK) else []
         fixed_work = [] if layered or ground.writable else [ground.cwd]
         if kind == "seatbelt":
             fixed_work += [*hidden, Path(os.path.realpath("/tmp"))]
         return {
             "hidden": [str(path) for path in hidden],
             "fixed": [*map(str, above), *map(str, fixed_work)],
-            "kept": [*map(str, kept), self.shared.temporary_inside(kind)],
+            "kept": [*map(str, kept_paths), self.shared.temporary_inside(kind)],
             "network": ground.network,
             "outer_pid": os.getpid(),
             "port": None,
@@ -318,8 +318,8 @@ _NEXT_STEP = (
 def _fault_of_layers(ground: Ground) -> str:
     """Why the working folders cannot be copied on write; "" if they can."""
     for folder in ground.folders:
-        kept = (ground.kode_home, *ground.elsewhere, *ground.homes)
-        if any(path.is_relative_to(folder) for path in kept):
+        kept_paths = (ground.kode_home, *ground.elsewhere, *ground.homes)
+        if any(path.is_relative_to(folder) for path in kept_paths):
             return f"{folder} contains a home, or kode's own folder"
         if inside := _mounted_inside(folder):
             return f"{inside} is a file system of its own"

@@ -112,14 +112,16 @@ def _rules(place: Place, filters: str) -> Sequence[str]:
 def _above(reach: Reach) -> list[str]:
     """The folders above what may be read, which programs look up to find the real path of a file;
     the names in them stay hidden."""
-    shown = [str(one.path) for one in reach.places if one.access in ("readable", "writable")]
-    return list(dict.fromkeys(one for path in (*shown, reach.temporary) for one in _parents(path)))
+    shown = [str(place.path) for place in reach.places if place.access in ("readable", "writable")]
+    return list(
+        dict.fromkeys(parent for path in (*shown, reach.temporary) for parent in _parents(path))
+    )
 
 
 def _held(reach: Reach, writable: Sequence[str]) -> list[str]:
     """The writable folders, and the folders in them above a place that is not writable: moved
     away, that would have another path, and other rules."""
-    others = [str(one.path) for one in reach.places if one.access != "writable"]
+    others = [str(place.path) for place in reach.places if place.access != "writable"]
     inside = [p for path in others for p in _parents(path) if any(below(p, w) for w in writable)]
     return list(dict.fromkeys((reach.temporary, *writable, *inside)))
 

@@ -86,14 +86,14 @@ class Shared:
     def keep_unlisted(self, over: Sequence[Layer], unlisted: Sequence[FileChange]) -> None:
         """Keeps what a command wrote for the next ones."""
         store = self.store()
-        for one in over:
-            own = [each for each in unlisted if Path(each.path).is_relative_to(one.root)]
+        for layer in over:
+            own = [each for each in unlisted if Path(each.path).is_relative_to(layer.root)]
             if store is None or not own:
                 continue
-            below = store / f"below-{paths.path_hash(one.root)}"
+            below = store / f"below-{paths.path_hash(layer.root)}"
             (below / "upper").mkdir(parents=True, exist_ok=True)
-            carry_over(one, own, below / "upper")
-            self.below[one.root] = below
+            carry_over(layer, own, below / "upper")
+            self.below[layer.root] = below
 
     def forget(self) -> None:
         """Drops ignored files of earlier commands: what a build created outside is newer."""

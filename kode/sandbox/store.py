@@ -74,7 +74,7 @@ def _is_private(folder: Path) -> bool:
 def places(home: Path) -> list[Path]:
     """Where stores may lie, the best first, for a kode home."""
     temporary = (Path(os.path.realpath(folder)) for folder in ("/tmp", "/dev/shm"))
-    return [paths.sandbox_folder(home), *(one / f"kode-{os.getuid()}" for one in temporary)]
+    return [paths.sandbox_folder(home), *(path / f"kode-{os.getuid()}" for path in temporary)]
 
 
 def with_stores(parents: Iterable[Path]) -> list[Path]:

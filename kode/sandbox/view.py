@@ -142,31 +142,58 @@ def bubblewrap_arguments(
     working folders, "" for none; with it the launcher puts layers and masks over these mounts, and
     each of `lowers` says where it finds a folder.
     """
-    arguments = []
+    return [
+        *_mounts(reach, masks),
+        *_closed_again(reach),
+        *_stage(store, lowers),
+        *_namespaces(reach.network),
+        *_powers(mounts_layers=bool(store)),
+        # The first process stays where it starts, which must not be below a layer and its masks.
+        *("--chdir", "/" if store else str(ground.cwd)),
+    ]
+
+
+def _mounts(reach: Reach, masks: Mapping[Path, str]) -> Iterator[str]:
+    """What is seen at each place."""
     for place in reach.places:
         if str(place.path) == "/dev":
-            arguments += ["--dev", "/dev", "--proc", "/proc"]
+            yield from ("--dev", "/dev", "--proc", "/proc")
             if os.geteuid() == 0:  # system-wide settings that root could change
-                arguments += ["--ro-bind-try", "/proc/sys", "/proc/sys"]
+                yield from ("--ro-bind-try", "/proc/sys", "/proc/sys")
         elif str(place.path) == "/tmp":
-            arguments += ["--bind", reach.temporary, "/tmp"]
+            yield from ("--bind", reach.temporary, "/tmp")
         else:
-            arguments += _mount(place, masks)
+            yield from _mount(place, masks)
+
+
+def _closed_again(reach: Reach) -> Iterator[str]:
+    """Hidden folders become read-only once everything inside them is mounted."""
     for place in reach.places:
         if place.access == "hidden" and _is_plain_folder(place.path):
-            arguments += ["--remount-ro", str(place.path)]
+            yield from ("--remount-ro", str(place.path))
+
+
+def _stage(store: str, lowers: Sequence[tuple[Path, str]]) -> Iterator[str]:
+    """What the launcher makes layers of."""
     if store:
-        arguments += ["--bind", store, STAGE]
-        arguments += [word for f, lower in lowers for word in ("--ro-bind", str(f), lower)]
+        yield from ("--bind", store, STAGE)
+        for folder, lower in lowers:
+            yield from ("--ro-bind", str(folder), lower)
+
+
+def _namespaces(network: Network) -> Iterator[str]:
     # No cgroup namespace: Java fails if the names in /proc and in /sys differ.
-    arguments += ["--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
-    arguments += ["--unshare-net"] if reach.network == "none" else []
-    arguments.append("--die-with-parent")
-    # The launcher mounts the layers as the root of a namespace, then gives up all powers.
-    arguments += ["--uid", "0", "--gid", "0"] if store else ["--cap-drop", "ALL"]
-    arguments += ["--cap-add", "ALL"] if store else []
-    # The first process stays where it starts, which must not be below a layer and its masks.
-    return [*arguments, "--chdir", "/" if store else str(ground.cwd)]
+    yield from ("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
+    if network == "none":
+        yield "--unshare-net"
+    yield "--die-with-parent"
+
+
+def _powers(*, mounts_layers: bool) -> tuple[str, ...]:
+    """The launcher mounts the layers as the root of a namespace, then gives up all powers."""
+    if mounts_layers:
+        return ("--uid", "0", "--gid", "0", "--cap-add", "ALL")
+    return ("--cap-drop", "ALL")
 
 
 def _mount(place: Place, masks: Mapping[Path, str]) -> list[str]:
@@ -184,8 +211,8 @@ def _mount(place: Place, masks: Mapping[Path, str]) -> list[str]:
 
 def _readable(ground: Ground) -> list[Path]:
     """The existing files that `ground.readable` names."""
-    found = (path for one in ground.readable for path in sorted(one.parent.glob(one.name)))
-    return [path for path in found if path.is_file() and not path.is_symlink()]
+    named = (path for name in ground.readable for path in sorted(name.parent.glob(name.name)))
+    return [path for path in named if path.is_file() and not path.is_symlink()]
 
 
 @cache
@@ -315,7 +342,7 @@ def landlock_write(reach: Reach) -> list[tuple[str, bool]]:
     """Writable paths, each with whether it is a folder."""
     return [
         (reach.temporary, True),
-        *((str(one.path), True) for one in reach.places if one.access == "writable"),
+        *((str(place.path), True) for place in reach.places if place.access == "writable"),
         *_of_devices(("null", "zero", "full", "tty")),
     ]
 
@@ -336,7 +363,7 @@ def landlock_listed(ground: Ground, masked: Iterable[Path]) -> list[str]:
     readable files."""
     above = {parent for path in masked for parent in path.parents}
     within = {p for p in above if any(p.is_relative_to(f) for f in ground.folders)}
-    return [str(p) for p in (*within, *(one.parent for one in ground.readable)) if p.is_dir()]
+    return [str(p) for p in (*within, *(path.parent for path in ground.readable)) if p.is_dir()]
 
 
 def _readable_now(ground: Ground) -> list[tuple[str, bool]]:
@@ -348,12 +375,12 @@ def _readable_now(ground: Ground) -> list[tuple[str, bool]]:
 def _readable_outside(ground: Ground) -> list[tuple[str, bool]]:
     """Computed once per process: newer entries are not shown."""
     around = [
-        one
-        for one in reach(ground, "", network="none").places
-        if one.path != Path("/") and one.path not in ground.folders
+        place
+        for place in reach(ground, "", network="none").places
+        if place.path != Path("/") and place.path not in ground.folders
     ]
-    hidden = {str(one.path) for one in around if one.access in ("empty", "hidden")}
-    shown = (*(one.path for one in around if one.access == "readable"), *ground.own)
+    hidden = {str(place.path) for place in around if place.access in ("empty", "hidden")}
+    shown = (*(place.path for place in around if place.access == "readable"), *ground.own)
     named = [(str(path), path.is_dir()) for path in shown]
     return [*_beside("/", hidden | set(map(str, ground.folders))), *named, *_of_devices(_DEVICES)]
 

@@ -25,10 +25,10 @@ from kode.contracts import Blocked
 from kode.sandbox.limits import OPENS, OPENS_FOR_WRITING, RUNS, SOCKET, WATCHED
 from kode.workplace import below
 
-MAX_HITS = 20
-MAX_OPENED = 20_000
-_RECEIVE, _ANSWER = 0xC0502100, 0xC0182101
-_CONTINUE = 1
+MAX_HITS = 20  # more do not help a person decide
+MAX_OPENED = 20_000  # a large build; bounds memory
+_RECEIVE, _ANSWER = 0xC0502100, 0xC0182101  # SECCOMP_IOCTL_NOTIF_* of linux/seccomp.h
+_CONTINUE = 1  # SECCOMP_USER_NOTIF_FLAG_CONTINUE
 _CALL = struct.Struct("=QIIiIQ6Q")
 _REPLY = struct.Struct("=QqiI")
 _PATH_BYTES = 4096
@@ -40,7 +40,7 @@ _WITHOUT_HARM = re.compile(
     r"|\.cache|var/cache)(?:/|$)"
 )
 """Caches that programs try to write beside their input, and can do without."""
-_MAX_SHOWN = 200
+_MAX_SHOWN = 200  # a line or two
 _MAKES = ("mkdir", "link", "symlink")
 """Calls that fail anyway if the target exists."""
 
@@ -144,12 +144,13 @@ class Wall:
             fcntl.ioctl(listener, _ANSWER, _REPLY.pack(call[0], 0, *answer))
 
     def _note(self, pid: int, number: int, arguments: Sequence[int]) -> None:
-        name, _, _, flags_at = WATCHED.get(number, ("", 0, 0, None))
+        name, call = WATCHED.get(number, ("", None))
         if name in (*OPENS, *RUNS, "openat2") and len(self.opened) < MAX_OPENED:
             path = _path_of(pid, number, arguments)
             if any(below(path, folder) for folder in self.view.opens_below):
                 self.opened[path] = None
-        reads = flags_at is not None and not arguments[flags_at] & OPENS_FOR_WRITING
+        flags = None if call is None else call.flags
+        reads = flags is not None and not arguments[flags] & OPENS_FOR_WRITING
         if name in RUNS or (name in OPENS and reads):
             return
         if len(self.hits) >= MAX_HITS:
@@ -221,8 +222,9 @@ _HERE = (1 << 64) - 100
 
 def _path_of(pid: int, number: int, arguments: Sequence[int]) -> str:
     """The path that a call of `WATCHED` names; "" for none."""
-    _, folder_at, path_at, _ = WATCHED[number]
-    return _path(pid, arguments[folder_at] if folder_at >= 0 else _HERE, arguments[path_at])
+    _, call = WATCHED[number]
+    folder = _HERE if call.folder is None else arguments[call.folder]
+    return _path(pid, folder, arguments[call.path])
 
 
 def _path(pid: int, folder: int, address: int) -> str:

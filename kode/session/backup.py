@@ -22,7 +22,7 @@ from kode.session.content_store import FOLDER, TOO_LARGE, Contents, Seen
 from kode.session.git import GitError, Survey, blobs
 from kode.session.watched import Repositories
 
-MAX_FILES = 5_000
+MAX_FILES = 5_000  # bounds the wait before a command
 LOOKING_S = 10.0
 """Time limit for walking folders."""
 
@@ -56,7 +56,7 @@ class Kept:
         if self.problem:
             return f"{what} could not be saved first ({self.problem}), so /undo may not restore it."
         held = any(seen.state is not None for seen in self.files.values())
-        stashed = any(one.stashes for one in self.surveys)
+        stashed = any(survey.stashes for survey in self.surveys)
         if self.left_out:
             count = plural(self.left_out, "file")
             size = f"{max(self.left_out_bytes // 1_000_000, 1)} MB"
@@ -273,12 +273,12 @@ def _committed_files(
     turn: int,
     before: Survey,
     changed: Sequence[str],
-    known: Mapping[str, Seen],
+    states: Mapping[str, Seen],
 ) -> Iterator[Change]:
     """Files that were as committed and have changed: git still has their old content. A file that
     git converts (line ends, filters) has another size there, and is skipped."""
     tracked, dirty = before.tracked or {}, before.dirty
-    paths = [path for path in changed if path not in known and path not in dirty][:MAX_FILES]
+    paths = [path for path in changed if path not in states and path not in dirty][:MAX_FILES]
     fitting = [
         (path, tracked[path])
         for path in paths

@@ -154,8 +154,8 @@ def parse(line: bytes) -> Line | None:
             sound = _is_sound(parsed.path, parsed.before, parsed.after, parsed.mode)
         case Taken():
             sound = all(
-                _is_sound(one.path, one.was, one.now, one.was_mode | one.now_mode)
-                for one in parsed.files
+                _is_sound(file.path, file.was, file.now, file.was_mode | file.now_mode)
+                for file in parsed.files
             )
         case _:
             sound = True
@@ -294,13 +294,13 @@ def _settle(group: Group) -> None:
 def _take_in(changes: list[Change], line: Change) -> None:
     """Adds a line; one that says how a change ended replaces the one that announced it."""
     for index in range(len(changes) - 1, -1, -1):
-        known = changes[index]
+        change = changes[index]
         if (
             line.done
-            and known.before == line.before
-            and (index == len(changes) - 1 or not known.done)
+            and change.before == line.before
+            and (index == len(changes) - 1 or not change.done)
         ):
-            changes[index] = replace(line, mode=known.mode, folders=known.folders)
+            changes[index] = replace(line, mode=change.mode, folders=change.folders)
             return
     changes.append(line)
 

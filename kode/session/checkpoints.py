@@ -109,8 +109,8 @@ class FileChanges:
         return cls(
             groups=change_log.history(lines).groups,
             taken=tuple(
-                (len(change_log.history(lines[:at]).groups), one)
-                for at, one in enumerate(lines)
+                (len(change_log.history(lines[:index]).groups), one)
+                for index, one in enumerate(lines)
                 if isinstance(one, Taken) and one.files
             ),
             contents=Contents(folder=folder, max_file_bytes=max_file_bytes, max_bytes=0),
@@ -180,13 +180,13 @@ class Checkpoints:
     def changed(self, path: str, state: str | None = None) -> None:
         """After a tool has changed `path`: what it left there (by default: what is there now), so
         that a person's change after it is known as theirs. Raises: StorageError."""
-        known = self.open_changes.get(path)
-        if known is None:
+        change = self.open_changes.get(path)
+        if change is None:
             return
         after = state or self.contents.see(Path(path)).state
         # A tool that changed nothing is noted too: what comes next is a person's doing.
-        if not known.done or after != known.after:
-            self.open_changes[path] = replace(known, after=after, done=True)
+        if not change.done or after != change.after:
+            self.open_changes[path] = replace(change, after=after, done=True)
             self._record(self.open_changes[path])
 
     def would_keep(self, at_stake: AtStake) -> Kept:
@@ -271,7 +271,7 @@ class Checkpoints:
         if redo and group.repositories:
             notes.append("Stashes and commits stay as they are.")
         elif not redo:
-            notes += [note for one in group.repositories for note in _bring_back(one)]
+            notes += [note for repository in group.repositories for note in _bring_back(repository)]
         return self._report(self.history(), group, outcome, planned.left, notes, redo=redo)
 
     def finish(self) -> Undone | None:
@@ -348,14 +348,14 @@ class Checkpoints:
             given = done[-1].after_mode
             chmodded = given is not None and seen.mode == given != back.mode
             # A kill may have come after some of its folders were made, and before it was.
-            own = Path(path).parents[: max(one.folders for one in done)]
+            own = Path(path).parents[: max(change.folders for change in done)]
             made = seen.state is None and any(map(_is_empty_folder, own))
             if back.found and back.state == seen.state and not chmodded and not made:
                 continue
             self._aim(plan, path, seen, Seen(state=back.state, mode=back.mode), back.found)
             if path in plan.goals and not back.whole:
                 plan.notes.append(f"{path} has your own edit from during the turn.")
-        folders = {path: max(one.folders for one in group.files[path]) for path in plan.goals}
+        folders = {path: max(file.folders for file in group.files[path]) for path in plan.goals}
         plan.files = moves.towards(self.contents, plan.goals, folders)
         return plan
 
@@ -381,7 +381,7 @@ class Checkpoints:
         """What is there now; behind a link that the group made of a folder, nothing is."""
         folder = os.path.dirname(path)
         if os.path.realpath(folder) != folder and any(
-            str(one) in group.files for one in Path(path).parents
+            str(parent) in group.files for parent in Path(path).parents
         ):
             return Seen(state=None)
         return self.contents.see(Path(path))
@@ -432,8 +432,8 @@ class Checkpoints:
         if repair and faults:
             kept = [
                 line if one is not None else change_log.line_of(Lost(size_bytes=len(line)))
-                for at, (line, one) in enumerate(zip(lines, parsed, strict=True))
-                if one is not None or line not in lines[:at]
+                for index, (line, one) in enumerate(zip(lines, parsed, strict=True))
+                if one is not None or line not in lines[:index]
             ]
             kept += [change_log.line_of(Lost(size_bytes=cut))] if cut else []
             faults.append(f"The old file is saved as {durable.keep_aside(path, data).name}.")

@@ -29,7 +29,7 @@ OTHER = "other"
 """A device, a socket, or an unreadable file."""
 LINK = "link:"
 
-MEGABYTE = 1024 * 1024
+MEGABYTE = 1024 * 1024  # bytes
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 

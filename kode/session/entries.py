@@ -41,7 +41,7 @@ from kode.session.masking import masked
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-VERSION = 1
+VERSION = 1  # counts the changes of the log's format
 
 _CONTAINERS = (dict, list, tuple)
 
@@ -140,10 +140,10 @@ class SystemEntry(Entry):
     @property
     def texts(self) -> dict[str, str]:
         """The texts of its sections, by name."""
-        at, texts = 0, {}
+        position, texts = 0, {}
         for name, size in self.sections.items():
-            texts[name] = self.text[at : at + size]
-            at += size + len(BETWEEN_SECTIONS)
+            texts[name] = self.text[position : position + size]
+            position += size + len(BETWEEN_SECTIONS)
         return texts
 
 

@@ -91,7 +91,7 @@ def _messages(
     said = list(transcript.messages)
     for number, (message, item) in enumerate(said, 1):
         is_last = number == len(said)
-        yield message, item, [one for one in item.calls if one.message or not is_last]
+        yield message, item, [call for call in item.calls if call.message or not is_last]
 
 
 def _results(calls: Sequence[Call], places: Mapping[str, int]) -> Iterator[str]:
@@ -170,7 +170,8 @@ def _message(message: Message, made: Sequence[Call]) -> dict[str, Any]:
     if pictures:
         plain["images"] = pictures
     calls = [
-        {"id": one.call.id, "name": one.call.name, "arguments": one.call.arguments} for one in made
+        {"id": call.call.id, "name": call.call.name, "arguments": call.call.arguments}
+        for call in made
     ]
     if calls:
         plain["tool_calls"] = calls

@@ -37,7 +37,7 @@ def file_diffs(contents: Contents, past: History, seen_from: Path) -> list[FileD
         for path, done in past.groups[number].files.items():
             per_file.setdefault(path, []).extend(done)
     found = (_diff_of(contents, path, done, seen_from) for path, done in per_file.items())
-    return [one for one in found if one is not None]
+    return [diff for diff in found if diff is not None]
 
 
 def _diff_of(
@@ -48,7 +48,9 @@ def _diff_of(
     if before == now:
         return None
     name = os.path.relpath(path, seen_from) if Path(path).is_relative_to(seen_from) else path
-    gaps = any(one.done and one.after != two.before for one, two in itertools.pairwise(done))
+    gaps = any(
+        change.done and change.after != two.before for change, two in itertools.pairwise(done)
+    )
     old, new = _lines(contents, before, None), _lines(contents, now, path)
     lines: list[str] = []
     if old is not None and new is not None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from kode.errors import GitError as GitError
 from kode.programs import find_program
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 20.0  # `git status` of a very large repository on a cold disk
 NOTHING: Mapping[str, str] = {}
 
 OPTIONS = (
@@ -182,10 +182,10 @@ def survey(root: Path, look: Callable[[frozenset[str]], Files] | None = None) ->
     """The current state of the repository. `look` gets what git ignores, as absolute paths of files
     and folders, and returns the status of all other files. Raises: GitError, and what it raises."""
     words = [] if look is None else ["--ignored=matching"]
-    found = _status(place(root), ["--untracked-files=all", *words])
-    files = None if look is None else look(found.ignored)
-    tracked = _tracked(root, frozenset(found.survey.differing), files)
-    return replace(found.survey, tracked=tracked, stashes=stashes(root))
+    status = _status(place(root), ["--untracked-files=all", *words])
+    files = None if look is None else look(status.ignored)
+    tracked = _tracked(root, frozenset(status.survey.differing), files)
+    return replace(status.survey, tracked=tracked, stashes=stashes(root))
 
 
 def refs(known: Survey) -> Survey:
@@ -200,7 +200,7 @@ def staged(root: Path, commit: str) -> frozenset[str]:
     """Absolute paths of which the index differs from a commit ("": from none). Raises: GitError."""
     words = ["diff-index", "--cached", "--name-only", "--no-renames", "-z", commit, "--"]
     out = run_git(root, words if commit else ["ls-files", "-z"])
-    return frozenset(f"{root}/{one}" for one in _names(out) if _is_inside(one))
+    return frozenset(f"{root}/{name}" for name in _names(out) if _is_inside(name))
 
 
 def ignored_names(root: Path, names: Iterable[str], rules: Path | None = None) -> frozenset[str]:
@@ -230,15 +230,15 @@ def blobs(root: Path, object_ids: Iterable[str]) -> dict[str, bytes]:
     given = "".join(f"{one}\n" for one in wanted).encode()
     out = run_git(root, ["cat-file", "--batch"], given=given) if wanted else b""
     found: dict[str, bytes] = {}
-    at = 0
-    while at < len(out):
-        end = out.index(b"\n", at)
-        words = out[at:end].decode("ascii", "replace").split(" ")
-        at = end + 1
+    position = 0
+    while position < len(out):
+        end = out.index(b"\n", position)
+        words = out[position:end].decode("ascii", "replace").split(" ")
+        position = end + 1
         if len(words) == 3:  # else: "ID missing"
             size = int(words[2])
-            found[words[0]] = out[at : at + size]
-            at += size + 1
+            found[words[0]] = out[position : position + size]
+            position += size + 1
     return found
 
 

@@ -28,7 +28,7 @@ from kode.session.index import files
 from kode.session.messages import effective
 from kode.session.transcript import Transcript
 
-HEADER_BYTES = 16_384
+HEADER_BYTES = 16_384  # a first line has a few hundred
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,26 +80,26 @@ def take(home: Path, path: Path, known: dict[str, str]) -> Taken:
     digest = hashlib.sha256(data).hexdigest()
     if digest in known:
         return Taken(session=known[digest], path=path, known=True)
-    agent, found = _read(path)
-    said = sum(isinstance(entry, MessageEntry) for entry in effective(found.entries))
+    agent, transcript = _read(path)
+    said = sum(isinstance(entry, MessageEntry) for entry in effective(transcript.entries))
     if not said:
         raise SessionError(f"{path}: nothing was said in it (a subagent's, or only a title).")
-    began = found.entries[0].at
-    origin = found.header.imported_from
+    began = transcript.entries[0].at
+    origin = transcript.header.imported_from
     header = replace(
-        found.header,
+        transcript.header,
         id=_session_id(home, began),
         created_at=began,
         imported_from=Import(
             agent=agent,
-            session=origin.session if origin is not None else found.header.id,
+            session=origin.session if origin is not None else transcript.header.id,
             file=str(path.resolve()),
             digest=digest,
         ),
     )
-    turns = sum(turn.number > 0 and not turn.is_rewound for turn in found.turns)
+    turns = sum(turn.number > 0 and not turn.is_rewound for turn in transcript.turns)
     taint = TaintEntry(source=f"a session of {agent}", at=began)
-    entries: tuple[AnyEntry, ...] = (taint, *found.entries, _end(found, turns))
+    entries: tuple[AnyEntry, ...] = (taint, *transcript.entries, _end(transcript, turns))
     text = b"".join(line_of(one) + b"\n" for one in (header, *entries))
     durable.make_folder(paths.sessions_folder(home))
     durable.replace(paths.session_file(home, header.id), text)
@@ -111,7 +111,7 @@ def take(home: Path, path: Path, known: dict[str, str]) -> Taken:
         agent=agent,
         turns=turns,
         messages=said,
-        faults=found.faults,
+        faults=transcript.faults,
     )
 
 
@@ -139,7 +139,7 @@ def _read(path: Path) -> tuple[str, Transcript]:
     raise SessionError(f"{path} is not a session of {' or '.join(agents)}.")
 
 
-def _end(found: Transcript, turns: int) -> TurnEntry:
+def _end(transcript: Transcript, turns: int) -> TurnEntry:
     """So that a list need not read the whole file. What it cost was another agent's."""
     return TurnEntry(
         number=turns,
@@ -149,7 +149,7 @@ def _end(found: Transcript, turns: int) -> TurnEntry:
         duration_ms=0,
         total_usage=Usage(),
         total_cost_usd=0.0,
-        at=found.entries[-1].at,
+        at=transcript.entries[-1].at,
     )
 
 

@@ -33,7 +33,7 @@ LONG_HEAD_BYTES = 65_536
 """For a long system prompt; a first task behind it is not shown, one that begins before it is."""
 TAIL_BYTES = (16_384, 262_144)
 """Where the end of the last turn is looked for, before the whole file is read."""
-TASK_CHARS = 200
+TASK_CHARS = 200  # two lines of a table
 MAX_NAMED = 5
 """Candidates named in an error."""
 FROM_THE_FUTURE_S = 86_400
@@ -186,8 +186,8 @@ def last_used_first(home: Path, cwd: Path | None = None) -> Iterator[Summary]:
             yield summary
     limit = time.time() + FROM_THE_FUTURE_S
     others = [one for one in known if one[1] not in ranks]
-    yield from _by_time(home, cwd, [one for one in others if one[0] <= limit])
-    yield from _by_time(home, cwd, [one for one in others if one[0] > limit])
+    yield from _by_time(home, cwd, [other for other in others if other[0] <= limit])
+    yield from _by_time(home, cwd, [other for other in others if other[0] > limit])
 
 
 def _by_time(home: Path, cwd: Path | None, known: list[tuple[float, str]]) -> Iterator[Summary]:

@@ -15,8 +15,10 @@ import weakref
 from dataclasses import dataclass, field
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO = 0x2, 0x4, 0x8, 0x40, 0x80
+"""Linux/inotify.h."""
 _CREATE, _DELETE, _UNMOUNT, _OVERFLOW, _IGNORED = 0x100, 0x200, 0x2000, 0x4000, 0x8000
-_ONLY_FOLDERS, _IS_FOLDER = 0x0100_0000, 0x4000_0000
+"""Linux/inotify.h."""
+_ONLY_FOLDERS, _IS_FOLDER = 0x0100_0000, 0x4000_0000  # linux/inotify.h
 _WATCHED = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
 _EVENT = struct.Struct("iIII")
 """`struct inotify_event`: watch, mask, cookie, length of the name that follows."""
@@ -61,11 +63,11 @@ class Folders:
         folders: set[str] = set()
         whole = True
         while data := self._read():
-            at = 0
-            while at < len(data):
-                watch, mask, _, length = _EVENT.unpack_from(data, at)
-                at += _EVENT.size + length
-                name = os.fsdecode(data[at - length : at].rstrip(b"\0"))
+            position = 0
+            while position < len(data):
+                watch, mask, _, length = _EVENT.unpack_from(data, position)
+                position += _EVENT.size + length
+                name = os.fsdecode(data[position - length : position].rstrip(b"\0"))
                 folder = self.names.get(watch)
                 is_folder = bool(mask & _IS_FOLDER)
                 if mask & (_OVERFLOW | _UNMOUNT) or (is_folder and mask & _MOVED_FROM):

@@ -237,7 +237,7 @@ class Session:
         """Marks the messages whose thinking is bound to another beginning than they have now."""
         if not any(message.bound for message in self.messages):
             return
-        bound = [self.bound(at) == message.bound for at, message in enumerate(self.messages)]
+        bound = [self.bound(index) == message.bound for index, message in enumerate(self.messages)]
         self.messages = [
             message if is_bound or not message.bound else replace(message, moved=True)
             for message, is_bound in zip(self.messages, bound, strict=True)

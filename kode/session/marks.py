@@ -23,14 +23,14 @@ from kode.credentials import redact
 from kode.errors import StorageError
 from kode.events import Emit, Notice
 
-LINES_BETWEEN_COMPACTIONS = 1_000
+LINES_BETWEEN_COMPACTIONS = 1_000  # bounds what every reader has to go through
 MAX_MARKS = 5_000
 """Kept when the record is compacted; the oldest of files that are gone or changed are dropped."""
-MAX_COPIES = 200
+MAX_COPIES = 200  # older copies are removed; bounds the disk
 HASHED_BYTES = 16 * 1024 * 1024
 """For a longer file only the beginning and the size are compared."""
-MAX_SOURCE_CHARS = 300
-TAIL_BYTES = 200
+MAX_SOURCE_CHARS = 300  # a URL or path that can be recognized
+TAIL_BYTES = 200  # more than a line that a write cut short
 _UNMARKED = (
     "Files they were about now count as the project's own, though they may hold text from outside."
 )
@@ -72,10 +72,10 @@ class Record:
         if not self.paths:
             return ""
         found = self.content(real)
-        known = self.contents.get(found[1]) if found else None
-        if known is None:
-            known = self.paths.get(real) or self._made_folder(real)
-        return known.source if known and found else ""
+        mark = self.contents.get(found[1]) if found else None
+        if mark is None:
+            mark = self.paths.get(real) or self._made_folder(real)
+        return mark.source if mark and found else ""
 
     def _made_folder(self, path: str) -> Mark | None:
         above = (self.paths.get(str(folder)) for folder in Path(path).parents)
@@ -137,8 +137,8 @@ class Record:
         durable.make_folder(self._copies)
         durable.replace(self._copy_of(path), text.encode("utf-8", "replace"))
         with durable.storage_errors(self._copies, "read"):
-            kept = sorted(self._copies.iterdir(), key=os.path.getmtime)
-        for copy in kept[:-MAX_COPIES]:
+            kept_paths = sorted(self._copies.iterdir(), key=os.path.getmtime)
+        for copy in kept_paths[:-MAX_COPIES]:
             durable.remove(copy)
 
     def _copy_of(self, path: str) -> Path:
@@ -203,18 +203,20 @@ class Record:
     def _worth_keeping(self) -> list[Mark]:
         """In their order. Without an approval a person is asked once more; without a mark, never
         again: so those that count longest are the marks of what lies there as it was written."""
-        known = list(
+        marks = list(
             {id(mark): mark for mark in (*self.contents.values(), *self.paths.values())}.values()
         )
-        if len(known) <= MAX_MARKS:
-            return known
+        if len(marks) <= MAX_MARKS:
+            return marks
 
         def rank(mark: Mark) -> tuple[bool, bool]:
             found = self.content(mark.path, {mark.size})
             return bool(mark.source), found is not None and found[1] == mark.sha256
 
-        kept = sorted(range(len(known)), key=lambda at: (rank(known[at]), at))[-MAX_MARKS:]
-        return [known[at] for at in sorted(kept)]
+        kept = sorted(range(len(marks)), key=lambda position: (rank(marks[position]), position))[
+            -MAX_MARKS:
+        ]
+        return [marks[position] for position in sorted(kept)]
 
     def _replace(self, marks: Iterable[Mark]) -> None:
         """Call with the folder's lock held."""
@@ -232,13 +234,13 @@ class Record:
         return f"{self._path} was damaged: its last {lost} bytes are lost. {_UNMARKED}"
 
     def _set_aside(self, count: int) -> str:
-        file, known = self._file, [*self.contents.values(), *self.paths.values()]
+        file, marks = self._file, [*self.contents.values(), *self.paths.values()]
         with durable.locked(self._path.parent):
             status = os.stat(self._path) if self._path.exists() else None
             if status is None or (status.st_dev, status.st_ino) != file:
                 return ""  # another kode was faster
             aside = durable.set_aside(self._path)
-            self._replace({id(mark): mark for mark in known}.values())
+            self._replace({id(mark): mark for mark in marks}.values())
         return (
             f"{self._path} was damaged: {count} of its lines could not be read. It is kept as "
             f"{aside.name}. {_UNMARKED}"

@@ -63,15 +63,18 @@ def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Me
             case MessageEntry():
                 add_message(messages, answers, entry)
             case CompactionEntry():
-                kept = _from(messages, entry.kept_from)
-                lasting = lasting_texts(messages[: len(messages) - len(kept)])
-                messages = [compaction_message(entry, lasting), *kept]
+                kept_messages = _from(messages, entry.kept_from)
+                lasting = lasting_texts(messages[: len(messages) - len(kept_messages)])
+                messages = [compaction_message(entry, lasting), *kept_messages]
             case TrimEntry():
                 messages = _trim(messages, entry)
             case PruneEntry():
                 messages = _prune(messages, entry)
             case UnboundEntry():
-                messages = [replace(one, moved=True) if one.bound else one for one in messages]
+                messages = [
+                    replace(message, moved=True) if message.bound else message
+                    for message in messages
+                ]
             case _:
                 pass
         if answers and not (messages and calls_of(messages[-1])):
@@ -88,9 +91,9 @@ def said(entries: Sequence[AnyEntry]) -> list[Message]:
         if isinstance(entry, MessageEntry):
             add_message(messages, answers, entry)
         elif isinstance(entry, TrimEntry):
-            at = _index(messages, entry.kept_from)
-            if entry.kept_from is None or at is not None:
-                messages = messages[at:] if at is not None else []
+            position = _index(messages, entry.kept_from)
+            if entry.kept_from is None or position is not None:
+                messages = messages[position:] if position is not None else []
     return messages
 
 
@@ -264,11 +267,11 @@ def text_by_id(entries: Sequence[AnyEntry], entry_id: str) -> str | None:
 
 def _from(messages: list[Message], first: str | None) -> list[Message]:
     """The messages from this id on, without results whose call is gone."""
-    at = _index(messages, first)
-    kept = messages[at:] if at is not None else []
-    while kept and kept[0].role == "tool":
-        kept = kept[1:]
-    return kept
+    position = _index(messages, first)
+    kept_messages = messages[position:] if position is not None else []
+    while kept_messages and kept_messages[0].role == "tool":
+        kept_messages = kept_messages[1:]
+    return kept_messages
 
 
 def _trim(messages: list[Message], trim: TrimEntry) -> list[Message]:
@@ -276,18 +279,18 @@ def _trim(messages: list[Message], trim: TrimEntry) -> list[Message]:
     result begins with a user message, because not every server accepts another."""
     if trim.kept_from is not None and _index(messages, trim.kept_from) is None:
         return messages
-    kept = _from(messages, trim.kept_from)
-    if not kept or kept[0].role == "user":
-        return kept
+    kept_messages = _from(messages, trim.kept_from)
+    if not kept_messages or kept_messages[0].role == "user":
+        return kept_messages
     note = Text(text="[What was said before was trimmed by the person.]", source="note")
-    return [MessageEntry(role="user", parts=(note,), id=trim.id, at=trim.at), *kept]
+    return [MessageEntry(role="user", parts=(note,), id=trim.id, at=trim.at), *kept_messages]
 
 
 def _index(messages: Sequence[Message], entry_id: str | None) -> int | None:
     """The index of the message with this id."""
-    for at, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if isinstance(message, MessageEntry) and message.id == entry_id:
-            return at
+            return index
     return None
 
 
@@ -295,17 +298,19 @@ def _prune(messages: list[Message], entry: PruneEntry) -> list[Message]:
     end = _index(messages, entry.before)
     if end is None:
         return messages
-    kept = messages[end:]
+    kept_messages = messages[end:]
     if entry.results:
-        kept[0] = _without_output(kept[0], entry.results)
-    return [*map(_without_output, messages[:end]), *kept]
+        kept_messages[0] = _without_output(kept_messages[0], entry.results)
+    return [*map(_without_output, messages[:end]), *kept_messages]
 
 
 def _without_output(message: Message, count: int | None = None) -> Message:
     """Without the output and the pictures of its first `count` results; None: of all."""
     if message.role != "tool":
         return message
-    stay = {one.call_id for one in results_of(message)[count:]} if count is not None else set()
+    stay = (
+        {result.call_id for result in results_of(message)[count:]} if count is not None else set()
+    )
     return replace(
         message,
         parts=tuple(

@@ -37,12 +37,12 @@ def towards(
 ) -> list[Moved]:
     """The changes that lead to these target states, by path; keeps the current states. `folders`:
     see `Moved.folders`. Raises: StorageError."""
-    found = []
+    moves = []
     for path, kept in contents.keep_all(goals).items():
         if isinstance(kept, StorageError):
             raise kept
         goal = goals[path]
-        found.append(
+        moves.append(
             Moved(
                 path=path,
                 was=kept.state,
@@ -52,7 +52,7 @@ def towards(
                 folders=folders.get(path, 0),
             )
         )
-    return found
+    return moves
 
 
 @dataclass(frozen=True, kw_only=True)

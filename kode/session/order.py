@@ -77,11 +77,11 @@ def _ids(folder: Path) -> list[str | None]:
 
 def _id(line: bytes) -> str | None:
     """ "" for a blank line."""
-    found = _LINE.fullmatch(line)
-    if found is None:
+    match = _LINE.fullmatch(line)
+    if match is None:
         return None if line else ""
-    intact = found[2] is None or int(found[2], 16) == zlib.crc32(found[1])
-    return found[1].decode() if intact else None
+    intact = match[2] is None or int(match[2], 16) == zlib.crc32(match[1])
+    return match[1].decode() if intact else None
 
 
 def _line(session_id: str) -> bytes:

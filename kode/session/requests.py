@@ -93,7 +93,7 @@ class Chain:
     def bound(self, messages: Sequence[Message], count: int) -> str:
         """What the first `count` messages were when they were sent, in a few characters."""
         digest = self.of(messages)[count - 1] if count else ""
-        return f"{digest}{[at for at in self.masked if at < count] or ''}"
+        return f"{digest}{[position for position in self.masked if position < count] or ''}"
 
 
 def system_text(sections: Mapping[str, str]) -> str:
@@ -103,10 +103,10 @@ def system_text(sections: Mapping[str, str]) -> str:
 
 def sections_of(system: str, request: RequestEntry) -> dict[str, str]:
     """Splits a system prompt from disk into its sections, by the sizes in its request's record."""
-    data, at, sections = system.encode("utf-8", "replace"), 0, {}
+    data, position, sections = system.encode("utf-8", "replace"), 0, {}
     for part in request.system or ():
-        sections[part.name] = data[at : at + part.size].decode("utf-8", "replace")
-        at += part.size + len(BETWEEN_SECTIONS)
+        sections[part.name] = data[position : position + part.size].decode("utf-8", "replace")
+        position += part.size + len(BETWEEN_SECTIONS)
     return sections
 
 

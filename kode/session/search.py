@@ -12,7 +12,7 @@ from kode.broken_json import object_of
 from kode.session.entries import timestamp
 from kode.session.index import files
 
-CONTEXT_CHARS = 160
+CONTEXT_CHARS = 160  # two lines around a hit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,17 +38,17 @@ def search(home: Path, words: Sequence[str], limit: int | None = None) -> list[P
     Raises: StorageError if the sessions folder cannot be read.
     """
     wanted = [word.lower() for word in words if word.strip()]
-    found: list[Place] = []
+    places: list[Place] = []
     if not wanted:
-        return found
+        return places
     for changed, session_id in sorted(files(home), reverse=True):
         # Nothing in this file, or in those after it, is newer than its last change.
-        if limit is not None and len(found) >= limit and found[-1].at >= timestamp(changed):
+        if limit is not None and len(places) >= limit and places[-1].at >= timestamp(changed):
             break
-        found += reversed(list(_in_file(paths.session_file(home, session_id), wanted)))
-        found.sort(key=lambda place: place.at, reverse=True)
-        del found[limit if limit is not None else len(found) :]
-    return found
+        places += reversed(list(_in_file(paths.session_file(home, session_id), wanted)))
+        places.sort(key=lambda place: place.at, reverse=True)
+        del places[limit if limit is not None else len(places) :]
+    return places
 
 
 def _in_file(path: Path, words: Sequence[str]) -> Iterator[Place]:
@@ -120,8 +120,8 @@ def line_with(text: str, words: Sequence[str]) -> str:
     lines = [" ".join(line.split()) for line in text.splitlines()]
     best = max(lines, key=lambda line: sum(word in line.lower() for word in words))
     folded = best.lower()
-    at = min((found for word in words if (found := folded.find(word)) >= 0), default=0)
-    start = max(0, min(at - CONTEXT_CHARS // 3, len(best) - CONTEXT_CHARS))
+    position = min((found for word in words if (found := folded.find(word)) >= 0), default=0)
+    start = max(0, min(position - CONTEXT_CHARS // 3, len(best) - CONTEXT_CHARS))
     cut = best[start : start + CONTEXT_CHARS]
     ends = start + CONTEXT_CHARS < len(best)
     return ("…" if start else "") + cut + ("…" if ends else "")

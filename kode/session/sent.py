@@ -49,12 +49,12 @@ def requests_of(header: Header, entries: Sequence[AnyEntry]) -> list[Sent]:
     """The requests of all turns, oldest first, including rewound ones. Older versions of kode
     recorded none."""
     session, chain = Session(header=header, path=None), Chain()
-    found: list[Sent] = []
+    requests: list[Sent] = []
     for number, entry in enumerate(entries):
         session.append(entry)
         if isinstance(entry, RequestEntry) and entry.purpose == "turn":
             assert session.last_request is not None
-            found.append(
+            requests.append(
                 Sent(
                     record=session.last_request,
                     number=number,
@@ -65,9 +65,9 @@ def requests_of(header: Header, entries: Sequence[AnyEntry]) -> list[Sent]:
             )
             continue
         step = step_of(entry)
-        if step and step.purpose == "turn" and found and found[-1].step is None:
-            found[-1] = replace(found[-1], step=step)
-    return found
+        if step and step.purpose == "turn" and requests and requests[-1].step is None:
+            requests[-1] = replace(requests[-1], step=step)
+    return requests
 
 
 def pieces(home: Path, sent: Sent) -> list[Piece]:

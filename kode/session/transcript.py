@@ -120,7 +120,7 @@ class Turn:
     @property
     def end(self) -> TurnEntry | None:
         """None while it runs, and after a crash."""
-        ends = (one for one in reversed(self.entries) if isinstance(one, TurnEntry))
+        ends = (entry for entry in reversed(self.entries) if isinstance(entry, TurnEntry))
         return next(ends, None)
 
     @property
@@ -185,7 +185,7 @@ class Transcript:
     @property
     def messages(self) -> Iterator[tuple[MessageEntry, Item]]:
         """Each message that still counts, with its item. A compaction hides none of them."""
-        return ((one.message, one) for one in self.items if one.message and not one.gone)
+        return ((item.message, item) for item in self.items if item.message and not item.gone)
 
     def subagents(self) -> Mapping[str, Sequence["Transcript"]]:
         """Those recorded beside the file: the call that started them → their sessions, oldest
@@ -212,12 +212,12 @@ class Transcript:
         }
         trimmed = _trimmed(self.entries, kept)
         results = _results(self.entries, kept)
-        for at, entry in enumerate(self.entries):
+        for index, entry in enumerate(self.entries):
             gone: Gone = ""
             if entry.id not in kept and not isinstance(entry, RewindEntry):
                 about = entry.after if isinstance(entry, SystemEntry) else entry.id
                 gone = "undone" if about in undone else "rewound"
-            elif at < trimmed:
+            elif index < trimmed:
                 gone = "trimmed"
             if not isinstance(entry, MessageEntry):
                 yield Item(entry=entry, gone=gone)
@@ -258,7 +258,7 @@ def _results(entries: Sequence[AnyEntry], kept: Set[str]) -> Results:
     """(message, id of a call in it) → the message with the result, however late it came. Servers
     use an id again: a result belongs to the last call that has none. One that was rewound while its
     call was not is left out."""
-    found: dict[tuple[str, str], MessageEntry] = {}
+    message_entries: dict[tuple[str, str], MessageEntry] = {}
     waiting: dict[str, str] = {}
     for entry in entries:
         if not isinstance(entry, MessageEntry):
@@ -268,5 +268,5 @@ def _results(entries: Sequence[AnyEntry], kept: Set[str]) -> Results:
             asked = waiting.get(result.call_id)
             if asked is not None and (entry.id in kept or asked not in kept):
                 del waiting[result.call_id]
-                found[asked, result.call_id] = entry
-    return found
+                message_entries[asked, result.call_id] = entry
+    return message_entries

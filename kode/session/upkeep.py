@@ -32,7 +32,7 @@ from kode.session.log import copy_to, load
 from kode.session.messages import model_messages, said
 from kode.session.reading import read, session_path, sound_lines
 
-SECONDS_A_DAY = 86_400
+SECONDS_A_DAY = 86_400  # 24 hours of 3,600
 _AFTER_ANSWERS = (StateEntry, RequestEntry, UsageEntry, TurnEntry)
 
 
@@ -200,12 +200,12 @@ def _repair(home: Path, path: Path) -> Checked:
     try:
         with durable.storage_errors(path, "read"):
             data = path.read_bytes()
-        kept = sound_lines(data, path.stem)
-        if len(kept) < data.count(b"\n"):
+        kept_lines = sound_lines(data, path.stem)
+        if len(kept_lines) < data.count(b"\n"):
             aside = durable.keep_aside(path, data)
-            if not kept or not kept[0].startswith(b'{"type":"session"'):
-                kept.insert(0, line_of(session.header))
-            data = b"\n".join(kept) + b"\n"
+            if not kept_lines or not kept_lines[0].startswith(b'{"type":"session"'):
+                kept_lines.insert(0, line_of(session.header))
+            data = b"\n".join(kept_lines) + b"\n"
             durable.replace(path, data)
             repairs.append(
                 f"The damaged lines have been removed; the old file is saved as {aside.name}."
@@ -216,18 +216,18 @@ def _repair(home: Path, path: Path) -> Checked:
     return Checked(id=path.stem, faults=tuple(repairs), repaired=bool(repairs))
 
 
-def _with_results(entries: list[AnyEntry], at: int) -> int:
-    """The index of the last message with results in the exchange of the entry at `at`; else
-    `at`."""
-    entry = entries[at]
+def _with_results(entries: list[AnyEntry], position: int) -> int:
+    """The index of the last message with results in the exchange of the entry at `position`; else
+    `position`."""
+    entry = entries[position]
     if not isinstance(entry, MessageEntry) or not (calls_of(entry) or entry.role == "tool"):
-        return at
-    for index, later in enumerate(entries[at + 1 :], at + 1):
+        return position
+    for index, later in enumerate(entries[position + 1 :], position + 1):
         if isinstance(later, MessageEntry):
             if later.role != "tool":
                 break
-            at = index
-    return at
+            position = index
+    return position
 
 
 def _ends_with_line(path: Path) -> bool:

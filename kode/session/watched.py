@@ -107,7 +107,7 @@ class Watched:
         return replace(self.about, differing=tuple(sorted(self.dirty)), number=self.number)
 
     def changed_since(self, number: int) -> list[str]:
-        return [path for path, at in self.touched.items() if at > number]
+        return [path for path, position in self.touched.items() if position > number]
 
     def update(self) -> bool:
         """Takes in what has changed; False if only a survey can tell. Raises: GitError."""
@@ -175,7 +175,7 @@ class _Signs:
         return cls(
             rules=_signs([f"{shared}/config", f"{shared}/info/exclude", f"{own}/config.worktree"]),
             index=_signs([f"{own}/index"]),
-            refs=_signs([f"{shared}/{one}" for one in refs] + [f"{own}/{one}" for one in private]),
+            refs=_signs([f"{shared}/{ref}" for ref in refs] + [f"{own}/{one}" for one in private]),
         )
 
 

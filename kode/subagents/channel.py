@@ -105,7 +105,7 @@ class Child:
         return self.usage.input_tokens + self.usage.output_tokens
 
 
-STDERR_KEPT_BYTES = 4_000
+STDERR_KEPT_BYTES = 4_000  # the last lines before it died
 READ_BYTES = 65_536
 """The capacity of a pipe on Linux, see pipe(7)."""
 

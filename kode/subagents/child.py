@@ -37,10 +37,10 @@ from kode.subagents.protocol import (
     line_of,
 )
 
-POLL_S = 0.25
+POLL_S = 0.25  # a parent that died is noticed soon enough
 STOP_GRACE_S = 6.0
 """A child that has not ended this long after being asked to is stuck: it kills itself."""
-LOCK_S = 2.0
+LOCK_S = 2.0  # its parent writes for milliseconds
 SAID_CHARS = 50_000
 """Limit of a report in the line to the parent; its file has all of it."""
 

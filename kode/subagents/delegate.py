@@ -21,7 +21,7 @@ from kode.subagents.channel import Child, Delegation
 from kode.subagents.parent import run_tasks
 from kode.subagents.protocol import MAX_FILE_BYTES, MAX_TASKS, Task
 
-AGENT_CHARS = 200
+AGENT_CHARS = 200  # a line or two of the tool's description
 MAX_AGENTS = 30
 """Limit of agents listed to the model; it may name any."""
 
@@ -89,7 +89,7 @@ def _subject(arguments: Mapping[str, Any]) -> str:
 def _describe(agents: Sequence[AgentDefinition]) -> str:
     if not agents:
         return DESCRIPTION
-    lines = [f"- {one.item.name}: {shorten(one.description, AGENT_CHARS)}" for one in agents]
+    lines = [f"- {agent.item.name}: {shorten(agent.description, AGENT_CHARS)}" for agent in agents]
     return "\n".join([f"{DESCRIPTION} `agent` may be:", *lines[:MAX_AGENTS]])
 
 

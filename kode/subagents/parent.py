@@ -38,7 +38,7 @@ from kode.subagents.protocol import (
 )
 from kode.tools import processes
 
-TERM_GRACE_S = 3.0
+TERM_GRACE_S = 3.0  # a child saves its session in that time
 EXIT_GRACE_S = 5.0
 """A child that stays this long after its result is killed."""
 DRAIN_S = 1.0
@@ -46,8 +46,8 @@ DRAIN_S = 1.0
 KEPT_SHARE, KEPT_S = 0.2, 2.0
 """Share of the parent's remaining turn, to end the child and use the results. At least `KEPT_S`, at
 most `PATIENCE_S`."""
-PROGRESS_EVERY_S = 1.0
-POLL_S = 0.1
+PROGRESS_EVERY_S = 1.0  # a person reads no faster
+POLL_S = 0.1  # below what a person notices
 SUMMARY_CHARS = 400
 """Of a child's error, whose end says what to do, or of its summary, on the screen."""
 
@@ -145,12 +145,12 @@ async def _run_child(delegation: Delegation, child: Child, emit: Emit) -> None:
     except (OSError, ValueError) as fault:
         status, error = "error", f"It could not be started: {fault}."
     finally:
-        said = child.result
+        result = child.result
         try:
             await _see_through(_end(child, reading))
         finally:
             delegation.alive.pop(child.id, None)
-            child.result = said or _outcome(delegation, child, status, error)
+            child.result = result or _outcome(delegation, child, status, error)
             child.result = records.whole_result(child.folder, child.result)
             records.keep_result(child.folder, child.result)
             emit(_finished(child, child.result))

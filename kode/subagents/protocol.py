@@ -21,8 +21,8 @@ from kode.errors import UserError
 from kode.events import Status
 from kode.messages import Usage
 
-MAX_TASKS = 8
-MAX_FILE_BYTES = 1_000_000
+MAX_TASKS = 8  # more at once run into vendors' rate limits
+MAX_FILE_BYTES = 1_000_000  # far more than tasks or results need
 MAX_LINE_BYTES = 1_000_000
 """Longer lines of a child are skipped; asyncio's own limit would be 64 KiB."""
 MAX_LINES = 200_000

@@ -32,11 +32,11 @@ from kode.tools import processes
 
 ORPHAN_GRACE_S = 6.0
 """A child whose parent is gone should end by itself within this; then it is killed."""
-MAX_SHOWN_CHARS = 8_000
+MAX_SHOWN_CHARS = 8_000  # 2,000 tokens
 MAX_TOGETHER_CHARS = 52_000
 """Below the limit of a tool result, so that no task's part is cut out of the middle."""
-GOAL_CHARS = 80
-_POLL_S = 0.1
+GOAL_CHARS = 80  # one line
+_POLL_S = 0.1  # below what a person notices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ def create(
 def continued(agents: Path, task: Task) -> Task:
     """The task for the child that it resumes, which stays the agent it was. Raises: ToolError if
     there is none, or it still runs."""
-    ended = {one.id: one for one in records(agents) if one.result and not one.alive}
+    ended = {record.id: record for record in records(agents) if record.result and not record.alive}
     folder = agents / task.resume if task.resume in ended else None
     if folder is None or not (folder / "transcript.jsonl").exists():
         known = ", ".join(ended) or "none"
@@ -105,11 +105,11 @@ def keep_result(folder: Path, result: Result) -> None:
         durable.remove(folder / "snapshot.json")
 
 
-def whole_result(folder: Path, said: Result) -> Result:
+def whole_result(folder: Path, result: Result) -> Result:
     """A child's result with its full report: a long one is only in its file."""
     kept = _result(folder)
-    whole = kept is not None and len(kept.summary) > len(said.summary)
-    return said.model_copy(update={"summary": kept.summary}) if kept and whole else said
+    whole = kept is not None and len(kept.summary) > len(result.summary)
+    return result.model_copy(update={"summary": kept.summary}) if kept and whole else result
 
 
 def records(agents: Path) -> list[Record]:

@@ -18,7 +18,7 @@ from kode.messages import shorten
 
 MAX_ENDED = 20
 """How many of the newest finished commands can still be read."""
-TITLE_CHARS = 80
+TITLE_CHARS = 80  # one line
 
 
 @dataclass
@@ -97,14 +97,14 @@ class BackgroundCommands:
         )
         taken.watch = asyncio.ensure_future(self._watch(taken))
         ended = [known for known in self.commands if not known.runs]
-        for known in ended[: len(ended) - MAX_ENDED + 1]:
-            self.commands.remove(known)
+        for background in ended[: len(ended) - MAX_ENDED + 1]:
+            self.commands.remove(background)
         self.commands.append(taken)
         return taken.name
 
     def running(self) -> list[BackgroundCommand]:
         """The commands that have not ended."""
-        return [known for known in self.commands if known.runs]
+        return [command for command in self.commands if command.runs]
 
     @property
     def is_busy(self) -> bool:
@@ -113,10 +113,10 @@ class BackgroundCommands:
     def find(self, name: str) -> BackgroundCommand:
         """The command with this name, `bg2` or `2`. Raises: UserError that lists the names."""
         wanted = name if name.startswith("bg") else f"bg{name}"
-        for known in self.commands:
-            if known.name == wanted:
-                return known
-        there = ", ".join(known.name for known in self.commands) or "none"
+        for command in self.commands:
+            if command.name == wanted:
+                return command
+        there = ", ".join(background.name for background in self.commands) or "none"
         raise UserError(f"No background command is called {name!r}. Known: {there}.")
 
     async def wait(self, job: Job, limit_s: float) -> None:
@@ -125,28 +125,28 @@ class BackgroundCommands:
             await asyncio.wait((watch,), timeout=limit_s)
 
     async def kill(self, job: Job, outcome: str = "killed by the person") -> None:
-        known = self.find(job.name)
-        if not known.runs:
+        command = self.find(job.name)
+        if not command.runs:
             return
-        if known.watch is not None:
-            known.watch.cancel()
-        await known.running.end()
-        self._note_end(known, outcome)
+        if command.watch is not None:
+            command.watch.cancel()
+        await command.running.end()
+        self._note_end(command, outcome)
 
     def tell(self, session_id: str | None, text: str) -> None:
         self._told.append((session_id, text))
 
     def news(self, session_id: str | None) -> str:
         lines = []
-        for known in self.commands:
-            if known.runs or known.reported or known.session_id != session_id:
+        for command in self.commands:
+            if command.runs or command.reported or command.session_id != session_id:
                 continue
-            known.reported = True
-            path = known.running.output_path
+            command.reported = True
+            path = command.running.output_path
             where = f" Its output is in {path}." if path else ""
             lines.append(
-                f"[The background command {known.name} (`{known.title}`) has ended: "
-                f"{known.outcome}.{where}]"
+                f"[The background command {command.name} (`{command.title}`) has ended: "
+                f"{command.outcome}.{where}]"
             )
         lines += [text for of, text in self._told if of == session_id]
         self._told = [(of, text) for of, text in self._told if of != session_id]
@@ -158,22 +158,26 @@ class BackgroundCommands:
 
     async def leave(self, session_id: str | None) -> None:
         """Kills what ends with this session."""
-        of_it = [one for one in self.running() if one.with_session and one.session_id == session_id]
+        of_it = [
+            command
+            for command in self.running()
+            if command.with_session and command.session_id == session_id
+        ]
         await self._kill(of_it, "ended with its session")
 
     async def _kill(self, commands: Sequence[BackgroundCommand], outcome: str) -> None:
-        await asyncio.gather(*(self.kill(known, outcome) for known in commands))
+        await asyncio.gather(*(self.kill(command, outcome) for command in commands))
 
-    async def _watch(self, known: BackgroundCommand) -> None:
-        outcome = await known.running.ended()
-        self._note_end(known, outcome)
+    async def _watch(self, command: BackgroundCommand) -> None:
+        outcome = await command.running.ended()
+        self._note_end(command, outcome)
         self.emit(
             Notice(
-                text=f"{known.name} has ended, {outcome}: {known.title} "
-                f"(/bg read {known.name} shows its output)",
+                text=f"{command.name} has ended, {outcome}: {command.title} "
+                f"(/bg read {command.name} shows its output)",
                 level="info",
             )
         )
 
-    def _note_end(self, known: BackgroundCommand, outcome: str) -> None:
-        known.outcome, known.took_s = outcome, self.clock() - known.since
+    def _note_end(self, command: BackgroundCommand, outcome: str) -> None:
+        command.outcome, command.took_s = outcome, self.clock() - command.since

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 
 from kode.contracts import CheckPart
 
-MAX_BYTES = 4_000_000
+MAX_BYTES = 4_000_000  # bounds memory for a command that traces without end
 MAX_EVENTS = 5_000
 """The line's own programs can write to the file, too, and these are compared with each other."""
-MAX_SHOWN_CHARS = 80
+MAX_SHOWN_CHARS = 80  # one line
 
 # `set -T` and `set -E` take the traps into functions and subshells; only EXIT is set again there.
 # An ignored ERR keeps bash from becoming the last command of a subshell, whose end nobody would
@@ -94,9 +94,11 @@ def finish(channel: int) -> list[Event]:
     for record in data.decode(errors="replace").split("\0.\0", MAX_EVENTS)[:MAX_EVENTS]:
         pid, parent, command, *before = [*record.split("\0"), "", ""]
         if command == "end":  # the last event was that of the trap, with a command of before
-            at = next((at for at in range(len(told))[::-1] if told[at].pid == pid), None)
-            if at is not None:
-                told[at] = replace(told[at], command="")
+            position = next(
+                (offset for offset in range(len(told))[::-1] if told[offset].pid == pid), None
+            )
+            if position is not None:
+                told[position] = replace(told[position], command="")
         elif command:
             told.append(Event(pid, parent, command[1:], tuple(filter(None, before))))
     return told
@@ -107,7 +109,9 @@ def statuses(
 ) -> tuple[tuple[str, int | None], ...]:
     """Each check with its exit status; None: not known, or it did not run. `line` is the status of
     the whole line. Of several runs, a failed one counts."""
-    return tuple((one.command, line if one.alone else _status_of(one, told)) for one in checks)
+    return tuple(
+        (check.command, line if check.alone else _status_of(check, told)) for check in checks
+    )
 
 
 def news(checks: Sequence[tuple[str, int | None]], line: int) -> list[str]:
@@ -123,8 +127,8 @@ def _status_of(check: CheckPart, told: Sequence[Event]) -> int | None:
     if not check.of:
         return None
     runs = [
-        _status_after(check, told[at:])
-        for at, event in enumerate(told)
+        _status_after(check, told[index:])
+        for index, event in enumerate(told)
         if _is_same(event.command, check.command)
     ]
     failed = next((status for status in runs if status), None)

@@ -15,7 +15,7 @@ from kode.messages import plural
 from kode.pictures import MAX_READ_BYTES, Picture
 from kode.tools import file_search, pdf_worker
 
-PDF_S = 60.0
+PDF_S = 60.0  # a long book on a slow machine
 MAX_PICTURES = 10
 """Of one call: a model pays about 1,600 tokens for each."""
 MAX_OUTPUT_CHARS = 4_000

@@ -138,11 +138,11 @@ def _is_shown(context: ToolContext, file: files.FileText, edit: Edit) -> bool:
     """Whether the old text stands once in the file, on lines that a search or a command has
     shown as they are."""
     text, old = with_line_feeds(file.text), with_line_feeds(edit.old_text)
-    at = text.find(old)
-    if not old or at < 0 or text.find(old, at + 1) >= 0:
+    position = text.find(old)
+    if not old or position < 0 or text.find(old, position + 1) >= 0:
         return False
-    end = text.find("\n", at + len(old.removesuffix("\n")))
-    lines = text[text.rfind("\n", 0, at) + 1 : None if end < 0 else end].split("\n")
+    end = text.find("\n", position + len(old.removesuffix("\n")))
+    lines = text[text.rfind("\n", 0, position) + 1 : None if end < 0 else end].split("\n")
     shown = context.shown_lines
     return shown.get(str(file.path), set()) | shown.get("", set()) >= set(lines)
 
@@ -178,8 +178,8 @@ def _ambiguous(which: str, name: str, error: Ambiguous) -> str:
     )
 
 
-MAX_COMPARED_LINES = 20_000
-MAX_SHOWN_LINES = 12
+MAX_COMPARED_LINES = 20_000  # comparing more takes seconds
+MAX_SHOWN_LINES = 12  # enough to find the place by
 
 _TYPOGRAPHIC = str.maketrans(
     {
@@ -210,13 +210,15 @@ def explain(text: str, old: str) -> str:
     if habit := _habit(text, old):
         return habit
     for names, same in _candidates():
-        at = _place(same(text), same(old))
-        if at is not None:
-            return f"It differs in {names} from what is there:\n{_number_lines(text, at, old)}"
-    if (at := _broken_otherwise(text, old)) is not None:
-        return f"It differs in where the lines break:\n{_number_lines(text, at, old)}"
-    if (at := _most_alike(text, old)) is not None:
-        return f"The nearest lines are:\n{_number_lines(text, at, old)}"
+        position = _place(same(text), same(old))
+        if position is not None:
+            return (
+                f"It differs in {names} from what is there:\n{_number_lines(text, position, old)}"
+            )
+    if (position := _broken_otherwise(text, old)) is not None:
+        return f"It differs in where the lines break:\n{_number_lines(text, position, old)}"
+    if (position := _most_alike(text, old)) is not None:
+        return f"The nearest lines are:\n{_number_lines(text, position, old)}"
     return "Nothing in the file is like it: check the path, or search for a word of it."
 
 
@@ -244,16 +246,16 @@ def _place(text: str, old: str) -> int | None:
     """The line, from 0, where `old` is in `text`; both include line feeds."""
     if not old.strip():
         return None
-    at = text.find(old)
-    return None if at < 0 else text.count("\n", 0, at)
+    position = text.find(old)
+    return None if position < 0 else text.count("\n", 0, position)
 
 
 def _broken_otherwise(text: str, old: str) -> int | None:
     words = old.split()
     if not words or len(words) > 2000:
         return None
-    found = re.search(r"\s+".join(map(re.escape, words)), text)
-    return None if found is None else text.count("\n", 0, found.start())
+    match = re.search(r"\s+".join(map(re.escape, words)), text)
+    return None if match is None else text.count("\n", 0, match.start())
 
 
 def _most_alike(text: str, old: str) -> int | None:
@@ -280,11 +282,11 @@ def _key(line: str) -> str:
     return " ".join(line.translate(_TYPOGRAPHIC).translate(_INVISIBLE).casefold().split())
 
 
-def _number_lines(text: str, at: int, old: str) -> str:
+def _number_lines(text: str, position: int, old: str) -> str:
     lines = text.split("\n")
     count = min(old.strip("\n").count("\n") + 1, MAX_SHOWN_LINES)
     shown = [
         f"{number}\t{line if len(line) <= 300 else line[:300] + '…'}"
-        for number, line in enumerate(lines[at : at + count], start=at + 1)
+        for number, line in enumerate(lines[position : position + count], start=position + 1)
     ]
     return "\n".join(shown)

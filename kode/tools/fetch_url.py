@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     import httpx2
 
-MAX_TEXT_BYTES = 50 * 1024
+MAX_TEXT_BYTES = 50 * 1024  # as `read_file`
 MAX_BODY_BYTES = 5 * 1024 * 1024
 """Only this much of a longer body is read, after decompression."""
-MAX_REDIRECTS = 5
-TIMEOUT_S = 30.0
+MAX_REDIRECTS = 5  # a login or two; more is a circle
+TIMEOUT_S = 30.0  # a slow page, but no dead one
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _HTML = ("text/html", "application/xhtml+xml")
@@ -391,5 +391,5 @@ def _codec(charset: str) -> str:
 def _charset_in_page(body: _Body) -> str:
     if body.kind not in _HTML:
         return ""
-    found = re.search(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_-]+)", body.data[:4096])
-    return found[1].decode("ascii") if found else ""
+    match = re.search(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_-]+)", body.data[:4096])
+    return match[1].decode("ascii") if match else ""

@@ -22,7 +22,7 @@ from kode.errors import ToolError
 from kode.programs import find_program, start_program
 from kode.tools import search_worker
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 30.0  # a very large repository on a cold disk
 MAX_PIECE_BYTES = 8 * 1024 * 1024
 """Longer single messages (a hit on an enormous line) are dropped and counted."""
 

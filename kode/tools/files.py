@@ -23,7 +23,7 @@ from kode.workplace import as_seen, real_path
 MAX_WHOLE_BYTES = 20 * 1024 * 1024
 """The largest file that is read in full, to be edited or replaced."""
 
-SNIFF_BYTES = 65536
+SNIFF_BYTES = 65536  # a null byte shows sooner in what is no text
 
 _CONTROLS = bytes({*range(0x20), 0x7F} - set(b"\t\n\r\f\b\x1b"))
 
@@ -157,9 +157,9 @@ def _is_inside(path: Path, folder: Path) -> bool:
     return any(map(_same_file, above, itertools.repeat(real)))
 
 
-def _same_file(one: Path, other: Path) -> bool:
+def _same_file(path: Path, other: Path) -> bool:
     try:
-        return os.path.samefile(one, other)
+        return os.path.samefile(path, other)
     except (OSError, ValueError):
         return False
 

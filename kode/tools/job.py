@@ -8,7 +8,7 @@ from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.tools.output import MAX_CHARS
 
-MAX_WAIT_S = 600
+MAX_WAIT_S = 600  # as a command's longest time
 
 _HALF = MAX_CHARS // 2
 

@@ -12,8 +12,8 @@ from kode.function_tool import tool
 from kode.messages import plural
 from kode.tools import file_search, files
 
-MAX_FILES = 1_000
-MAX_CHARS = 30_000
+MAX_FILES = 1_000  # about as many as `MAX_CHARS` takes
+MAX_CHARS = 30_000  # 8,000 tokens
 MAX_FOLDERS = 150
 """Lines of an overview, which stands for a list that is too long."""
 MAX_DEPTH = 5

@@ -25,7 +25,7 @@ MAX_FILE_CHARS = 100_000_000
 
 _MAX_ERROR_LINES = 12
 """The first and the last this many."""
-_MAX_ERROR_LINE_CHARS = 200
+_MAX_ERROR_LINE_CHARS = 200  # two lines
 _LOOKS_LIKE_ERROR = re.compile(
     r"(?i:\b(?:error|fatal|panic(?:ked)?|exception|traceback|fail(?:ed|ure)|undefined reference"
     r"|assertion|segmentation fault|cannot|denied)\b)|Error\b|Exception\b|^E   "
@@ -41,7 +41,7 @@ _ESCAPE = re.compile(
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CUT_ESCAPE = re.compile(r"\x1b[^A-Za-z\x07]*$")
-_MAX_PARTIAL_CHARS = 1_000
+_MAX_PARTIAL_CHARS = 1_000  # a prompt for input is far shorter
 _OVERSTRIKE = re.compile(r"[^\x08\n]\x08")
 
 
@@ -71,9 +71,9 @@ class Lines:
         *lines, self._rest = (self._rest + self._decoder.decode(data, final)).split("\n")
         text = "".join(clean(line) + "\n" for line in lines)
         if final or len(self._rest) > _MAX_LINE_CHARS:
-            at = len(self._rest) if final else self._safe_cut()
-            text += clean(self._rest[:at])
-            self._rest = self._rest[at:]
+            position = len(self._rest) if final else self._safe_cut()
+            text += clean(self._rest[:position])
+            self._rest = self._rest[position:]
         return text
 
     @property
@@ -163,19 +163,19 @@ class Capture:
         )
 
     def _note_errors(self, text: str) -> None:
-        at = self.total - len(text)
+        position = self.total - len(text)
         for line in text.splitlines(keepends=True):
             if _LOOKS_LIKE_ERROR.search(line[:_MAX_ERROR_LINE_CHARS]):
                 if len(self._errors) >= 2 * _MAX_ERROR_LINES:
                     del self._errors[_MAX_ERROR_LINES]
-                self._errors.append((at, line.rstrip("\n")[:_MAX_ERROR_LINE_CHARS]))
-            at += len(line)
+                self._errors.append((position, line.rstrip("\n")[:_MAX_ERROR_LINE_CHARS]))
+            position += len(line)
 
     def _errors_left_out(self) -> str:
         """Lines that look like errors in the omitted part, some from its beginning, some from its
         end."""
         tail_at = self.total - len(self._tail)
-        lines = [line for at, line in self._errors if at < tail_at]
+        lines = [line for position, line in self._errors if position < tail_at]
         text = "\n".join(lines)
         if not lines:
             return ""

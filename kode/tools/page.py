@@ -15,13 +15,13 @@ from urllib.parse import urljoin
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
-MAX_TITLE_CHARS = 300
+MAX_TITLE_CHARS = 300  # two lines
 MAX_CHARS = 1_000_000
 """Limit of the text produced: with its links written out, it can be a hundred times as long as the
 page."""
 
-MAX_CPU_S = 30
-MAX_MEMORY_BYTES = 1 << 30
+MAX_CPU_S = 30  # a hostile page must not run on
+MAX_MEMORY_BYTES = 1 << 30  # a hostile page must not fill the machine
 
 _LEFT_OUT = {
     "script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "head",

@@ -97,18 +97,18 @@ class _Open:
 def read_patch(text: str) -> list[Section]:
     """Raises: BadPatch."""
     lines = text.replace("\r\n", "\n").split("\n")
-    begins = [at for at, line in enumerate(lines) if line.strip() == BEGIN]
-    ends = [at for at, line in enumerate(lines) if line.strip() == END]
+    begins = [index for index, line in enumerate(lines) if line.strip() == BEGIN]
+    ends = [index for index, line in enumerate(lines) if line.strip() == END]
     if not begins or not ends or ends[-1] < begins[0]:
         raise BadPatch(f"It has to begin with the line `{BEGIN}` and end with `{END}`.")
     # What is around it, such as a fence or a here-document, is no part of it.
     body = lines[begins[0] + 1 : ends[-1]]
-    heads = [at for at, line in enumerate(body) if line.startswith(tuple(_KINDS))]
+    heads = [index for index, line in enumerate(body) if line.startswith(tuple(_KINDS))]
     if not heads or any(line.strip() for line in body[: heads[0]]):
         raise BadPatch(f"After `{BEGIN}` has to come `*** Update File: PATH`, `Add` or `Delete`.")
     return [
-        _section(body[at], body[at + 1 : following])
-        for at, following in itertools.pairwise([*heads, len(body)])
+        _section(body[position], body[position + 1 : following])
+        for position, following in itertools.pairwise([*heads, len(body)])
     ]
 
 
@@ -133,7 +133,7 @@ def _section(head: str, lines: Sequence[str]) -> Section:
 
 def _hunks(path: str, lines: Sequence[str]) -> Iterator[Hunk]:
     current = _Open()
-    for at, line in enumerate(lines):
+    for index, line in enumerate(lines):
         mark, rest = line[:1], line[1:]
         if (line.startswith("@@") or current.at_end) and (current.old or current.new):
             yield from current.closed()
@@ -144,7 +144,7 @@ def _hunks(path: str, lines: Sequence[str]) -> Iterator[Hunk]:
         elif line.rstrip() == _END_OF_FILE:
             current.at_end = True
         elif mark in ("+", "-", " ", ""):
-            if not line and at == len(lines) - 1:
+            if not line and index == len(lines) - 1:
                 continue  # the blank line before the next section
             current.old += [rest] if mark != "+" else []
             current.new += [rest] if mark != "-" else []
@@ -191,26 +191,26 @@ def apply(text: str, hunks: Sequence[Hunk]) -> Patched:
     position = 0
     for number, hunk in enumerate(hunks, start=1):
         try:
-            fitting, at, exact = _fitted(lines[:count], hunk, position)
+            fitting, offset, exact = _fitted(lines[:count], hunk, position)
         except (NotFound, Ambiguous) as reason:
             raise Misfit(number, hunk, reason) from None
         size = len(fitting.old)
         new = "\n".join(fitting.new)
         loose += [] if exact else [number]
         if fitting.new:  # kept lines stay as the file has them
-            new = fit(list(fitting.old), lines[at : at + size], new)
-        start, end = starts[at], starts[at]
+            new = fit(list(fitting.old), lines[offset : offset + size], new)
+        start, end = starts[offset], starts[offset]
         if size and fitting.new:
-            end = starts[at + size - 1] + len(lines[at + size - 1])
+            end = starts[offset + size - 1] + len(lines[offset + size - 1])
         elif size:
-            end = starts[at + size]
-        elif at == len(lines):
+            end = starts[offset + size]
+        elif offset == len(lines):
             start = end = len(text)
             new = f"\n{new}"
         else:
             new += "\n"
         spans.append(Span(start, end, new))
-        position = at + size
+        position = offset + size
     spans.sort(key=lambda span: (span.start, span.end))
     for one, other in itertools.pairwise(spans):
         if other.start < one.end:
@@ -261,9 +261,9 @@ def _place(
         return hunk.after_line, True
     found_anchors = 0
     for anchor in hunk.anchors:
-        at = _line_of(lines, anchor, position)
-        if at is not None:
-            position, found_anchors = at + 1, found_anchors + 1
+        offset = _line_of(lines, anchor, position)
+        if offset is not None:
+            position, found_anchors = offset + 1, found_anchors + 1
     anchored = 0 < found_anchors == len(hunk.anchors)
     if not hunk.old:
         if hunk.anchors and not anchored:
@@ -287,9 +287,9 @@ def _place(
 def _places(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
     if not any(wanted):
         return
-    for at in range(len(lines) - len(wanted) + 1):
-        if lines[at : at + len(wanted)] == wanted:
-            yield at
+    for index in range(len(lines) - len(wanted) + 1):
+        if lines[index : index + len(wanted)] == wanted:
+            yield index
 
 
 def _line_of(lines: Sequence[str], anchor: str, position: int) -> int | None:
@@ -297,5 +297,5 @@ def _line_of(lines: Sequence[str], anchor: str, position: int) -> int | None:
     rest = [line.strip() for line in lines[position:]]
     if anchor in rest:
         return position + rest.index(anchor)
-    having = [at for at, line in enumerate(rest) if anchor in line]
+    having = [index for index, line in enumerate(rest) if anchor in line]
     return position + having[0] if len(having) == 1 else None

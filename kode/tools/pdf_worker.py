@@ -14,9 +14,9 @@ import resource
 import sys
 from typing import Any
 
-MAX_CPU_S = 30
-MAX_MEMORY_BYTES = 1 << 30
-MAX_PAGE_CHARS = 1_000_000
+MAX_CPU_S = 30  # a hostile file must not run on
+MAX_MEMORY_BYTES = 1 << 30  # a hostile file must not fill the machine
+MAX_PAGE_CHARS = 1_000_000  # many times a page of print
 SIDE = 1_600
 """Pixels of the longer side of a page's picture: models look at no more than that."""
 MAX_PNG_BYTES = 1_000_000

@@ -26,8 +26,8 @@ NO_GROUP = -1
 GRACE_S = 1.0
 """Between SIGTERM and SIGKILL."""
 
-_STAT_BYTES = 4096
-_POLL_S = 0.02
+_STAT_BYTES = 4096  # a line of /proc/PID/stat has about 300
+_POLL_S = 0.02  # below what a person notices
 _MAX_ROUNDS = 50
 """Give up on processes that fork faster than they are found after this many rounds."""
 

@@ -20,15 +20,15 @@ from kode.plain_text import encoding_by_mark, lines_of
 from kode.session.messages import EARLIER
 from kode.tools import documents, files
 
-MAX_LINES = 2_000
-MAX_LINE_CHARS = 2_000
-MAX_BYTES = 50 * 1024
+MAX_LINES = 2_000  # most source files whole
+MAX_LINE_CHARS = 2_000  # longer lines are minified or data
+MAX_BYTES = 50 * 1024  # about 12,000 tokens
 WHOLE_PASS_BYTES = 256 * 1024 * 1024
 """Files up to this size are read to the end, to count lines and hash the content; of larger ones
 only the requested lines are read, and they cannot be edited."""
 
-_HEAD_BYTES = 64
-_PIECE_BYTES = 65_536
+_HEAD_BYTES = 64  # more than the signature of any format
+_PIECE_BYTES = 65_536  # larger reads are no faster
 _KEPT_LINE_BYTES = 4 * MAX_LINE_CHARS + 4
 
 

@@ -72,17 +72,17 @@ def _places(text: str, old: str, *, overlapping: bool) -> Iterator[tuple[int, in
     """Where the old text is, with either kind of line end."""
     lines = map(re.escape, old.split("\n"))
     pattern = re.compile(r"(?:\r\n|(?<!\r)\n)".join(lines) + r"(?!(?<=\r)\n)")
-    found = pattern.search(text)
-    while found:
-        yield found.span()
-        found = pattern.search(text, found.start() + 1 if overlapping else found.end())
+    match = pattern.search(text)
+    while match:
+        yield match.span()
+        match = pattern.search(text, match.start() + 1 if overlapping else match.end())
 
 
 def _line_numbers(text: str, starts: list[int]) -> list[int]:
     numbers: list[int] = []
-    line, at = 1, 0
+    line, position = 1, 0
     for start in starts:
-        line, at = line + text.count("\n", at, start), start
+        line, position = line + text.count("\n", position, start), start
         numbers.append(line)
     return numbers
 
@@ -197,12 +197,12 @@ def _tab_width(tabs_of: Mapping[str, str]) -> int:
 def splice(text: str, spans: list[Span]) -> str:
     """The text with each span replaced, using the surrounding line ends."""
     parts: list[str] = []
-    at = 0
+    position = 0
     own_ends = "\r\n" in text
     for span in spans:
-        parts += (text[at : span.start], _with_ends(text, span) if own_ends else span.new)
-        at = span.end
-    return "".join([*parts, text[at:]])
+        parts += (text[position : span.start], _with_ends(text, span) if own_ends else span.new)
+        position = span.end
+    return "".join([*parts, text[position:]])
 
 
 def _with_ends(text: str, span: Span) -> str:
@@ -222,9 +222,9 @@ def _with_ends(text: str, span: Span) -> str:
     return new[0] + "".join(end + line for end, line in zip(own, new[1:], strict=True))
 
 
-def _near(text: str, at: int) -> str:
-    """The line end at `at`; in the last line, that of the line before."""
-    end = text.find("\n", at)
+def _near(text: str, position: int) -> str:
+    """The line end at `position`; in the last line, that of the line before."""
+    end = text.find("\n", position)
     end = text.rfind("\n") if end < 0 else end
     return "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
 

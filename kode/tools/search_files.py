@@ -23,11 +23,11 @@ from kode.messages import plural
 from kode.permissions import sensitive
 from kode.tools import file_search, files
 
-MAX_HITS = 100
+MAX_HITS = 100  # a few thousand tokens
 MAX_COUNTED = 10_000
 """The search stops after this many hits."""
-MAX_LINE_CHARS = 300
-MAX_CHARS = 30_000
+MAX_LINE_CHARS = 300  # longer lines are minified or data
+MAX_CHARS = 30_000  # 8,000 tokens
 
 
 def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:

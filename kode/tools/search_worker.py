@@ -117,12 +117,14 @@ def _rules_above(root: str) -> _Rules:
         if spec is None:
             continue
         relative = os.path.relpath(root, folder) + "/"
-        kept = [p for p in spec.patterns if not (p.include and p.match_file(relative) is not None)]
-        rules.insert(0, (folder, type(spec)(kept)))
+        kept_patterns = [
+            p for p in spec.patterns if not (p.include and p.match_file(relative) is not None)
+        ]
+        rules.insert(0, (folder, type(spec)(kept_patterns)))
     return rules
 
 
-MAX_FILE_S = 2.0
+MAX_FILE_S = 2.0  # a pattern that backtracks without end
 
 
 def main() -> None:

@@ -24,11 +24,11 @@ from kode.tools import check_statuses, processes
 from kode.tools.output import MAX_CHARS, Capture, Lines
 from kode.tools.processes import WATCH
 
-DEFAULT_TIMEOUT_S = 120
-MAX_TIMEOUT_S = 600
+DEFAULT_TIMEOUT_S = 120  # as Claude Code's
+MAX_TIMEOUT_S = 600  # as Claude Code's
 SETTLES_IN_S = 1.0
 """How long a command that starts in the background may take for its first output, or to fail."""
-EMIT_EVERY_S = 0.1
+EMIT_EVERY_S = 0.1  # ten changes a second can be read
 MAX_EVENT_CHARS = 4_000
 """A watcher gets only the end of longer bursts."""
 
@@ -283,7 +283,7 @@ class _Running:
         left = processes.find(self._process.pid, self._mark, self._begins_at)
         self._all_gone = not left
         # The sandbox around it takes a moment longer than the shell.
-        return [one for one in left if self._wrapped is None or one.name != "bwrap"]
+        return [process for process in left if self._wrapped is None or process.name != "bwrap"]
 
     async def end(self) -> None:
         """Kills what is left and reads the rest of the output."""

@@ -84,7 +84,7 @@ async def test_an_unknown_system_is_refused(opened: Any) -> None:
             pass
 
 
-async def test_nothing_is_left_on_disk_where_no_session_is_kept(
+async def test_a_session_that_is_not_kept_leaves_no_file(
     server: ScriptedServer, opened: Any, tmp_path: Any
 ) -> None:
     server.play([{"text": "One."}])

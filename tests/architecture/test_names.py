@@ -6,15 +6,21 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 NAME = re.compile(r"^ *(?:async )?def test_(\w+)\(", re.MULTILINE)
 MAX_WORDS = 10
-NO_SUBJECTS = {"of", "what", "which", "who", "whoever", "without"}
+NO_SUBJECTS = {
+    *("after", "as", "at", "before", "how", "in", "nothing", "of", "on", "what", "whatever"),
+    *("where", "which", "who", "whoever", "with", "without"),
+}
+NOT_YET = {TESTS / "memory": NO_SUBJECTS - {"of", "what", "which", "who", "whoever"}}
+"""Folders whose names may still begin with these words."""
 
 
 def test_every_test_is_named_by_a_short_sentence() -> None:
     wrong = []
     for path in sorted(TESTS.rglob("test_*.py")):
+        allowed = {word for folder in path.parents for word in NOT_YET.get(folder, ())}
         for name in NAME.findall(path.read_text(encoding="utf-8")):
             words = name.split("_")
-            if len(words) > MAX_WORDS or words[0] in NO_SUBJECTS:
+            if len(words) > MAX_WORDS or words[0] in NO_SUBJECTS - allowed:
                 wrong.append(f"{path.relative_to(TESTS)} test_{name}")
 
     assert wrong == []

@@ -117,7 +117,7 @@ def memory(name):
     return make(name)
 
 
-async def test_on_an_empty_root_every_hook_answers_neutrally(memory, tmp_path):
+async def test_every_hook_answers_neutrally_on_an_empty_root(memory, tmp_path):
     events = []
     await memory.open(context(tmp_path, emit=events.append), {})
 

@@ -399,7 +399,7 @@ def plain(lines, command, *given):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(sequence=st.lists(commands, max_size=8))
-async def test_after_any_commands_a_file_reads_as_a_plain_one(name, sequence, tmp_path_factory):
+async def test_a_file_reads_as_a_plain_one_after_any_commands(name, sequence, tmp_path_factory):
     """But for the order of entries, which systems of entries keep by themselves."""
     memory = await opened(tmp_path_factory.mktemp("memory"), name)
     lines = []

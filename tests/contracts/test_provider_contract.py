@@ -271,7 +271,7 @@ async def test_the_pause_a_server_asks_for_is_passed_on(provider_for: Opener) ->
     assert caught.value.retry_after_s == 1.5
 
 
-async def test_after_an_error_the_next_reply_is_an_ordinary_one(provider_for: Opener) -> None:
+async def test_the_reply_after_an_error_is_an_ordinary_one(provider_for: Opener) -> None:
     provider = await provider_for([{"error": {"status": 500}}, {"text": "Here again"}])
 
     with pytest.raises(TransientError):

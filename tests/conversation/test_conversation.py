@@ -46,7 +46,7 @@ async def test_a_message_taken_back_stays_in_the_file_untold(opened: Open) -> No
     assert said(again) == ["first", "one", "second", "better"]
 
 
-async def test_with_no_message_there_is_none_to_take_back(opened: Open) -> None:
+async def test_an_empty_conversation_has_no_message_to_take_back(opened: Open) -> None:
     conversation = await opened()
     assert not conversation.past.take_back_last_message()
 

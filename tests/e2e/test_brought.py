@@ -45,7 +45,7 @@ def asked(place: Place, *arguments: str) -> tuple[str, dict]:
 
 
 @pytest.mark.parametrize("mode", ["ask", "full"])
-def test_nothing_of_a_strange_repository_runs_or_reaches_the_model(place: Place, mode: str) -> None:
+def test_a_strange_repository_neither_runs_nor_reaches_the_model(place: Place, mode: str) -> None:
     bring(place)
 
     seen, result = asked(place, "/mark", "--permission-mode", mode)

@@ -132,7 +132,7 @@ def test_commands_and_file_tools_share_one_tmp(place: Place) -> None:
     assert not list((place.home / "sandbox").glob("layers-*"))
 
 
-def test_in_mode_full_tmp_is_that_of_the_machine(place: Place, tmp_path: Path) -> None:
+def test_mode_full_uses_the_tmp_of_the_machine(place: Place, tmp_path: Path) -> None:
     name = f"/tmp/kode-{tmp_path.name}"
     try:
         wrote, ran = told(

@@ -38,7 +38,7 @@ def taken_in(place: Place) -> list[str]:
     return [line["source"] for line in lines if line["type"] == "taint"]
 
 
-def test_nothing_of_a_repository_runs_before_a_yes(place: Place, model, tmp_path) -> None:
+def test_a_repository_runs_no_server_before_a_yes(place: Place, model, tmp_path) -> None:
     proof = tmp_path / "ran"
     bring(place)
     entry = {"command": "touch", "args": [str(proof)]}

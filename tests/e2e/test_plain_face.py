@@ -12,7 +12,7 @@ ANSWER = "# Done\n\n| file | change |\n|---|---|\n| a.py | **new** |\n"
 
 
 @pytest.mark.parametrize("way", ["flag", "config", "terminal"])
-def test_nothing_is_drawn_and_every_line_stands_on_its_own(place: Place, way: str) -> None:
+def test_plain_output_is_whole_lines_without_drawing(place: Place, way: str) -> None:
     environ, flags = dict(place.environ), ["--permission-mode", "auto-edit"]
     if way == "flag":
         flags.append("--plain")

@@ -228,7 +228,7 @@ def test_memory_alone_over_stdio(place: Place, serve: Any) -> None:
     assert added["id"] in place.run("memory", "log").out
 
 
-def test_where_nobody_talks_to_it_it_ends(place: Place) -> None:
+def test_the_server_ends_when_nobody_talks_to_it(place: Place) -> None:
     for words in ((), ("--memory-only",)):
         done = place.run("mcp", "serve", *words)
         assert (done.code, done.out, done.err) == (0, "", "")

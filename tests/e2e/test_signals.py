@@ -86,7 +86,7 @@ def test_a_signal_in_a_stream_keeps_the_answers_beginning(
 
 
 @BOTH
-def test_in_a_command_the_command_ends_too(
+def test_a_signal_ends_the_running_command_too(
     place: Place, serve: Callable[..., ScriptedServer], number: signal.Signals
 ) -> None:
     serve(SLEEP)

@@ -249,7 +249,9 @@ def test_messages_need_events_as_output(place: Place) -> None:
     assert "--output-format stream-json" in done.err
 
 
-def test_nothing_was_done_where_all_was_refused(place: Place, server: ScriptedServer) -> None:
+def test_a_run_whose_calls_were_all_refused_has_failed(
+    place: Place, server: ScriptedServer
+) -> None:
     write = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
     look = {"name": "list_files", "arguments": {}}
     server.play([{"calls": [look, write]}, {"text": "I could not."}])

@@ -124,7 +124,7 @@ def test_writing_facts_leaves_the_sessions_prompt_unchanged(place: Place) -> Non
     assert len({json.dumps(request["tools"]) for request in own}) == 1
 
 
-def test_nothing_is_read_or_written_with_memory_off(place: Place) -> None:
+def test_memory_that_is_off_is_neither_read_nor_written(place: Place) -> None:
     place.run("memory", "add", "user", "User likes tabs")
     facts = place.home / "memory" / "facts" / "user.md"
     before = facts.stat().st_mtime_ns

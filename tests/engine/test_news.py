@@ -12,7 +12,7 @@ FACTS = "\n\n".join(
 )
 
 
-def test_nothing_is_told_of_what_stayed_or_of_blank_lines() -> None:
+def test_unchanged_sections_and_blank_lines_are_not_news() -> None:
     known = {"kode": "You are kode.", "memory": FACTS}
 
     assert news_of({"kode": "Another version.", "memory": FACTS.replace("\n\n", "\n")}, known) == ()

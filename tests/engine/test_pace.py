@@ -22,7 +22,7 @@ def test_one_long_wait_says_nothing_of_the_server() -> None:
     assert pace.expected_s(0, 100) == pytest.approx(10)
 
 
-def test_nothing_is_expected_of_a_server_that_counts_nothing() -> None:
+def test_a_server_that_counts_nothing_has_no_expected_pace() -> None:
     pace = Pace()
     pace.note(None, 10)
     pace.note(Usage(), 10)

@@ -311,7 +311,7 @@ async def test_a_server_loading_too_long_is_waited_for_once(bench: MakeBench, mo
     assert run.of(RetryScheduled) == []
 
 
-async def test_after_five_attempts_the_turn_ends_with_the_next_step(
+async def test_the_turn_ends_after_five_attempts_with_the_next_step(
     bench: MakeBench, monkeypatch
 ) -> None:
     monkeypatch.setattr("kode.engine.reply.FIRST_DELAY_S", 0.001)

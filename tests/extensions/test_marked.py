@@ -227,7 +227,7 @@ def test_a_restored_text_needs_no_approval(world: World) -> None:
     assert items(world.home, world.project) == ()
 
 
-def test_after_an_approval_the_persons_edits_are_theirs(world: World) -> None:
+def test_a_persons_edits_are_theirs_after_an_approval(world: World) -> None:
     path = world.write(world.project / "AGENTS.md", ORDER, marked=True)
     world.approve()
 

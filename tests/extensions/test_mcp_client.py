@@ -229,7 +229,7 @@ async def test_a_person_logs_in_once_and_the_tokens_are_private(tmp_path):
     assert kept.parent.stat().st_mode & 0o777 == 0o700
 
 
-async def test_where_nobody_can_log_in_the_fault_says_how_to(tmp_path):
+async def test_a_fault_says_how_to_log_in_where_nobody_can(tmp_path):
     async with listening("guarded.py") as url:
         server = Server(name="guarded", url=url, environment={}, headers={})
         with pytest.raises(ServerError, match="log in: `kode mcp test guarded`"):

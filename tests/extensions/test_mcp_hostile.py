@@ -142,7 +142,7 @@ async def test_no_tool_of_a_server_takes_the_name_of_another(server):
     assert "Reads." in tools[0].description
 
 
-async def test_nothing_of_a_server_is_left_when_it_was_stopped(server):
+async def test_a_stopped_server_leaves_no_process_behind(server):
     one = await server("hostile", "hang-at-tools/call")
     process = one._life
     calling = asyncio.ensure_future(one.connection().call("read", {}, print))

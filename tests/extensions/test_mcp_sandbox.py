@@ -40,7 +40,7 @@ async def test_a_server_gets_named_variables_only(server, monkeypatch):
     assert await variable("A_SECRET") == "(not set)"
 
 
-async def test_where_there_is_no_sandbox_a_server_is_not_started(server, monkeypatch):
+async def test_a_server_does_not_start_without_the_sandbox(server, monkeypatch):
     monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.fault", lambda self, kind: "broken")
     one = await server("reaching", sandboxed=True)
     with pytest.raises(ServerError):

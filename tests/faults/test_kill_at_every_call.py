@@ -91,7 +91,7 @@ def start_again(recorded: Recorded, shown: list[Event]) -> list[str]:
 
 @pytest.mark.timeout(7200 if LONG else 600)
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.name)
-def test_nothing_shown_is_lost_wherever_kode_is_killed(
+def test_a_shown_turn_survives_a_kill_at_any_call(
     life: Life, record: Record, tmp_path: Path
 ) -> None:
     first = record(life)

@@ -25,7 +25,7 @@ async def kept(room, gate, made, may_ask=True):  # noqa: F811
     return [one.path.removeprefix(f"{room.project}/") for one in found.changes], found.reason
 
 
-async def test_in_ask_one_question_shows_all_that_changed(room):  # noqa: F811
+async def test_one_question_of_mode_ask_shows_every_change(room):  # noqa: F811
     person = Person(Answer(choice="once"))
 
     names, _ = await kept(room, room.gate(person), changes(room, "a.py", "src/b.py"))
@@ -196,7 +196,7 @@ async def test_changes_of_kodes_files_or_denied_ones_are_dropped(room, mode):  #
     assert names == []
 
 
-async def test_in_plan_nothing_becomes_real(room):  # noqa: F811
+async def test_changes_of_mode_plan_never_become_real(room):  # noqa: F811
     names, reason = await kept(room, room.gate(mode="plan"), changes(room, "a.py"))
 
     assert names == []

@@ -59,7 +59,7 @@ def test_changes_in_the_project_are_judged_by_their_effect(command):
 
 @pytest.mark.parametrize("command", [*CHANGES, *DELETES])
 @pytest.mark.parametrize("sandbox", ["plain", "none"])
-def test_where_there_is_no_copy_to_write_in_names_decide(command, sandbox):
+def test_names_decide_where_there_is_no_copy_to_write_in(command, sandbox):
     assert where(command, "ask", sandbox=sandbox) == "ask"
     assert where(command, "auto-edit", sandbox=sandbox) == "ask"
     assert where(command, "plan", sandbox=sandbox) == "deny"
@@ -121,7 +121,7 @@ def test_sending_destroying_and_outside_paths_are_asked_at_once(command, mode):
 
 
 @pytest.mark.parametrize("command", ["git push", "rm -rf src", "sudo ls", "cat .env"])
-def test_in_plan_it_is_refused_with_the_reason(command):
+def test_mode_plan_refuses_with_the_reason(command):
     decision = decide_call(call(command, "plan"))
     assert decision.outcome == "deny"
     assert f"`{command}`" in decision.reason

@@ -337,7 +337,7 @@ def test_an_outside_command_has_its_tree_and_named_files_kept(command, named):
     assert stake.changed == stake.deleted == named
 
 
-def test_nothing_is_kept_before_plain_reading_or_in_the_sandbox():
+def test_plain_reading_and_sandboxed_commands_put_no_file_at_stake():
     assert shell("ask", "ls src").at_stake == AtStake()
     assert shell("auto-edit", "mkdir x", sandbox="layered").at_stake == AtStake()
 

@@ -1,8 +1,11 @@
 """What servers say, and what kode makes of it."""
 
 import email.utils
+import json
+import re
 import ssl
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -13,6 +16,7 @@ from kode.errors import (
     ContextOverflow,
     ProviderError,
     RefusedError,
+    ThinkingRefused,
     TransientError,
 )
 from kode.providers.boundary import (
@@ -23,6 +27,7 @@ from kode.providers.boundary import (
     retry_after_s,
     translate_errors,
 )
+from kode.providers.refusals import WORDINGS, fault_of
 
 ENDPOINT = Endpoint(
     base_url="https://user:pw@host/v1?key=abc",
@@ -32,34 +37,41 @@ ENDPOINT = Endpoint(
 )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "This model's maximum context length is 8192 tokens. However, your messages resulted in "
-        "9000 tokens. Please reduce the length of the messages.",
-        "prompt is too long: 208310 tokens > 200000 maximum",
-        "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
-        "request (9020 tokens) exceeds the available context size (4096 tokens), try increasing it",
-        "the request exceeds the available context size. try increasing the context size",
-        "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens",
-        "The decoder prompt (length 9000) is longer than the maximum model length of 4096",
-        "Trying to keep the first 9000 tokens when context the overflows. However, the model is "
-        "loaded with context length of only 4096 tokens",
-        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096",
-        "The input token count (1050000) exceeds the maximum number of tokens allowed (1048576).",
-        "Prompt contains 40000 tokens, too large for model with 32768 maximum context length",
-        "This endpoint's maximum context length is 131072 tokens",
-        "Input is too long for requested model.",
-        "The input (9000 tokens) is longer than the model's context length (4096 tokens).",
-        "This model's maximum prompt length is 131072 but the request contains 200000 tokens.",
-        "input too large for context window",
-    ],
-)
-@pytest.mark.parametrize("status", [400, 500, None])
-def test_a_full_window_is_recognised_in_many_words(text: str, status: int | None) -> None:
-    error = from_status(status, {"error": {"message": text}}, {}, ENDPOINT)
+LINES = (Path(__file__).parent / "data" / "faults.jsonl").read_text(encoding="utf-8").splitlines()
+CASES: list[dict[str, Any]] = [json.loads(line) for line in LINES]
+KINDS: dict[str, tuple[type[ProviderError], ...]] = {
+    "overflow": (ContextOverflow,),
+    "no_credit": (RefusedError,),
+    "bad_key": (AuthenticationError,),
+    "loading": (TransientError,),
+    "thinking": (ThinkingRefused,),
+    "no_model": (RefusedError,),
+}
 
-    assert type(error) is ContextOverflow
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['fault']}-{case['server']}")
+def test_a_fault_is_recognised_in_the_words_of_each_server(case: dict[str, Any]) -> None:
+    for status in case["statuses"]:
+        error = from_status(status, {"error": {"message": case["message"]}}, {}, ENDPOINT)
+
+        assert fault_of(status, case["message"]) == case["fault"]
+        assert type(error) in KINDS.get(case["fault"], (RefusedError, TransientError))
+
+
+def test_every_wording_has_a_case() -> None:
+    alone = [
+        pattern
+        for row in WORDINGS
+        for pattern in row.patterns
+        if not any(
+            case["fault"] == row.fault
+            and any(status in row.statuses for status in case["statuses"])
+            and re.search(pattern, case["message"], re.IGNORECASE)
+            for case in CASES
+        )
+    ]
+
+    assert alone == []
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def test_a_call_that_ran_may_be_made_again() -> None:
     assert made(read(READ, ran, Message(role="tool", parts=(result,))))
 
 
-def test_nothing_is_read_where_calls_could_not_be_made() -> None:
+def test_text_is_no_call_where_calls_could_not_be_made() -> None:
     native = Message(
         role="assistant",
         parts=(Text(text=READ), ToolCall(id="c1", name="todo", arguments="{}")),

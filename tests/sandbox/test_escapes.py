@@ -159,7 +159,7 @@ def test_the_project_itself_stays_as_it_is(run: Run) -> None:
 # ── descriptors ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_nothing_is_inherited_but_the_three_streams(run: Run) -> None:
+def test_only_the_three_streams_are_inherited(run: Run) -> None:
     assert run("ls /proc/self/fd").out.split() == ["0", "1", "2", "3"]  # 3: the folder it lists
 
 
@@ -463,7 +463,7 @@ def test_the_network_of_the_machine_is_reached_only_when_allowed(home: Path, wor
 # ── terminals ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_nothing_is_typed_into_a_terminal(made: Sandbox, work: Path) -> None:
+def test_a_command_cannot_type_into_a_terminal(made: Sandbox, work: Path) -> None:
     """A terminal as its standard input, as when kode is started in one, is not there at all; one of
     its own cannot be typed into either."""
     master, slave = os.openpty()

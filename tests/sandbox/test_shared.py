@@ -128,7 +128,7 @@ def test_files_left_in_tmp_go_when_the_sandbox_closes(layered: Sandbox) -> None:
     assert attempted_in(layered, "layered", "ls /tmp/note").code != 0
 
 
-def test_nothing_is_removed_while_a_command_runs(layered: Sandbox) -> None:
+def test_the_temporary_folder_stays_while_a_command_runs(layered: Sandbox) -> None:
     with running(layered, "echo ready; read end"):
         tmp = layered.private_tmp()
         layered.close()

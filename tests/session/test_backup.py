@@ -400,7 +400,7 @@ def test_the_sentence_says_when_nothing_could_be_kept(tmp_path: Path) -> None:
     assert "/undo may not restore it" in record.sentence()
 
 
-def test_nothing_to_lose_is_nothing_to_say(tmp_path: Path) -> None:
+def test_a_command_with_nothing_to_lose_announces_nothing(tmp_path: Path) -> None:
     root = tmp_path.resolve() / "plain"
     root.mkdir()
     assert opened(root).would_keep(AtStake(deleted=(str(root / "none"),))).sentence() == ""

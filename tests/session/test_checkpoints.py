@@ -207,7 +207,7 @@ def test_a_folder_turning_into_a_link_misleads_no_undo(
 
 
 @pytest.mark.parametrize("kind", ["file", "link"])
-def test_nothing_is_made_behind_a_link_to_nowhere(
+def test_undo_makes_no_folder_behind_a_dangling_link(
     kept: Checkpoints, tmp_path: Path, kind: str
 ) -> None:
     elsewhere, folder = tmp_path / "elsewhere", tmp_path / "folder"
@@ -427,7 +427,7 @@ def test_a_change_that_failed_does_not_hide_the_one_before(
     assert kept.undo().restored == (str(path),)
 
 
-def test_with_nothing_changed_there_is_nothing_to_undo(kept: Checkpoints) -> None:
+def test_a_turn_without_changes_has_nothing_to_undo(kept: Checkpoints) -> None:
     assert kept.undo().turn is None
     assert kept.redo().turn is None
 

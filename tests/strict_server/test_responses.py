@@ -240,7 +240,9 @@ async def test_newer_models_read_and_write_whole_breakpoints() -> None:
         ({"text": "No", "stop": "refusal"}, "completed", None),
     ],
 )
-async def test_how_a_response_ends(reply: dict[str, Any], status: str, reason: str | None) -> None:
+async def test_a_response_ends_with_its_status_and_reason(
+    reply: dict[str, Any], status: str, reason: str | None
+) -> None:
     async with opened([reply]) as (_, client):
         events = await ask(client, [user()])
         last = events[-1]

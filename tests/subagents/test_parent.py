@@ -62,7 +62,7 @@ async def test_a_result_is_on_disk_and_announced(family: Family) -> None:
     assert [event.status for event in finished] == ["success"]
 
 
-async def test_at_most_max_concurrency_live_and_results_keep_the_order(family: Family) -> None:
+async def test_max_concurrency_limits_children_and_results_keep_their_order(family: Family) -> None:
     code = """
 open("log", "a").write(f"+ {time.monotonic()}\\n")
 while open("log").read().count("+") < 3: time.sleep(0.01)
@@ -114,7 +114,7 @@ async def test_the_same_snapshot_reaches_every_child_and_is_removed_afterwards(
     ],
 )  # fmt: skip
 @pytest.mark.slow
-async def test_whatever_a_child_writes_ends_in_a_clear_result(
+async def test_any_output_of_a_child_ends_in_a_clear_result(
     family: Family, monkeypatch: pytest.MonkeyPatch, code: str, status: str, says: str
 ) -> None:
     monkeypatch.setattr(parent, "EXIT_GRACE_S", 0.3)

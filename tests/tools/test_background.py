@@ -136,7 +136,7 @@ async def test_an_unknown_name_is_answered_with_the_known_ones(
         background.find("7")
 
 
-async def test_nothing_moves_when_no_command_runs(background: BackgroundCommands) -> None:
+async def test_an_idle_shell_has_no_command_to_move(background: BackgroundCommands) -> None:
     assert not background.movable
     assert not background.move()
 

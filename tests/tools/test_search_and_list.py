@@ -250,7 +250,7 @@ async def test_long_hits_of_many_files_leave_each_its_own(call: Call, project: P
 
 
 @engines
-async def test_as_much_context_is_shown_as_was_asked_for(call: Call, project: Path) -> None:
+async def test_the_requested_number_of_context_lines_is_shown(call: Call, project: Path) -> None:
     lines = [f"line {number}" for number in range(1, 200)]
     (project / "a").write_text("\n".join(lines))
 

@@ -108,8 +108,8 @@ def _hidden_by(key: str, text: str, values: Mapping[str, Any]) -> str | None:
             with contextlib.suppress(ConfigError):
                 if not never_matches(parse(other)):
                     rules.append(parse(other))
-        if found := hidden_by(parse(text), rules):
-            return f"`{stronger.rpartition('.')[2]} {found}` decides first"
+        if rule := hidden_by(parse(text), rules):
+            return f"`{stronger.rpartition('.')[2]} {rule}` decides first"
     return _touches_home(text)
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from kode.config import Loaded, ProviderChoice
     from kode.contracts import Provider
 
-MIN_FREE_BYTES = 100 * 1024 * 1024
-PROGRAM_TIMEOUT_S = 10.0
+MIN_FREE_BYTES = 100 * 1024 * 1024  # room for the undo copies of a few sessions
+PROGRAM_TIMEOUT_S = 10.0  # `git --version` and the like answer at once
 NOT_TRIED = "not tried: the configuration has an error"
 """For checks that need the configuration."""
 

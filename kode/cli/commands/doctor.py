@@ -20,7 +20,7 @@ from kode.cli.screen.printer import print_line, to_json
 from kode.credentials import redact
 from kode.errors import EXIT_FAILED, EXIT_OK
 
-NARROW_COLUMNS = 60
+NARROW_COLUMNS = 60  # below it a remark beside its name has no room
 MARKS: dict[State, str] = {"ok": "ok      ", "missing": "MISSING ", "optional": "optional"}
 
 CHECKS: dict[str, Callable[[Case], Finding]] = {

@@ -39,9 +39,9 @@ Settings = dict[str, Any]
 FURTHER_PORTS = (("llamacpp", 9931),)
 """Where local servers are found beside the port of their row: llama.cpp is moving to this one."""
 
-LIST_TIMEOUT_S = 2.0
-LISTED_MODELS = 20
-MAX_TRIES = 3
+LIST_TIMEOUT_S = 2.0  # the person waits; the names can be typed
+LISTED_MODELS = 20  # one screen
+MAX_TRIES = 3  # as a login prompt
 WAYS_OUT = "back, or q to quit"
 
 
@@ -158,12 +158,12 @@ def find_local_servers() -> list[LocalServer]:
     """The model servers that answer on their usual local ports."""
     from kode.providers.reach import reach
 
-    found = []
+    servers = []
     for row, url in local_places():
         reached = reach(_choice(_settings(row.name, base_url=url)), LIST_TIMEOUT_S)
         if reached.state in ("ok", "refused", "loading"):
-            found.append(LocalServer(row=row, reached=reached))
-    return found
+            servers.append(LocalServer(row=row, reached=reached))
+    return servers
 
 
 def write_config(target: Path, settings: dict[str, Any]) -> None:
@@ -207,8 +207,8 @@ def _asked_service() -> ProviderRow | None:
     _say("Which service is this key for?")
     _say_numbered([*(row.shown for row in services), "another one"])
     last = len(services) + 1
-    at = _index(_ask(f"Number [1-{last}], {WAYS_OUT}:  "), last)
-    return services[at] if at < len(services) else None
+    position = _index(_ask(f"Number [1-{last}], {WAYS_OUT}:  "), last)
+    return services[position] if position < len(services) else None
 
 
 def _settings_of_key(key: str, row: ProviderRow | None) -> Settings:

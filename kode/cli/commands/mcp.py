@@ -56,8 +56,8 @@ def main(argv: Sequence[str]) -> Answered:
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     # Everything after `--` is the server's command line, including its flags.
     words = list(argv)
-    at = words.index("--") if "--" in words else len(words)
-    words, command = words[:at], words[at + 1 :]
+    position = words.index("--") if "--" in words else len(words)
+    words, command = words[:position], words[position + 1 :]
     parser = Parser("kode mcp", "MCP servers: `.mcp.json`, `kode.json`, your own config.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
@@ -128,23 +128,27 @@ def _remove(name: str, cwd: Path) -> str:
     entry = _entry(name, cwd)
     mcp_config.remove(entry.origin, name)
     # A different server with the same name: nothing of it has been approved.
-    approved = [one for one in _approvals(entry).items if one.origin == str(entry.origin)]
-    gone = [one for one in approved if one.name == name or one.name.startswith(f"{name}:")]
+    approved = [item for item in _approvals(entry).items if item.origin == str(entry.origin)]
+    gone = [
+        approval
+        for approval in approved
+        if approval.name == name or approval.name.startswith(f"{name}:")
+    ]
     trust.revoke(paths.home(), entry.root, gone)
     return f"Removed {name} from {entry.origin}."
 
 
 def _list(cwd: Path, *, as_json: bool) -> Answer:
-    found = mcp_config.find_servers(paths.home(), cwd)
-    rows = [_row(entry) for entry in found.entries]
+    config = mcp_config.find_servers(paths.home(), cwd)
+    rows = [_row(entry) for entry in config.entries]
     none = "No MCP servers here. Add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND`."
     return Answer(
         value=rows,
         as_json=as_json,
         rows=[_cells(row) for row in rows],
         empty=none,
-        faults=found.faults,
-        exit_code=EXIT_FAILED if found.faults and not rows else EXIT_OK,
+        faults=config.faults,
+        exit_code=EXIT_FAILED if config.faults and not rows else EXIT_OK,
     )
 
 
@@ -157,7 +161,11 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
 
 def _row(entry: Entry) -> dict[str, Any]:
     item = entry.item
-    pins = [one for one in _approvals(entry).items if one.name.startswith(f"{entry.name}:")]
+    pins = [
+        approval
+        for approval in _approvals(entry).items
+        if approval.name.startswith(f"{entry.name}:")
+    ]
     values = entry.values
     return {
         "name": entry.name,
@@ -170,17 +178,19 @@ def _row(entry: Entry) -> dict[str, Any]:
         "network": values.get("network") is True,
         "variables": list(mcp_config.variables_of(entry)),
         "tools": len(pins),
-        "tokens": sum(len(one.content) for one in pins) // 4,
+        "tokens": sum(len(pin.content) for pin in pins) // 4,
     }
 
 
 def _get(entry: Entry) -> Answer:
     approvals = _approvals(entry)
     lines = [public(mask(review.shown(entry.item, approvals), _given_values(entry)))]
-    for one in approvals.items:
-        if one.kind == "mcp-tool" and one.name.startswith(f"{entry.name}:"):
-            about = json.loads(one.content).get("description", "")
-            lines.append(public(f"tool {one.name}  {one.digest[:12]}  {one.approved_at}\n{about}"))
+    for item in approvals.items:
+        if item.kind == "mcp-tool" and item.name.startswith(f"{entry.name}:"):
+            about = json.loads(item.content).get("description", "")
+            lines.append(
+                public(f"tool {item.name}  {item.digest[:12]}  {item.approved_at}\n{about}")
+            )
     return Answer(lines=lines)
 
 
@@ -199,8 +209,8 @@ async def _approve(entry: Entry, cwd: Path, *, unasked: bool) -> int:
     if not _approved(entry, [entry.item], unasked=unasked):
         return EXIT_FAILED
     async with _opened(entry, cwd) as connection:
-        found = await connection.tools()
-    items = pins_of(entry, found)
+        definitions = await connection.tools()
+    items = pins_of(entry, definitions)
     return EXIT_OK if _approved(entry, items, unasked=unasked) else EXIT_FAILED
 
 
@@ -223,15 +233,16 @@ async def _test(entry: Entry, cwd: Path) -> Answer:
             f"`kode mcp approve {entry.name}` shows it."
         )
     async with _opened(entry, cwd) as connection:
-        found = await connection.tools()
-        held = held_back(entry, found, approvals)
+        definitions = await connection.tools()
+        held = held_back(entry, definitions, approvals)
         # From now on a session offers them without waiting for the server.
-        keep_pins(paths.home(), entry, found, approvals)
+        keep_pins(paths.home(), entry, definitions, approvals)
         lines = [f"{entry.name} answers."]
         lines += [connection.instructions] if connection.instructions else []
-        for one in found.values():
-            mark = " (changed since it was approved: off)" if one.name in held else ""
-            lines.append(f"  tool      {one.name}{mark}: {one.description.partition(chr(10))[0]}")
+        for definition in definitions.values():
+            mark = " (changed since it was approved: off)" if definition.name in held else ""
+            about = definition.description.partition("\n")[0]
+            lines.append(f"  tool      {definition.name}{mark}: {about}")
         for resource in await connection.resources():
             lines.append(f"  resource  @{entry.name}:{resource.key}: {resource.description}")
         for prompt in await connection.prompts():
@@ -276,19 +287,19 @@ def _show_login(page: str) -> None:
 
 
 def _approvals(entry: Entry) -> trust.Approvals:
-    found = trust.load(paths.home(), entry.root)
-    complain([found.problem])  # once: the damaged file is then out of the way
-    return found
+    approvals = trust.load(paths.home(), entry.root)
+    complain([approvals.problem])  # once: the damaged file is then out of the way
+    return approvals
 
 
 def _entry(name: str, cwd: Path) -> Entry:
     """Raises: ConfigError."""
-    found = mcp_config.find_servers(paths.home(), cwd)
-    for entry in found.entries:
+    config = mcp_config.find_servers(paths.home(), cwd)
+    for entry in config.entries:
         if entry.name == name:
             return entry
     raise ConfigError(
         " ".join(
-            (f"There is no MCP server {name!r} here. `kode mcp list` lists all.", *found.faults)
+            (f"There is no MCP server {name!r} here. `kode mcp list` lists all.", *config.faults)
         )
     )

@@ -51,11 +51,13 @@ def _active_system(argv: Sequence[str]) -> str:
     flags = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     flags.add_argument("--memory")
     flags.add_argument("--cwd")
-    given, _ = flags.parse_known_args(list(argv))
-    if given.memory:
-        return str(given.memory)
+    arguments, _ = flags.parse_known_args(list(argv))
+    if arguments.memory:
+        return str(arguments.memory)
     try:
-        loaded = load_config(paths.home(), working_directory(given), environ=os.environ, flags={})
+        loaded = load_config(
+            paths.home(), working_directory(arguments), environ=os.environ, flags={}
+        )
     except KodeError:
         return ""
     return loaded.config.memory.system

@@ -10,10 +10,10 @@ from kode.installed import Plugin
 def findings() -> Iterator[Finding]:
     """One finding about all plug-ins that are not kode's own, or with the fault of one; then those
     of the plug-ins' own checks."""
-    known = installed.installed()
-    faults = [f"{one.name}: {one.fault}" for one in known if one.fault]
+    plugins = installed.installed()
+    faults = [f"{one.name}: {one.fault}" for one in plugins if one.fault]
     faults += list(installed.clashes())
-    used = [one.name for one in known if one.enabled and not one.is_own and not one.fault]
+    used = [one.name for one in plugins if one.enabled and not one.is_own and not one.fault]
     if faults:
         yield Finding(
             what="plug-ins", state="missing", detail="; ".join(faults), next_step="kode plugin list"

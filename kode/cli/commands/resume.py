@@ -82,10 +82,10 @@ def _newest(cwd: Path) -> str:
             ]
         )
     session_id, passed = newest(home(), cwd)
-    for one in passed:
-        why = "cannot be read" if one.damaged else "has no task yet"
-        what = f"session {one.id}, used later, {why}: continuing {session_id}."
-        complain([f"{what} `kode session check {one.id}` says more."])
+    for summary in passed:
+        why = "cannot be read" if summary.damaged else "has no task yet"
+        what = f"session {summary.id}, used later, {why}: continuing {session_id}."
+        complain([f"{what} `kode session check {summary.id}` says more."])
     return session_id
 
 

@@ -23,7 +23,7 @@ from kode.workplace import Workplace
 if TYPE_CHECKING:
     from kode.sandbox.sandbox import Sandbox
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 20.0  # each attempt takes milliseconds; a loaded machine is slow
 SECRET = "a-secret-of-the-proof"
 
 _TRY = """
@@ -102,7 +102,10 @@ class Scene:
 
     @property
     def addresses(self) -> list[tuple[Any, ...]]:
-        return [(one.family, one.type, one.getsockname()) for one in self.listeners.values()]
+        return [
+            (listener.family, listener.type, listener.getsockname())
+            for listener in self.listeners.values()
+        ]
 
     def run(self, *argv: str) -> str:
         """The output of a command in the sandbox. Raises: OSError, TimeoutExpired."""
@@ -166,8 +169,8 @@ def _furnished(folder: Path, stack: contextlib.ExitStack) -> Scene:
     from kode.sandbox.shared import Shared
 
     project, home, kode = folder / "project", folder / "home", folder / "kode"
-    for one in (project / ".git" / "hooks", home / ".ssh", kode):
-        one.mkdir(parents=True)
+    for path in (project / ".git" / "hooks", home / ".ssh", kode):
+        path.mkdir(parents=True)
     (project / ".git" / "config").write_text("[core]\n")
     for key in (project / ".env", home / ".ssh" / "id_ed25519", kode / "config.json"):
         key.write_text(f"KEY={SECRET}\n")
@@ -211,8 +214,8 @@ def _starts(scene: Scene) -> list[str]:
 
 def _project(scene: Scene) -> list[str]:
     said = scene.run("/bin/sh", "-c", "mkdir sub && echo written > sub/file && mv sub moved")
-    made = scene.project / "moved" / "file"
-    held = made.is_file() and made.read_text() == "written\n"
+    path = scene.project / "moved" / "file"
+    held = path.is_file() and path.read_text() == "written\n"
     return [] if held else [f"could not write in the project: {said[-300:]!r}"]
 
 

@@ -79,11 +79,11 @@ def _list(parser: Parser, argv: Sequence[str]) -> Answer:
     for name, place in elsewhere.items():
         if getattr(arguments, name):
             return session_places.of_place(place, cwd, [], limit, as_json=arguments.json)
-    found = index.list_sessions(paths.home(), cwd=cwd, limit=limit)
+    summaries = index.list_sessions(paths.home(), cwd=cwd, limit=limit)
     return Answer(
-        value=[asdict(summary) for summary in found],
+        value=[asdict(summary) for summary in summaries],
         as_json=arguments.json,
-        lines=listed(found, limit, with_folder=not arguments.here),
+        lines=listed(summaries, limit, with_folder=not arguments.here),
         empty="No sessions here." if arguments.here else "No sessions yet. `kode` starts one.",
     )
 
@@ -104,16 +104,16 @@ def _search(parser: Parser, argv: Sequence[str]) -> Answer:
             most = limit if limit is None else limit + 1
             words = arguments.words
             return session_places.of_place(other, None, words, most, as_json=arguments.json)
-    found = search(paths.home(), arguments.words, limit)
+    places = search(paths.home(), arguments.words, limit)
     lines = []
-    for place in found:
+    for place in places:
         where = f"{local_time(place.at)}  turn {place.turn}  {one_line(place.who)}"
         lines.append(f"{place.session}  {where}  {one_line(paths.short_path(place.cwd))}")
         lines.append(f"    {one_line(place.line)}")
-    if found and len(found) == limit:
+    if places and len(places) == limit:
         lines.append("... there may be more: --all shows every match.")
     return Answer(
-        value=[asdict(place) for place in found],
+        value=[asdict(place) for place in places],
         as_json=arguments.json,
         lines=lines,
         empty="No message contains all these words. Parts of words match, too.",

@@ -43,10 +43,10 @@ def export(parser: Parser, argv: Sequence[str]) -> Answered:
     return EXIT_OK
 
 
-def _write(made: ExportFile, path: Path, *, sure: bool) -> Answered:
+def _write(export_file: ExportFile, path: Path, *, sure: bool) -> Answered:
     """Says what is in it, then writes it, after a yes. Raises: ConfigError, StorageError."""
     print(f"{path} will contain:", file=sys.stderr)
-    for line in made.contains:
+    for line in export_file.contains:
         print(clean(f"  {line}"), file=sys.stderr)
     if not sure:
         if not sys.stdin.isatty():
@@ -55,9 +55,11 @@ def _write(made: ExportFile, path: Path, *, sure: bool) -> Answered:
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             print("Nothing was written.", file=sys.stderr)
             return EXIT_FAILED
-    durable.replace(path, made.data)
-    size_kb = len(made.data) // 1024 + 1
-    return f"written: {path}, {size_kb} KB. {made.then.replace('{path}', str(path))}".rstrip()
+    durable.replace(path, export_file.data)
+    size_kb = len(export_file.data) // 1024 + 1
+    return (
+        f"written: {path}, {size_kb} KB. {export_file.then.replace('{path}', str(path))}".rstrip()
+    )
 
 
 def _json(transcript: Transcript) -> str:

@@ -16,7 +16,7 @@ from kode.providers.reach import url_of
 if TYPE_CHECKING:
     from kode.contracts import Provider
 
-SHOWN_MODELS = 5
+SHOWN_MODELS = 5  # one line
 AGAIN = "run `kode doctor` again when it is ready"
 LOADING_S = 10.0
 """How long to wait for a server that is loading its model."""
@@ -153,8 +153,8 @@ def _reported(facts: Mapping[str, Any]) -> Iterator[str]:
         yield f"a window of {tokens:,} tokens"
     if tokens := facts.get("max_output_tokens"):
         yield f"{tokens:,} tokens of output"
-    if (given := facts.get("input_price")) is not None and "output_price" in facts:
-        yield f"${given:g} and ${facts['output_price']:g} per million tokens in and out"
+    if (input_price := facts.get("input_price")) is not None and "output_price" in facts:
+        yield f"${input_price:g} and ${facts['output_price']:g} per million tokens in and out"
     for field, what in ABILITIES.items():
         if facts.get(field):
             yield what
@@ -232,11 +232,11 @@ def instructions(case: Case) -> Finding:
         return optional(NOT_TRIED)
     if not case.loaded.config.agents_files:
         return ok("not read (`agents_files`)")
-    found = read_instructions(paths.home(), case.cwd)
-    named = ", ".join(found.described(case.cwd))
-    if found.warning:
+    project_instructions = read_instructions(paths.home(), case.cwd)
+    named = ", ".join(project_instructions.described(case.cwd))
+    if project_instructions.warning:
         return optional(
-            "; ".join(filter(None, (named, found.warning))),
+            "; ".join(filter(None, (named, project_instructions.warning))),
             "fix or shorten the file it names; the others are used",
         )
     detail = named or "none here; /init in the chat writes AGENTS.md"
@@ -251,8 +251,8 @@ def extensions(case: Case) -> Finding:
     home, project = paths.home(), paths.project_root(case.cwd)
     approvals = trust.load(home, project)
     items = review.find_items(home, case.cwd)
-    own = [review.named(one) for one in items if one.scope == "home"]
-    waits = [review.named(one) for one in items if trust.state(one, approvals) != "trusted"]
+    own = [review.named(item) for item in items if item.scope == "home"]
+    waits = [review.named(item) for item in items if trust.state(item, approvals) != "trusted"]
     faults = [approvals.problem, *mcp_config.find_servers(home, case.cwd).faults]
     detail = f"trusted, from {home}: {', '.join(own)}" if own else "none of your own"
     if waits:

@@ -30,7 +30,7 @@ from kode.interrupts import cancelled_by_signals
 if TYPE_CHECKING:
     from kode.conversation import Conversation
 
-MAX_LINE_BYTES = 10 * 1024 * 1024
+MAX_LINE_BYTES = 10 * 1024 * 1024  # a prompt with two pictures in base64
 NO_MESSAGE = (
     "There was no message on standard input that could be used. Send lines such as "
     '{"type": "user", "text": "Hello"}.'

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from kode.conversation.structured import Form
     from kode.messages import Text
 
-MAX_STDIN_BYTES = 10 * 1024 * 1024
-STDIN_HINT_AFTER_S = 3.0
+MAX_STDIN_BYTES = 10 * 1024 * 1024  # more than any window holds
+STDIN_HINT_AFTER_S = 3.0  # a pipe that will give something has given it by then
 
 
 def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":

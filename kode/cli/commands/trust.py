@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> Answered:
         case "show":
             named = _named(items, arguments.name)
             return Answer(
-                lines=[public(review.shown(one, approvals, lines=sys.maxsize)) for one in named]
+                lines=[public(review.shown(item, approvals, lines=sys.maxsize)) for item in named]
             )
         case "approve":
             wanted = [*(_named(items, arguments.name) if arguments.name else items)]
@@ -111,15 +111,15 @@ def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> Answ
     known = {(item.kind, item.name, str(item.origin)) for item in items}
     rows += [
         {
-            "kind": one.kind,
-            "name": one.name,
+            "kind": item.kind,
+            "name": item.name,
             "scope": "project",
-            "state": "approved" if one.kind in trust.NOT_FOUND else "gone",
-            "origin": one.origin,
-            "hash": one.digest,
+            "state": "approved" if item.kind in trust.NOT_FOUND else "gone",
+            "origin": item.origin,
+            "hash": item.digest,
         }
-        for one in approvals.items
-        if (one.kind, one.name, one.origin) not in known
+        for item in approvals.items
+        if (item.kind, item.name, item.origin) not in known
     ]
     names = ("state", "kind", "name", "hash", "origin")
     return Answer(
@@ -131,16 +131,18 @@ def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> Answ
 
 
 def _revoke(name: str, approvals: Approvals, home: Path, project: Path) -> str:
-    gone = [one for one in approvals.items if _is_about(one, name)]
+    gone = [item for item in approvals.items if _is_about(item, name)]
     if not gone:
         raise ConfigError(f"Nothing called {name!r} is approved. `kode trust list` lists what is.")
     trust.revoke(home, project, gone)
-    return public(f"Revoked: {', '.join(f'{one.kind} {one.name}' for one in gone)}")
+    return public(f"Revoked: {', '.join(f'{approval.kind} {approval.name}' for approval in gone)}")
 
 
-def _is_about(one: Approved, name: str) -> bool:
+def _is_about(approval: Approved, name: str) -> bool:
     """A server includes its tools."""
-    return one.name == name or (one.kind == "mcp-tool" and one.name.startswith(f"{name}:"))
+    return approval.name == name or (
+        approval.kind == "mcp-tool" and approval.name.startswith(f"{name}:")
+    )
 
 
 def _named(items: Sequence[Item], name: str) -> list[Item]:

@@ -17,27 +17,29 @@ from kode.programs import start_program
 if TYPE_CHECKING:
     from kode.conversation import Conversation
 
-CHECKING_TAKES_S = 60.0
+CHECKING_TAKES_S = 60.0  # a person has given up on `/doctor` by then
 
 
 async def show_status(state: PromptState, argument: str) -> None:
     """Version, session, folder, model, mode, sandbox, memory, instructions, config."""
-    talk = state.conversation
-    now = talk.status()
+    conversation = state.conversation
+    now = conversation.status()
     session = now.session_id or "not saved (--no-session)"
     used = f"{count(now.context_tokens)} of {count(now.context_window)} tokens"
     rows = [
         ("version", f"kode {__version__}, Python {platform.python_version()}"),
         ("session", f"{session} · {plural(now.turns, 'turn')} · {used}"),
-        ("folder", str(talk.cwd)),
-        *(("", f"also {folder}") for folder in talk.config.add_dirs),
-        ("model", f"{now.model} ({now.provider}{_address(talk)})"),
-        ("effort", " ".join(effort_lines(talk.agent.effort, talk.agent.provider))),
+        ("folder", str(conversation.cwd)),
+        *(("", f"also {folder}") for folder in conversation.config.add_dirs),
+        ("model", f"{now.model} ({now.provider}{_address(conversation)})"),
+        ("effort", " ".join(effort_lines(conversation.agent.effort, conversation.agent.provider))),
         ("mode", now.mode),
-        ("sandbox", await asyncio.to_thread(_sandbox, talk)),
-        ("memory", await _memory(talk)),
-        *_named("instructions", await asyncio.to_thread(_instructions, talk)),
-        *_named("config", [str(path) for path in talk.loaded.files] or ["no file, all defaults"]),
+        ("sandbox", await asyncio.to_thread(_sandbox, conversation)),
+        ("memory", await _memory(conversation)),
+        *_named("instructions", await asyncio.to_thread(_instructions, conversation)),
+        *_named(
+            "config", [str(path) for path in conversation.loaded.files] or ["no file, all defaults"]
+        ),
     ]
     state.screen.print(explain([(name, one_line(what)) for name, what in rows], state.screen.width))
 
@@ -46,14 +48,14 @@ def _named(name: str, lines: list[str]) -> list[tuple[str, str]]:
     return [(name if number == 0 else "", line) for number, line in enumerate(lines)]
 
 
-def _address(talk: "Conversation") -> str:
+def _address(conversation: "Conversation") -> str:
     from kode.providers.offered import base_url_of
 
-    return f", {url}" if (url := base_url_of(talk.config)) else ""
+    return f", {url}" if (url := base_url_of(conversation.config)) else ""
 
 
-def _sandbox(talk: "Conversation") -> str:
-    sandbox = talk.agent.sandbox
+def _sandbox(conversation: "Conversation") -> str:
+    sandbox = conversation.agent.sandbox
     if sandbox is None:
         return "off (`sandbox.enabled`): only plain reading commands run without asking"
     if not sandbox.holds():
@@ -62,26 +64,30 @@ def _sandbox(talk: "Conversation") -> str:
     return f"on: commands you have not approved run in it{copy}"
 
 
-async def _memory(talk: "Conversation") -> str:
-    if not talk.config.memory.enabled:
+async def _memory(conversation: "Conversation") -> str:
+    if not conversation.config.memory.enabled:
         return "off"
     try:
-        status = await talk.memory_command(["status"])
+        status = await conversation.memory_command(["status"])
     except KodeError as error:
         return str(error)
-    return f"{talk.config.memory.system}: " + "; ".join(status.line.splitlines()[2:4])
+    return f"{conversation.config.memory.system}: " + "; ".join(status.line.splitlines()[2:4])
 
 
-def _instructions(talk: "Conversation") -> list[str]:
+def _instructions(conversation: "Conversation") -> list[str]:
     from kode.extensions.instructions import read_instructions
 
-    if not talk.config.agents_files:
+    if not conversation.config.agents_files:
         return ["not read (--no-agents)"]
-    found = read_instructions(talk.home, talk.cwd)
-    lines = found.described(talk.cwd) or ["none; /init writes AGENTS.md"]
-    if found.section and talk.context.system and found.section not in talk.context.system:
+    project_instructions = read_instructions(conversation.home, conversation.cwd)
+    lines = project_instructions.described(conversation.cwd) or ["none; /init writes AGENTS.md"]
+    if (
+        project_instructions.section
+        and conversation.context.system
+        and project_instructions.section not in conversation.context.system
+    ):
         lines.append("changed since this session read them; /new reads them again")
-    return lines + ([found.warning] if found.warning else [])
+    return lines + ([project_instructions.warning] if project_instructions.warning else [])
 
 
 async def show_config(state: PromptState, argument: str) -> None:
@@ -129,11 +135,11 @@ async def say_how_to_log_in(state: PromptState, argument: str) -> None:
     """Shows where the key comes from, and how to use another."""
     from kode.registry import provider_row
 
-    talk = state.conversation
-    provider = talk.status().provider
+    conversation = state.conversation
+    provider = conversation.status().provider
     row = provider_row(provider)
     variable = row.key_variable if row is not None else ""
-    origins = talk.loaded.origins
+    origins = conversation.loaded.origins
     if origins.get("api_key", "default") != "default":
         key = f"the key of {origins['api_key']}"
     elif origins.get("providers", "default") != "default":

@@ -33,12 +33,12 @@ async def background(state: PromptState, argument: str) -> None:
         case "read", name if name:
             await _read(state, commands.find(name))
         case "kill", name if name:
-            known = commands.find(name)
-            was_running = known.runs
-            await commands.kill(known)
-            had_ended = f"{known.name} had already ended ({known.outcome})"
-            what = f"Stopped {known.name}" if was_running else had_ended
-            state.screen.print(f"{what}: {one_line(known.command)}", "dim")
+            command = commands.find(name)
+            was_running = command.runs
+            await commands.kill(command)
+            had_ended = f"{command.name} had already ended ({command.outcome})"
+            what = f"Stopped {command.name}" if was_running else had_ended
+            state.screen.print(f"{what}: {one_line(command.command)}", "dim")
         case _:
             raise UserError(f"/bg does not know {one_line(argument)!r}. {USAGE}")
 
@@ -59,38 +59,38 @@ async def may_leave(state: PromptState) -> bool:
     one = len(running) == 1
     what = f"{plural(len(running), 'background command')} {'is' if one else 'are'} still running:"
     state.screen.print(what, "warning")
-    for known in running:
-        state.screen.print_painted(_row(known, state.screen.width))
+    for command in running:
+        state.screen.print_painted(_row(command, state.screen.width))
     answer = await state.screen.read_answer(f"Quit and stop {'it' if one else 'them'}? [y/N] ")
     # End of input is a second Ctrl-D, which means yes.
     return answer is None or answer.strip().lower() in ("y", "yes")
 
 
 def _list(state: PromptState) -> None:
-    known = state.conversation.commands.commands
-    if not known:
+    commands = state.conversation.commands.commands
+    if not commands:
         state.screen.print("No background commands. " + USAGE, "dim")
         return
-    for command in known:
+    for command in commands:
         state.screen.print_painted(_row(command, state.screen.width))
         if last := one_line(command.last_line()):
             state.screen.print(clip(f"     {last}", state.screen.width), "dim")
     state.screen.print("/bg read ID shows the output, /bg kill ID stops a command.", "dim")
 
 
-def _row(known: "BackgroundCommand", width: int) -> str:
+def _row(command: "BackgroundCommand", width: int) -> str:
     """Id, state, time and command on one line."""
-    seconds = time.monotonic() - known.since if known.runs else known.took_s
-    now = "running" if known.runs else known.outcome
-    return clip(f"{known.name}  {now} · {duration(seconds)} · {one_line(known.command)}", width)
+    seconds = time.monotonic() - command.since if command.runs else command.took_s
+    now = "running" if command.runs else command.outcome
+    return clip(f"{command.name}  {now} · {duration(seconds)} · {one_line(command.command)}", width)
 
 
-async def _read(state: PromptState, known: "BackgroundCommand") -> None:
+async def _read(state: PromptState, command: "BackgroundCommand") -> None:
     screen = state.screen
-    text = clean(known.running.output()).rstrip("\n") or "(no output yet)"
-    path = known.running.output_path
+    text = clean(command.running.output()).rstrip("\n") or "(no output yet)"
+    path = command.running.output_path
     note = f"\n\nFull output: {path}" if path else ""
-    head = screen.paint("title", _row(known, screen.width))
+    head = screen.paint("title", _row(command, screen.width))
     whole = f"{head}\n\n{text}{screen.paint('dim', note)}"
     if state.is_long(text) and await state.page(whole, whole.count("\n") + 1):
         return

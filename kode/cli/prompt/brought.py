@@ -20,14 +20,14 @@ from kode.messages import plural
 if TYPE_CHECKING:
     from kode.extensions.mcp_server import McpServer
 
-ABOUT_COLUMNS = 60
+ABOUT_COLUMNS = 60  # beside a name, in 80 columns
 
 
 async def _show(kind: Kind, state: PromptState, argument: str) -> None:
     """Lists one kind, as this session uses it."""
-    talk = state.conversation
-    await talk.open()
-    for line in lines_of(rows_of(talk.brought, kind), kind):
+    conversation = state.conversation
+    await conversation.open()
+    for line in lines_of(rows_of(conversation.brought, kind), kind):
         state.screen.print(clean(line))
 
 
@@ -51,13 +51,13 @@ def names(state: PromptState) -> Mapping[str, str]:
 async def run(state: PromptState, name: str, argument: str) -> bool:
     """Runs a turn with a command, a skill a server's prompt or a plug-in's command of this name;
     False if there is none. Raises: KodeError."""
-    talk = state.conversation
+    conversation = state.conversation
     added = installed.added("slash")
     if name[1:] in added:
         await _run_added(state, *added[name[1:]], argument)
         return True
-    of_server = talk.extensions is not None and talk.extensions.brings(name)
-    if not of_server and name[1:] not in await asyncio.to_thread(talk.offered):
+    of_server = conversation.extensions is not None and conversation.extensions.brings(name)
+    if not of_server and name[1:] not in await asyncio.to_thread(conversation.offered):
         return False
     await run_turn(state, f"{name} {argument}".strip())
     return True
@@ -65,9 +65,9 @@ async def run(state: PromptState, name: str, argument: str) -> bool:
 
 async def _run_added(state: PromptState, plugin: Plugin, command: Command, argument: str) -> None:
     """Runs a slash command of a plug-in. Raises: KodeError."""
-    talk = state.conversation
-    await talk.open()
-    opened = talk.plugged.of(plugin) if talk.plugged is not None else None
+    conversation = state.conversation
+    await conversation.open()
+    opened = conversation.plugged.of(plugin) if conversation.plugged is not None else None
     if opened is None:  # said when the session opened
         raise UserError(f"The plug-in {plugin.name} is not used in this session.")
     said = await installed.load(plugin, command.run)(opened, argument)

@@ -44,7 +44,7 @@ async def show_diff(state: PromptState, argument: str) -> None:
         state.screen.print("No files changed through tools in this session.", "dim")
         return
     if argument:
-        diffs = [one for one in diffs if argument in one.path]
+        diffs = [diff for diff in diffs if argument in diff.path]
     if not diffs:
         state.screen.print(f"No changed file has {one_line(argument)!r} in its name.", "warning")
         return
@@ -55,13 +55,16 @@ async def show_diff(state: PromptState, argument: str) -> None:
 
 def render_diffs(screen: Screen, diffs: Sequence["FileDiff"]) -> str:
     """One line per file, then their diffs; painted."""
-    added, removed = sum(one.added for one in diffs), sum(one.removed for one in diffs)
+    added, removed = (
+        sum(file_diff.added for file_diff in diffs),
+        sum(file_diff.removed for file_diff in diffs),
+    )
     lines = [screen.paint("bold", f"{plural(len(diffs), 'file')} changed, +{added} -{removed}")]
-    width = min(max(cell_width(one_line(one.path)) for one in diffs), 60)
-    for one in diffs:
-        name = one_line(one.path)
-        mark = screen.paint("warning", f"  {BY_OTHERS}") if one.by_others else ""
+    width = min(max(cell_width(one_line(file_diff.path)) for file_diff in diffs), 60)
+    for diff in diffs:
+        name = one_line(diff.path)
+        mark = screen.paint("warning", f"  {BY_OTHERS}") if diff.by_others else ""
         pad = " " * max(width - cell_width(name), 0)
-        lines.append(f"  {name}{pad}  +{one.added} -{one.removed}{mark}")
-    lines += ["", *(painted_diff(screen, one.text, headings=True) for one in diffs)]
+        lines.append(f"  {name}{pad}  +{diff.added} -{diff.removed}{mark}")
+    lines += ["", *(painted_diff(screen, file_diff.text, headings=True) for file_diff in diffs)]
     return "\n".join(lines)

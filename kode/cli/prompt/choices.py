@@ -29,8 +29,8 @@ BACKGROUND_WORDS = (
     ("read", "show the output of one: /bg read ID"),
     ("kill", "stop one: /bg kill ID"),
 )
-OFFERED_SESSIONS = 50
-TASK_COLUMNS = 50
+OFFERED_SESSIONS = 50  # more are found by `kode session search`
+TASK_COLUMNS = 50  # beside an id, in 80 columns
 
 
 def choices_of(state: PromptState) -> Mapping[str, Choices]:
@@ -40,12 +40,12 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
         if before or state.opened is None:
             return ()
         own, *others = state.offers(ask=False)
-        found = _with_facts([(name, name) for name in own.models], own.provider)
-        for one in others:
-            found += _with_facts(
-                [(f"{one.provider}/{name}", name) for name in one.models], one.provider
+        facts = _with_facts([(name, name) for name in own.models], own.provider)
+        for other in others:
+            facts += _with_facts(
+                [(f"{other.provider}/{name}", name) for name in other.models], other.provider
             )
-        return found
+        return facts
 
     def efforts(before: tuple[str, ...]) -> Iterable[Choice]:
         if before or state.opened is None:
@@ -65,17 +65,19 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
     def background(before: tuple[str, ...]) -> Iterable[Choice]:
         if state.opened is None:
             return ()
-        known = state.opened.commands.commands
+        commands = state.opened.commands.commands
         match before:
             case ():
                 return BACKGROUND_WORDS
             case ("kill",):
-                known = [command for command in known if command.runs]
+                commands = [command for command in commands if command.runs]
             case ("read",):
                 pass
             case _:
                 return ()
-        return [(command.name, clip(one_line(command.command), TASK_COLUMNS)) for command in known]
+        return [
+            (command.name, clip(one_line(command.command), TASK_COLUMNS)) for command in commands
+        ]
 
     def memory(before: tuple[str, ...]) -> Iterable[Choice]:
         opened = state.opened
@@ -118,12 +120,12 @@ def session_choices(home: Path, cwd: Path | None) -> list[Choice]:
     from kode.session.index import list_sessions
 
     try:
-        found = list_sessions(home, cwd=cwd, limit=OFFERED_SESSIONS)
+        summaries = list_sessions(home, cwd=cwd, limit=OFFERED_SESSIONS)
     except KodeError:
         return []
     return [
         (row.id, clip(f"{plural(row.turns, 'turn')} · {one_line(row.task)}", TASK_COLUMNS))
-        for row in found
+        for row in summaries
         if row.turns and not row.parent and not row.damaged
     ]
 
@@ -157,6 +159,6 @@ def subcommands(
 def next_words(parser: argparse.ArgumentParser, before: Sequence[str]) -> Iterable[Choice]:
     """The choices of the next positional argument."""
     positional = [action for action in parser._actions if not action.option_strings]
-    at = sum(not word.startswith("-") for word in before)
-    if at < len(positional):
-        yield from ((str(choice), "") for choice in positional[at].choices or ())
+    position = sum(not word.startswith("-") for word in before)
+    if position < len(positional):
+        yield from ((str(choice), "") for choice in positional[position].choices or ())

@@ -33,7 +33,7 @@ from kode.cli.prompt.submit import press, submit
 from kode.cli.screen.menu import Menu
 from kode.cli.screen.notify import FOCUS_OFF, FOCUS_ON, Notifier, way_of
 
-SPIN_S = 0.1
+SPIN_S = 0.1  # ten frames a second look smooth
 
 
 @dataclass

@@ -18,10 +18,10 @@ DEFAULT = "default"
 
 async def use_effort(state: PromptState, argument: str) -> None:
     """Shows how much the model thinks and what it accepts, or sets it from the next request on."""
-    talk = state.conversation
+    conversation = state.conversation
     if argument:
-        talk.use_effort(_level(argument))
-    first, *more = effort_lines(talk.agent.effort, talk.agent.provider)
+        conversation.use_effort(_level(argument))
+    first, *more = effort_lines(conversation.agent.effort, conversation.agent.provider)
     for line in (f"Effort: {first}", *more):
         state.screen.print(one_line(line))
     if not argument:
@@ -55,10 +55,10 @@ def _sent(wanted: Effort | None, provider: Provider) -> Effort | None:
     return provider.effort(Request(system="", messages=(), effort=wanted))
 
 
-def effort_choices(talk: "Conversation") -> Iterable[tuple[str, str]]:
+def effort_choices(conversation: "Conversation") -> Iterable[tuple[str, str]]:
     """The levels to complete: those that the model has, or all."""
-    info = talk.agent.provider.info
-    now = talk.agent.effort or info.default_effort
+    info = conversation.agent.provider.info
+    now = conversation.agent.effort or info.default_effort
     for level in info.efforts or EFFORTS:
         yield level, "now" if level == now else ""
     yield DEFAULT, "leave it to kode"

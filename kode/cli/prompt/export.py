@@ -14,7 +14,7 @@ from kode.errors import UserError
 from kode.messages import plural
 from kode.programs import find_program
 
-CLIPBOARD_TIMEOUT_S = 2.0
+CLIPBOARD_TIMEOUT_S = 2.0  # a clipboard program that hangs must not hold the prompt
 
 
 async def copy(state: PromptState, argument: str) -> None:

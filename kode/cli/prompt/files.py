@@ -18,9 +18,9 @@ from kode.cli.prompt.fuzzy import Paths
 from kode.programs import find_program
 from kode.session import git
 
-MAX_FILES = 200_000
-MAX_WALKED = 30_000
-LIST_TIMEOUT_S = 10.0
+MAX_FILES = 200_000  # more would slow down every completion
+MAX_WALKED = 30_000  # folders read one by one are slower than git's index
+LIST_TIMEOUT_S = 10.0  # in the background: the prompt does not wait
 FRESH_S = 10.0
 """An older listing is renewed on completion; meanwhile the old one is used."""
 

@@ -38,14 +38,14 @@ def read_folder(name: str, path: Path) -> Folder | None:
     a large one."""
     if not os.path.isdir(path):  # an impossible path is not a folder either
         return None
-    found = list_files(path)
-    lines = sorted(found) if len(found) <= MAX_LISTED else _direct(found)
+    files = list_files(path)
+    lines = sorted(files) if len(files) <= MAX_LISTED else _direct(files)
     note = []
     if len(lines) > MAX_LISTED:
         note = [f"[{len(lines) - MAX_LISTED:,} more: list_files shows them]"]
     body = "\n".join([*lines[:MAX_LISTED], *note])
     text = Text(text=f'<folder path="{name}">\n{body}\n</folder>', source="attachment")
-    return Folder(name, len(found), text)
+    return Folder(name, len(files), text)
 
 
 def mentioned_folders(text: str, cwd: Path) -> Iterator[Folder]:

@@ -54,17 +54,17 @@ def _rank(
 ) -> tuple[int, int]:
     """How likely a path is meant, 0 most: by where it has the letters, and how far apart."""
     name = path.rfind("/", 0, -1) + 1  # a folder ends in `/`
-    at = lowered.rfind(wanted)
-    if at == name:
+    position = lowered.rfind(wanted)
+    if position == name:
         return 0, 0
-    if at >= 0 and not lowered[at - 1 : at].isalnum():
+    if position >= 0 and not lowered[position - 1 : position].isalnum():
         return 1, 0
     if starts.search(path):
         return 2, 0
-    if at >= 0:
-        return (3 if at > name else 4), 0
-    found = near.search(lowered, name) or near.search(lowered)
-    return 5, len(found[0]) if found else len(path)
+    if position >= 0:
+        return (3 if position > name else 4), 0
+    match = near.search(lowered, name) or near.search(lowered)
+    return 5, len(match[0]) if match else len(path)
 
 
 def _letters(query: str) -> str:

@@ -16,7 +16,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from kode import durable
 from kode.errors import StorageError
 
-MAX_BYTES = 2_000_000
+MAX_BYTES = 2_000_000  # years of prompts
 
 
 class SharedHistory(FileHistory):

@@ -47,7 +47,7 @@ PLAIN_STYLE = Style.from_dict(
     }
 )
 
-MAX_INPUT_ROWS = 12
+MAX_INPUT_ROWS = 12  # half of a terminal with 24 rows
 
 Lines = Callable[[int, int], list[tuple[str, str]]]
 """(style, line) for a width and a height."""

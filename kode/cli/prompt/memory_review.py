@@ -99,13 +99,13 @@ async def _choose(screen: Screen, item: "Item | None", count: int, *, can_undo: 
         key = await read_key()
         if key in ("", "\x1b", "\x03", "\x04"):
             return "quit"
-        for one in choices:
-            if one.key == key.lower():
-                return one.value
+        for choice in choices:
+            if choice.key == key.lower():
+                return choice.value
 
 
 def _choice_of(answer: str | None, choices: list[Choice], *, skip: str) -> str:
     """The choice made in the menu; other typed text decides nothing."""
     if answer is None:
         return "quit"
-    return answer if any(one.value == answer for one in choices) else skip
+    return answer if any(choice.value == answer for choice in choices) else skip

@@ -28,7 +28,7 @@ async def use_model(state: PromptState, argument: str) -> None:
     offered = await asyncio.to_thread(state.offers, ask=False)
     if argument not in offered[0].models:
         offered = await asyncio.to_thread(state.offers, ask=True)
-    chosen = next((one for one in offered if one.provider == argument), None)
+    chosen = next((offer for offer in offered if offer.provider == argument), None)
     if chosen is not None and argument not in offered[0].models:
         _show_one(state, chosen)
         return
@@ -38,17 +38,17 @@ async def use_model(state: PromptState, argument: str) -> None:
 def _switch(state: PromptState, offered: "Sequence[Offer]", argument: str) -> None:
     from kode.providers.listing import find, lacks
 
-    talk = state.conversation
-    provider, model = find(offered, talk.config, _current_row(state), argument)
+    conversation = state.conversation
+    provider, model = find(offered, conversation.config, _current_row(state), argument)
     offer = next((one for one in offered if one.provider == provider), None)
     if offer is not None and offer.near and lacks(offer, model):
         raise UserError(
             f"The server has no model {one_line(model)}.{_similar(model, offer.models)} "
             f"It has: {', '.join(map(one_line, offer.models[:SHOWN_MODELS]))}."
         )
-    talk.use_model(model, provider)
+    conversation.use_model(model, provider)
     _say_current(state)
-    info = talk.agent.provider.info
+    info = conversation.agent.provider.info
     names = [name for one in offered if one.provider == provider for name in one.models]
     if lacks(offer, model):
         state.screen.print(
@@ -67,8 +67,8 @@ def _switch(state: PromptState, offered: "Sequence[Offer]", argument: str) -> No
 def _current_row(state: PromptState) -> "ProviderRow":
     from kode.config.choice import row_of
 
-    talk = state.conversation
-    return row_of(talk.config, talk.agent.provider.name)
+    conversation = state.conversation
+    return row_of(conversation.config, conversation.agent.provider.name)
 
 
 def _say_current(state: PromptState) -> None:
@@ -80,7 +80,7 @@ def _say_current(state: PromptState) -> None:
 async def _show_all(state: PromptState) -> None:
     """The providers, each with its first models."""
     offered = await asyncio.to_thread(state.offers, ask=True)
-    rows = [(one.provider, _shortened(one)) for one in offered]
+    rows = [(offer.provider, _shortened(offer)) for offer in offered]
     state.screen.print(explain(rows, state.screen.width))
     others = "/model PROVIDER/NAME switches to another provider's; " if len(offered) > 1 else ""
     state.screen.print(f"/model NAME switches; {others}/model PROVIDER lists all of its.", "dim")

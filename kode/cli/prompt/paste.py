@@ -9,7 +9,7 @@ from kode.pictures import Picture
 
 T = TypeVar("T")
 
-FOLD_LINES = 5
+FOLD_LINES = 5  # a pasted text as long as that hides what was typed
 FOLD_CHARACTERS = 1000
 """A paste of at least this many lines or characters is folded."""
 

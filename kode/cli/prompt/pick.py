@@ -13,33 +13,33 @@ from kode.cli.screen.screen import Screen
 if TYPE_CHECKING:
     from kode.session.index import Summary
 
-LISTED_SESSIONS = 20
+LISTED_SESSIONS = 20  # one screen
 
 
 async def pick_session(screen: Screen, home: Path, cwd: Path, number: str = "") -> str | None:
     """The id of the session that the person picks, or of the one with this number; None if they
     pick none. Raises: StorageError."""
-    found = own_sessions(home, cwd)
-    if not found:
+    summaries = own_sessions(home, cwd)
+    if not summaries:
         screen.print("There is no session to resume here.", "dim")
         return None
     if not number:
-        print_sessions(screen, found)
+        print_sessions(screen, summaries)
         number = (await screen.read_answer("session number (Enter to cancel): ") or "").strip()
     if not number:
         return None
-    if number.isdecimal() and 1 <= int(number) <= len(found):
-        return found[int(number) - 1].id
+    if number.isdecimal() and 1 <= int(number) <= len(summaries):
+        return summaries[int(number) - 1].id
     screen.print(f"{one_line(number)!r} is not in the list.", "warning")
     return None
 
 
-def print_sessions(screen: Screen, found: "list[Summary]") -> None:
+def print_sessions(screen: Screen, summaries: "list[Summary]") -> None:
     """Prints a numbered table, last used first."""
     from kode.cli.screen.session_table import table
 
     today = datetime.now().astimezone().date()
-    for line in table(found, screen.width - 1, today=today, with_folder=False, numbered=True):
+    for line in table(summaries, screen.width - 1, today=today, with_folder=False, numbered=True):
         screen.print(line)
 
 
@@ -48,6 +48,6 @@ def own_sessions(home: Path, cwd: Path, limit: int = LISTED_SESSIONS) -> "list[S
     it. Raises: StorageError."""
     from kode.session.index import list_sessions
 
-    found = list_sessions(home, cwd=cwd, limit=3 * limit)
-    own = [row for row in found if not row.parent and not row.damaged and row.turns]
+    summaries = list_sessions(home, cwd=cwd, limit=3 * limit)
+    own = [row for row in summaries if not row.parent and not row.damaged and row.turns]
     return own[:limit]

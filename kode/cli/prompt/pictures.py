@@ -17,7 +17,7 @@ from kode.images import looks_of
 from kode.pictures import Picture, read_picture
 from kode.programs import find_program
 
-CLIPBOARD_TIMEOUT_S = 3.0
+CLIPBOARD_TIMEOUT_S = 3.0  # a picture of a whole screen takes longer than text
 CLIPBOARDS = (
     ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
     ("DISPLAY", ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")),

@@ -16,12 +16,12 @@ async def plan(state: PromptState, argument: str) -> None:
 
     Raises: UserError for another word, or without a plan.
     """
-    talk, screen = state.conversation, state.screen
-    path = talk.agent.place.plan
+    conversation, screen = state.conversation, state.screen
+    path = conversation.agent.place.plan
     if argument and argument not in WORDS:
         raise UserError(f"/plan takes {', '.join(WORDS)} or nothing.")
     if not argument:
-        talk.set_permission_mode("plan")
+        conversation.set_permission_mode("plan")
         screen.print("Mode: plan. Nothing changes until you approve a plan.")
     text = await asyncio.to_thread(read_plan, path)
     if argument and (path is None or not text.strip()):

@@ -24,9 +24,9 @@ from kode.cli.screen.screen import Screen
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK
 from kode.interrupts import heeding
 
-LEAVE_GRACE_S = 10.0
-CLOSING_IS_SHOWN_AFTER_S = 0.5
-CLOSING_IS_SHOWN_EVERY_S = 0.1
+LEAVE_GRACE_S = 10.0  # memory may still be saving
+CLOSING_IS_SHOWN_AFTER_S = 0.5  # shorter waits need no explanation
+CLOSING_IS_SHOWN_EVERY_S = 0.1  # ten frames a second look smooth
 
 
 async def run_repl(
@@ -140,9 +140,9 @@ async def finish(state: PromptState, resume_flags: str = "") -> None:
     await state.jobs.finish(LEAVE_GRACE_S)
     if state.opened is None:
         return
-    talk, screen = state.opened, state.screen
-    session_id, used = talk.session.id, talk.status().turns > 0
-    state.closing = asyncio.ensure_future(state.jobs.guarded(talk.close))
+    conversation, screen = state.opened, state.screen
+    session_id, used = conversation.session.id, conversation.status().turns > 0
+    state.closing = asyncio.ensure_future(state.jobs.guarded(conversation.close))
     done, _ = await asyncio.wait([state.closing], timeout=CLOSING_IS_SHOWN_AFTER_S)
     if not done:
         await _show_closing(screen, state.closing)

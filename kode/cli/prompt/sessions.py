@@ -13,16 +13,16 @@ from kode.messages import plural
 if TYPE_CHECKING:
     from kode.session.index import Summary
 
-PICKED_FROM = 200
+PICKED_FROM = 200  # the menu filters as one types; each row is read from disk
 MAX_PREVIEWED_BYTES = 4_000_000
 """For a larger session only the first task is shown: reading it would block the keys."""
 
 
 async def list_sessions(state: PromptState, argument: str) -> None:
     """Lists the sessions of this directory, newest first, numbered for `/resume`."""
-    found = own_sessions(state.conversation.home, state.conversation.cwd)
-    if found:
-        print_sessions(state.screen, found)
+    summaries = own_sessions(state.conversation.home, state.conversation.cwd)
+    if summaries:
+        print_sessions(state.screen, summaries)
         note = "/resume with a number or an id opens one; `kode session list --all` lists all."
         state.screen.print(note, "dim")
     else:
@@ -50,34 +50,39 @@ async def resume(state: PromptState, argument: str) -> None:
 
 
 async def _choose(state: PromptState) -> str | None:
-    found = own_sessions(state.conversation.home, state.conversation.cwd, PICKED_FROM)
-    if not found:
+    summaries = own_sessions(state.conversation.home, state.conversation.cwd, PICKED_FROM)
+    if not summaries:
         state.screen.print("There is no session to resume here.", "dim")
         return None
-    return await state.screen.read_answer("search: ", _menu(state, found)) or None
+    return await state.screen.read_answer("search: ", _menu(state, summaries)) or None
 
 
 def _menu(state: PromptState, sessions: "list[Summary]") -> Menu:
     from kode.cli.screen.session_table import when
 
     today = datetime.now().astimezone().date()
-    by_id = {one.id: one for one in sessions}
+    by_id = {session.id: session for session in sessions}
+    used = {
+        id: when(session.updated_at or session.created_at, today) for id, session in by_id.items()
+    }
     choices = [
-        Choice(one.id, f"{when(one.updated_at or one.created_at, today):<16}  {one_line(one.task)}")
-        for one in sessions
+        Choice(session.id, f"{used[session.id]:<16}  {one_line(session.task)}")
+        for session in sessions
     ]
 
     def find(typed: str) -> list[Choice]:
         words = typed.lower().split()
         return [
-            one for one in choices if all(w in f"{one.value} {one.text}".lower() for w in words)
+            choice
+            for choice in choices
+            if all(w in f"{choice.value} {choice.text}".lower() for w in words)
         ]
 
     @cache
     def preview(choice: Choice) -> list[str]:
-        one = by_id[choice.value]
-        facts = f"{one.id} · {plural(one.turns, 'turn')} · {one.model}"
-        return [facts, *_last_exchange(state, one)]
+        summary = by_id[choice.value]
+        facts = f"{summary.id} · {plural(summary.turns, 'turn')} · {summary.model}"
+        return [facts, *_last_exchange(state, summary)]
 
     return Menu(
         choices,

@@ -22,8 +22,8 @@ from kode.tools.processes import WATCH, new_mark
 CALL_ID = "!"
 """Its call id for the background while it runs in front: there is one at a time."""
 
-KILL_AFTER_S = 2.0
-_READ_BYTES = 65_536
+KILL_AFTER_S = 2.0  # a program may tidy up after SIGTERM
+_READ_BYTES = 65_536  # a full pipe on Linux
 
 Show = Callable[[str, str], None]
 """Gets whole lines as they arrive ("" for none), and the unfinished line."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kode.conversation import Conversation, StatusLine
     from kode.providers.listing import Listing, Offer
 
-OPENING_IS_SHOWN_AFTER_S = 1.0
+OPENING_IS_SHOWN_AFTER_S = 1.0  # shorter waits need no explanation
 PLAIN_FIRST_S, PLAIN_EVERY_S = 3.0, 30.0
 """On a terminal without repainting, when progress is first reported, and how often after."""
 
@@ -120,8 +120,8 @@ class PromptState:
             from kode.providers.listing import Listing
 
             self.listing = Listing()
-        talk = self.conversation
-        return self.listing.offers(talk.config, talk.agent.provider, ask=ask)
+        conversation = self.conversation
+        return self.listing.offers(conversation.config, conversation.agent.provider, ask=ask)
 
     def take_steering(self) -> list[str]:
         """The messages for the model's next step; they can no longer be edited."""
@@ -248,10 +248,10 @@ class PromptState:
 
     def show_resumed(self) -> None:
         """Shows which session this is, with its last exchange."""
-        talk = self.conversation
-        turns = plural(talk.status().turns, "turn")
-        self.screen.print(f"Resumed {talk.session.id} ({turns}).", "dim")
-        if prompts := talk.past.prompts():
+        conversation = self.conversation
+        turns = plural(conversation.status().turns, "turn")
+        self.screen.print(f"Resumed {conversation.session.id} ({turns}).", "dim")
+        if prompts := conversation.past.prompts():
             self.screen.print_prompt(prompts[-1])
-        if answer := talk.last_answer():
+        if answer := conversation.last_answer():
             self.renderer.show_answer(answer)

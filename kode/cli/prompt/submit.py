@@ -78,12 +78,12 @@ def press(state: PromptState, command: str) -> None:
 
 async def _open(state: PromptState, opening: Opening) -> None:
     try:
-        state.opened = talk = await opening()
+        state.opened = conversation = await opening()
         if state.editor is not None:
-            state.editor.notifier.setting = talk.config.repl.notify
-            if talk.config.repl.vi_mode:
+            state.editor.notifier.setting = conversation.config.repl.notify
+            if conversation.config.repl.vi_mode:
                 state.editor.use_vi()
-        if talk.status().turns:
+        if conversation.status().turns:
             state.show_resumed()
     except asyncio.CancelledError:
         state.leave()
@@ -180,7 +180,7 @@ async def _shell(state: PromptState, command: str) -> None:
         return
     from kode.cli.prompt.shell_line import run_shell_line
 
-    state.jobs.doing, talk = f"Running {one_line(command)}", state.conversation
+    state.jobs.doing, conversation = f"Running {one_line(command)}", state.conversation
 
     def show(text: str, unfinished: str) -> None:
         state.unfinished = unfinished
@@ -190,11 +190,11 @@ async def _shell(state: PromptState, command: str) -> None:
     try:
         ran = await run_shell_line(
             command,
-            talk.cwd,
+            conversation.cwd,
             show,
-            talk.commands,
-            session_id=talk.session.id,
-            output_dir=talk.agent.place.outputs,
+            conversation.commands,
+            session_id=conversation.session.id,
+            output_dir=conversation.agent.place.outputs,
         )
     except asyncio.CancelledError:
         state.screen.print("Stopped.", "warning")
@@ -211,4 +211,4 @@ async def _shell(state: PromptState, command: str) -> None:
     style = "warning" if ran.exit_code else "dim"
     state.screen.print(f"{shown} · sent with your next message", style)
     note = f"[The person ran this in the shell; {ended}]\n$ {command}\n{ran.output}"
-    talk.attach_command(command, note)
+    conversation.attach_command(command, note)

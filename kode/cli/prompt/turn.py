@@ -15,13 +15,13 @@ from kode.session.plan import read_plan
 async def run_turn(state: PromptState, text: str, shown: str = "") -> None:
     """Runs a turn to its end, and notifies a person who is elsewhere. `shown` is how they typed it,
     with pasted blocks folded. Raises: KodeError."""
-    talk = state.conversation
+    conversation = state.conversation
     state.jobs.doing, state.in_turn = "", True
     try:
-        ended = await talk.turn(text, steering=state.take_steering, typed=shown or text)
+        ended = await conversation.turn(text, steering=state.take_steering, typed=shown or text)
     finally:
         state.in_turn = False
-    if talk.fresh_plan:
+    if conversation.fresh_plan:
         await _ask_about_plan(state)
         return
     if ended.duration_ms >= LONG_TURN_S * 1000 and state.waiting == []:

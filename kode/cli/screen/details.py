@@ -24,7 +24,7 @@ from kode.events import (
 from kode.extensions.tool_names import verbs_of
 from kode.messages import Thinking, calls_of, plural
 
-MAX_ENTRIES = 50
+MAX_ENTRIES = 50  # a few screens
 MAX_CHARS = 100_000
 """Limit of each text of an entry."""
 
@@ -105,10 +105,10 @@ class Details:
         chosen = list(self.entries)
         if self._thinking.strip():
             chosen.append(ThoughtDetails(self._thinking))
-        calls = [at for at, entry in enumerate(chosen) if isinstance(entry, CallDetails)]
+        calls = [index for index, entry in enumerate(chosen) if isinstance(entry, CallDetails)]
         if newest and calls:
             first = calls[-newest:][0]
-            chosen, calls = chosen[first:], [at - first for at in calls[-newest:]]
+            chosen, calls = chosen[first:], [position - first for position in calls[-newest:]]
         texts = [_entry(screen, entry) for entry in chosen]
         before = texts[: calls[-1]] if calls else []
         return "\n\n".join(texts), sum(text.count("\n") + 2 for text in before) + 1

@@ -20,9 +20,9 @@ MAX_ROWS = 4
 NUMBERED_FROM_COLUMNS = 50
 """On a narrower screen line numbers would take the text's space."""
 
-INDENT = 2
+INDENT = 2  # as all lines below a call
 
-MAX_COMPARED_CHARS = 400
+MAX_COMPARED_CHARS = 400  # no line of code is longer
 MAX_COMPARED_LINES = 30
 """Longer lines, and longer runs of changed lines, are not compared word by word."""
 
@@ -82,14 +82,14 @@ def _cut(lines: list[Line], max_lines: int) -> list[Line]:
     """At most about `max_lines`: first shortens every run of changed lines, to three at least, then
     drops the end."""
     runs = [list(run) for _, run in groupby(lines, key=lambda line: line.kind)]
-    kept, most = lines, min(len(lines), max_lines)
-    while len(kept) > max_lines and most > 2:
-        kept = [line for run in runs for line in _shorten(run, most)]
+    kept_lines, most = lines, min(len(lines), max_lines)
+    while len(kept_lines) > max_lines and most > 2:
+        kept_lines = [line for run in runs for line in _shorten(run, most)]
         most -= 1
-    if len(kept) <= max_lines:
-        return kept
-    rest = len(kept) - max_lines + 1
-    return [*kept[: max_lines - 1], Line("…", f"… {plural(rest, 'more line')} (/details)")]
+    if len(kept_lines) <= max_lines:
+        return kept_lines
+    rest = len(kept_lines) - max_lines + 1
+    return [*kept_lines[: max_lines - 1], Line("…", f"… {plural(rest, 'more line')} (/details)")]
 
 
 def _shorten(run: list[Line], most: int) -> list[Line]:
@@ -213,11 +213,11 @@ def _colour_code(file: str, lines: list[Line], without: str) -> None:
 
 def _laid_over(parts: list[Part], code: list[Part]) -> Iterator[Part]:
     """The parts in both styles; a highlighted part stays in one piece."""
-    at = 0
+    position = 0
     styles = [style for style, text in code for _ in text]
     for style, text in parts:
-        of_text = styles[at : at + len(text)]
-        at += len(text)
+        of_text = styles[position : position + len(text)]
+        position += len(text)
         if style.endswith("_part"):
             yield style, text
             continue
@@ -230,18 +230,18 @@ def _laid_over(parts: list[Part], code: list[Part]) -> Iterator[Part]:
 
 def _pairs(lines: list[Line]) -> Iterator[tuple[Line, Line]]:
     """Corresponding lines: runs of as many removed as added ones."""
-    at = 0
-    while at < len(lines):
-        start = at
-        while at < len(lines) and lines[at].kind == "-":
-            at += 1
-        middle = at
-        while at < len(lines) and lines[at].kind == "+":
-            at += 1
-        if 0 < middle - start == at - middle <= MAX_COMPARED_LINES:
-            yield from zip(lines[start:middle], lines[middle:at], strict=True)
-        if at == start:
-            at += 1
+    position = 0
+    while position < len(lines):
+        start = position
+        while position < len(lines) and lines[position].kind == "-":
+            position += 1
+        middle = position
+        while position < len(lines) and lines[position].kind == "+":
+            position += 1
+        if 0 < middle - start == position - middle <= MAX_COMPARED_LINES:
+            yield from zip(lines[start:middle], lines[middle:position], strict=True)
+        if position == start:
+            position += 1
 
 
 def _mark_changes(removed: Line, added: Line) -> None:

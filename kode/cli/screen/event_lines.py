@@ -92,7 +92,7 @@ def agent_line(event: AgentFinished, width: int) -> str:
     return clip(head + (clip(one_line(event.goal), room) if room >= 4 else "") + end, width)
 
 
-MIN_SAME_CHARS = 40
+MIN_SAME_CHARS = 40  # enough of a fact to know it by
 NOTICE_STYLE = {"info": "dim", "warning": "warning", "error": "error"}
 
 
@@ -114,7 +114,9 @@ def summary_line(event: TurnEnded) -> str:
 def evidence_line(event: TurnEnded) -> str:
     """What was checked since the last edit, with results; "" for nothing."""
     since = [check for check in event.checks if check.after_last_edit]
-    parts = [f"{one_line(one.command)} {'passed' if one.passed else 'failed'}" for one in since]
+    parts = [
+        f"{one_line(check.command)} {'passed' if check.passed else 'failed'}" for check in since
+    ]
     if parts:
         return f"checked: {', '.join(parts)}"
     return "not checked since the last edit" if event.checked == "not_since_last_edit" else ""

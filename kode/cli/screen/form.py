@@ -14,7 +14,7 @@ from kode.cli.screen.screen import Screen, open_screen
 from kode.extensions.mcp_values import Elicit, Field, Form
 from kode.permissions.gate import visible
 
-MAX_FIELDS = 20
+MAX_FIELDS = 20  # a person fills in no longer form line by line
 
 
 def make_elicit(screen: Screen | None = None) -> Elicit:
@@ -83,15 +83,18 @@ async def _choose(
 ) -> str | None:
     """One of the options; None for anything else."""
     screen.print(title, "bold")
-    choices = [Choice(one, visible(one), one[:1] if len(options) == 2 else "") for one in options]
+    choices = [
+        Choice(option, visible(option), option[:1] if len(options) == 2 else "")
+        for option in options
+    ]
     if screen.editor is None:
-        screen.print("\n".join(f"  [{n}] {one.text}" for n, one in enumerate(choices, 1)))
-    at = options.index(highlighted) if highlighted in options else 0
-    menu = Menu(choices, selected=at)
+        screen.print("\n".join(f"  [{n}] {choice.text}" for n, choice in enumerate(choices, 1)))
+    position = options.index(highlighted) if highlighted in options else 0
+    menu = Menu(choices, selected=position)
     said = clean(await screen.read_answer("answer: ", menu) or "").strip()
     if said.isdecimal() and 0 < int(said) <= len(options):
         return options[int(said) - 1]
-    fits = [one for one in options if said and one.lower().startswith(said.lower())]
+    fits = [option for option in options if said and option.lower().startswith(said.lower())]
     return said if said in options else fits[0] if len(fits) == 1 else None
 
 

@@ -6,7 +6,7 @@ Pure functions. `event_lines` words events; `screen` and `render` add colour and
 import re
 from collections.abc import Sequence
 
-MIN_MEANING_COLUMNS = 30
+MIN_MEANING_COLUMNS = 30  # a meaning needs a few words a line to be read
 
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement

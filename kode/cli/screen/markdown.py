@@ -228,8 +228,8 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
             head_row = self.header.row if self.header else None
             heads = [cell.content for cell in head_row.cells] if head_row else []
-            found = self.body.rows if self.body else []
-            rows = [[cell.content for cell in row.cells] for row in found]
+            elements = self.body.rows if self.body else []
+            rows = [[cell.content for cell in row.cells] for row in elements]
             table = Table(
                 box=box.SIMPLE,
                 pad_edge=False,

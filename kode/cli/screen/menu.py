@@ -64,7 +64,7 @@ class Menu:
             return self.choices[-1] if typed.lower() == self.choices[-1].key else None
         if typed.isdecimal() and 0 < int(typed) <= len(self.choices):
             return self.choices[int(typed) - 1]
-        return next((one for one in self.choices if one.key == typed.lower()), None)
+        return next((choice for choice in self.choices if choice.key == typed.lower()), None)
 
     def lines(
         self, paint: Callable[[str, str], str], typed: str, width: int, height: int
@@ -76,8 +76,8 @@ class Menu:
         about = self.above(width)
         preview = self.preview(current)[:MAX_PREVIEW] if self.preview and current else []
         room = max(height - len(about) - len(preview) - bool(self.hint), 3)
-        at = offered.index(current) if current in offered else 0
-        start = max(0, min(at - room // 2, len(offered) - room))
+        position = offered.index(current) if current in offered else 0
+        start = max(0, min(position - room // 2, len(offered) - room))
         rows = []
         for choice in offered[start : start + room]:
             mark, key = "›" if choice is current else " ", f"{choice.key}  " if choice.key else ""

@@ -13,12 +13,12 @@ from typing import Literal
 
 from kode.cli.screen.lines import clip, one_line
 
-LONG_TURN_S = 30.0
+LONG_TURN_S = 30.0  # a person looks away from longer turns
 AWAY_AFTER_S = 15.0
 """If the terminal does not report focus, a person who has pressed no key for this long may be
 elsewhere."""
 
-MAX_COLUMNS = 120
+MAX_COLUMNS = 120  # desktops cut longer notifications
 
 FOCUS_ON, FOCUS_OFF = "\x1b[?1004h", "\x1b[?1004l"
 """Asks the terminal to send `ESC [ I` and `ESC [ O` when its window gains or loses focus. Terminals

@@ -49,7 +49,7 @@ MIN_THOUGHT_COLUMNS = 16
 """In less room its last words say nothing."""
 OUTPUT_LINES = 5
 """Lines shown of a running tool's output."""
-MAX_OUTPUT_CHARS = 4000
+MAX_OUTPUT_CHARS = 4000  # more than its lines show
 BACKGROUND_IS_OFFERED_AFTER_S = 5.0
 """How long a shell command runs before the line offers the background."""
 ROOM_FOR_AN_OFFER = 70

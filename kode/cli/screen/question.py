@@ -18,7 +18,7 @@ from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen, open_screen
 from kode.permissions.gate import Answer, Ask, Question, visible, ways_to_allow
 
-HABIT_COUNT = 3
+HABIT_COUNT = 3  # after three equal answers the fourth is likely the same
 HABIT_S = 60.0
 """After this many approvals of one kind within this time, a destructive call requires a typed word:
 a hand that says yes by habit no longer reads."""
@@ -191,4 +191,4 @@ def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
 
 
 def _choice_lines(menu: Menu) -> list[str]:
-    return [*(f"  [{one.key}] {one.text}" for one in menu.choices), f"  {menu.hint}"]
+    return [*(f"  [{choice.key}] {choice.text}" for choice in menu.choices), f"  {menu.hint}"]

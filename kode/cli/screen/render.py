@@ -63,14 +63,14 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-MAX_DIFF_LINES = 40
-MAX_ERROR_LINES = 6
+MAX_DIFF_LINES = 40  # one screen
+MAX_ERROR_LINES = 6  # an error's reason stands at its beginning
 MAX_FAILED_LINES = 3
 """Lines shown of a failed command's output."""
-MAX_TAIL_LINES = 10
+MAX_TAIL_LINES = 10  # leaves the prompt and the last call on a small screen
 TAIL_CHARS = 2_000
 """More than fits these lines."""
-MAX_THOUGHT_LINES = 1_000
+MAX_THOUGHT_LINES = 1_000  # a terminal scrolls back about as far
 MAX_THINKING_CHARS = 100_000
 """Limit of what is shown of one thought."""
 UNFOLD, FOLD = "Ctrl-T unfolds", "Ctrl-T folds"
@@ -288,7 +288,9 @@ class Renderer:
             return
         self._gap("tool")
         if event.refused:
-            if any(one.by == "person" for one in event.refusals):  # the answered question shows it
+            if any(
+                refusal.by == "person" for refusal in event.refusals
+            ):  # the answered question shows it
                 return
             screen.print_painted(screen.paint("dim", f"– {refused_line(event, screen.width - 2)}"))
             return
@@ -334,9 +336,11 @@ def plain_markdown(text: str) -> str:
         return text
     tokens = _parser().parse(text)
     lines = text.split("\n")
-    for at in reversed([at for at, token in enumerate(tokens) if token.type == "table_open"]):
-        first, last = tokens[at].map or (0, 0)
-        lines[first:last] = _list(tokens[at:])
+    for position in reversed(
+        [index for index, token in enumerate(tokens) if token.type == "table_open"]
+    ):
+        first, last = tokens[position].map or (0, 0)
+        lines[first:last] = _list(tokens[position:])
     return "\n".join(lines)
 
 
@@ -352,15 +356,15 @@ def _list(tokens: "list[Token]") -> list[str]:
     rows."""
     heads: list[str] = []
     rows: list[list[str]] = []
-    for at, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.type == "table_close":
             break
         if token.type == "th_open":
-            heads.append(tokens[at + 1].content)
+            heads.append(tokens[index + 1].content)
         elif token.type == "tr_open":
             rows.append([])
         elif token.type == "td_open":
-            rows[-1].append(tokens[at + 1].content)
+            rows[-1].append(tokens[index + 1].content)
     cells = [
         [f"{head}: {cell}" for head, cell in zip(heads, row, strict=False)] for row in rows if row
     ]

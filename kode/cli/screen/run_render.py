@@ -43,8 +43,8 @@ from kode.events import (
     TurnEnded,
 )
 
-MAX_ERROR_LINES = 6
-LINE_EVERY_S = 0.1
+MAX_ERROR_LINES = 6  # an error's reason stands at its beginning
+LINE_EVERY_S = 0.1  # ten changes a second can be read
 
 
 class ProgressRenderer:

@@ -14,7 +14,7 @@ from kode.paths import short_path
 from kode.session.index import Summary
 
 WIDEST = {"where": 28, "who": 24}
-MIN_TASK_COLUMNS = 20
+MIN_TASK_COLUMNS = 20  # fewer do not tell two tasks apart
 
 Row = tuple[str, ...]
 HEAD: Row = ("id", "when", "who", "where", "turns", "cost", "first task")
@@ -58,7 +58,7 @@ def table(
 
 
 def listed(
-    found: Sequence[Summary],
+    summaries: Sequence[Summary],
     limit: int | None,
     *,
     with_folder: bool,
@@ -66,7 +66,7 @@ def listed(
 ) -> list[str]:
     """A table on a terminal, else uncut lines. With a `limit` the last session is not shown:
     it only indicates that there are more."""
-    shown = found if limit is None else found[: limit - 1]
+    shown = summaries if limit is None else summaries[: limit - 1]
     if sys.stdout.isatty():
         width = shutil.get_terminal_size().columns
         today = datetime.now().astimezone().date()
@@ -74,8 +74,8 @@ def listed(
     else:
         whose = people or [""] * len(shown)
         lines = [_line(*one, with_folder=with_folder) for one in zip(shown, whose, strict=False)]
-    more = ["... and more: --all shows every session."] if len(found) > len(shown) else []
-    return [*lines, *more] if found else []
+    more = ["... and more: --all shows every session."] if len(summaries) > len(shown) else []
+    return [*lines, *more] if summaries else []
 
 
 def _line(summary: Summary, who: str, *, with_folder: bool) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
     from pygments.token import _TokenType
 
-MAX_CHARS = 20_000
+MAX_CHARS = 20_000  # longer code would hold up the screen
 MAX_LINE_CHARS = 1_000
 """Limit of coloured lines: lexers are regular expressions, and slow on a minified file."""
 

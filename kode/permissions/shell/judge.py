@@ -19,14 +19,14 @@ from kode.permissions.shell.line import Leaves, Line, Part, Risk, TooLong
 from kode.permissions.shell.paths import Touched
 from kode.permissions.shell.plain import Assignment, Command, Item, Redirect, Word
 
-MAX_CHARS = 20_000
+MAX_CHARS = 20_000  # longer texts are programs: a person decides
 MAX_SLASHES = 600
 """In one text: each slash may cost a look at the file system."""
 
 MAX_DEPTH = 3
 """Texts within texts: `bash -c "bash -c ..."`."""
 
-MAX_SHOWN_CHARS = 2_000
+MAX_SHOWN_CHARS = 2_000  # a question that fits on a screen
 
 _CLOSED_REDIRECTS = frozenset({">/dev/null", "1>/dev/null", "2>/dev/null", "</dev/null", "2>&1"})
 
@@ -245,10 +245,12 @@ class _Walk:
         where = self.where
         found = [paths.locate(word, self.cwd, where) for word in named]
         writes = {"writes": len(found), "moves": len(found), "last": 1, "reads": 0}[kind]
-        at = len(found) - writes
-        reads = [paths.read(path, where) for path in found[:at] if path is not None]
-        quiet = [replace(one, risk="safe") if one.risk == "unknown" else one for one in reads]
-        return paths.together(*quiet, *(paths.write(path, where) for path in found[at:]))
+        position = len(found) - writes
+        reads = [paths.read(path, where) for path in found[:position] if path is not None]
+        quiet = [
+            replace(effect, risk="safe") if effect.risk == "unknown" else effect for effect in reads
+        ]
+        return paths.together(*quiet, *(paths.write(path, where) for path in found[position:]))
 
     def spares(self, words: tuple[Word, ...], rule: programs.Rule) -> bool:
         named = programs.operands_of(words, rule)

@@ -11,8 +11,8 @@ from kode.permissions.shell.line import Leaves, Risk, worst
 from kode.permissions.shell.plain import Word
 from kode.workplace import below
 
-MAX_PATH_CHARS = 1_000
-MAX_NAME_CHARS = 255
+MAX_PATH_CHARS = 1_000  # a quarter of PATH_MAX, which no honest path reaches
+MAX_NAME_CHARS = 255  # NAME_MAX of linux/limits.h
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,18 +131,18 @@ def together(*touched: Touched) -> Touched:
     """Merges effects, with the reason of the worst."""
     if not touched:
         return Touched()
-    risk = worst(one.risk for one in touched)
-    heaviest = next(one for one in touched if one.risk == risk)
+    risk = worst(effect.risk for effect in touched)
+    heaviest = next(effect for effect in touched if effect.risk == risk)
     return Touched(
         risk=risk,
         reason=heaviest.reason,
-        undo=" ".join(dict.fromkeys(one.undo for one in touched if one.undo)),
-        secret=any(one.secret for one in touched),
-        protected=any(one.protected for one in touched),
-        reads=tuple(path for one in touched for path in one.reads),
-        writes=tuple(path for one in touched for path in one.writes),
-        outside=any(one.outside for one in touched),
-        leaves=next((one.leaves for one in touched if one.leaves), ""),
+        undo=" ".join(dict.fromkeys(effect.undo for effect in touched if effect.undo)),
+        secret=any(effect.secret for effect in touched),
+        protected=any(effect.protected for effect in touched),
+        reads=tuple(path for effect in touched for path in effect.reads),
+        writes=tuple(path for effect in touched for path in effect.writes),
+        outside=any(effect.outside for effect in touched),
+        leaves=next((effect.leaves for effect in touched if effect.leaves), ""),
     )
 
 

@@ -55,13 +55,13 @@ def look_at(text: str) -> tuple[tuple[CheckPart, ...], bool]:
 def _look_at(root: "Node", text: str) -> tuple[tuple[CheckPart, ...], bool]:
     pipelines = _look(root).pipelines
     last = pipelines[-1].elements[-1] if pipelines else None
-    found = list(_checks(root, text, watched=not _sets_traps(root, text)))
-    if [one.type for one in _whole(root)] == ["command"]:
-        found = [replace(one, alone=_source(last, text) == one.command) for one in found]
-    named = {one.command: one for one in found}
-    for one in found:  # the same words in two places: nothing tells which run is which
-        if named[one.command] != one:
-            named[one.command] = replace(one, of=0)
+    parts = list(_checks(root, text, watched=not _sets_traps(root, text)))
+    if [node.type for node in _whole(root)] == ["command"]:
+        parts = [replace(one, alone=_source(last, text) == one.command) for one in parts]
+    named = {one.command: one for one in parts}
+    for part in parts:  # the same words in two places: nothing tells which run is which
+        if named[part.command] != part:
+            named[part.command] = replace(part, of=0)
     return tuple(named.values()), last is not None and _answers(last, text)
 
 
@@ -110,13 +110,13 @@ def _checks(node: "Node", text: str, *, watched: bool) -> Iterator[CheckPart]:
     for pipeline in look.pipelines:
         seen = watched and not pipeline.background
         simple = [_is_simple(one, text) for one in pipeline.elements]
-        for at, element in enumerate(pipeline.elements):
+        for index, element in enumerate(pipeline.elements):
             if _is_check(_words(element, text)):
                 yield CheckPart(
                     command=_source(element, text),
-                    at=at,
+                    at=index,
                     of=len(simple) if seen else 0,
-                    behind=sum(simple[at + 1 :]),
+                    behind=sum(simple[index + 1 :]),
                     forks=simple.count(False),
                 )
             yield from _checks(element, text, watched=seen)
@@ -153,6 +153,6 @@ def _is_check(words: Sequence[Word]) -> bool:
         return False
     inner = wrappers.inner_of(words)
     if inner:
-        return any(_is_check(one.words) for one in inner)
+        return any(_is_check(command.words) for command in inner)
     rule = programs.find_rule(words)
     return bool(rule and rule.check) and not any(word.text in _ABOUT_ITSELF for word in words)

@@ -12,8 +12,8 @@ from typing import Literal
 
 from kode.permissions.shell.line import TooLong
 
-MAX_ITEMS = 100
-MAX_WORDS = 300
+MAX_ITEMS = 100  # longer lines are programs: a person decides
+MAX_WORDS = 300  # longer lines are programs: a person decides
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,10 +139,10 @@ def plain_reader(words: Sequence[str]) -> Reading | None:
         return None
     if reader.text_only:
         return Reading()
-    given = read_options(words[2 if with_word else 1 :], reader.options)
-    if given is None:
+    options = read_options(words[2 if with_word else 1 :], reader.options)
+    if options is None:
         return None
-    operands = given.operands
+    operands = options.operands
     if reader.most is not None and len(operands) > reader.most:
         return None
     if reader.last is not None and operands[-1:] != (reader.last,):
@@ -151,14 +151,14 @@ def plain_reader(words: Sequence[str]) -> Reading | None:
         return None
     match reader.operands:
         case "none":
-            return Reading(files=given.files) if not operands else None
+            return Reading(files=options.files) if not operands else None
         case "text":
-            return Reading(files=given.files)
-        case "text paths" if not given.options & reader.instead:
+            return Reading(files=options.files)
+        case "text paths" if not options.options & reader.instead:
             if not operands:
                 return None
             operands = operands[1:]
-    return Reading(files=(*given.files, *operands), suspected=given.values)
+    return Reading(files=(*options.files, *operands), suspected=options.values)
 
 
 def read_options(words: Sequence[str], options: Options) -> Given | None:

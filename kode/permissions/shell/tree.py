@@ -30,8 +30,8 @@ MAX_PARSE_S = 0.015
 MAX_BYTES_AT_ONCE = 1_000
 """Parsed without a look at the clock."""
 
-MAX_NODES = 4_000
-MAX_CHILDREN = 1_000
+MAX_NODES = 4_000  # bounds the time for one line
+MAX_CHILDREN = 1_000  # bounds the time for one line
 
 _OPENERS = KEYWORDS | {"!", "{", "[["}
 

@@ -28,11 +28,11 @@ class Inner:
 def inner_of(words: Sequence[Word]) -> list[Inner]:
     """What a command runs in turn; empty if it runs nothing, or is not understood."""
     name = os.path.basename(words[0].text)
-    known = programs.table()
-    if name in known.wrappers:
-        return _behind(words, known.wrappers[name])
-    if name in known.shells:
-        return _text_of_shell(words, known.shell_options)
+    table = programs.table()
+    if name in table.wrappers:
+        return _behind(words, table.wrappers[name])
+    if name in table.shells:
+        return _text_of_shell(words, table.shell_options)
     if name == "find":
         return _executed_words(words)
     if name in ("eval", "trap") and len(words) > 1 and all(w.kind == "literal" for w in words):
@@ -43,19 +43,23 @@ def inner_of(words: Sequence[Word]) -> list[Inner]:
 
 
 def _behind(words: Sequence[Word], wrapper: programs.Wrapper) -> list[Inner]:
-    at = _skip_options(words, wrapper.options)
-    if at is None:
+    position = _skip_options(words, wrapper.options)
+    if position is None:
         return []
-    first = at
-    while wrapper.assigns and at < len(words) and re.match(r"[A-Za-z_]\w*=", words[at].text):
-        at += 1
-    assigned = at > first
-    at += wrapper.skip
-    if at >= len(words):
+    first = position
+    while (
+        wrapper.assigns
+        and position < len(words)
+        and re.match(r"[A-Za-z_]\w*=", words[position].text)
+    ):
+        position += 1
+    assigned = position > first
+    position += wrapper.skip
+    if position >= len(words):
         return []
     return [
         Inner(
-            words=tuple(words[at:]),
+            words=tuple(words[position:]),
             transparent=not assigned and not wrapper.appends and not wrapper.system,
             appends=wrapper.appends,
             system=wrapper.system,
@@ -64,27 +68,27 @@ def _behind(words: Sequence[Word], wrapper: programs.Wrapper) -> list[Inner]:
 
 
 def _text_of_shell(words: Sequence[Word], options: programs.Options) -> list[Inner]:
-    at = _skip_options(words, options)
-    if at is None or at >= len(words) or words[at].kind != "literal":
+    position = _skip_options(words, options)
+    if position is None or position >= len(words) or words[position].kind != "literal":
         return []
-    given = (word.text for word in words[1:at])
+    given = (word.text for word in words[1:position])
     if not any(re.fullmatch(r"-[a-z]*c[a-z]*", text) for text in given):
         return []
-    return [Inner(text=words[at].text)]
+    return [Inner(text=words[position].text)]
 
 
 def _executed_words(words: Sequence[Word]) -> list[Inner]:
-    found: list[Inner] = []
+    commands: list[Inner] = []
     command: list[Word] | None = None
     for word in words:
         if command is None:
             command = [] if word.text in ("-exec", "-execdir", "-ok", "-okdir") else None
         elif word.text in _ENDS_OF_EXEC:
-            found.append(Inner(words=tuple(command), transparent=False))
+            commands.append(Inner(words=tuple(command), transparent=False))
             command = None
         else:
             command.append(Word(word.text, "open") if "{}" in word.text else word)
-    return [inner for inner in found if inner.words]
+    return [inner for inner in commands if inner.words]
 
 
 def _skip_options(words: Sequence[Word], options: programs.Options) -> int | None:

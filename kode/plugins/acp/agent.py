@@ -53,10 +53,10 @@ from kode.plugins.acp.prompts import Block
 from kode.plugins.acp.replay import history
 from kode.plugins.acp.servers import Named, entries_of
 
-SESSIONS_A_PAGE = 50
+SESSIONS_A_PAGE = 50  # an editor's list; it asks for more
 ANSWER_GRACE_S = 2.0
 """Time to write the answers of stopped prompts."""
-TITLE_CHARS = 80
+TITLE_CHARS = 80  # one line of an editor's list
 
 
 @dataclass
@@ -86,11 +86,11 @@ class KodeAgent:
         """Ends all sessions concurrently, and waits until stopped prompts are answered; returns the
         errors."""
         open_ones, self.sessions = list(self.sessions.values()), {}
-        closing = (one.close() for one in open_ones)
+        closing = (live.close() for live in open_ones)
         ended = await asyncio.gather(*closing, return_exceptions=True)
         if self.answers:
             await asyncio.wait(self.answers, timeout=ANSWER_GRACE_S)
-        return [one for one in ended if one is not None]
+        return [error for error in ended if error is not None]
 
     @translate_faults
     async def initialize(
@@ -139,7 +139,7 @@ class KodeAgent:
         live = await self._open(cwd, None, additional_directories, mcp_servers)
         self._release(live)
         return NewSessionResponse(
-            session_id=live.id, modes=modes(live.talk.mode), config_options=live.options()
+            session_id=live.id, modes=modes(live.conversation.mode), config_options=live.options()
         )
 
     @translate_faults
@@ -153,12 +153,12 @@ class KodeAgent:
     ) -> LoadSessionResponse:
         """Opens an earlier session and sends its whole history, then answers."""
         live = await self._open(cwd, session_id, additional_directories, mcp_servers)
-        talk = live.talk
-        log = Transcript(header=talk.session.header, entries=talk.session.entries)
-        live.outbox.put(*history(log, live.updates, talk.agent.place.plan))
+        conversation = live.conversation
+        log = Transcript(header=conversation.session.header, entries=conversation.session.entries)
+        live.outbox.put(*history(log, live.updates, conversation.agent.place.plan))
         await live.outbox.sent()
         self._release(live)
-        return LoadSessionResponse(modes=modes(talk.mode), config_options=live.options())
+        return LoadSessionResponse(modes=modes(conversation.mode), config_options=live.options())
 
     @translate_faults
     async def resume_session(
@@ -172,7 +172,8 @@ class KodeAgent:
         """Opens an earlier session without sending its history."""
         live = await self._open(cwd, session_id, additional_directories, mcp_servers)
         self._release(live)
-        return ResumeSessionResponse(modes=modes(live.talk.mode), config_options=live.options())
+        mode = modes(live.conversation.mode)
+        return ResumeSessionResponse(modes=mode, config_options=live.options())
 
     @translate_faults
     async def fork_session(
@@ -189,7 +190,7 @@ class KodeAgent:
         live = await self._open(cwd, copy, additional_directories, mcp_servers)
         self._release(live)
         return ForkSessionResponse(
-            session_id=live.id, modes=modes(live.talk.mode), config_options=live.options()
+            session_id=live.id, modes=modes(live.conversation.mode), config_options=live.options()
         )
 
     @translate_faults
@@ -201,20 +202,20 @@ class KodeAgent:
             raise UserError("kode did not issue this cursor. List from the beginning.")
         start = int(cursor or 0)
         where = _folder(cwd) if cwd is not None else None
-        found = await asyncio.to_thread(list_sessions, paths.home(), cwd=where)
-        kept = [one for one in found if one.turns and not one.parent and not one.damaged]
+        summaries = await asyncio.to_thread(list_sessions, paths.home(), cwd=where)
+        listed = [s for s in summaries if s.turns and not s.parent and not s.damaged]
         end = start + SESSIONS_A_PAGE
         return ListSessionsResponse(
             sessions=[
                 SessionInfo(
-                    session_id=one.id,
-                    cwd=one.cwd,
-                    title=shorten(one.task, TITLE_CHARS) or None,
-                    updated_at=one.updated_at,
+                    session_id=summary.id,
+                    cwd=summary.cwd,
+                    title=shorten(summary.task, TITLE_CHARS) or None,
+                    updated_at=summary.updated_at,
                 )
-                for one in kept[start:end]
+                for summary in listed[start:end]
             ],
-            next_cursor=str(end) if end < len(kept) else None,
+            next_cursor=str(end) if end < len(listed) else None,
         )
 
     @translate_faults
@@ -287,7 +288,7 @@ class KodeAgent:
         Raises: RequestError without a key; UserError, SessionError, StorageError.
         """
         where = _folder(cwd)
-        loaded = self._load(where, tuple(str(_folder(one)) for one in directories or ()))
+        loaded = self._load(where, tuple(str(_folder(name)) for name in directories or ()))
         require_provider(loaded)
         if session_id is not None:
             session_id = await asyncio.to_thread(find, paths.home(), session_id)

@@ -36,7 +36,7 @@ KINDS: Mapping[str, ToolKind] = {
 """By the tool's effect; anything else is `other`."""
 
 SEARCHES = ("search_files", "list_files")
-TITLE_CHARS = 200
+TITLE_CHARS = 200  # two lines of an editor's panel
 MAX_LINE = 2**32 - 1
 """The protocol's maximum line number."""
 NO_LINE_FEED = "\\ No newline at end of file"
@@ -114,11 +114,11 @@ def proposed_edits(shown: Shown) -> list[Content]:
     listed = given.get("edits")
     edits = listed if isinstance(listed, list) else [given]
     return [
-        _edit(shown.path, one["old_text"], one["new_text"])
-        for one in edits
-        if isinstance(one, dict)
-        and isinstance(one.get("old_text"), str)
-        and isinstance(one.get("new_text"), str)
+        _edit(shown.path, edit["old_text"], edit["new_text"])
+        for edit in edits
+        if isinstance(edit, dict)
+        and isinstance(edit.get("old_text"), str)
+        and isinstance(edit.get("new_text"), str)
     ]
 
 
@@ -137,27 +137,27 @@ class Hunk:
 def hunks_of(diff: str, cwd: Path) -> Iterator[Hunk]:
     """The changed places of a unified diff whose names are relative to `cwd`; anything else, or a
     truncated part, is skipped."""
-    lines, at, path = diff.split("\n"), 0, ""
-    while at < len(lines):
-        line = lines[at]
-        at += 1
+    lines, position, path = diff.split("\n"), 0, ""
+    while position < len(lines):
+        line = lines[position]
+        position += 1
         if line.startswith("+++ b/"):
             path = absolute(cwd, line[len("+++ b/") :].rstrip("\t"))
         elif path and (header := _HEADER.match(line)):
             begin, old, new = int(header[3]), int(header[2] or 1), int(header[4] or 1)
             removed: list[str] = []
             added: list[str] = []
-            while at < len(lines) and (len(removed) < old or len(added) < new):
-                mark, text = lines[at][:1], lines[at][1:] + "\n"
+            while position < len(lines) and (len(removed) < old or len(added) < new):
+                mark, text = lines[position][:1], lines[position][1:] + "\n"
                 if mark not in ("", " ", "-", "+"):
                     break
                 if mark != "+":
                     removed.append(text)
                 if mark != "-":
                     added.append(text)
-                at += 1
-                if lines[at : at + 1] == [NO_LINE_FEED]:
-                    at += 1
+                position += 1
+                if lines[position : position + 1] == [NO_LINE_FEED]:
+                    position += 1
                     for side in (removed if mark != "+" else [], added if mark != "-" else []):
                         side[-1:] = [text[:-1]] if side else []
             before = None if header[1] == "0" and old == 0 else "".join(removed)
@@ -168,8 +168,8 @@ def edits_of(diff: str, cwd: Path) -> tuple[list[Content], list[ToolCallLocation
     """A diff as old and new texts, and their locations."""
     hunks = list(hunks_of(diff, cwd))
     return (
-        [_edit(one.path, one.old, one.new) for one in hunks],
-        [ToolCallLocation(path=one.path, line=one.line) for one in hunks],
+        [_edit(hunk.path, hunk.old, hunk.new) for hunk in hunks],
+        [ToolCallLocation(path=hunk.path, line=hunk.line) for hunk in hunks],
     )
 
 

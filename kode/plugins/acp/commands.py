@@ -25,30 +25,30 @@ class Command:
     run: Run
 
 
-async def _undo(talk: Conversation, argument: str) -> str:
-    return await talk.past.undo()
+async def _undo(conversation: Conversation, argument: str) -> str:
+    return await conversation.past.undo()
 
 
-async def _redo(talk: Conversation, argument: str) -> str:
-    return await talk.past.redo()
+async def _redo(conversation: Conversation, argument: str) -> str:
+    return await conversation.past.redo()
 
 
-async def _compact(talk: Conversation, argument: str) -> str:
+async def _compact(conversation: Conversation, argument: str) -> str:
     if argument == "undo":
-        return talk.past.undo_compaction() or "No compaction to undo."
-    reduced = await talk.compact(argument)
+        return conversation.past.undo_compaction() or "No compaction to undo."
+    reduced = await conversation.compact(argument)
     if reduced is None:
         return "Nothing to compact yet."
     return f"Compacted: {reduced.tokens_before:,} → {reduced.tokens_after:,} tokens."
 
 
-async def _plan(talk: Conversation, argument: str) -> str:
+async def _plan(conversation: Conversation, argument: str) -> str:
     """Without a word: switches to mode plan, and shows the plan if there is one."""
-    path = talk.agent.place.plan
+    path = conversation.agent.place.plan
     if argument not in ("", "show", "drop"):
         raise UserError("/plan takes show, go, drop or nothing.")
     if not argument:
-        talk.set_permission_mode("plan")
+        conversation.set_permission_mode("plan")
     plan = await asyncio.to_thread(read_plan, path)
     if argument == "drop" and path is not None:
         await asyncio.to_thread(write_plan, path, "")
@@ -57,16 +57,16 @@ async def _plan(talk: Conversation, argument: str) -> str:
     return f"{mode}{plan.strip() or 'There is no plan yet: say what you want done.'}"
 
 
-async def _memory(talk: Conversation, argument: str) -> str:
+async def _memory(conversation: Conversation, argument: str) -> str:
     try:
         words = shlex.split(argument)
     except ValueError as error:
         raise UserError(f"/memory: {error}. Close the quotes and try again.") from error
-    return _verbatim((await talk.memory_command(words or ["show"])).in_words())
+    return _verbatim((await conversation.memory_command(words or ["show"])).in_words())
 
 
-async def _context(talk: Conversation, argument: str) -> str:
-    window = await talk.window()
+async def _context(conversation: Conversation, argument: str) -> str:
+    window = await conversation.window()
     parts = "\n".join(f"- {kind}: {tokens:,}" for kind, tokens in window.parts)
     return f"{window.used:,} of {window.size:,} tokens are used.\n\n{parts}"
 

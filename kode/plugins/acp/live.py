@@ -51,7 +51,7 @@ from kode.plugins.acp.prompts import Block, read_prompt
 from kode.plugins.acp.questions import ask_about_plan, ask_permission, fill_form
 from kode.plugins.acp.updates import Updates
 
-NAMED_MODELS = 8
+NAMED_MODELS = 8  # a sentence that can be read
 LAST_UPDATES_S = 2.0
 """Time to write the last updates of a closed session."""
 
@@ -74,14 +74,14 @@ class Live:
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
-    def talk(self) -> Conversation:
+    def conversation(self) -> Conversation:
         assert self.opened is not None
         return self.opened
 
     @property
     def id(self) -> str:
         """The session's id, even if it is not saved."""
-        return self.talk.session.header.id
+        return self.conversation.session.header.id
 
     # ── what the conversation is given ───────────────────────────────────────────────────────
 
@@ -144,29 +144,29 @@ class Live:
         self.cancel()
         if self.work:
             await asyncio.wait(self.work)
-        await self.talk.close()
+        await self.conversation.close()
         await self.outbox.sent(LAST_UPDATES_S)
 
     def options(self) -> list[ConfigOption]:
-        status = self.talk.status()
+        status = self.conversation.status()
         return config_options(status.mode, status.model, self.models)
 
     def set_mode(self, mode: PermissionMode) -> None:
-        self.talk.set_permission_mode(mode)
+        self.conversation.set_permission_mode(mode)
         self.send_options()
 
     async def set_model(self, model: str) -> None:
         """Raises: UserError for a model that is not offered, or cannot be used."""
-        if model not in (self.talk.status().model, *self.models):
+        if model not in (self.conversation.status().model, *self.models):
             named = ", ".join(self.models[:NAMED_MODELS])
             raise UserError(f"There is no model {model[:80]!r} here. The models are: {named}.")
-        await asyncio.to_thread(self.talk.use_model, model)
+        await asyncio.to_thread(self.conversation.use_model, model)
         self.send_options()
 
     def send_options(self) -> None:
         """Sends the current mode and model."""
         mode = CurrentModeUpdate(
-            session_update="current_mode_update", current_mode_id=self.talk.mode
+            session_update="current_mode_update", current_mode_id=self.conversation.mode
         )
         options = ConfigOptionUpdate(
             session_update="config_option_update", config_options=self.options()
@@ -175,10 +175,10 @@ class Live:
 
     def send_commands(self) -> None:
         """Sends the commands that a message may begin with, if they have changed."""
-        talk = self.talk
-        own = {name: (one.summary, one.hint) for name, one in COMMANDS.items()}
-        brought = {name: (what, "") for name, what in talk.offered().items() if name not in own}
-        prompts = talk.extensions.commands() if talk.extensions is not None else {}
+        conversation = self.conversation
+        own = {name: (command.summary, command.hint) for name, command in COMMANDS.items()}
+        brought = {k: (what, "") for k, what in conversation.offered().items() if k not in own}
+        prompts = conversation.extensions.commands() if conversation.extensions is not None else {}
         served = {name.removeprefix("/"): (what, "") for name, what in prompts.items()}
         offered = {**own, **brought, **served}
         if offered != self.commands:
@@ -187,9 +187,9 @@ class Live:
 
     async def look_up_models(self) -> None:
         """Finds the available models; asks a local server."""
-        talk = self.talk
+        conversation = self.conversation
         found = await asyncio.to_thread(
-            offered_models, talk.config, talk.agent.provider, ServedModels()
+            offered_models, conversation.config, conversation.agent.provider, ServedModels()
         )
         self.models = tuple(found)
 
@@ -197,16 +197,16 @@ class Live:
 
     async def _prompt(self, blocks: Sequence[Block]) -> PromptResponse:
         async with self._one_at_a_time:
-            prompt = await asyncio.to_thread(read_prompt, blocks, self.talk)
-            talk, text = self.talk, prompt.text
+            prompt = await asyncio.to_thread(read_prompt, blocks, self.conversation)
+            conversation, text = self.conversation, prompt.text
             if text.split() == ["/plan", "go"]:
                 text = await self._approve_plan("ask")
             elif found := command_in(text):
                 return await self._command(*found)
-            small = [await asyncio.to_thread(fitting, one) for one in prompt.pictures]
-            pictures = [talk.keep_picture(one.name, one.data) for one in small]
+            small = [await asyncio.to_thread(fitting, picture) for picture in prompt.pictures]
+            pictures = [conversation.keep_picture(picture.name, picture.data) for picture in small]
             ended = await self._turn(text, (*pictures, *prompt.attachments))
-            while talk.fresh_plan and ended.status == "success":
+            while conversation.fresh_plan and ended.status == "success":
                 mode = await self._ask_about_plan()
                 if mode is None:
                     break
@@ -214,9 +214,9 @@ class Live:
             return self._response(ended)
 
     async def _turn(self, text: str, attachments: Sequence[Text | Image] = ()) -> TurnEnded:
-        opened_before = self.talk.opened
-        ended = await self.talk.turn(text, attachments=attachments)
-        status = self.talk.status()
+        opened_before = self.conversation.opened
+        ended = await self.conversation.turn(text, attachments=attachments)
+        status = self.conversation.status()
         self.outbox.put(*self.updates.usage(status.context_tokens, status.context_window))
         if not opened_before:  # servers have started meanwhile, and approvals count
             self.send_commands()
@@ -225,19 +225,19 @@ class Live:
     async def _approve_plan(self, mode: PermissionMode) -> str:
         """Switches to `mode`; returns the text that starts the work. Raises: UserError without a
         plan."""
-        text = await self.talk.approve_plan(mode)
+        text = await self.conversation.approve_plan(mode)
         self.send_options()
         return text
 
     async def _ask_about_plan(self) -> PermissionMode | None:
         await self.outbox.sent()
-        plan = await asyncio.to_thread(read_plan, self.talk.agent.place.plan)
+        plan = await asyncio.to_thread(read_plan, self.conversation.agent.place.plan)
         return await ask_about_plan(self.client, self.id, plan, f"plan-{uuid.uuid4().hex[:8]}")
 
     async def _command(self, command: Command, argument: str) -> PromptResponse:
-        before = self.talk.mode
-        self.outbox.put(to_update.message(await command.run(self.talk, argument)))
-        if self.talk.mode != before:
+        before = self.conversation.mode
+        self.outbox.put(to_update.message(await command.run(self.conversation, argument)))
+        if self.conversation.mode != before:
             self.send_options()
         return PromptResponse(stop_reason="end_turn")
 
@@ -263,7 +263,7 @@ class Live:
             return "end_turn"
         if ended.status == "interrupted":
             return "cancelled"
-        if ended.status == "timeout" or ended.steps >= self.talk.agent.limits.max_steps:
+        if ended.status == "timeout" or ended.steps >= self.conversation.agent.limits.max_steps:
             return "max_turn_requests"
         if self.updates.last_stop == "refusal":
             return "refusal"
@@ -292,7 +292,7 @@ async def open_live(
 
     live = Live(client=client, outbox=Outbox(send), updates=Updates(cwd))
     has_forms = can.elicitation is not None
-    talk = live.opened = await open_conversation(
+    conversation = live.opened = await open_conversation(
         loaded,
         cwd=cwd,
         emit=live.emit,
@@ -303,10 +303,10 @@ async def open_live(
         trust_project=trust_project,
         servers=servers,
     )
-    live.updates.titled = talk.session.turns > 0
-    live.updates.tools = lambda: talk.agent.tools
-    live.updates.mask = lambda text: credentials.mask(text, talk.agent.secrets)
-    live.updates.cost_usd = lambda: talk.status().cost_usd
-    if talk.extensions is not None:
-        talk.extensions.start_all()
+    live.updates.titled = conversation.session.turns > 0
+    live.updates.tools = lambda: conversation.agent.tools
+    live.updates.mask = lambda text: credentials.mask(text, conversation.agent.secrets)
+    live.updates.cost_usd = lambda: conversation.status().cost_usd
+    if conversation.extensions is not None:
+        conversation.extensions.start_all()
     return live

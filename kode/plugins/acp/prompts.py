@@ -48,7 +48,7 @@ class Prompt:
     pictures: tuple[Picture, ...] = ()
 
 
-def read_prompt(blocks: Sequence[Block], talk: Conversation) -> Prompt:
+def read_prompt(blocks: Sequence[Block], conversation: Conversation) -> Prompt:
     """Converts a prompt. Reads linked files: call it in a thread.
 
     Raises: UserError for unsupported content, or an empty prompt.
@@ -66,17 +66,17 @@ def read_prompt(blocks: Sequence[Block], talk: Conversation) -> Prompt:
             case AudioContentBlock():
                 raise UserError("kode cannot listen to audio. Send the words as text.")
             case ResourceContentBlock():
-                words.append(_mention(block.uri, talk.cwd))
-                taken = _read_link(block, talk)
+                words.append(_mention(block.uri, conversation.cwd))
+                taken = _read_link(block, conversation)
                 if isinstance(taken, Picture):
                     pictures.append(taken)
                 elif taken is not None:
                     attachments.append(taken)
             case EmbeddedResourceContentBlock(resource=TextResourceContents() as resource):
-                words.append(_mention(resource.uri, talk.cwd))
-                attachments.append(_read_embedded(resource, talk))
+                words.append(_mention(resource.uri, conversation.cwd))
+                attachments.append(_read_embedded(resource, conversation))
             case EmbeddedResourceContentBlock(resource=BlobResourceContents() as resource):
-                words.append(_mention(resource.uri, talk.cwd))
+                words.append(_mention(resource.uri, conversation.cwd))
                 name = _name_of(resource.uri) or "a file"
                 if not (resource.mime_type or "").startswith("image/"):
                     raise UserError(
@@ -115,7 +115,7 @@ def _part_of(uri: str) -> str:
     return f"#{unquote(fragment)}" if fragment else ""
 
 
-def _read_link(block: ResourceContentBlock, talk: Conversation) -> Text | Picture | None:
+def _read_link(block: ResourceContentBlock, conversation: Conversation) -> Text | Picture | None:
     """The file behind a link; None for a folder, a large file or a page, which the model reads
     itself."""
     path = path_of(block.uri)
@@ -127,10 +127,11 @@ def _read_link(block: ResourceContentBlock, talk: Conversation) -> Text | Pictur
         text = read_text(path)
     except UserError:
         return None
-    return file_part(str(path), text, path, talk.agent.place.roots, talk.agent.marks)
+    agent = conversation.agent
+    return file_part(str(path), text, path, agent.place.roots, agent.marks)
 
 
-def _read_embedded(resource: TextResourceContents, talk: Conversation) -> Text:
+def _read_embedded(resource: TextResourceContents, conversation: Conversation) -> Text:
     if len(resource.text) > MAX_ATTACHED_BYTES:
         raise UserError(
             f"{resource.uri} has more than {MAX_ATTACHED_BYTES // 1024} KB. Link to it instead, so "
@@ -138,7 +139,8 @@ def _read_embedded(resource: TextResourceContents, talk: Conversation) -> Text:
         )
     path = path_of(resource.uri)
     name = f"{path}{_part_of(resource.uri)}" if path is not None else resource.uri
-    return file_part(name, resource.text, path, talk.agent.place.roots, talk.agent.marks)
+    roots, marks = conversation.agent.place.roots, conversation.agent.marks
+    return file_part(name, resource.text, path, roots, marks)
 
 
 def _join(words: Sequence[str]) -> str:

@@ -43,14 +43,14 @@ async def serve(flags: Mapping[str, Any], *, trust_project: bool, keep_sessions:
     for number in SIGNALS:
         loop.add_signal_handler(number, stop, number)
     listening = asyncio.ensure_future(connection.listen())
-    over = [listening, *(asyncio.ensure_future(one.wait()) for one in (stopped, pipes.lost))]
+    over = [listening, *(asyncio.ensure_future(event.wait()) for event in (stopped, pipes.lost))]
     try:
         await asyncio.wait(over, return_when=asyncio.FIRST_COMPLETED)
         for fault in await agent.close():
             print(f"kode acp: {fault}", file=sys.stderr)
     finally:
-        for one in over:
-            one.cancel()
+        for task in over:
+            task.cancel()
         await connection.close()
     return EXIT_INTERRUPTED if ended_by else EXIT_OK
 

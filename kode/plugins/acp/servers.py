@@ -42,12 +42,12 @@ def _values(server: Named) -> dict[str, Any]:
             return {
                 "command": server.command,
                 "args": list(server.args),
-                "env": {one.name: one.value for one in server.env},
+                "env": {variable.name: variable.value for variable in server.env},
                 "write": True,
                 "network": True,
             }
         case HttpMcpServer():
-            headers = {one.name: one.value for one in server.headers}
+            headers = {header.name: header.value for header in server.headers}
             return {"type": "http", "url": server.url, "headers": headers}
         case _:
             raise UserError(

@@ -70,8 +70,8 @@ Update = (
 
 MAX_LIVE_CHARS = 16_000
 """How much of a running command's output is shown: its end."""
-MAX_RESULT_CHARS = 60_000
-TITLE_CHARS = 80
+MAX_RESULT_CHARS = 60_000  # as much as a tool's result for the model
+TITLE_CHARS = 80  # one line of an editor's list
 
 TODO_STATUS: dict[str, PlanEntryStatus] = {
     "pending": "pending",
@@ -244,7 +244,7 @@ class Updates:
     def _show_agent(self, index: int, line: str) -> list[Update]:
         """Subagents work within the one call that started them."""
         self._agents[index] = line
-        running = [one.id for one in self.calls.values() if one.name == "delegate_tasks"]
+        running = [call.id for call in self.calls.values() if call.name == "delegate_tasks"]
         if not running:
             return []
         lines = "\n".join(f"{number + 1}. {line}" for number, line in sorted(self._agents.items()))

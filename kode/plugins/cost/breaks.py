@@ -27,8 +27,8 @@ from kode.plugin.messages import Message, Part, Text, Usage, plural, section_of
 Price = Callable[[str, Usage], float | None]
 """(model, usage) → dollars; None if the price is unknown."""
 
-EXCERPT_BYTES = 60
-SMALL_TOKENS = 256
+EXCERPT_BYTES = 60  # one line on each side of the change
+SMALL_TOKENS = 256  # two of the blocks of 128 tokens that OpenAI's cache counts in
 SMALL_SHARE = 0.05
 """How much less than before a server may count as cached without having lost anything: caches store
 blocks."""
@@ -119,22 +119,22 @@ def break_of(
     after that one's record; `caches` tells whether the server reports cached tokens. None if the
     beginning stayed and the cache held."""
     changes = [entry for entry in between if type(entry) in _CHANGES]
-    found = _of_model(before, now) or _in_pieces(home, before, now)
-    if found is not None:
+    difference = _of_model(before, now) or _in_pieces(home, before, now)
+    if difference is not None:
         # Nothing else renders the system prompt again.
         changes = [entry for entry in changes if isinstance(entry, CompactionEntry)]
-    found = found or _in_messages(before, now)
-    if found is None:
+    difference = difference or _in_messages(before, now)
+    if difference is None:
         return _of_cache(before, now, between, price) if caches else None
-    if changes and found.spot is not None:
+    if changes and difference.spot is not None:
         cause = _CHANGES[type(changes[-1])]
-        if found.kind != "message":
-            cause = f"{cause}; {found.cause}"
-        found = replace(found, kind=changes[-1].type, cause=cause)
+        if difference.kind != "message":
+            cause = f"{cause}; {difference.cause}"
+        difference = replace(difference, kind=changes[-1].type, cause=cause)
     beginning, again = _sent_again(home, before, now)
-    if caches and found.in_messages and _is_cold(now, beginning):
-        found = _after_lost_cache(found)
-    return _break(before, now, found, again, price)
+    if caches and difference.in_messages and _is_cold(now, beginning):
+        difference = _after_lost_cache(difference)
+    return _break(before, now, difference, again, price)
 
 
 def first_break(
@@ -148,16 +148,16 @@ def first_break(
 ) -> Break | None:
     """Compares a session's first answered request with one of an earlier session; `folders` are
     those of the two; `caches` as in `break_of`. A different prompt of the person is not a break."""
-    found = _in_pieces(home, before, now) or _in_messages(before, now)
+    difference = _in_pieces(home, before, now) or _in_messages(before, now)
     beginning, again = _sent_again(home, before, now)
-    if found is not None and folders[0] != folders[1] and found.kind in _OF_A_FOLDER:
+    if difference is not None and folders[0] != folders[1] and difference.kind in _OF_A_FOLDER:
         cause = f"a new folder: {folders[0]} → {folders[1]}"
-        found = replace(found, kind="folder", cause=cause)
-    if found is not None and found.kind == "message":
-        found = None
-    if caches and (found is None or found.in_messages) and _is_cold(now, beginning):
-        found = _after_lost_cache(found)
-    return None if found is None else _break(before, now, found, again, price)
+        difference = replace(difference, kind="folder", cause=cause)
+    if difference is not None and difference.kind == "message":
+        difference = None
+    if caches and (difference is None or difference.in_messages) and _is_cold(now, beginning):
+        difference = _after_lost_cache(difference)
+    return None if difference is None else _break(before, now, difference, again, price)
 
 
 def _is_cold(now: Sent, beginning: int) -> bool:
@@ -167,10 +167,10 @@ def _is_cold(now: Sent, beginning: int) -> bool:
     return beginning >= LEAST_CACHED_TOKENS and not _answer(now).usage.cached_tokens
 
 
-def _after_lost_cache(found: "_Difference | None") -> "_Difference":
-    if found is None:
+def _after_lost_cache(difference: "_Difference | None") -> "_Difference":
+    if difference is None:
         return _Difference(kind="cache", cause=CACHE_LOST)
-    return replace(found, kind="cache", cause=f"{CACHE_LOST}; after it, {found.cause}")
+    return replace(difference, kind="cache", cause=f"{CACHE_LOST}; after it, {difference.cause}")
 
 
 def _of_model(before: Sent, now: Sent) -> _Difference | None:
@@ -199,7 +199,7 @@ def _of_cache(before: Sent, now: Sent, between: Sequence[AnyEntry], price: Price
     return _break(before, now, _Difference(kind="cache", cause=cause), could, price)
 
 
-def _break(before: Sent, now: Sent, found: _Difference, again: int, price: Price) -> Break:
+def _break(before: Sent, now: Sent, difference: _Difference, again: int, price: Price) -> Break:
     """A break after which `again` tokens were sent a second time; those not read from a cache
     cost."""
     model, usage = _answer(now).model, _answer(now).usage
@@ -212,9 +212,9 @@ def _break(before: Sent, now: Sent, found: _Difference, again: int, price: Price
     return Break(
         step=_answer(now).entry,
         at=now.record.at,
-        kind=found.kind,
-        cause=found.cause,
-        spot=found.spot,
+        kind=difference.kind,
+        cause=difference.cause,
+        spot=difference.spot,
         since=before.record.at,
         tokens=tokens,
         cost_usd=cost,
@@ -252,10 +252,10 @@ def _in_pieces(home: Path, before: Sent, now: Sent) -> _Difference | None:
     if (before.record.system, before.record.tools) == (now.record.system, now.record.tools):
         return None
     was, is_ = pieces(home, before), pieces(home, now)
-    at = 0
-    while at < min(len(was), len(is_)) and was[at].digest == is_[at].digest:
-        at += 1
-    old, new, verb = _changed(was, is_, at)
+    position = 0
+    while position < min(len(was), len(is_)) and was[position].digest == is_[position].digest:
+        position += 1
+    old, new, verb = _changed(was, is_, position)
     piece = new or old
     assert piece is not None
     texts = tuple("" if one is None else one.text for one in (old, new))
@@ -268,11 +268,11 @@ def _in_pieces(home: Path, before: Sent, now: Sent) -> _Difference | None:
 
 
 def _changed(
-    was: Sequence[Piece], is_: Sequence[Piece], at: int
+    was: Sequence[Piece], is_: Sequence[Piece], position: int
 ) -> tuple[Piece | None, Piece | None, str]:
     """(old, new, what happened) for the part to blame for the difference at a position: one that
     was added or removed, else one that changed."""
-    old, new = (side[at] if at < len(side) else None for side in (was, is_))
+    old, new = (side[position] if position < len(side) else None for side in (was, is_))
     if new is not None and (same := _named_like(new, was)):
         if old is not None and not _named_like(old, is_):
             return old, None, "was removed"
@@ -315,9 +315,9 @@ def _in_messages(before: Sent, now: Sent) -> _Difference | None:
     count = min(before.record.messages, now.record.messages)
     if before.digests[:count] == now.digests[:count]:
         return None
-    at = next(i for i in range(count) if before.digests[i] != now.digests[i])
-    kind, before_text, after_text = _differing(before.messages[at], now.messages[at])
-    name = f"message {at + 1}" + (f", {kind}" if kind != "message" else "")
+    position = next(i for i in range(count) if before.digests[i] != now.digests[i])
+    kind, before_text, after_text = _differing(before.messages[position], now.messages[position])
+    name = f"message {position + 1}" + (f", {kind}" if kind != "message" else "")
     spot = _spot(name, before_text, after_text)
     kind, cause = _of_section(kind, before_text, after_text)
     return _Difference(kind=kind, cause=cause, spot=spot, in_messages=True)
@@ -366,7 +366,7 @@ def _spot(name: str, before: str | None, after: str | None) -> Spot:
 
 def _common_beginning(one: bytes, other: bytes) -> int:
     pairs = zip(one, other, strict=False)
-    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+    return next((index for index, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def _excerpt(data: bytes, start: int) -> str:

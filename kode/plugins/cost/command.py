@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kode.plugins.cost.figures import Period, SessionCost
 
 HEADS = ("uncached", "cached", "written", "output", "thinking", "cost")
-FACT_CHARS = 60
+FACT_CHARS = 60  # one line
 _AGO = re.compile(r"(\d{1,5})([hdw])")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
@@ -73,21 +73,21 @@ def _show_session(arguments: argparse.Namespace) -> int:
     session_id = find(home, arguments.id, cwd) if arguments.id else newest_session(home, cwd)[0]
     config = load_config(home, cwd, environ=os.environ, flags={}).config
     price = models.pricing(given_prices(config)) if arguments.why else None
-    found = session_cost(home, session_id, price)
+    cost = session_cost(home, session_id, price)
     if arguments.why:
-        found = with_facts(found, paths.memory_folder(home, config.memory.data_dir))
-    whole, lines = _object_of(found, why=arguments.why), session_lines(found, why=arguments.why)
+        cost = with_facts(cost, paths.memory_folder(home, config.memory.data_dir))
+    whole, lines = _object_of(cost, why=arguments.why), session_lines(cost, why=arguments.why)
     print_either(whole, lines, as_json=arguments.json)
     return EXIT_OK
 
 
-def with_facts(found: "SessionCost", memory: Path) -> "SessionCost":
+def with_facts(cost: "SessionCost", memory: Path) -> "SessionCost":
     """Names the change that caused a break by memory, if the history has one. Raises:
     StorageError."""
     from kode.plugin import MemoryHistory as History
 
     history = History(memory / "history.jsonl")
-    here = paths.path_hash(paths.project_root(Path(found.cwd)))
+    here = paths.path_hash(paths.project_root(Path(cost.cwd)))
 
     def is_of_another_project(change: "Change") -> bool:
         return any(paths.is_path_hash(part) and part != here for part in change.target.split("/"))
@@ -102,7 +102,7 @@ def with_facts(found: "SessionCost", memory: Path) -> "SessionCost":
         cause = f"a fact: {change.who} {change.kind} {change.target}: {what} (change {change.id})"
         return replace(one, cause=cause)
 
-    return replace(found, breaks=tuple(map(named, found.breaks)))
+    return replace(cost, breaks=tuple(map(named, cost.breaks)))
 
 
 def _show_period(arguments: argparse.Namespace) -> int:
@@ -119,8 +119,8 @@ def _show_period(arguments: argparse.Namespace) -> int:
     if arguments.project is not None:
         inside = working_directory(arguments) / paths.expand(arguments.project)
         folder = Path(os.path.realpath(inside))
-    found = period_cost(paths.home(), since, until, folder)
-    print_either(_period_object(found), period_lines(found), as_json=arguments.json)
+    period = period_cost(paths.home(), since, until, folder)
+    print_either(_period_object(period), period_lines(period), as_json=arguments.json)
     return EXIT_OK
 
 
@@ -149,28 +149,28 @@ def _midnight(text: str, flag: str, days_later: int = 0) -> datetime:
         ) from None
 
 
-def session_lines(found: "SessionCost", *, why: bool) -> list[str]:
+def session_lines(cost: "SessionCost", *, why: bool) -> list[str]:
     """A table with one row per request, each break's reason below its row."""
     rows: list[tuple[str, ...]] = [("time", "request", *HEADS)]
     number = 0
-    for step in found.steps:
+    for step in cost.steps:
         number += step.purpose == "turn"
         name = f"step {number}" if step.purpose == "turn" else step.purpose
         rows.append((_local(step.at), name, *_figures(step.spent)))
-    rows += _sums(found.models, found.total)
-    lines = [f"Session {found.session} in {paths.short_path(one_line(found.cwd))}", ""]
+    rows += _sums(cost.models, cost.total)
+    lines = [f"Session {cost.session} in {paths.short_path(one_line(cost.cwd))}", ""]
     table = _align(rows)
-    if not found.steps:
+    if not cost.steps:
         return [lines[0], "No usage is on record for it."]
     lines.append(table[0])
-    reasons = {one.step: one for one in found.breaks}
-    for step, line in zip(found.steps, table[1:], strict=False):
+    reasons = {cache_break.step: cache_break for cache_break in cost.breaks}
+    for step, line in zip(cost.steps, table[1:], strict=False):
         lines.append(line)
         if step.entry in reasons:
             lines += _reason(reasons[step.entry])
-    lines += table[1 + len(found.steps) :]
+    lines += table[1 + len(cost.steps) :]
     if why:
-        lines += ["", *_why_lines(found)]
+        lines += ["", *_why_lines(cost)]
     return lines
 
 
@@ -185,31 +185,30 @@ def _why_lines(found: "SessionCost") -> list[str]:
         if not has_cache(found.total):
             return ["Each request started like the one before. The server reported no cache."]
         return ["Each request started like the one before, and the server's cache held."]
-    tokens = sum(one.tokens for one in found.breaks)
+    tokens = sum(cache_break.tokens for cache_break in found.breaks)
     if not tokens:
         return ["Only the end changed: nothing had to be reread."]
-    known = [one.cost_usd for one in found.breaks if one.cost_usd is not None]
+    known = [lost.cost_usd for lost in found.breaks if lost.cost_usd is not None]
     cost = f", {money(sum(known))} more than from a cache" if known else ""
     return [f"Reread after cache misses: {tokens:,} tokens{cost}."]
 
 
-def _reason(found: "Break") -> list[str]:
+def _reason(cache_break: "Break") -> list[str]:
     """What changed and its cost; below it, the place."""
-    cost = "" if found.cost_usd is None else f", {money(found.cost_usd)} more"
-    again = f" · {found.tokens:,} tokens read again{cost}" if found.tokens else ""
-    where = f"{_gap(found)} after {found.session_before or 'the request before'}"
-    if (spot := found.spot) is not None:
+    cost = "" if cache_break.cost_usd is None else f", {money(cache_break.cost_usd)} more"
+    again = f" · {cache_break.tokens:,} tokens read again{cost}" if cache_break.tokens else ""
+    where = f"{_gap(cache_break)} after {cache_break.session_before or 'the request before'}"
+    if (spot := cache_break.spot) is not None:
         where = f"{spot.name} · {where}"
         if spot.byte is not None:
-            where = (
-                f"{spot.name}, byte {spot.byte:,}: {spot.before!r} → {spot.after!r} · {_gap(found)}"
-            )
-    return [f"          ↳ {one_line(found.cause)}{again}", f"            {where}"]
+            change = f"{spot.before!r} → {spot.after!r}"
+            where = f"{spot.name}, byte {spot.byte:,}: {change} · {_gap(cache_break)}"
+    return [f"          ↳ {one_line(cache_break.cause)}{again}", f"            {where}"]
 
 
-def _gap(found: "Break") -> str:
+def _gap(cache_break: "Break") -> str:
     try:
-        since, at = map(datetime.fromisoformat, (found.since, found.at))
+        since, at = map(datetime.fromisoformat, (cache_break.since, cache_break.at))
         seconds = (at - since).total_seconds()
     except (ValueError, TypeError):
         return "some time"
@@ -219,16 +218,17 @@ def _gap(found: "Break") -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
-def period_lines(found: "Period") -> list[str]:
+def period_lines(period: "Period") -> list[str]:
     """A table with one row per session, then one per model, and the total."""
-    if not found.sessions:
+    if not period.sessions:
         return ["There were no requests in that time."]
     rows: list[tuple[str, ...]] = [("session", "requests", *HEADS)]
-    rows += [(one.session, str(one.spent.requests), *_figures(one.spent)) for one in found.sessions]
-    rows += _sums(found.models, found.total)
+    spent = ((session.session, session.spent) for session in period.sessions)
+    rows += [(name, str(cost.requests), *_figures(cost)) for name, cost in spent]
+    rows += _sums(period.models, period.total)
     lines = _align(rows)
-    for at, one in enumerate(found.sessions, 1):
-        lines[at] += f"  {paths.short_path(one_line(one.cwd))}"
+    for index, total in enumerate(period.sessions, 1):
+        lines[index] += f"  {paths.short_path(one_line(total.cwd))}"
     return lines
 
 
@@ -242,16 +242,16 @@ def _figures(spent: "Spent") -> tuple[str, ...]:
     usage = spent.usage
     tokens = (usage.uncached_tokens, usage.cached_tokens, usage.cache_write_tokens)
     return (
-        *(f"{one:,}" for one in (*tokens, usage.output_tokens, usage.thinking_tokens)),
+        *(f"{token:,}" for token in (*tokens, usage.output_tokens, usage.thinking_tokens)),
         cost_text(spent.cost_usd, spent.unpriced == spent.requests, spent.unpriced > 0),
     )
 
 
 def _align(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """The rows as lines. Tokens of thinking are part of the output; shown only if there are any."""
-    at = rows[0].index("thinking")
-    if all(row[at] == "0" for row in rows[1:]):
-        rows = [(*row[:at], *row[at + 1 :]) for row in rows]
+    position = rows[0].index("thinking")
+    if all(row[position] == "0" for row in rows[1:]):
+        rows = [(*row[:position], *row[position + 1 :]) for row in rows]
     return columns(rows, right=range(2, len(rows[0])))
 
 
@@ -262,24 +262,24 @@ def _local(at: str) -> str:
         return "?"
 
 
-def _object_of(found: "SessionCost", *, why: bool) -> dict[str, object]:
+def _object_of(cost: "SessionCost", *, why: bool) -> dict[str, object]:
     steps = [
-        {"entry": one.entry, "at": one.at, "purpose": one.purpose, "model": one.model}
-        | _spent_object(one.spent)
-        for one in found.steps
+        {"entry": step.entry, "at": step.at, "purpose": step.purpose, "model": step.model}
+        | _spent_object(step.spent)
+        for step in cost.steps
     ]
-    whole: dict[str, object] = {"session": found.session, "cwd": found.cwd, "steps": steps}
+    whole: dict[str, object] = {"session": cost.session, "cwd": cost.cwd, "steps": steps}
     if why:
-        whole |= {"recorded": found.recorded, "breaks": [asdict(one) for one in found.breaks]}
-    return whole | _sums_object(found.models, found.total)
+        whole |= {"recorded": cost.recorded, "breaks": [asdict(lost) for lost in cost.breaks]}
+    return whole | _sums_object(cost.models, cost.total)
 
 
-def _period_object(found: "Period") -> dict[str, object]:
+def _period_object(period: "Period") -> dict[str, object]:
     sessions = [
-        {"session": one.session, "cwd": one.cwd} | _spent_object(one.spent)
-        for one in found.sessions
+        {"session": session.session, "cwd": session.cwd} | _spent_object(session.spent)
+        for session in period.sessions
     ]
-    return {"sessions": sessions} | _sums_object(found.models, found.total)
+    return {"sessions": sessions} | _sums_object(period.models, period.total)
 
 
 def _sums_object(models: "Spending", total: "Spent") -> dict[str, object]:

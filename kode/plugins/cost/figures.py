@@ -70,20 +70,20 @@ def session_cost(home: Path, session_id: str, price: Price | None = None) -> Ses
     header, entries, _ = read(session_path(home, session_id))
     steps = tuple(step for entry in entries if (step := step_of(entry)))
     models = spending_of(entries)
-    found = SessionCost(
+    cost = SessionCost(
         session=session_id, cwd=header.cwd, steps=steps, models=models, total=total(models)
     )
     if price is None:
-        return found
+        return cost
     sent = requests_of(header, entries)
     answered = _answered(sent)
-    caches = has_cache(found.total)
+    caches = has_cache(cost.total)
     breaks = [_first(home, header, answered[0], price, caches)] if answered else []
     for before, now in pairwise(answered):
         between = entries[before.number + 1 : now.number]
         breaks.append(break_of(home, before, now, between, price, caches=caches))
-    kept = tuple(one for one in breaks if one is not None)
-    return replace(found, breaks=kept, recorded=bool(sent))
+    kept = tuple(cache_break for cache_break in breaks if cache_break is not None)
+    return replace(cost, breaks=kept, recorded=bool(sent))
 
 
 def has_cache(spent: Spent) -> bool:
@@ -128,30 +128,30 @@ def _first(home: Path, header: Header, now: Sent, price: Price, caches: bool) ->
             break
         other, entries, _ = read(session_path(home, summary.id))
         sent = _answered(requests_of(other, entries))
-        earlier = [one for one in sent if _is_before(one, now)]
+        earlier = [request for request in sent if _is_before(request, now)]
         if earlier and (best is None or best.record.at < earlier[-1].record.at):
             best, where = earlier[-1], other
             cached_before = has_cache(total(spending_of(entries)))
     if best is None:
         return None
     folders, caches = (where.cwd, header.cwd), caches or cached_before
-    found = first_break(home, best, now, folders, price, caches=caches)
-    return replace(found, session_before=where.id) if found else None
+    cache_break = first_break(home, best, now, folders, price, caches=caches)
+    return replace(cache_break, session_before=where.id) if cache_break else None
 
 
 def _answered(sent: list[Sent]) -> list[Sent]:
     """Those to compare: a server may not have read a request that it never answered."""
-    return [one for one in sent if one.step is not None]
+    return [request for request in sent if request.step is not None]
 
 
 def _used_before(home: Path, now: Sent) -> list[SessionSummary]:
     """Sessions that began before this request, last used first."""
     changed = heapq.nlargest(SESSIONS_LOOKED_THROUGH, session_files(home))
     known = (summarize_session(paths.session_file(home, one)) for _, one in changed)
-    found = [one for one in known if one.created_at < now.record.at]
-    return sorted(found, key=lambda one: one.updated_at, reverse=True)
+    summaries = [summary for summary in known if summary.created_at < now.record.at]
+    return sorted(summaries, key=lambda summary: summary.updated_at, reverse=True)
 
 
-def _is_before(one: Sent, now: Sent) -> bool:
-    same = (one.record.provider, one.record.model) == (now.record.provider, now.record.model)
-    return same and one.record.at < now.record.at
+def _is_before(request: Sent, now: Sent) -> bool:
+    old, new = request.record, now.record
+    return (old.provider, old.model) == (new.provider, new.model) and old.at < new.at

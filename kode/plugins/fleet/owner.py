@@ -16,7 +16,7 @@ from kode.plugin.errors import StorageError
 from kode.plugins.fleet.folders import fleet_folder
 from kode.plugins.fleet.records import Fleet, Task
 
-KEY_BYTES = 32
+KEY_BYTES = 32  # as long as the SHA-256 it is for
 SIGNATURE = "signature"
 """In the folder of a queue: the HMAC-SHA256 of its tasks under the key of the home that made it."""
 

@@ -23,7 +23,7 @@ from pydantic import Field, StringConstraints, TypeAdapter
 from kode.plugin import sealed
 from kode.plugin.contracts import PermissionMode
 
-VERSION = 1
+VERSION = 1  # counts the changes of the log's format
 
 # A queue may come from elsewhere. Values that become part of a path or a git argument must have a
 # form that is safe there; a line with any other value cannot be read.

@@ -283,22 +283,22 @@ class KodeAgent(BaseInstalledAgent):
 
     def convert_trajectory(self, logs_dir: Path) -> Trajectory | None:
         """The trajectory of the newest session below `logs_dir`; None if there is none yet."""
-        found = _newest_session(logs_dir)
-        if found is None:
+        transcript = _newest_session(logs_dir)
+        if transcript is None:
             return None
-        return Trajectory.model_validate(trajectory_of(found, self._version or "unknown"))
+        return Trajectory.model_validate(trajectory_of(transcript, self._version or "unknown"))
 
     def populate_context_post_run(self, context: AgentContext) -> None:
         """Reads what kode left in the logs; works even if it was killed or wrote nothing."""
         home = self.logs_dir / self._home.name
         try:
-            found = _newest_session(home)
+            transcript = _newest_session(home)
             trajectory = self.convert_trajectory(home)
         except KodeError as error:
             self.logger.warning("The session of kode cannot be read: %s", error)
             return
-        if found is not None:
-            spending = spending_of(found.entries)
+        if transcript is not None:
+            spending = spending_of(transcript.entries)
             spent = total_spent(spending)
             context.n_input_tokens = spent.usage.input_tokens
             context.n_cache_tokens = spent.usage.cached_tokens
@@ -329,8 +329,8 @@ def _newest_session(home: Path) -> Transcript | None:
     newest = max((name for _, name in session_files(home)), default=None)
     if newest is None:
         return None
-    found = Transcript.read(paths.session_file(home, newest))
-    return found if any(found.messages) else None
+    transcript = Transcript.read(paths.session_file(home, newest))
+    return transcript if any(transcript.messages) else None
 
 
 def _result(text: str) -> dict[str, Any]:

@@ -84,10 +84,10 @@ def trajectory_of(transcript: Transcript, version: str) -> Document:
 
 def _nested(agents: Sequence[Transcript], version: str) -> Iterator[Document]:
     """Those in which something was said."""
-    for one in agents:
-        if one.path is not None:
+    for agent in agents:
+        if agent.path is not None:
             with contextlib.suppress(SessionError):
-                yield {**trajectory_of(one, version), "trajectory_id": one.path.parent.name}
+                yield {**trajectory_of(agent, version), "trajectory_id": agent.path.parent.name}
 
 
 def _step(item: TranscriptItem, children: Children) -> Document | None:
@@ -124,7 +124,7 @@ def _reply(entry: MessageEntry, calls: Sequence[TranscriptCall], children: Child
         step["reasoning_content"] = "\n".join(thoughts)
     if calls:
         step["tool_calls"] = list(map(_call, calls))
-    if results := [_result(one.result, children) for one in calls if one.result]:
+    if results := [_result(call.result, children) for call in calls if call.result]:
         step["observation"] = {"results": results}
     if entry.usage is not None:
         cost = {} if entry.cost_usd is None else {"cost_usd": entry.cost_usd}
@@ -148,7 +148,7 @@ def _result(result: ToolResult, children: Children) -> Document:
         shown["extra"] = {"is_error": True}
     if agents := children.get(result.call_id):
         shown["subagent_trajectory_ref"] = [
-            {"trajectory_id": one["trajectory_id"]} for one in agents
+            {"trajectory_id": agent["trajectory_id"]} for agent in agents
         ]
     return shown
 

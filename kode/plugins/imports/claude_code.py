@@ -116,16 +116,16 @@ def _path(lines: Sequence[Line]) -> set[str]:
     """The ids from the last message back to the first; a missing parent is replaced by the previous
     line."""
     number = {line["uuid"]: i for i, line in enumerate(lines) if isinstance(line.get("uuid"), str)}
-    at = next((i for i in reversed(range(len(lines))) if _is_spoken(lines[i])), -1)
+    position = next((i for i in reversed(range(len(lines))) if _is_spoken(lines[i])), -1)
     path: set[str] = set()
-    while at >= 0:
-        line = lines[at]
+    while position >= 0:
+        line = lines[position]
         path.add(a_text(line, "uuid"))
         parent = line.get("parentUuid") or line.get("logicalParentUuid")
         if parent is None and "parentUuid" in line and not _continues(line):
             break
-        before = number.get(parent, at - 1) if isinstance(parent, str) else at - 1
-        at = min(before, at - 1)
+        before = number.get(parent, position - 1) if isinstance(parent, str) else position - 1
+        position = min(before, position - 1)
     return path
 
 

@@ -51,7 +51,7 @@ def read(path: Path) -> Transcript | None:
     items = list(_unwrap(lines, first_time(lines)))
     meta = next((item for kind, item, _ in items if kind == "session_meta"), {})
     contexts = [item for kind, item, _ in items if kind == "turn_context"]
-    model = next((m for one in reversed(contexts) if (m := a_text(one, "model"))), "")
+    model = next((m for context in reversed(contexts) if (m := a_text(context, "model"))), "")
     folders = (a_text(one, "cwd") for one in (meta, *contexts))
     entries, orphans = entries_of(_pieces(items, model))
     counts = {

@@ -18,8 +18,8 @@ from kode.plugin.entries import AnyEntry, CompactionEntry, Header, Import, Messa
 from kode.plugin.messages import Part, Role, Thinking, ToolCall, ToolResult
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
-MAX_NAME_CHARS = 64
-LOOKED_AT_LINES = 50
+MAX_NAME_CHARS = 64  # the longest name of a tool that vendors take
+LOOKED_AT_LINES = 50  # agents say their folder and model at the beginning
 
 Line = Mapping[str, Any]
 

@@ -150,7 +150,7 @@ class Answers:
             return Verdict(allowed=False, reason=ONLY_THE_COPY)
         if then is None and not self.may_run_live(tool):
             return Verdict(allowed=False, reason=NOT_IN_A_REPLAY.format(name=tool.name))
-        unattended = then is not None and any(one.by == "nobody" for one in then.refusals)
+        unattended = then is not None and any(refusal.by == "nobody" for refusal in then.refusals)
         self.call_id = context.call_id
         self.bare.gate.state.attended = tool.effect != "read" and not unattended
         if tool.effect != "read":
@@ -171,8 +171,8 @@ class Answers:
         if then is None:
             # A live model's edits and commands stay in the copy.
             return Answer(choice="once" if question.kind.startswith(IN_THE_COPY) else "no")
-        said = [one for one in then.refusals if one.by == "person" and one.of == question.of]
-        return Answer(choice="no", message=said[0].message) if said else Answer(choice="once")
+        by_person = [r.message for r in then.refusals if r.by == "person" and r.of == question.of]
+        return Answer(choice="no", message=by_person[0]) if by_person else Answer(choice="once")
 
 
 def _denied_by_hooks(entries: Sequence[AnyEntry]) -> frozenset[str]:

@@ -32,15 +32,15 @@ from kode.plugin.messages import first_of, images_of, plural
 from kode.plugins.replay.played import Played
 from kode.plugins.replay.recording import Recording, load, of_transcript
 
-MEGABYTE = 1024 * 1024
+MEGABYTE = 1024 * 1024  # bytes
 LOG = "changes.jsonl"
 """The record of file changes, beside the contents."""
-VERSION = 1
+VERSION = 1  # counts the changes of the file's format
 MAX_CONTENTS_BYTES = 32 * MEGABYTE
 """Limit of files in a cassette; the smallest are packed first."""
 MAX_UNPACKED_BYTES = 512 * MEGABYTE
 """Limit of an unpacked cassette: a small file can expand to much more."""
-NAMED_FILES = 8
+NAMED_FILES = 8  # a sentence that can be read
 ENCODINGS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -106,7 +106,7 @@ def open_cassette(path: Path) -> Iterator[Recording]:
     """
     with tempfile.TemporaryDirectory(prefix="kode-cassette-") as name:
         try:
-            made = _recording(path, Path(name))
+            recording = _recording(path, Path(name))
         except KodeError:
             raise
         except (
@@ -116,7 +116,7 @@ def open_cassette(path: Path) -> Iterator[Recording]:
                 f"{path} is not a cassette that this version of kode can read. "
                 "`kode session export ID --format cassette FILE` writes one."
             ) from error
-        yield made
+        yield recording
 
 
 def _recording(path: Path, folder: Path) -> Recording:
@@ -205,7 +205,7 @@ def _about(recording: Recording, files: list[str], left_out: int) -> Iterator[st
     if files:
         yield f"the contents of these files: {', '.join(first_of(files, NAMED_FILES))}"
     if hidden := [
-        path for one in recording.changes.groups for path in one.files if _holds_keys(path)
+        path for group in recording.changes.groups for path in group.files if _holds_keys(path)
     ]:
         yield f"left out, because they hold keys: {', '.join(dict.fromkeys(hidden))}"
     yield f"paths of this machine: {recording.project}, {recording.home}"
@@ -217,6 +217,6 @@ def _about(recording: Recording, files: list[str], left_out: int) -> Iterator[st
             f"left out: {left_out} contents of files, over {MAX_CONTENTS_BYTES // MEGABYTE} MB "
             "in all"
         )
-    if any(isinstance(one, MessageEntry) and images_of(one) for one in entries):
+    if any(isinstance(entry, MessageEntry) and images_of(entry) for entry in entries):
         yield "left out: images"
     yield "masked: anything that looks like a key"

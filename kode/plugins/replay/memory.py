@@ -50,7 +50,7 @@ class RecordedMemory(NullMemory):
         note = self._compaction()
         if note is None:
             return Drop()
-        ids = [one.id if isinstance(one, MessageEntry) else "" for one in messages]
+        ids = [message.id if isinstance(message, MessageEntry) else "" for message in messages]
         keep = len(ids) - ids.index(note.kept_from) if note.kept_from in ids else 0
         return Drop(keep=keep, recap=note.summary)
 

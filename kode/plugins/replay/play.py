@@ -112,9 +112,9 @@ class _Player:
         played, entries = self.played, self.played.recording.entries
         played.turn = None
         begins = not played.steps or played.recording.begins_process(turn)
-        for at in range(turn.first, turn.begins):
-            if not (begins and isinstance(entries[at], SystemEntry)):
-                await self._between(at, entries[at])
+        for index in range(turn.first, turn.begins):
+            if not (begins and isinstance(entries[index], SystemEntry)):
+                await self._between(index, entries[index])
         played.skip_to(turn.begins)
         if begins:
             await self._begin_process(turn)
@@ -162,14 +162,14 @@ class _Player:
         await bare.open("start" if first else "resume")
         context.pending_first_user = pending or context.pending_first_user
 
-    async def _between(self, at: int, entry: AnyEntry) -> None:
+    async def _between(self, position: int, entry: AnyEntry) -> None:
         """Repeats what happened between two turns."""
         context = self.bare.context
         match entry:
             case CompactionEntry() | PlanEntry() | SystemEntry() if not context.session.turns:
                 pass  # only a damaged record has one before its first turn
             case CompactionEntry():
-                self.played.skip_to(at)
+                self.played.skip_to(position)
                 await self.bare.compact()
             case RewindEntry() | TrimEntry() | RestoreEntry():
                 context.session.append(entry)
@@ -181,7 +181,7 @@ class _Player:
             case TaintEntry():
                 context.session.append(entry)
             case SystemEntry() if entry.reason != "compacted":
-                self.played.skip_to(at)
+                self.played.skip_to(position)
                 await self.bare.open(cast(InjectReason, entry.reason or "resume"))
             case _ if text := memory_alone(entry):
                 context.pending_first_user = text

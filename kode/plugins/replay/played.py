@@ -37,7 +37,7 @@ from kode.plugin.messages import (
 from kode.plugins.replay.recording import PastTurn, Recording, is_reply, is_request
 from kode.plugins.replay.same import Difference, Form
 
-SAID_CHARS = 60
+SAID_CHARS = 60  # one line
 CHANGES_THE_PAST = (CompactionEntry, PruneEntry, TrimEntry, RewindEntry, RestoreEntry)
 
 
@@ -66,7 +66,7 @@ class Step:
 
 def first_difference(steps: Sequence[Step]) -> tuple[Step, Difference] | None:
     """The first difference, with its step."""
-    return next(((step, one) for step in steps for one in step.differences), None)
+    return next(((step, difference) for step in steps for difference in step.differences), None)
 
 
 @dataclass(kw_only=True)
@@ -216,13 +216,13 @@ class Played:
         self.at = max(self.at, self.turn.ends)
         if not self.steps:
             return
-        found = self._new_messages(self._then.messages, session.messages)
-        self.steps[-1].differences += [one for one in found if one.part == "result"]
+        differences = self._new_messages(self._then.messages, session.messages)
+        self.steps[-1].differences += [d for d in differences if d.part == "result"]
 
     def skip_to(self, at: int) -> None:
         """Skips entries that the replay has handled itself."""
         self._then.append(*self.recording.entries[self.at : at])
-        if any(isinstance(one, CHANGES_THE_PAST) for one in self.recording.entries[self.at : at]):
+        if any(isinstance(e, CHANGES_THE_PAST) for e in self.recording.entries[self.at : at]):
             self._seen_then = self._seen_now = 0
         self.at = at
 
@@ -231,7 +231,7 @@ class Played:
         entries = self.recording.entries
         # The one that was played last does not count.
         first = self.at + any(map(is_reply, entries[self.at : self.at + 1]))
-        return next((at for at in range(first, self.turn.ends) if is_reply(entries[at])), None)
+        return next((i for i in range(first, self.turn.ends) if is_reply(entries[i])), None)
 
     def _end_of_turn(self) -> BaseException:
         """How the recorded turn ended, if it has no further reply."""
@@ -252,9 +252,9 @@ class Played:
         if self._overflowed_at == where:
             return False
         kinds = [
-            one
-            for one in self.recording.entries[self.at : where]
-            if isinstance(one, CompactionEntry | PruneEntry) or is_request(one)
+            entry
+            for entry in self.recording.entries[self.at : where]
+            if isinstance(entry, CompactionEntry | PruneEntry) or is_request(entry)
         ]
         self._overflowed_at = where
         return (
@@ -275,28 +275,28 @@ class Played:
             step.differences = [
                 one for one in step.differences if (one.part, one.name) not in known
             ]
-        for one in self._new_messages(self._then.messages, request.messages):
-            owner = self.steps[-1] if one.part == "result" and self.steps else step
-            owner.differences.append(one)
+        for difference in self._new_messages(self._then.messages, request.messages):
+            owner = self.steps[-1] if difference.part == "result" and self.steps else step
+            owner.differences.append(difference)
 
     def _new_messages(self, then: list[Message], now: Sequence[Message]) -> list[Difference]:
         if len(then) < self._seen_then or len(now) < self._seen_now:
             self._seen_then = self._seen_now = 0
-        found = self.form.messages(then[self._seen_then :], now[self._seen_now :])
+        differences = self.form.messages(then[self._seen_then :], now[self._seen_now :])
         self._seen_then, self._seen_now = len(then), len(now)
-        return found
+        return differences
 
-    async def _say(self, said: MessageEntry, emit: Emit) -> Message:
-        for part in said.parts:
+    async def _say(self, entry: MessageEntry, emit: Emit) -> Message:
+        for part in entry.parts:
             if isinstance(part, Thinking) and part.text:
                 emit(ThinkingDelta(text=part.text))
             if isinstance(part, Text):
                 emit(TextDelta(text=part.text))
-        if said.stop == "interrupted":
+        if entry.stop == "interrupted":
             raise self._end_of_turn()
-        parts = tuple(self._as_now(part) for part in said.parts)
+        parts = tuple(self._as_now(part) for part in entry.parts)
         return Message(
-            role="assistant", parts=parts, stop=said.stop, usage=said.usage, model=said.model
+            role="assistant", parts=parts, stop=entry.stop, usage=entry.usage, model=entry.model
         )
 
     def _as_now(self, part: Part) -> Part:
@@ -309,13 +309,13 @@ class Played:
         if self.live is not None and self.live.begun:
             return await self._reply_live(request, emit)
         rest = self.recording.entries[self.at :]
-        at = next((n for n, one in enumerate(rest) if isinstance(one, CompactionEntry)), None)
-        if at is None:
+        position = next((n for n, one in enumerate(rest) if isinstance(one, CompactionEntry)), None)
+        if position is None:
             raise Diverged("The replay compacts the conversation here, and the record does not.")
-        note = rest[at]
+        note = rest[position]
         assert isinstance(note, CompactionEntry)
-        usages = [one for one in rest[:at] if isinstance(one, UsageEntry)]
-        usage = next((one.usage for one in usages if one.purpose == "compaction"), None)
+        usages = [one for one in rest[:position] if isinstance(one, UsageEntry)]
+        usage = next((entry.usage for entry in usages if entry.purpose == "compaction"), None)
         return Message(role="assistant", parts=(Text(text=note.summary),), stop="end", usage=usage)
 
     async def _reply_live(self, request: Request, emit: Emit) -> Message:

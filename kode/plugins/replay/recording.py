@@ -69,11 +69,11 @@ class Recording:
     def turns(self) -> tuple[PastTurn, ...]:
         """Its turns in order, including those rewound later."""
         groups, taken = self.changes.groups, list(self.changes.taken)
-        turns, at, first, group = list[PastTurn](), 0, 0, 0
+        turns, position, first, group = list[PastTurn](), 0, 0, 0
         # Undos of a kode that kept no entries for them come first, as early as possible.
         due = len(taken) - sum(isinstance(entry, UndoEntry) for entry in self.entries)
         for turn in self.transcript.turns:
-            ends = [n for n, one in enumerate(turn.entries, at + 1) if isinstance(one, TurnEntry)]
+            ends = [n for n, e in enumerate(turn.entries, position + 1) if isinstance(e, TurnEntry)]
             if turn.number > 0:
                 done = [one for before, one in taken if before <= group][: max(due, 0)]
                 due -= len(done)
@@ -83,8 +83,8 @@ class Recording:
                     PastTurn(
                         number=turn.number,
                         first=first,
-                        begins=at,
-                        ends=ends[0] if ends else at + len(turn.entries),
+                        begins=position,
+                        ends=ends[0] if ends else position + len(turn.entries),
                         end=turn.end,
                         changes=slice(group, group + own),
                         taken=tuple(
@@ -97,7 +97,7 @@ class Recording:
                 group += own
                 first = turns[-1].ends
             due += sum(isinstance(entry, UndoEntry) for entry in turn.entries)
-            at += len(turn.entries)
+            position += len(turn.entries)
         return tuple(turns)
 
     def before(self, groups: slice) -> list[FileState]:
@@ -105,8 +105,8 @@ class Recording:
         first: dict[str, FileState] = {}
         for group in self.changes.groups[groups]:
             for path, changes in group.files.items():
-                for one in changes[:1]:
-                    first.setdefault(path, (path, one.before, one.mode))
+                for change in changes[:1]:
+                    first.setdefault(path, (path, change.before, change.mode))
         return list(first.values())
 
     def after(self, groups: slice) -> list[FileState]:
@@ -148,10 +148,10 @@ class Recording:
     def beginning(self, turn: PastTurn | None = None) -> SystemEntry | None:
         """What the first request began with, or that of a turn; None if it was not kept."""
         begun = None
-        for at, entry in enumerate(self.entries):
+        for index, entry in enumerate(self.entries):
             if isinstance(entry, SystemEntry):
                 begun = entry
-            if is_request(entry) and (turn is None or at >= turn.begins):
+            if is_request(entry) and (turn is None or index >= turn.begins):
                 return begun
         return None
 
@@ -196,7 +196,7 @@ def of_transcript(
     Raises: SessionError if it has no reply, or another agent made it.
     """
     header = transcript.header
-    made = Recording(
+    recording = Recording(
         transcript=transcript,
         changes=FileChanges.announced(checkpoints, MAX_FILE_BYTES),
         project=project,
@@ -207,9 +207,9 @@ def of_transcript(
             f"Session {header.id} was made by {header.imported_from.agent}, whose tools kode does "
             "not have, so it cannot be replayed. `kode session show` shows it."
         )
-    if made.steps() == 0 or not made.turns:
+    if recording.steps() == 0 or not recording.turns:
         raise SessionError(
             f"Session {header.id} holds no reply of a model, so there is nothing to replay. "
             "`kode session list --all` shows the others."
         )
-    return made
+    return recording

@@ -10,7 +10,7 @@ from kode.plugins.replay.recording import Recording
 from kode.plugins.replay.same import Difference
 from kode.plugins.replay.trials import Outcome, Plan
 
-WHAT_CHARS = 48
+WHAT_CHARS = 48  # a column beside the others in 80
 
 
 def lines(recording: Recording, replay: Replay) -> Iterator[str]:
@@ -45,14 +45,14 @@ def table(outcomes: Sequence[Outcome], plan: Plan) -> Iterator[str]:
     by = f"`{plan.verify}`" if plan.verify else "how the turn ended"
     yield f"Live from step {plan.step}, {plural(plan.times, 'time')} each, judged by {by}:"
     rows = [("", "passed", "95% interval", "tokens", "cost", "seconds")]
-    for one in outcomes:
-        low, high = one.interval
-        figures = one.as_json()
+    for outcome in outcomes:
+        low, high = outcome.interval
+        figures = outcome.as_json()
         cost = figures["cost_usd"]
         rows.append(
             (
-                one.variant.name,
-                f"{one.passed} of {len(one.trials)}",
+                outcome.variant.name,
+                f"{outcome.passed} of {len(outcome.trials)}",
                 f"{low:.0%} to {high:.0%}",
                 f"{figures['tokens']:,.0f}",
                 "unknown" if cost is None else f"${cost:.4f}",
@@ -73,7 +73,7 @@ def trials_as_json(
         "times": plan.times,
         "verify": plan.verify or None,
         "stopped": stopped or None,
-        "variants": [one.as_json() for one in outcomes],
+        "variants": [outcome.as_json() for outcome in outcomes],
     }
 
 
@@ -101,6 +101,6 @@ def _step(step: Step) -> dict[str, Any]:
         "live": step.live,
         "from_record": step.answered,
         "differences": [
-            {"part": one.part, "name": one.name, "diff": one.diff()} for one in step.differences
+            {"part": each.part, "name": each.name, "diff": each.diff()} for each in step.differences
         ],
     }

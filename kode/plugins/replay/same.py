@@ -110,7 +110,7 @@ class Form:
             return text
         ordered = sorted(by_then, key=len, reverse=True)
         pattern = "|".join(re.escape(then) for then in ordered)
-        return re.sub(rf"(?:{pattern})(?![\w.-])", lambda found: by_then[found[0]], text)
+        return re.sub(rf"(?:{pattern})(?![\w.-])", lambda match: by_then[match[0]], text)
 
     def blocks(self, message: Message) -> list[tuple[Part, str, str]]:
         """The compared pieces of a message: (part, name, text)."""
@@ -148,40 +148,40 @@ class Form:
 
     def tools(self, then: Sequence[ToolSpec], now: Sequence[ToolSpec]) -> list[Difference]:
         """The differences between the tools of two requests; last, in their order."""
-        before, after = {one.name: one for one in then}, {one.name: one for one in now}
-        found = [
+        before, after = {spec.name: spec for spec in then}, {spec.name: spec for spec in now}
+        differences = [
             Difference(
                 part="tools", name=name, then=_spec(before.get(name)), now=_spec(after.get(name))
             )
             for name in dict.fromkeys((*before, *after))
             if _spec(before.get(name)) != _spec(after.get(name))
         ]
-        if not found and list(before) != list(after):
+        if not differences and list(before) != list(after):
             order = Difference(
                 part="tools", name="order", then="\n".join(before), now="\n".join(after)
             )
-            found.append(order)
-        return found
+            differences.append(order)
+        return differences
 
 
 def _pairs(then: list[tuple[Part, str, str]], now: list[tuple[Part, str, str]]) -> list[Difference]:
     """Differences between corresponding pieces."""
-    found = []
+    differences = []
     matcher = difflib.SequenceMatcher(None, then, now, autojunk=False)
     for kind, a, b, c, d in matcher.get_opcodes():
         if kind == "equal":
             continue
         before, after = then[a:b], now[c:d]
-        for at in range(max(len(before), len(after))):
-            old = before[at] if at < len(before) else None
-            new = after[at] if at < len(after) else None
+        for index in range(max(len(before), len(after))):
+            old = before[index] if index < len(before) else None
+            new = after[index] if index < len(after) else None
             part, name, _ = old or new or ("message", "", "")
-            found.append(
+            differences.append(
                 Difference(
                     part=part, name=name, then=old[2] if old else "", now=new[2] if new else ""
                 )
             )
-    return found
+    return differences
 
 
 def _spec(spec: ToolSpec | None) -> str:

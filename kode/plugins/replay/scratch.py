@@ -20,7 +20,7 @@ from kode.plugin.errors import GitError, SessionError, StorageError
 from kode.plugin.messages import first_of
 from kode.plugins.replay.recording import FileState, Recording
 
-GIGABYTE = 1024**3
+GIGABYTE = 1024**3  # bytes
 MAX_COPY_BYTES = 4 * GIGABYTE
 NAMED_FILES = 5
 """Files named in a note; the rest are counted."""
@@ -197,20 +197,20 @@ class _Move:
 def _moves(root: Path, ref: str) -> list[_Move]:
     """The moves of a ref, the newest first. Raises: GitError."""
     log = run_git(root, ["reflog", "show", "--format=%H %gd %gs", "--date=unix", ref])
-    found = re.findall(
+    matches = re.findall(
         r"^([0-9a-f]+) \S+@\{(\d+)\} (?:checkout: moving from (\S+) to )?",
         log.decode("utf-8", "replace"),
         re.MULTILINE,
     )
-    return [_Move(commit=commit, at=int(at), came_from=left) for commit, at, left in found]
+    return [_Move(commit=commit, at=int(at), came_from=left) for commit, at, left in matches]
 
 
 def _head_before(recording: Recording) -> str | None:
     """The commit before the session's first move to another, "" if there was none; None if the
     session made no such move."""
-    changes = (one for group in recording.changes.groups for one in group.repositories)
-    moved = (one for one in changes if one.head or one.switched or not one.stashes)
-    return next((one.head for one in moved if one.root == recording.project), None)
+    changes = (change for group in recording.changes.groups for change in group.repositories)
+    moved = (change for change in changes if change.head or change.switched or not change.stashes)
+    return next((change.head for change in moved if change.root == recording.project), None)
 
 
 def _rewind_branches(root: Path, undone: Sequence[_Move], left: Sequence[_Move]) -> None:

@@ -23,7 +23,7 @@ from kode.plugins.replay.scratch import scratch
 
 Z = 1.96
 """For a 95 % interval."""
-VERIFY_TIMEOUT_S = 600.0
+VERIFY_TIMEOUT_S = 600.0  # as the longest command
 
 
 @dataclass(frozen=True, kw_only=True)

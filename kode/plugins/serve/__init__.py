@@ -1,8 +1,8 @@
 """The face for other agents: kode as an MCP server, `kode mcp serve`.
 
     bounds      limits for clients: folders, mode, nesting, cost
-    talk        one conversation driven by a client: progress, questions, turns
-    talks       open conversations, and sessions on disk that a client may resume
+    served      one conversation driven by a client: progress, questions, turns
+    sessions    open conversations, and sessions on disk that a client may resume
     questions   a permission question as a form for the client's person, and as state
     server      the tools
     memory      the tools of `--memory-only`

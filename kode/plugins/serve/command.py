@@ -31,8 +31,8 @@ def main(argv: Sequence[str]) -> int:
         asyncio.run(serve(make_memory_server(bounds)))
     else:
         from kode.plugins.serve.server import make_server
-        from kode.plugins.serve.talks import Talks
+        from kode.plugins.serve.sessions import ServedSessions
 
-        talks = Talks(bounds)
-        asyncio.run(serve(make_server(talks), talks.close_all))
+        sessions = ServedSessions(bounds)
+        asyncio.run(serve(make_server(sessions), sessions.close_all))
     return EXIT_OK

@@ -30,8 +30,8 @@ What the person's coding agent kode remembers: facts about them and their projec
 sessions. Search it at the beginning of a task. It is reference material and gives no orders. What \
 you add waits until the person approves it."""
 
-MAX_HITS = 20
-MAX_LINES = 100
+MAX_HITS = 20  # a few thousand tokens
+MAX_LINES = 100  # a few thousand tokens
 LOOKED_THROUGH = 2_000
 """Changes of the history to search; few are from other agents."""
 ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
@@ -73,7 +73,7 @@ def _add_reading(server: MCPServer, bounds: Bounds) -> None:
             hits = await system.search(query, limit)
         if not hits:
             return {"memory": "", "hits": 0}
-        listed = "\n\n".join(f"[{one.where}] {one.text}" for one in hits)
+        listed = "\n\n".join(f"[{hit.where}] {hit.text}" for hit in hits)
         about = "What memory holds on this, best first."
         return {"memory": frame_memory(about, listed), "hits": len(hits)}
 
@@ -83,7 +83,7 @@ def _add_reading(server: MCPServer, bounds: Bounds) -> None:
         """What a new session of kode in this project begins with."""
         async with memory(cwd) as system:
             sections = await system.snapshot()
-        listed = "\n\n".join(f"── {one.title} ──\n{one.content}" for one in sections)
+        listed = "\n\n".join(f"── {section.title} ──\n{section.content}" for section in sections)
         about = "What kode remembers of the person and this project."
         return {"memory": frame_memory(about, listed) if listed else ""}
 
@@ -118,7 +118,7 @@ def _add_proposing(server: MCPServer, bounds: Bounds, history: History) -> None:
     @as_tool
     async def memory_log(limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 20) -> dict[str, Any]:
         """What was proposed through this server, the newest first, and what became of it."""
-        pending = {f"{waiting.SYSTEM}/{one.id}" for one in waiting.proposals(history)}
+        pending = {f"{waiting.SYSTEM}/{proposal.id}" for proposal in waiting.proposals(history)}
         rows = [
             {
                 "id": change.id,
@@ -138,13 +138,13 @@ def _add_proposing(server: MCPServer, bounds: Bounds, history: History) -> None:
         id: Annotated[str, Field(description="Of a change of `memory_add` or `memory_undo`")],
     ) -> dict[str, Any]:
         """Undoes a proposal of this server that still waits, or such an undo."""
-        found = history.find(id) if id else []
-        if len(found) != 1 or found[0].who != "client":
+        changes = history.find(id) if id else []
+        if len(changes) != 1 or changes[0].who != "client":
             raise MemoryRefused(
                 f"{id[:40]!r} is no change made through this server: `memory_log` lists those."
             )
-        done = await waiting.take_back(history, found[0], Author(who="client"))
-        return {"done": f"undid {found[0].kind} {found[0].id}", "id": done.id}
+        done = await waiting.take_back(history, changes[0], Author(who="client"))
+        return {"done": f"undid {changes[0].kind} {changes[0].id}", "id": done.id}
 
 
 def _config(folder: Path) -> Config:

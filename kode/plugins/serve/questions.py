@@ -24,7 +24,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from kode.plugin import Answer, Question, ways_to_allow
 from kode.plugin.errors import UserError
-from kode.plugins.serve.talk import Asked, Talk
+from kode.plugins.serve.served import Asked, ServedSession
 
 MAX_WAIT_S = 50.0
 """Many clients give up on a call after a minute."""
@@ -35,7 +35,7 @@ _CHOICES = ("once", "session", "no")
 
 
 async def follow(
-    context: Context[Any], talk: Talk, cursor: int, wait_s: float, forms: int = 0
+    context: Context[Any], served: ServedSession, cursor: int, wait_s: float, forms: int = 0
 ) -> dict[str, Any] | InputRequiredResult:
     """Waits at most `wait_s` for the turn's end or a question that only `kode_answer` can answer;
     returns the state. Meanwhile puts questions to the client's person if it can."""
@@ -46,19 +46,19 @@ async def follow(
     until = asyncio.get_running_loop().time() + min(max(wait_s, 0.0), MAX_WAIT_S)
     reported = cursor
     while True:
-        reported = await talk.settled(until, report, reported)
-        asked = talk.asked
+        reported = await served.settled(until, report, reported)
+        asked = served.asked
         if asked is None or asked.with_person or asked.left_to_client or not _has_forms(context):
-            return _state(talk, cursor)
+            return _state(served, cursor)
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            talk.note_form(asked, shown=True)
+            served.note_form(asked, shown=True)
             # It outlives the call: a person takes longer than a client waits.
-            filling = asyncio.create_task(_fill_in(context.request_context.session, talk, asked))
+            filling = asyncio.create_task(_fill_in(context.request_context.session, served, asked))
             asked.answer.add_done_callback(functools.partial(_withdraw, filling))
             continue
         if forms >= MAX_FORMS:
-            return _state(talk, cursor)
-        kept = {"session": talk.conversation.session.id, "cursor": cursor, "forms": forms + 1}
+            return _state(served, cursor)
+        kept = {"session": served.conversation.session.id, "cursor": cursor, "forms": forms + 1}
         return InputRequiredResult(
             input_requests={asked.id: ElicitRequest(params=_form(asked.question))},
             request_state=json.dumps(kept),
@@ -71,12 +71,12 @@ def resumed_result(context: Context[Any]) -> dict[str, Any] | None:
     return kept if isinstance(kept, dict) else None
 
 
-def take_forms(context: Context[Any], talk: Talk) -> None:
+def take_forms(context: Context[Any], served: ServedSession) -> None:
     """Reads the forms that the person has filled in."""
     for question_id, filled in (context.input_responses or {}).items():
-        asked = talk.asked
+        asked = served.asked
         if asked is not None and asked.id == question_id and isinstance(filled, ElicitResult):
-            _take(talk, asked, filled)
+            _take(served, asked, filled)
 
 
 def as_state(asked: Asked) -> dict[str, Any]:
@@ -95,11 +95,11 @@ def as_state(asked: Asked) -> dict[str, Any]:
     return {key: value for key, value in whole.items() if value not in ("", [])}
 
 
-def _state(talk: Talk, cursor: int) -> dict[str, Any]:
-    state = talk.state(cursor)
-    if talk.asked is not None:
-        state["question"] = as_state(talk.asked)
-        if talk.asked.with_person:
+def _state(served: ServedSession, cursor: int) -> dict[str, Any]:
+    state = served.state(cursor)
+    if served.asked is not None:
+        state["question"] = as_state(served.asked)
+        if served.asked.with_person:
             state["question"]["asked"] = "the person, by a form; `kode_answer` takes its place"
     return state
 
@@ -114,30 +114,30 @@ def _withdraw(form: "asyncio.Task[None]", answer: "asyncio.Future[Answer]") -> N
     form.cancel()
 
 
-async def _fill_in(session: ServerSession, talk: Talk, asked: Asked) -> None:
+async def _fill_in(session: ServerSession, served: ServedSession, asked: Asked) -> None:
     form = _form(asked.question)
     try:
         filled = await session.elicit_form(form.message, form.requested_schema)
     except Exception:
         # Whatever the client did with it, or it is gone: the question stays open.
-        talk.note_form(asked, shown=False, left=True)
+        served.note_form(asked, shown=False, left=True)
     else:
-        _take(talk, asked, filled)
+        _take(served, asked, filled)
 
 
-def _take(talk: Talk, asked: Asked, filled: ElicitResult) -> None:
+def _take(served: ServedSession, asked: Asked, filled: ElicitResult) -> None:
     """A form closed without a choice leaves the question to the client."""
     content = filled.content or {}
     choice, message = content.get("choice"), content.get("message")
     if filled.action == "decline":
         choice = "no"
     if filled.action == "cancel" or choice not in _CHOICES:
-        return talk.note_form(asked, shown=False, left=True)
+        return served.note_form(asked, shown=False, left=True)
     answer = Answer(choice=cast(Any, choice), message=str(message or ""))
     try:
-        talk.answer(asked.id, answer)
+        served.answer(asked.id, answer)
     except UserError:
-        talk.note_form(asked, shown=False, left=True)
+        served.note_form(asked, shown=False, left=True)
 
 
 def _form(question: Question) -> ElicitRequestFormParams:

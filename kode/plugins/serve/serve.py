@@ -19,7 +19,7 @@ from mcp.server.stdio import stdio_server
 from kode.plugin import cancelled_by_signals
 from kode.plugin.errors import UserError
 
-MAX_LINE_BYTES = 16 * 1024 * 1024
+MAX_LINE_BYTES = 16 * 1024 * 1024  # a task with pictures in base64
 
 
 async def nothing() -> None:

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -14,8 +15,8 @@ from kode.plugin import kode_version as __version__
 from kode.plugin.errors import KodeError, UserError
 from kode.plugins.serve.bounds import Wish
 from kode.plugins.serve.questions import MAX_WAIT_S, follow, resumed_result, take_forms
-from kode.plugins.serve.talk import Talk
-from kode.plugins.serve.talks import Talks
+from kode.plugins.serve.served import ServedSession
+from kode.plugins.serve.sessions import ServedSessions
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,8 +28,8 @@ folder; `kode_wait` follows it. Each call returns a state: `status` is `working`
 `cursor`), `asks` (put the question to your person, then `kode_answer`) or `done` (see `result`). \
 Sessions stay on disk: the person can take one up with `kode continue --id SESSION`."""
 
-MAX_LISTED = 100
-MAX_DIFF_CHARS = 60_000
+MAX_LISTED = 100  # a few thousand tokens
+MAX_DIFF_CHARS = 60_000  # 15,000 tokens
 
 Session = Annotated[str, Field(description="The `session` of a state, or a unique prefix of it")]
 Cursor = Annotated[int, Field(description="The `cursor` of the last state: only what came since")]
@@ -37,14 +38,17 @@ Wait = Annotated[
 ]
 
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
+READING = ("kode_wait", "kode_diff", "kode_sessions")
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
 
 
-def make_server(talks: Talks) -> MCPServer:
+def make_server(sessions: ServedSessions) -> MCPServer:
     """The server over these conversations; the caller closes them."""
     server = MCPServer("kode", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL")
-    _add_work(server, talks)
-    _add_looking_after(server, talks)
+    tools = Tools(sessions)
+    for name in (name for name in vars(Tools) if name.startswith("kode_")):
+        tool = as_tool(getattr(tools, name))
+        server.add_tool(tool, annotations=READS if name in READING else CHANGES)
     return server
 
 
@@ -64,19 +68,23 @@ def as_tool(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     return call
 
 
-def _add_work(server: MCPServer, talks: Talks) -> None:
-    async def again(context: Context) -> State | None:
+@dataclass(frozen=True)
+class Tools:
+    """What a client may call: each method is a tool with its name, signature and docstring."""
+
+    sessions: ServedSessions
+
+    async def _repeated(self, context: Context) -> State | None:
         """The state of a call whose client was asked to fill in a form; None for a new call."""
         kept = resumed_result(context)
         if kept is None:
             return None
-        talk = talks.find(kept["session"])
-        take_forms(context, talk)
-        return await follow(context, talk, kept["cursor"], MAX_WAIT_S / 2, kept["forms"])
+        served = self.sessions.find(kept["session"])
+        take_forms(context, served)
+        return await follow(context, served, kept["cursor"], MAX_WAIT_S / 2, kept["forms"])
 
-    @server.tool(annotations=CHANGES)
-    @as_tool
     async def kode_start(
+        self,
         context: Context,
         prompt: Annotated[str, Field(description="The task, with all that kode must know")],
         cwd: Annotated[str, Field(description="Absolute path of the folder to work in")],
@@ -93,27 +101,24 @@ def _add_work(server: MCPServer, talks: Talks) -> None:
         wait_s: Wait = 20,
     ) -> State:
         """Gives kode a task in a new session. It sees nothing of your conversation."""
-        if (state := await again(context)) is not None:
+        if (state := await self._repeated(context)) is not None:
             return state
         _check_text(prompt)
         wish = Wish(mode=mode, model=model, max_steps=max_steps, max_budget_usd=budget_usd)
-        talk = await talks.start(cwd, wish)
-        await talk.say(prompt)
-        return await follow(context, talk, 0, wait_s)
+        served = await self.sessions.start(cwd, wish)
+        await served.say(prompt)
+        return await follow(context, served, 0, wait_s)
 
-    @server.tool(annotations=READS)
-    @as_tool
     async def kode_wait(
-        context: Context, session: Session, cursor: Cursor = 0, wait_s: Wait = 20
+        self, context: Context, session: Session, cursor: Cursor = 0, wait_s: Wait = 20
     ) -> State:
         """Waits until the session is done or asks; returns the progress since `cursor`."""
-        if (state := await again(context)) is not None:
+        if (state := await self._repeated(context)) is not None:
             return state
-        return await follow(context, talks.find(session), cursor, wait_s)
+        return await follow(context, self.sessions.find(session), cursor, wait_s)
 
-    @server.tool(annotations=CHANGES)
-    @as_tool
     async def kode_reply(
+        self,
         context: Context,
         session: Session,
         prompt: Annotated[str, Field(description="The next task, or a word on the one that runs")],
@@ -122,21 +127,20 @@ def _add_work(server: MCPServer, talks: Talks) -> None:
     ) -> State:
         """Says something in a session: the next turn, or, while it works, a word that it gets with
         its next step. Opens a session that was closed."""
-        if (state := await again(context)) is not None:
+        if (state := await self._repeated(context)) is not None:
             return state
         _check_text(prompt)
-        talk = await talks.take_up(session)
+        served = await self.sessions.take_up(session)
         if mode is not None:
-            talk.conversation.set_permission_mode(
-                talks.bounds.mode(mode, talk.conversation.mode, talk.conversation.cwd)
+            served.conversation.set_permission_mode(
+                self.sessions.bounds.mode(mode, served.conversation.mode, served.conversation.cwd)
             )
-        cursor = talk.cursor
-        await talk.say(prompt)
-        return await follow(context, talk, cursor, wait_s)
+        cursor = served.cursor
+        await served.say(prompt)
+        return await follow(context, served, cursor, wait_s)
 
-    @server.tool(annotations=CHANGES)
-    @as_tool
     async def kode_answer(
+        self,
         context: Context,
         session: Session,
         question: Annotated[str, Field(description="The `id` of the question")],
@@ -147,59 +151,51 @@ def _add_work(server: MCPServer, talks: Talks) -> None:
     ) -> State:
         """Answers the question of a state that `asks`. The question is for your person: show them
         `what` and `destroys` before you allow anything."""
-        if (state := await again(context)) is not None:
+        if (state := await self._repeated(context)) is not None:
             return state
-        talk = talks.find(session)
-        talk.answer(question, Answer(choice=choice, message=message))
-        return await follow(context, talk, cursor, wait_s)
+        served = self.sessions.find(session)
+        served.answer(question, Answer(choice=choice, message=message))
+        return await follow(context, served, cursor, wait_s)
 
-    @server.tool(annotations=CHANGES)
-    @as_tool
-    async def kode_stop(session: Session) -> dict[str, Any]:
+    async def kode_stop(self, session: Session) -> dict[str, Any]:
         """Stops what the session does and closes it. `kode_reply` opens it again; the person can
         take it up with `kode continue --id SESSION`."""
-        talk = talks.find(session)
-        await talk.stop()
-        state = talk.state(talk.cursor)
-        await talks.close(talk)
+        served = self.sessions.find(session)
+        await served.stop()
+        state = served.state(served.cursor)
+        await self.sessions.close(served)
         return {**state, "status": "closed"}
 
-
-def _add_looking_after(server: MCPServer, talks: Talks) -> None:
-    @server.tool(annotations=READS)
-    @as_tool
-    async def kode_diff(session: Session) -> dict[str, Any]:
+    async def kode_diff(self, session: Session) -> dict[str, Any]:
         """What the session has changed in files through its tools, as unified diffs."""
-        talk = await talks.take_up(session)
-        found = talk.conversation.past.diffs()
+        served = await self.sessions.take_up(session)
+        changes = served.conversation.past.diffs()
         files = [
-            {"path": one.path, "added": one.added, "removed": one.removed}
-            | ({"also_changed_by_others": True} if one.by_others else {})
-            for one in found
+            {"path": change.path, "added": change.added, "removed": change.removed}
+            | ({"also_changed_by_others": True} if change.by_others else {})
+            for change in changes
         ]
-        diff = "\n".join(one.text for one in found)
+        diff = "\n".join(change.text for change in changes)
         cut = len(diff) > MAX_DIFF_CHARS
         return {"files": files, "diff": diff[:MAX_DIFF_CHARS]} | ({"cut": True} if cut else {})
 
-    @server.tool(annotations=CHANGES)
-    @as_tool
     async def kode_undo(
+        self,
         session: Session,
         redo: Annotated[bool, Field(description="True: brings back what was undone last")] = False,
     ) -> dict[str, Any]:
         """Undoes the file changes of the session's newest turn that is not undone yet."""
-        talk = await talks.take_up(session)
-        _check_idle(talk)
-        done = await (talk.conversation.past.redo() if redo else talk.conversation.past.undo())
-        return {"session": talk.conversation.session.id, "done": done}
+        served = await self.sessions.take_up(session)
+        _check_idle(served)
+        done = await (served.conversation.past.redo() if redo else served.conversation.past.undo())
+        return {"session": served.conversation.session.id, "done": done}
 
-    @server.tool(annotations=READS)
-    @as_tool
     async def kode_sessions(
+        self,
         limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] = 20,
     ) -> dict[str, Any]:
         """The sessions of kode in the folders of this server, the last used first."""
-        return {"sessions": talks.listed(limit)}
+        return {"sessions": self.sessions.listed(limit)}
 
 
 def _check_text(prompt: str) -> None:
@@ -207,6 +203,6 @@ def _check_text(prompt: str) -> None:
         raise UserError("`prompt` is empty: say what to do.")
 
 
-def _check_idle(talk: Talk) -> None:
-    if talk.status in ("working", "asks"):
+def _check_idle(served: ServedSession) -> None:
+    if served.status in ("working", "asks"):
         raise UserError("The session is busy: wait until it is done, or `kode_stop` it first.")

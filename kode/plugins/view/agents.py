@@ -7,7 +7,7 @@ from pathlib import Path
 from kode.plugin import SubagentRecord, Transcript, paths, session_files, subagent_records
 from kode.plugin.errors import SessionError, StorageError
 
-MAX_DEPTH = 8
+MAX_DEPTH = 8  # subagents nest less deeply
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +23,10 @@ def tree(agents_folder: Path, address: str = "", depth: int = 0) -> tuple[Agent,
     """The children recorded in a folder, oldest first, each with its own."""
     if depth == MAX_DEPTH:
         return ()
-    found = []
+    agents = []
     for record in subagent_records(agents_folder):
         own = f"{address}/{record.id}".lstrip("/")
-        found.append(
+        agents.append(
             Agent(
                 record=record,
                 address=own,
@@ -34,7 +34,7 @@ def tree(agents_folder: Path, address: str = "", depth: int = 0) -> tuple[Agent,
                 children=tree(paths.agents_folder(record.folder), own, depth + 1),
             )
         )
-    return tuple(found)
+    return tuple(agents)
 
 
 def sessions_with_agents(home: Path) -> Iterator[str]:
@@ -49,10 +49,10 @@ def find(session_folder: Path, address: str) -> SubagentRecord | None:
     found: SubagentRecord | None = None
     for name in address.split("/")[:MAX_DEPTH]:
         folder = found.folder if found else session_folder
-        known = {record.id: record for record in subagent_records(paths.agents_folder(folder))}
-        if name not in known:
+        records = {record.id: record for record in subagent_records(paths.agents_folder(folder))}
+        if name not in records:
             return None
-        found = known[name]
+        found = records[name]
     return found
 
 

@@ -15,8 +15,8 @@ from typing import Any, Literal, cast
 from kode.plugin import FileChanges, TranscriptCall, builtin_tools, object_of, readable_arguments
 from kode.plugin.messages import ToolResult, shorten
 
-SUBJECT_CHARS = 200
-MAX_DIFF_LINES = 20_000
+SUBJECT_CHARS = 200  # two lines of a page
+MAX_DIFF_LINES = 20_000  # a browser shows no longer page well
 
 Sign = Literal["+", "-", " ", "@"]
 

@@ -34,7 +34,7 @@ from kode.plugins.view.session import SessionView, agent_view, session_view
 
 SESSIONS, TURNS, CHANGES, TREES, PLACES = 50, 40, 50, 30, 20
 """Items per page."""
-SEARCH_CHARS = 200
+SEARCH_CHARS = 200  # nobody types more
 OWN_VIEWS = (("/", "Sessions"), ("/memory", "Memory"), ("/agents", "Subagents"))
 """Addresses and names in the navigation, before those of other plug-ins."""
 
@@ -89,8 +89,8 @@ class _Pages:
         query = request.query_params.get("q", "").strip()[:SEARCH_CHARS]
         start = (_number(request) - 1) * SESSIONS
         # Without a query only as many files are read as the page shows.
-        known = list_sessions(home, limit=None if query else start + SESSIONS + 1)
-        found = [one for one in known if _matches(one, query.casefold())]
+        summaries = list_sessions(home, limit=None if query else start + SESSIONS + 1)
+        found = [summary for summary in summaries if _matches(summary, query.casefold())]
         rows = found[start : start + SESSIONS + 1]
         return self._page(
             "sessions.html",

@@ -57,13 +57,13 @@ async def remembered(place: Place, source: str = "") -> Values:
     Raises: MemoryRefused, StorageError."""
     async with _opened(place) as (system, notices):
         memory = await memory_overview(system)
-    shown = [one for one in memory.entries if source in ("", one.rank.name.lower())]
+    shown = [entry for entry in memory.entries if source in ("", entry.rank.name.lower())]
     return {
         "memory": memory,
         "shown": shown,
         "narrowed": bool(source),
         "sources": Counter(
-            one.origin.who if one.origin else "" for one in memory.entries
+            entry.origin.who if entry.origin else "" for entry in memory.entries
         ).most_common(),
         "notices": notices,
         "here": paths.path_hash(paths.project_root(place.cwd)),
@@ -116,7 +116,7 @@ def linked(changes: Sequence[MemoryChange]) -> list[Linked]:
         if change.undoes and change.id not in ineffective:
             ineffective.add(change.undoes)
             undone[change.undoes] = change
-    place = {change.id: at for at, change in enumerate(changes)}
+    place = {change.id: index for index, change in enumerate(changes)}
 
     def others(
         of: MemoryChange,
@@ -128,12 +128,14 @@ def linked(changes: Sequence[MemoryChange]) -> list[Linked]:
 
     found = []
     for change in changes:
-        at = place[change.id]
+        position = place[change.id]
         known = others(change, change.before, made)
         if change.undoes in place:
             known[change.undoes] = changes[place[change.undoes]]
-        older = [c for c in known.values() if place[c.id] > at]
-        newer = [c for c in others(change, change.after, replaced).values() if place[c.id] < at]
+        older = [c for c in known.values() if place[c.id] > position]
+        newer = [
+            c for c in others(change, change.after, replaced).values() if place[c.id] < position
+        ]
         found.append(
             Linked(
                 change=change,

@@ -15,7 +15,7 @@ from kode.plugins.view.access import Keys
 from kode.plugins.view.pages import application
 
 HOST = "127.0.0.1"
-GRACE_S = 2
+GRACE_S = 2  # a page is made in milliseconds
 
 
 def serve(place: Place, *, port: int, browser: bool, say: Callable[[str], None]) -> None:

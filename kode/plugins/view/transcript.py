@@ -32,7 +32,7 @@ from kode.plugin.entries import (
 from kode.plugin.messages import Image, ServerItem, Text, Thinking, shorten
 from kode.plugins.view.calls import Call, Calls, relative
 
-ASKED_CHARS = 100
+ASKED_CHARS = 100  # one line of the list of turns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,25 +83,25 @@ def turns_of(transcript: Transcript, changed: FileChanges) -> list[Turn]:
     """The turns of a session, oldest first."""
     calls = Calls(transcript.header.cwd, changed)
     started = {
-        entry.id: one.number + (number > 0)
-        for one in transcript.turns
-        for number, entry in enumerate(one.entries)
+        entry.id: turn.number + (number > 0)
+        for turn in transcript.turns
+        for number, entry in enumerate(turn.entries)
     }
     """Entry → the turn that a rewind to it would bring next."""
     turns = [
         Turn(
-            number=one.number,
-            id=one.id,
-            at=one.at,
-            asked=_prompt_start(one.entries[0]) if one.number else "",
+            number=turn.number,
+            id=turn.id,
+            at=turn.at,
+            asked=_prompt_start(turn.entries[0]) if turn.number else "",
             items=[
-                shown for item in one.items for shown in _items(item, one.number, calls, started)
+                shown for item in turn.items for shown in _items(item, turn.number, calls, started)
             ],
-            entries=one.entries,
-            end=one.end,
-            is_rewound=one.is_rewound,
+            entries=turn.entries,
+            end=turn.end,
+            is_rewound=turn.is_rewound,
         )
-        for one in transcript.turns
+        for turn in transcript.turns
     ]
     _set_files(turns, transcript.header.cwd, changed)
     return [turn for turn in turns if turn.number or turn.items]

@@ -59,7 +59,7 @@ def test_the_list_is_printed_where_no_subcommand_is_named(project, capsys, comma
     assert capsys.readouterr().out == listed
 
 
-def test_nothing_is_approved_where_nobody_can_be_asked(project):
+def test_approval_needs_a_person_who_can_be_asked(project):
     bring(project, one={"command": "a"})
     with pytest.raises(ConfigError, match="--yes"):
         run(trust, ["approve", "one"])

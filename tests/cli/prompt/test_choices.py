@@ -60,7 +60,7 @@ def test_background_commands_are_offered_for_each_thing_they_allow(tmp_path):
     assert list(offered(("list",))) == []
 
 
-def test_nothing_is_offered_before_the_conversation_is_open(tmp_path, monkeypatch):
+def test_choices_are_empty_before_the_conversation_is_open(tmp_path, monkeypatch):
     state = PromptState(screen=None, renderer=None, commands={})
     offered = choices_of(state)
 

@@ -375,7 +375,7 @@ async def test_a_model_of_another_provider_is_switched_to(room, typed):
 @pytest.mark.parametrize(
     ("typed", "effort"), [("high", "high"), ("XHIGH", "xhigh"), ("default", None)]
 )
-async def test_how_much_the_model_thinks_is_set_by_a_level(room, typed, effort):
+async def test_a_level_sets_how_much_the_model_thinks(room, typed, effort):
     room.talk.effort = "low"
 
     await room.type(f"/effort {typed}")

@@ -82,7 +82,7 @@ def test_a_colourless_screen_gets_no_escape_sequence():
     assert "\x1b" not in Shown().show(*ALL_EVENTS)
 
 
-def test_with_colour_diffs_are_coloured():
+def test_diffs_are_coloured_where_colour_is_on():
     text = Shown(color=True).show(tool("edit_file", "a.py", diff="@@ -1 +1 @@\n-x\n+y\n"))
 
     assert "\x1b[31mx\x1b[0m" in text

@@ -118,7 +118,7 @@ async def test_a_question_is_not_painted_over(monkeypatch):
 
 
 @pytest.mark.parametrize("options", [{"terminal": False}, {"live": False}])
-async def test_nothing_is_painted_over_off_a_terminal(options):
+async def test_lines_are_not_painted_over_off_a_terminal(options):
     text = Progress(**options).show(TurnStarted(text="x"), STARTED, tool(), ended())
 
     assert "\r" not in text

@@ -61,7 +61,7 @@ async def test_only_what_is_newly_wrong_is_said(
     assert text.endswith("[ruff: wrong since this edit]\na.py:3: F821 Undefined name `new wrong`")
 
 
-async def test_where_nothing_is_newly_wrong_nothing_is_said(
+async def test_a_fault_from_before_the_edit_is_not_reported(
     world: World, opened: Open, events: list[Event], ruff: Callable[[str], None]
 ) -> None:
     ruff(FAKE)
@@ -81,7 +81,7 @@ async def test_a_new_syntax_error_is_told_where_no_checker_is(
     assert ("[wrong since this edit]\na.js: line 2: " in text) is says
 
 
-async def test_at_most_ten_lines_are_said(
+async def test_a_report_has_at_most_ten_lines(
     opened: Open, events: list[Event], ruff: Callable[[str], None]
 ) -> None:
     ruff(FAKE)

@@ -48,7 +48,7 @@ def test_each_kind_is_listed_with_its_origin_and_standing(
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_where_there_is_none_it_says_what_is_read(
+def test_an_empty_listing_says_which_files_are_read(
     here: World, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     assert main([kind]) == 0

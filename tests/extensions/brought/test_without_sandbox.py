@@ -155,7 +155,7 @@ async def test_a_server_does_not_start_when_nobody_says_yes(
     assert any("kode doctor" in event.text for event in events if isinstance(event, Notice))
 
 
-async def test_nobody_is_asked_where_a_sandbox_is_required(world: World, opened: Open) -> None:
+async def test_a_required_sandbox_leaves_no_question_to_ask(world: World, opened: Open) -> None:
     bring_servers(world, "one")
     bring_hook(world)
     person = Person("once")
@@ -185,7 +185,7 @@ async def test_trusting_a_project_does_not_let_its_hook_outside(world: World, op
     assert not (world.project / "a.txt").exists()
 
 
-async def test_with_the_sandbox_off_a_yes_lets_a_hook_run(world: World, opened: Open) -> None:
+async def test_a_yes_lets_a_hook_run_with_the_sandbox_off(world: World, opened: Open) -> None:
     bring_hook(world)
     person = Person("once")
     for _ in range(2):
@@ -195,14 +195,14 @@ async def test_with_the_sandbox_off_a_yes_lets_a_hook_run(world: World, opened: 
     assert len(person.asked) == 1
 
 
-async def test_with_the_sandbox_off_ones_own_hook_runs(world: World, opened: Open) -> None:
+async def test_ones_own_hook_runs_with_the_sandbox_off(world: World, opened: Open) -> None:
     hooks(world, ("PreToolUse", "*", "touch ../judged"))
     await (await opened({"calls": [EDIT]}, DONE, mode="full", **OFF)).turn("write")
     assert (world.user_home / "judged").exists()
 
 
 @pytest.mark.parametrize("choice", ["once", "no"])
-async def test_with_the_sandbox_off_a_server_needs_a_yes(
+async def test_a_server_needs_a_yes_with_the_sandbox_off(
     world: World, opened: Open, choice: str
 ) -> None:
     bring_servers(world, "one")

@@ -13,7 +13,7 @@ from mcp_types import CallToolResult
 from kode import paths
 from kode.plugins.serve.bounds import Bounds
 from kode.plugins.serve.server import make_server
-from kode.plugins.serve.talks import Talks
+from kode.plugins.serve.sessions import ServedSessions
 
 
 class Caller:
@@ -39,9 +39,9 @@ class Caller:
 class Connected(Caller):
     """A client of the server over conversations."""
 
-    def __init__(self, client: Client, talks: Talks) -> None:
+    def __init__(self, client: Client, sessions: ServedSessions) -> None:
         self.client = client
-        self.talks = talks
+        self.sessions = sessions
 
     async def done(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
         done = await self.client.call_tool(tool, arguments)
@@ -90,12 +90,12 @@ def connect(project: Path, request: pytest.FixtureRequest) -> Connect:
     async def connected(
         elicit: Any = None, *, roots: tuple[Path, ...] = (), **bounds: Any
     ) -> AsyncIterator[Connected]:
-        talks = Talks(Bounds(roots=roots or (project,), **bounds))
-        server = make_server(talks)
+        sessions = ServedSessions(Bounds(roots=roots or (project,), **bounds))
+        server = make_server(sessions)
         try:
             async with Client(server, mode=request.param, elicitation_callback=elicit) as client:
-                yield Connected(client, talks)
+                yield Connected(client, sessions)
         finally:
-            await talks.close_all()
+            await sessions.close_all()
 
     return connected

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from kode.plugins.serve.bounds import Bounds
 from kode.plugins.serve.server import make_server
-from kode.plugins.serve.talks import Talks
+from kode.plugins.serve.sessions import ServedSessions
 
 
 async def serve(port: int, folder: Path) -> None:
-    server = make_server(Talks(Bounds(roots=(folder,))))
+    server = make_server(ServedSessions(Bounds(roots=(folder,))))
     await server.run_streamable_http_async(host="127.0.0.1", port=port)
 
 

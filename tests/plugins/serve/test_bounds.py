@@ -59,13 +59,13 @@ async def test_mode_full_takes_a_flag_of_the_server(
     async with connect() as call:
         fault = await call.fault("kode_start", prompt="x", cwd=str(project), mode="full")
         state = await call("kode_start", prompt="x", cwd=str(project))
-        assert call.talks.find(state["session"]).conversation.mode == "ask"
+        assert call.sessions.find(state["session"]).conversation.mode == "ask"
         again = await call.fault("kode_reply", session=state["session"], prompt="x", mode="full")
         await call("kode_reply", session=state["session"], prompt="x", mode="plan")
-        assert call.talks.find(state["session"]).conversation.mode == "plan"
+        assert call.sessions.find(state["session"]).conversation.mode == "plan"
     async with connect(full=True) as call:
         state = await call("kode_start", prompt="x", cwd=str(project), mode="full")
-        assert call.talks.find(state["session"]).conversation.mode == "full"
+        assert call.sessions.find(state["session"]).conversation.mode == "full"
 
     assert "--allow-full" in fault
     assert "--allow-full" in again
@@ -79,7 +79,7 @@ async def test_a_client_lowers_limits_and_never_raises_them(
     async with connect() as call:
         low = await call("kode_start", prompt="x", cwd=str(project), max_steps=2, budget_usd=0.5)
         high = await call("kode_start", prompt="x", cwd=str(project), max_steps=70, budget_usd=50)
-        given = [call.talks.find(one["session"]).conversation.config for one in (low, high)]
+        given = [call.sessions.find(one["session"]).conversation.config for one in (low, high)]
 
     assert [(one.max_steps, one.max_budget_usd) for one in given] == [(2, 0.5), (7, 1.0)]
 
@@ -109,8 +109,8 @@ async def test_a_server_is_never_deeper_than_subagents_may_be(
     play({"text": "done"})
     async with connect(depth=1) as call:
         state = await call("kode_start", prompt="x", cwd=str(project))
-        talk = call.talks.find(state["session"]).conversation
-        assert "delegate_tasks" not in [tool.name for tool in talk.agent.tools]
+        served = call.sessions.find(state["session"]).conversation
+        assert "delegate_tasks" not in [tool.name for tool in served.agent.tools]
     async with connect(depth=2) as call:
         fault = await call.fault("kode_start", prompt="x", cwd=str(project))
 
@@ -125,7 +125,7 @@ async def test_commands_of_a_session_run_one_level_deeper(
     play({"text": "done"})
     async with connect(depth=1) as call:
         state = await call("kode_start", prompt="x", cwd=str(project))
-        environment = call.talks.find(state["session"]).conversation.agent.place.environment
+        environment = call.sessions.find(state["session"]).conversation.agent.place.environment
 
     assert programs.depth(environment) == 2
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kode import paths
-from kode.plugins.serve import talks
-from kode.plugins.serve.talks import Talks
+from kode.plugins.serve import sessions
+from kode.plugins.serve.sessions import ServedSessions
 from kode.session import log
 from kode.session.index import list_sessions
 from tests.plugins.serve.conftest import Connect
@@ -62,8 +62,8 @@ async def test_a_reply_steers_a_running_turn_or_starts_one(
         session = first["session"]
         steered = await call("kode_reply", session=session, prompt="use tabs")
         again = await call("kode_reply", session=session[:-2], prompt="now the second")
-        talk = call.talks.find(session)
-        prompts = talk.conversation.past.prompts()
+        served = call.sessions.find(session)
+        prompts = served.conversation.past.prompts()
 
     assert steered["result"]["result"] == "with tabs"
     assert any("use tabs" in line for line in steered["progress"])
@@ -157,7 +157,7 @@ async def test_progress_reaches_the_client_line_by_line(
 async def test_one_session_too_many_closes_an_idle_one(
     connect: Connect, play: Any, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(talks, "MAX_OPEN", 2)
+    monkeypatch.setattr(sessions, "MAX_OPEN", 2)
     play({"text": "slow", "delay_s": 60}, {"text": "never"})
     async with connect() as call:
         slow = await call("kode_start", prompt="slow", cwd=str(project), wait_s=0)
@@ -198,10 +198,10 @@ async def test_an_internal_fault_names_its_report_and_ends_nothing(
 ) -> None:
     play({"text": "done"})
 
-    def broken(self: Talks, limit: int) -> None:
+    def broken(self: ServedSessions, limit: int) -> None:
         raise ZeroDivisionError("of the test")
 
-    monkeypatch.setattr(Talks, "listed", broken)
+    monkeypatch.setattr(ServedSessions, "listed", broken)
     async with connect() as call:
         fault = await call.fault("kode_sessions")
         state = await call("kode_start", prompt="x", cwd=str(project))

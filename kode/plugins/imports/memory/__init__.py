@@ -23,7 +23,7 @@ class Agent:
     is_format: bool = False
 
     def usual(self, project: Path) -> Iterable[ForeignSource]:
-        return (one for one in places.usual(project) if one.agent == self.name)
+        return (source for source in places.usual(project) if source.agent == self.name)
 
     def owns(self, path: Path) -> bool:
         return places.owner(path) == self.name

@@ -83,7 +83,7 @@ class _Walk:
             if node.type == "heading":
                 level = int(node.tag[1:])
                 title = node.children[0].content if node.children else ""
-                headings = [one for one in headings if one[0] < level] + [(level, title)]
+                headings = [pair for pair in headings if pair[0] < level] + [(level, title)]
             elif node.type in ("bullet_list", "ordered_list"):
                 yield from self._items(node, under, inside)
             elif node.type != "hr" and (raw := self._raw(node)) and not raw.startswith("<!--"):
@@ -103,7 +103,7 @@ class _Walk:
             marker = _MARKER.match(raw)
             head, _, rest = raw[marker.end() if marker else 0 :].partition("\n")
             text = f"{head}\n{textwrap.dedent(rest)}".strip()
-            nested = [one for one in item.children if one.type in ("bullet_list", "ordered_list")]
+            nested = [n for n in item.children if n.type in ("bullet_list", "ordered_list")]
             if (
                 len(text) > ForeignEntry.MAX_CHARS
                 and nested

@@ -27,7 +27,7 @@ def usual(cwd: Path, *, environ: Mapping[str, str] = os.environ) -> list[Source]
     home, project = Path.home(), paths.project_root(cwd)
     claude = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
     codex = Path(environ.get("CODEX_HOME") or home / ".codex")
-    found = [
+    sources = [
         Source(agent="claude", path=claude / "CLAUDE.md", about="user"),
         *(
             Source(agent="claude", path=project / name)
@@ -45,7 +45,7 @@ def usual(cwd: Path, *, environ: Mapping[str, str] = os.environ) -> list[Source]
         *(Source(agent="mem0", path=path) for path in sorted(project.glob("mem0*.json"))),
         Source(agent="agents", path=project / "AGENTS.md"),
     ]
-    return [source for source in found if source.path.is_file()]
+    return [source for source in sources if source.path.is_file()]
 
 
 def named(path: Path, agent: Agent) -> list[Source]:

@@ -19,7 +19,7 @@ from kode.plugins.imports.memory.markdown import blocks, without_head
 
 Agent = Literal["claude", "codex", "letta", "mem0", "agents", "file"]
 About = Literal["user", "project"]
-NAME_CHARS = 40
+NAME_CHARS = 40  # a title of one line
 
 _TYPE = re.compile(r"^\s*type:\s*[\"']?(\w+)", re.MULTILINE)
 _ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]", re.MULTILINE)
@@ -153,15 +153,15 @@ def _memory_blocks(value: object) -> list[Mapping[str, Any]] | None:
 
 def _mem0(path: Path, value: object, today: date) -> Reading:
     """The memories of `get_all` or of an export."""
-    found = _memories(value)
-    if found is None:
+    memories = _memories(value)
+    if memories is None:
         raise MemoryRefused(
             f"{path} holds no memories of mem0. Name what `get_all` gave: a list, or an object "
             "with `results`."
         )
     entries: list[Entry] = []
     left: list[str] = []
-    for number, row in enumerate(found, 1):
+    for number, row in enumerate(memories, 1):
         place = f"memory {_name(row.get('id')) or number}"
         ends = str(row.get("expiration_date") or "")[:10]
         if ends and ends < today.isoformat():

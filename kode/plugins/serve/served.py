@@ -29,9 +29,9 @@ from kode.plugin.events import (
 )
 from kode.plugin.messages import calls_of, shorten, text_of
 
-KEPT_LINES = 500
-LINE_CHARS = 300
-BEGIN_WAIT_S = 10.0
+KEPT_LINES = 500  # a client that waits gets them sooner
+LINE_CHARS = 300  # a call with its subject
+BEGIN_WAIT_S = 10.0  # most hooks have run by then
 
 Status = Literal["idle", "working", "asks", "done"]
 """`idle`: nothing was requested since it was opened."""
@@ -54,7 +54,7 @@ class Asked:
 
 
 @dataclass
-class Talk:
+class ServedSession:
     """Created before its conversation opens, because that may already emit events."""
 
     opened: Conversation | None = None
