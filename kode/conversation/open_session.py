@@ -128,6 +128,8 @@ class OpenSession:
     """None before the first turn."""
     typed: str | None = None
     """What the person typed of the turn's message, without pasted blocks; None: all."""
+    learned: Provider | None = None
+    """The provider that has said all it will of its model."""
     waited_s: float = 0.0
     """How long the next turn has waited for the server, which may be loading its model."""
     interrupted: bool = False

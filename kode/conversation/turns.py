@@ -69,11 +69,11 @@ async def _turn(
     started = opened.started
     if started is None:
         started = await start(opened)
-    else:  # what `start` does itself
+    elif opened.learned is not opened.agent.provider:  # `start` does this itself
         await learn_model(opened)
     if opened.unread_results:
         await _attach_late_results(opened, opened.agents_folder)
-    if news := terms.commands.news(opened.session.id):
+    if terms.commands.has_news and (news := terms.commands.news(opened.session.id)):
         opened.note(news)
     run = partial(_plain_turn, opened, steering=steering, through=through)
     if started.hooks is not None and (said := await hooking.submit(started.hooks, text)):

@@ -122,9 +122,10 @@ class SdkProvider(ABC):
         self._thinking_refused = False
         """Whether it did not take thinking back: that of moved messages stays away then."""
 
-    async def learn(self, emit: Emit = silent, patience_s: float = PATIENCE_S) -> None:
+    async def learn(self, emit: Emit = silent, patience_s: float = PATIENCE_S) -> bool:
         """Refines what is known of the model by what its server says; see `asked.py`. Asks again if
-        that has no window: some servers know theirs only when the model is loaded. Never raises."""
+        that has no window: some servers know theirs only when the model is loaded. Returns whether
+        it will not ask again. Never raises."""
         if self._asked < 2:
             self._asked += 1
             say_so = partial(emit, loading_notice(self.model))
@@ -134,6 +135,7 @@ class SdkProvider(ABC):
                 self._asked = 2
             self.learned.update(facts)
             self.info = refined(self.info, facts, self.model, given)
+        return self._asked == 2
 
     def _take_window(self, tokens: int) -> None:
         output = min(self.info.max_output_tokens, max(1, tokens // 2))

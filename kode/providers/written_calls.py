@@ -26,10 +26,17 @@ from typing import Any
 
 from kode import broken_json
 from kode.contracts import Request, ToolSpec
-from kode.messages import WRITTEN_THINKING, Message, Text, ToolCall, ToolResult, calls_of
+from kode.messages import (
+    WRITTEN_THINKING,
+    Message,
+    Text,
+    ToolCall,
+    ToolResult,
+    calls_of,
+    new_call_id,
+)
 from kode.providers.call_notations import FENCE, MARK, MARKUP, Reader, Written
 from kode.providers.call_objects import Call, NoCallError, UnfitError, calls_in
-from kode.providers.draft import new_call_id
 
 MAX_LEAD_CHARS = 300
 """A paragraph that introduces a call is short; a longer one explains."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kode import durable, ends, paths
+from kode import durable, paths
 from kode.contracts import AtStake
 from kode.credentials import redact
 from kode.errors import StorageError
@@ -417,7 +417,7 @@ class Checkpoints:
         `repair` the log is set aside in full and rewritten, so that it says what it has lost, and
         damaged contents are set aside. Raises: StorageError."""
         path = self.folder / LOG
-        noted = ends.noted(path)
+        noted = durable.noted_length(path)
         data = b""
         with durable.storage_errors(path, "read"), contextlib.suppress(FileNotFoundError):
             data = path.read_bytes()
@@ -439,7 +439,7 @@ class Checkpoints:
             faults.append(f"The old file is saved as {durable.keep_aside(path, data).name}.")
             whole = b"".join(line + b"\n" for line in kept)
             durable.replace(path, whole)
-            ends.note(path, len(whole))
+            durable.note_length(path, len(whole))
         for damaged in self.contents.damaged():
             aside = f" It is kept as {durable.set_aside(damaged).name}." if repair else ""
             faults.append(f"{damaged}, a content kept for undo, is damaged.{aside}")
@@ -452,7 +452,7 @@ class Checkpoints:
 
     def _lines(self) -> list[Line | None]:
         """Every line; None for one that cannot be read."""
-        noted = ends.noted(self.folder / LOG)
+        noted = durable.noted_length(self.folder / LOG)
         try:
             data = (self.folder / LOG).read_bytes()
         except OSError:
@@ -468,7 +468,7 @@ class Checkpoints:
         if not self.written and not self.part_of_turn:
             # A process may have ended in the middle of a turn; a new one may get its number.
             whole.insert(0, TurnEnd())
-        if lost := ends.lost(self.folder / LOG):
+        if lost := durable.lost_bytes(self.folder / LOG):
             whole.insert(0, Lost(size_bytes=lost))
         written = [*map(change_log.line_of, whole)]
         durable.append_lines(self.folder / LOG, written, note_end=True)

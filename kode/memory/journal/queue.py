@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kode import credentials, durable
-from kode.memory.ask import keep_ends
 from kode.memory.history import Author
 from kode.memory.stored import WaitingFolder, locked, read_row, stems
-from kode.messages import Message, calls_of, text_of
+from kode.messages import Message, calls_of, keep_ends, text_of
 
 DONE_KEPT_S = 90 * 86_400.0
 """How long keys of done items are kept, for sessions whose own file could not store them."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from kode import credentials
 from kode.contracts import Turn
 from kode.memory import scan
-from kode.memory.ask import MemoryModel, keep_ends, says_something
+from kode.memory.ask import MemoryModel, says_something
 from kode.memory.frame import transcript
-from kode.messages import Message, first_of, shorten
+from kode.messages import Message, first_of, keep_ends, shorten
 
 JOB_TTL_DAYS = 7
 TASK_CHARS = 300
