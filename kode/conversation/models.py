@@ -29,7 +29,7 @@ async def learn_model(opened: OpenSession) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(opened.agent.limits.timeout_s):
             if await learn(provider, opened.emit):
-                opened.learned = provider
+                opened.learned = provider.info
     opened.waited_s = time.monotonic() - began
     provider, terms = opened.agent.provider, opened.terms
     if note := retirement_note(provider.info, provider.model, date.today()):

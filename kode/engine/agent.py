@@ -73,9 +73,9 @@ class Pace:
         """How long a reply of these sizes should take; 0.0 before the first measurement."""
         if not self.rates:
             return 0.0
-        import statistics
-
-        return _work(input_tokens, output_tokens) / statistics.median(self.rates)
+        rates, middle = sorted(self.rates), len(self.rates) // 2
+        median = (rates[middle] + rates[~middle]) / 2
+        return _work(input_tokens, output_tokens) / median
 
 
 def _work(read: int, written: int) -> float:

@@ -5,7 +5,6 @@ arguments, Python's notation, elements, YAML; and what templates put around them
 a call is made or only shown (`written_calls`).
 """
 
-import html
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -288,7 +287,9 @@ class Reader:
 def _said_by(tag: re.Match[str]) -> tuple[str, dict[str, str]]:
     """The name in a tag, by `name` or as its own, and its other attributes."""
     found = _ATTRIBUTE.findall(tag[2])
-    values = {key: html.unescape(double or single) for key, double, single in found}
+    from html import unescape
+
+    values = {key: unescape(double or single) for key, double, single in found}
     return values.pop("name", tag[1]), values
 
 

@@ -38,11 +38,11 @@ def masked(value: Any) -> Any:
     found = {
         key: v
         if not v or key in _NOT_MASKED or not isinstance(v, _HOLDS_TEXT)
+        else masked(v)
+        if not isinstance(v, str)
         else _masked_arguments(v)
         if is_call and key == "arguments"
         else redact(v)
-        if isinstance(v, str)
-        else masked(v)
         for key, v in value.items()
     }
     if value.get("type") == "thinking" and found["text"] != value["text"]:
