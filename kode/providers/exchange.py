@@ -43,7 +43,7 @@ def client_settings(http_client_class: Any, endpoint: Endpoint) -> dict[str, Any
         "timeout": httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
         "http_client": http_client_class(
             event_hooks={"response": [lambda response: refuse(response, endpoint)]},
-            verify=_trusted(),
+            verify=_trusted() if endpoint.base_url.startswith("https") else _untrusting(),
         ),
     }
 
@@ -55,6 +55,15 @@ def _trusted() -> "ssl.SSLContext":
     import httpx2
 
     return httpx2.create_ssl_context()
+
+
+@functools.cache
+def _untrusting() -> "ssl.SSLContext":
+    """For an address without encryption, of which reading certificates would be a tenth of the way
+    to the first answer: no certificate is trusted, wherever such a server redirects to."""
+    import ssl
+
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def default_max_tokens(info: ModelInfo) -> int:
