@@ -103,11 +103,11 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     )
 
 
-async def learn(provider: Provider, emit: Emit = silent, patience_s: float = PATIENCE_S) -> None:
+async def learn(provider: Provider, emit: Emit = silent, patience_s: float = PATIENCE_S) -> bool:
     """Lets a provider ask its server what it says of the model; what the config sets stays. `emit`
-    gets a line if the server is still loading the model. Never raises."""
-    if isinstance(provider, SdkProvider):
-        await provider.learn(emit, patience_s)
+    gets a line if the server is still loading the model. Returns whether there is nothing more to
+    learn. Never raises."""
+    return not isinstance(provider, SdkProvider) or await provider.learn(emit, patience_s)
 
 
 def can_search(config: Config, provider: Provider) -> bool:

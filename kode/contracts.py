@@ -303,6 +303,9 @@ class Background(Protocol):
     """Takes over running commands that the person moves to the background, or that the model starts
     there."""
 
+    has_news: bool
+    """Whether any session has unread `news`."""
+
     def offer(self, call_id: str) -> asyncio.Event:
         """Makes this call's command available for the move; the event is set when it is
         requested."""

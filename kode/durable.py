@@ -8,14 +8,17 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import secrets
+import stat
 import time
 import unicodedata
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TypeVar
 
-from kode import beneath, ends
+from kode import beneath
 from kode.beneath import TEMPORARY_PREFIX
 from kode.errors import BusyError, StorageError
 
@@ -207,7 +210,7 @@ def append_to(file: IO[bytes], line: bytes, path: Path, *, note_end: bool = Fals
             os.ftruncate(file.fileno(), end)
         raise
     if note_end:
-        ends.note(path, end + len(line) + 1)
+        note_length(path, end + len(line) + 1)
 
 
 def cut_torn_line(file: IO[bytes], path: Path) -> int:
@@ -433,3 +436,65 @@ def _new_file(name: str, data: bytes, mode: int, folder: int) -> Iterator[None]:
     finally:
         unlock(descriptor)
         os.close(descriptor)
+
+
+_LENGTH = re.compile(rb"(\d{20}) ([0-9a-f]{8})\n")
+
+
+def note_length(log: Path, size_bytes: int) -> None:
+    """Notes how long a log has been, in `NAME.end` beside it, after a sync of the log; the caller
+    holds its lock. A log that is shorter now has lost its end, which no line of it can tell where
+    the cut is between two lines. Never raises.
+
+    The note itself is not synced: after a power cut it may be older than the log, or gone, and then
+    finds less. It never says more than was on disk.
+    """
+    digits = b"%020d" % size_bytes
+    with contextlib.suppress(OSError):
+        file = _open_note(log, os.O_RDWR | os.O_CREAT)
+        try:
+            os.pwrite(file, b"%s %08x\n" % (digits, zlib.crc32(digits)), 0)
+        finally:
+            os.close(file)
+
+
+def noted_length(log: Path) -> int:
+    """The length in bytes that a log has had; 0 where that is unknown. Read it before the log, to
+    which another kode may append meanwhile."""
+    try:
+        file = _open_note(log, os.O_RDONLY)
+        try:
+            found = _LENGTH.fullmatch(os.pread(file, 100, 0))
+        finally:
+            os.close(file)
+    except OSError:
+        return 0
+    return int(found[1]) if found and zlib.crc32(found[1]) == int(found[2], 16) else 0
+
+
+def lost_bytes(log: Path) -> int:
+    """How many bytes of the end of a log are lost."""
+    before = noted_length(log)
+    try:
+        return max(0, before - os.stat(log).st_size)
+    except FileNotFoundError:
+        return before
+    except OSError:
+        return 0
+
+
+def forget_length(log: Path) -> None:
+    """Removes the note of a log that is removed. Never raises."""
+    with contextlib.suppress(OSError):
+        os.unlink(f"{log}.end")
+
+
+def _open_note(log: Path, flags: int) -> int:
+    """The note, where it is a file: a queue from elsewhere may have a link or a pipe of its name.
+    Raises: OSError."""
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    file = os.open(f"{log}.end", flags, 0o600)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "no file")
+    return file

@@ -5,6 +5,7 @@ Nothing here knows a provider's wire format (`providers/`) or the session file (
 """
 
 import re
+import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -266,6 +267,11 @@ def text_of(message: Message) -> str:
     )
 
 
+def new_call_id() -> str:
+    """An id for a call that came without a usable one."""
+    return f"call_{secrets.token_hex(8)}"
+
+
 def calls_of(message: Message) -> tuple[ToolCall, ...]:
     """The tool calls of an assistant message, in order."""
     return tuple([p for p in message.parts if isinstance(p, ToolCall)])
@@ -279,6 +285,16 @@ def images_of(message: Message) -> tuple[Image, ...]:
 def results_of(message: Message) -> tuple[ToolResult, ...]:
     """The results in a tool message, in order."""
     return tuple([p for p in message.parts if isinstance(p, ToolResult)])
+
+
+def keep_ends(text: str, max_chars: int) -> str:
+    """Cuts `text` to `max_chars` in the middle, with a line saying how much is missing."""
+    if len(text) <= max_chars:
+        return text
+    marker = f"\n[... {len(text) - max_chars} characters left out ...]\n"
+    room = max(0, max_chars - len(marker))
+    head = room * 2 // 5
+    return text[:head] + marker + text[len(text) - (room - head) :]
 
 
 def shorten(text: str, max_chars: int) -> str:

@@ -15,7 +15,7 @@ import secrets
 from collections import defaultdict
 from pathlib import Path
 
-from kode import durable, ends
+from kode import durable
 from kode.errors import LimitError
 from kode.sealed import is_intact, seal
 
@@ -39,7 +39,7 @@ class SharedBudget:
 
     def refresh(self) -> None:
         """Reads new lines. Raises: StorageError."""
-        noted = ends.noted(self.path)
+        noted = durable.noted_length(self.path)
         data = b""
         with durable.storage_errors(self.path, "read"), contextlib.suppress(FileNotFoundError):
             with self.path.open("rb") as file:
@@ -78,7 +78,7 @@ class SharedBudget:
         self._append({"limit_usd": limit_usd})
 
     def _append(self, value: dict[str, object]) -> None:
-        lost = ends.lost(self.path)
+        lost = durable.lost_bytes(self.path)
         # A line that is no money counts as damage until the limit is set again.
         loss: dict[str, object] = {"lost_bytes": lost}
         values = [loss, value] if lost else [value]

@@ -11,9 +11,7 @@ from kode.contracts import Provenance, Provider
 from kode.engine.fence import fence_text
 from kode.errors import UserError
 from kode.messages import Image, Text
-from kode.permissions.decide_commands import known_reads, outside_source
 from kode.permissions.sensitive import ground
-from kode.permissions.shell import judge
 from kode.workplace import Workplace
 
 MAX_ATTACHED_BYTES = 256 * 1024
@@ -30,6 +28,9 @@ def file_part(
 def command_part(command: str, text: str, place: Workplace, marks: Provenance) -> Text:
     """A command of the person's and its output as a message part; outside text under the same rules
     as for a command of the model."""
+    from kode.permissions.decide_commands import known_reads, outside_source
+    from kode.permissions.shell import judge
+
     where = ground(place)
     line = judge(command, where)
     outside = outside_source(line, where) or marks.among(known_reads(line))

@@ -23,7 +23,6 @@ from kode.conversation.plugged import Plugged
 from kode.conversation.prepared import names_offered
 from kode.conversation.sessions import create_session, load_session
 from kode.conversation.starting import start
-from kode.conversation.structured import Form, structured_turn
 from kode.conversation.turns import turn
 from kode.engine.agent import Agent
 from kode.engine.context import Context, compact, is_worth_compacting, open_context
@@ -38,6 +37,7 @@ from kode.session.log import Session
 from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
+    from kode.conversation.structured import Form
     from kode.memory.base import Outcome
     from kode.session.spending import Spending
 
@@ -141,7 +141,7 @@ class Conversation:
         attachments: Sequence[Text | Image] = (),
         steering: Steering = tuple,
         typed: str | None = None,
-        form: Form | None = None,
+        form: "Form | None" = None,
     ) -> TurnEnded:
         """Runs one turn to its end, see `turns.turn`; with a `form`, its answer is a value in
         `structured`. Cancelling the calling task interrupts the turn.
@@ -149,6 +149,8 @@ class Conversation:
         Raises: StorageError if the text could not be recorded; ToolError, UserError, ServerError.
         """
         if form is not None:
+            from kode.conversation.structured import structured_turn
+
             return await structured_turn(
                 self.now, text, form, attachments=attachments, steering=steering, typed=typed
             )

@@ -5,10 +5,10 @@ import asyncio
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.contracts import Around, Tool
-from kode.conversation.hooking import hook_runner
 from kode.conversation.open_session import OpenSession
 from kode.engine.agent import Agent
 from kode.errors import UserError
@@ -16,12 +16,13 @@ from kode.events import Notice
 from kode.extensions import brought, trust
 from kode.extensions.agents import AgentDefinition
 from kode.extensions.brought import Brought, in_use
-from kode.extensions.hook_input import MODES
-from kode.extensions.hook_moments import Hooks
 from kode.extensions.hooks import is_current
 from kode.extensions.places import Surroundings, surroundings
 from kode.extensions.skills import catalogue
 from kode.workplace import Workplace
+
+if TYPE_CHECKING:
+    from kode.extensions.hook_moments import Hooks
 
 
 async def find_extensions(opened: OpenSession) -> Brought:
@@ -36,7 +37,7 @@ async def find_extensions(opened: OpenSession) -> Brought:
     return found
 
 
-async def hooks_of(opened: OpenSession, found: Brought) -> Hooks | None:
+async def hooks_of(opened: OpenSession, found: Brought) -> "Hooks | None":
     """The hooks that count in a session; None if there are none. Asks whether those of the project
     may run without a sandbox."""
     hooks = in_use(found.hooks)
@@ -51,6 +52,10 @@ async def hooks_of(opened: OpenSession, found: Brought) -> Hooks | None:
     )
     if not hooks and not guards:
         return None
+    from kode.conversation.hooking import hook_runner
+    from kode.extensions.hook_input import MODES
+    from kode.extensions.hook_moments import Hooks
+
     session, place, around = opened.session, opened.place, _around(opened.place)
 
     def common() -> dict[str, str]:
@@ -87,7 +92,7 @@ def _around(place: Workplace) -> Surroundings:
     return surroundings(place.cwd, place.home, place.user_home)
 
 
-def extended(opened: OpenSession, agent: Agent, found: Brought, hooks: Hooks | None) -> Agent:
+def extended(opened: OpenSession, agent: Agent, found: Brought, hooks: "Hooks | None") -> Agent:
     """The agent with the extensions of its session, and with checkers of edits."""
     skills = catalogue(in_use(found.skills), agent.provider.info.context_window)
     opening = agent.opening

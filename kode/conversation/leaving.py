@@ -5,7 +5,6 @@ import contextlib
 import time
 
 from kode.contracts import DropReason
-from kode.conversation import hooking
 from kode.conversation.open_session import OpenSession
 from kode.engine.trial import settle_ended
 from kode.engine.turn import save_memory_state
@@ -37,6 +36,8 @@ async def leave(opened: OpenSession, reason: str, leave_by: float | None = None)
     await opened.end_background()
     if opened.started is not None:
         if opened.started.hooks is not None:
+            from kode.conversation import hooking
+
             try:
                 await hooking.end_session(opened.started.hooks, reason)
             except StorageError as error:

@@ -28,7 +28,8 @@ async def learn_model(opened: OpenSession) -> None:
     provider, began = opened.agent.provider, time.monotonic()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(opened.agent.limits.timeout_s):
-            await learn(provider, opened.emit)
+            if await learn(provider, opened.emit):
+                opened.learned = provider.info
     opened.waited_s = time.monotonic() - began
     provider, terms = opened.agent.provider, opened.terms
     if note := retirement_note(provider.info, provider.model, date.today()):

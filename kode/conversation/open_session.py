@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from kode import paths
 from kode.assembly import make_agent, of_session
 from kode.config import Config, Loaded
-from kode.contracts import Interceptor, MemorySystem, PermissionMode, Provider, Tool
+from kode.contracts import Interceptor, MemorySystem, ModelInfo, PermissionMode, Provider, Tool
 from kode.engine.agent import Agent
 from kode.engine.context import Context
 from kode.errors import StorageError
 from kode.events import Emit, Notice, SessionStarted, TurnEnded
 from kode.extensions.brought import Brought
-from kode.extensions.hook_moments import Hooks
 from kode.extensions.session import Extensions
 from kode.messages import Image, Text, shorten
 from kode.permissions.gate import Ask, PersonGate
@@ -29,6 +28,7 @@ from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.conversation.plugged import Plugged
+    from kode.extensions.hook_moments import Hooks
     from kode.subagents.channel import Delegation
     from kode.subagents.protocol import Start
 
@@ -98,7 +98,7 @@ class Started:
 
     brought: Brought
     """The skills, commands and agents available in the workplace."""
-    hooks: Hooks | None
+    hooks: "Hooks | None"
     """None if there are none."""
     delegation: "Delegation | None"
     """What all subagents of this session share; None if it may have none."""
@@ -125,6 +125,8 @@ class OpenSession:
     """None before the first turn."""
     typed: str | None = None
     """What the person typed of the turn's message, without pasted blocks; None: all."""
+    learned: ModelInfo | None = None
+    """What is known of the model once its server has said all it will."""
     waited_s: float = 0.0
     """How long the next turn has waited for the server, which may be loading its model."""
     interrupted: bool = False

@@ -5,6 +5,7 @@ undoing a compaction. What is dropped stays in the session's file.
 import asyncio
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kode.conversation.open_session import OpenSession
 from kode.conversation.sessions import finish_undos_of_others
@@ -21,9 +22,11 @@ from kode.session.entries import (
     UndoEntry,
     is_turn,
 )
-from kode.session.file_diffs import FileDiff
 from kode.session.messages import effective
 from kode.session.undo_text import undo_text
+
+if TYPE_CHECKING:
+    from kode.session.file_diffs import FileDiff
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ class Past:
         _record_undo(self._opened, undone)
         return undo_text(undone, self._opened.place.cwd, partial(_prompt_start, self._opened))
 
-    def diffs(self) -> list[FileDiff]:
+    def diffs(self) -> "list[FileDiff]":
         """The changes to files that this session made through tools, file by file."""
         return self._opened.checkpoints.diffs(self._opened.place.cwd)
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from kode.assembly import is_small, simplify
 from kode.contracts import CALLS_ANY, InjectReason, Tool
-from kode.conversation import hooking
 from kode.conversation.delegation import make_delegation
 from kode.conversation.extensions import extended, find_extensions, hooks_of
 from kode.conversation.memory import memory_context
@@ -43,6 +42,8 @@ async def start(opened: OpenSession) -> Started:
             opened.started = await _start(opened)
             _begin_in_background(opened)
             if opened.started.hooks is not None:
+                from kode.conversation import hooking
+
                 source, model = opened.begun_by, opened.agent.provider.model
                 said = await hooking.begin_session(opened.started.hooks, source, model)
                 if said:

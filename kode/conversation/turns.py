@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 from kode.contracts import Interceptor, Provider
-from kode.conversation import hooking
 from kode.conversation.models import learn_model
 from kode.conversation.open_session import OpenSession, Steering
 from kode.conversation.planning import keep_plan, notes_before_turn
@@ -69,15 +68,18 @@ async def _turn(
     started = opened.started
     if started is None:
         started = await start(opened)
-    else:  # what `start` does itself
+    elif opened.learned is not opened.agent.provider.info:  # `start` does this itself
         await learn_model(opened)
     if opened.unread_results:
         await _attach_late_results(opened, opened.agents_folder)
-    if news := terms.commands.news(opened.session.id):
+    if terms.commands.has_news and (news := terms.commands.news(opened.session.id)):
         opened.note(news)
     run = partial(_plain_turn, opened, steering=steering, through=through)
-    if started.hooks is not None and (said := await hooking.submit(started.hooks, text)):
-        opened.note(said)
+    if started.hooks is not None:
+        from kode.conversation import hooking
+
+        if said := await hooking.submit(started.hooks, text):
+            opened.note(said)
     if not text.startswith("/"):
         ended = await run(text)
     else:
@@ -89,6 +91,8 @@ async def _turn(
         else:
             ended = await run(await _expand(opened, text))
     if started.hooks is not None:
+        from kode.conversation import hooking
+
         ended = await hooking.end_turn(opened, started.hooks, ended, run)
     return ended
 

@@ -71,7 +71,7 @@ def find(text: str) -> list[Credential]:
         *(_keys_in_use(text) if _KEYS else ()),
         *(private_keys(text) if "-----BEGIN " in text else ()),
         *(prefixed_tokens(text, words) if words else ()),
-        *shaped_tokens(text),
+        *(shaped_tokens(text) if words else ()),
         *rarer_shapes(text, lowered, words),
         *(url_passwords(text) if "://" in text else ()),
         *headers(text, lowered),

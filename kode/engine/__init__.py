@@ -6,7 +6,7 @@
     context.py   an open session as the model sees it: system prompt, messages, compaction
     reply.py     one reply of the model, with its retries
     act.py       the calls of a reply: parse, check, judge by the chain, run, clip
-    evidence.py  how the checks of a turn ended, from exit statuses
+    run.py       a running turn: its totals, how its checks ended, whether it runs in circles
     trial.py     a command: tried in the sandbox or run outside
     fence.py     the frame around text from outside
     window.py    what fills the model's window, for a person

@@ -25,7 +25,7 @@ from kode.engine.context import room_for_results
 from kode.engine.fence import fence_text
 from kode.engine.run import Run
 from kode.engine.tokens import clip_middle
-from kode.engine.trial import Command, refusal_of, run_command, settle_ended
+from kode.engine.trial import LATE, Command, refusal_of, run_command, settle_ended
 from kode.errors import KodeError, StorageError, ToolError, ToolRefused
 from kode.events import Denial, Emit, Event, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
@@ -197,15 +197,18 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
     if untrusted:
         run.untrusted.append(untrusted)
     by_commands = agent.keeper.changed_by_commands
-    agent.marks.record((*output.files_changed, *by_commands), untrusted)
-    by_commands.clear()
+    if changed := (*output.files_changed, *by_commands):
+        agent.marks.record(changed, untrusted)
+        by_commands.clear()
     text, *cut = _within(agent, call, mask(output.text, agent.secrets), share, untrusted)
     notes = (*(mask(note, agent.secrets) for note in output.notes), *cut)
     whole = "\n".join((text, *notes))
     room.left += max(0, share - _size(whole))
     for_model = fence_text(whole, mask(untrusted, agent.secrets)) if untrusted else whole
-    await settle_ended()
-    if agent.background is not None and (news := agent.background.news(run.context.session.id)):
+    if LATE:
+        await settle_ended()
+    background, of = agent.background, run.context.session.id
+    if background is not None and background.has_news and (news := background.news(of)):
         for_model = f"{for_model}\n\n{mask(news, agent.secrets)}"
     if reminder := run.repeats.note(call, whole):
         for_model = f"{for_model}\n\n{reminder}"

@@ -3,7 +3,7 @@
 `assembly.py` builds an Agent; nothing here knows a concrete provider, tool or memory system.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,9 +26,14 @@ from kode.contracts import (
     ToolContext,
     ToolOutput,
 )
-from kode.engine.pace import Pace
 from kode.messages import Usage
 from kode.workplace import Workplace
+
+READ_SHARE = 0.1
+"""Time to read a token, relative to writing one, on GPUs and CPUs alike. It needs to be right only
+within a small factor: it sets a limit of patience."""
+REPLIES = 5
+"""How many recent replies count; the median is used, so that one long wait does not matter."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +54,32 @@ class Limits:
     """How much of the newest tool output survives when old output is dropped."""
     keep_user_tokens: int
     """How much of the person's own words survives a compaction verbatim."""
+
+
+@dataclass
+class Pace:
+    """The pace of one model in this process, from its replies."""
+
+    rates: deque[float] = field(default_factory=lambda: deque(maxlen=REPLIES))
+    """Written tokens per second, for each reply."""
+
+    def note(self, usage: Usage | None, seconds: float) -> None:
+        """Records a reply that took this many seconds."""
+        if usage is not None and usage.output_tokens and seconds > 0:
+            read = usage.input_tokens - usage.cached_tokens
+            self.rates.append(_work(read, usage.output_tokens) / seconds)
+
+    def expected_s(self, input_tokens: int, output_tokens: int) -> float:
+        """How long a reply of these sizes should take; 0.0 before the first measurement."""
+        if not self.rates:
+            return 0.0
+        rates, middle = sorted(self.rates), len(self.rates) // 2
+        median = (rates[middle] + rates[~middle]) / 2
+        return _work(input_tokens, output_tokens) / median
+
+
+def _work(read: int, written: int) -> float:
+    return written + read * READ_SHARE
 
 
 @dataclass

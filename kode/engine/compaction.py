@@ -7,13 +7,16 @@ The lists are made from the whole session, so that nothing fades over several co
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kode.contracts import ModelInfo, Request
+from kode.contracts import Request
 from kode.engine.agent import Agent
 from kode.engine.reply import ask, note_search
 from kode.engine.tokens import (
+    QUESTION_TOKENS,
     ROOM_TO_THINK,
     chars_of,
     clip_middle,
+    least_for_note,
+    note_tokens,
     tokens_of,
     tokens_of_text,
 )
@@ -38,11 +41,8 @@ from kode.session.log import Session
 from kode.session.messages import EARLIER, effective, said
 from kode.session.requests import request_entry
 
-SUMMARY_TOKENS = 2_000  # the heads of its sections with a few lines each
 WORDS_PER_TOKEN = 0.35
 """How many words to ask the model for, so that it ends before its limit."""
-QUESTION_TOKENS = 300
-"""What the question for the note takes, about."""
 NO_CALLS = "Not run: write the note as text, and call no tool."
 CALL_CHARS = 2_000
 """Limit of a call, and of its result, in a transcript."""
@@ -87,21 +87,6 @@ async def note_on(
     except ContextOverflow:
         # The window is smaller than kode believed: a quarter of the transcript still says the most.
         return await _answer(agent, session, on_transcript(4))
-
-
-def note_tokens(info: ModelInfo) -> int:
-    """The token limit of the note: an eighth of a small window."""
-    return max(1, min(SUMMARY_TOKENS, info.max_output_tokens, info.context_window // 8))
-
-
-def room_for_note(info: ModelInfo) -> int:
-    """The tokens that a note takes of the window, with the question for it."""
-    return note_tokens(info) + QUESTION_TOKENS
-
-
-def least_for_note(info: ModelInfo) -> int:
-    """The same of a note of half the length, which is better than one on half the messages."""
-    return note_tokens(info) // 2 + QUESTION_TOKENS
 
 
 def _note(text: str) -> Message:

@@ -19,7 +19,7 @@ from kode.credentials import redact
 from kode.engine import compaction
 from kode.engine.agent import Agent
 from kode.engine.news import news_of
-from kode.engine.tokens import chars_of, tokens_of, tokens_of_text
+from kode.engine.tokens import chars_of, least_for_note, room_for_note, tokens_of, tokens_of_text
 from kode.errors import LARGER_WINDOW, LimitError
 from kode.events import ContextReduced, Emit, Working
 from kode.messages import Message, Part, Text, calls_of, results_of, section_of, text_of
@@ -304,7 +304,7 @@ def room_for_results(agent: Agent, context: Context) -> int:
     a compaction room to ask for its note behind them."""
     info = agent.provider.info
     window = info.context_window
-    free = _room_behind(agent, context) - compaction.room_for_note(info)
+    free = _room_behind(agent, context) - room_for_note(info)
     tokens = max(window * LEAST_RESULTS_SHARE, min(window * RESULTS_SHARE, free))
     return chars_of(tokens / context.token_scale)
 
@@ -404,7 +404,7 @@ async def compact(
     window = info.context_window
     before_tokens = context_tokens(context)
     drop = drop or await agent.memory.before_drop(list(session.messages), "window")
-    if drop.recap is None and _room_behind(agent, context) < compaction.least_for_note(info):
+    if drop.recap is None and _room_behind(agent, context) < least_for_note(info):
         prune(agent, context, emit)
     messages = list(session.messages)
     # The prompt, instructions and memory may leave less room than usual.

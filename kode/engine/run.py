@@ -1,15 +1,104 @@
-"""One running turn: its collaborators and its totals so far."""
+"""One running turn: its collaborators, its totals so far, how its checks ended, and whether it runs
+in circles."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kode.engine.agent import Agent
 from kode.engine.context import Context
-from kode.engine.evidence import Evidence
-from kode.engine.repeats import Repeats
-from kode.events import Denial, Emit
-from kode.messages import Usage
+from kode.errors import ProviderError
+from kode.events import Check, Checked, Denial, Emit
+from kode.messages import ToolCall, Usage
+
+REMIND_AT = 3
+END_AT = 5
+
+REMINDER = (
+    "[Call {count} of {name} with the same arguments and the same result, and nothing new in "
+    "between: another one will not help. Use what the result says, change the arguments, take "
+    "another tool, or give your answer. To wait for something, wait inside one command.]"
+)
+NOT_RUN = (126, 127)
+"""bash's exit statuses for a program that it could not run or find."""
+
+
+@dataclass
+class Evidence:
+    """The checks and edits of a turn, in order: how each check ended, by exit status, never by what
+    the model says. `permissions/shell/programs.toml` lists the commands that check a project."""
+
+    edits: int = 0
+    _checks: dict[str, tuple[int | None, int]] = field(default_factory=dict)
+    """Command → exit status of its last run, and the number of edits before it."""
+
+    def note(self, checks: Iterable[tuple[str, int | None]], files_changed: bool) -> None:
+        """Records a call that ran: its checks with their exit statuses (None: not known), and
+        whether it changed files."""
+        self.edits += files_changed
+        for command, status in checks:
+            if status in NOT_RUN:
+                continue
+            self._checks.pop(command, None)
+            self._checks[command] = (status, self.edits)
+
+    def checks(self) -> tuple[Check, ...]:
+        """Each check whose end is known, by its last run, in that order."""
+        return tuple(
+            Check(
+                command=" ".join(command.split()),
+                passed=status == 0,
+                after_last_edit=after == self.edits,
+            )
+            for command, (status, after) in self._checks.items()
+            if status is not None
+        )
+
+    def checked(self) -> Checked:
+        """What the checks say of the files as the turn leaves them."""
+        since = [status for status, after in self._checks.values() if after == self.edits]
+        if any(since):
+            return "failed"
+        if 0 in since:
+            return "passed"
+        return "unknown" if since or not self.edits else "not_since_last_edit"
+
+
+@dataclass
+class Repeats:
+    """Counts the calls of one turn, and detects a model that runs in circles: the same calls with
+    the same results.
+
+    A repeated call counts as long as nothing new happens in the turn: no new call, no other result.
+    So a test that fails the same way after each edit is not a circle, and two alternating calls are
+    one.
+    """
+
+    counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """How often each (name, arguments, result) occurred since something new happened."""
+    circling: str = ""
+    """The tool that was called too often."""
+
+    def note(self, call: ToolCall, result: str) -> str:
+        """Counts a call with its result. Returns a warning to add for the model, or ""."""
+        key = (call.name, call.arguments, result)
+        if key not in self.counts:
+            self.counts = Counter(dict.fromkeys(self.counts, 1))
+        self.counts[key] += 1
+        count = self.counts[key]
+        if count >= END_AT:
+            self.circling = call.name
+        return REMINDER.format(count=count, name=call.name) if count >= REMIND_AT else ""
+
+    def check(self) -> None:
+        """Raises: ProviderError once a call was repeated too often."""
+        if self.circling:
+            raise ProviderError(
+                f"The model called {self.circling} {END_AT} times with the same arguments and the "
+                "same result, and the turn was ended. Ask for a smaller step or in other words, or "
+                "use another model."
+            )
 
 
 @dataclass(kw_only=True)

@@ -81,3 +81,23 @@ def asked_in_passing(request: Request, info: ModelInfo) -> Request:
         limit = min(info.max_output_tokens, limit + room)
     effort = request.effort or ("low" if info.efforts else None)
     return replace(request, effort=effort, max_output_tokens=limit)
+
+
+SUMMARY_TOKENS = 2_000
+QUESTION_TOKENS = 300
+"""What the question for the note of a compaction takes, about."""
+
+
+def note_tokens(info: ModelInfo) -> int:
+    """The token limit of the note of a compaction: an eighth of a small window."""
+    return max(1, min(SUMMARY_TOKENS, info.max_output_tokens, info.context_window // 8))
+
+
+def room_for_note(info: ModelInfo) -> int:
+    """The tokens that a note takes of the window, with the question for it."""
+    return note_tokens(info) + QUESTION_TOKENS
+
+
+def least_for_note(info: ModelInfo) -> int:
+    """The same of a note of half the length, which is better than one on half the messages."""
+    return note_tokens(info) // 2 + QUESTION_TOKENS

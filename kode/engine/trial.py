@@ -274,17 +274,17 @@ def _settle_later(command: Command, attempt: Attempt, verdict: Verdict) -> None:
             await asyncio.to_thread(attempt.close)
 
     task = asyncio.ensure_future(settle())
-    _LATE[task] = attempt
-    task.add_done_callback(_LATE.pop)
+    LATE[task] = attempt
+    task.add_done_callback(LATE.pop)
 
 
-_LATE: dict["asyncio.Task[None]", Attempt] = {}
+LATE: dict["asyncio.Task[None]", Attempt] = {}
 """The attempts of commands in the background, each with what settles it."""
 
 
 async def settle_ended() -> None:
     """Waits until what commands in the background changed is settled, for those that have ended."""
-    await asyncio.gather(*(task for task, attempt in _LATE.items() if attempt.ended.is_set()))
+    await asyncio.gather(*(task for task, attempt in LATE.items() if attempt.ended.is_set()))
 
 
 def _is_record(change: FileChange) -> bool:

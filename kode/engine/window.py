@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 from kode.contracts import Effect
 from kode.engine.agent import Agent
-from kode.engine.compaction import note_tokens
 from kode.engine.context import (
     KEPT_TAIL_SHARE,
     Context,
     context_tokens,
     fixed_tokens,
 )
-from kode.engine.tokens import MESSAGE_TOKENS, tokens_of_image, tokens_of_text
+from kode.engine.tokens import MESSAGE_TOKENS, note_tokens, tokens_of_image, tokens_of_text
 from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 
 KINDS = (

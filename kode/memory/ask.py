@@ -21,6 +21,7 @@ from kode.messages import (
     Part,
     Text,
     ToolResult,
+    keep_ends,
     text_of,
     user_message,
     without_thinking,
@@ -147,16 +148,6 @@ class MemoryModel:
 def _answering(part: Part) -> Part:
     """A part of a reply without reasoning: a draft in it would be taken for the answer."""
     return replace(part, text=without_thinking(part.text)) if isinstance(part, Text) else part
-
-
-def keep_ends(text: str, max_chars: int) -> str:
-    """Cuts `text` to `max_chars` in the middle, with a line saying how much is missing."""
-    if len(text) <= max_chars:
-        return text
-    marker = f"\n[... {len(text) - max_chars} characters left out ...]\n"
-    room = max(0, max_chars - len(marker))
-    head = room * 2 // 5
-    return text[:head] + marker + text[len(text) - (room - head) :]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,6 @@ from kode.permissions import rules as grammar
 from kode.permissions import sensitive
 from kode.permissions.gate import refused
 from kode.permissions.rules import Rule, parse_all
-from kode.permissions.shell import judge
 from kode.workplace import Workplace
 
 
@@ -29,6 +28,8 @@ def limited_to(only: Sequence[str], place: Workplace) -> Interceptor:
         if any(not rule.pattern for rule in about):
             return True
         if tool.effect == "run":
+            from kode.permissions.shell import judge
+
             parts = judge(str(arguments.get("command")), where).parts
             return all(any(grammar.matches_argv(r, part.argv) for r in about) for part in parts)
         return any(_matches(rule, arguments, place) for rule in about)

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from kode import beneath as beneath
     from kode import credentials as credentials
     from kode import durable as durable
-    from kode import ends as ends
     from kode import extras as extras
     from kode import fault_reports as fault_reports
     from kode import paths as paths
@@ -196,7 +195,6 @@ HOMES = {
     "digest_of": "kode.session.requests:digest_of",
     "directory": "kode.cli.flags:directory",
     "durable": "kode.durable",
-    "ends": "kode.ends",
     "ExportFile": "kode.installed:ExportFile",
     "extras": "kode.extras",
     "fault_reports": "kode.fault_reports",

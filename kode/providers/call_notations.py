@@ -5,7 +5,6 @@ arguments, Python's notation, elements, YAML; and what templates put around them
 a call is made or only shown (`written_calls`).
 """
 
-import html
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -287,8 +286,10 @@ class Reader:
 
 def _said_by(tag: re.Match[str]) -> tuple[str, dict[str, str]]:
     """The name in a tag, by `name` or as its own, and its other attributes."""
+    from html import unescape
+
     matches = _ATTRIBUTE.findall(tag[2])
-    values = {key: html.unescape(double or single) for key, double, single in matches}
+    values = {key: unescape(double or single) for key, double, single in matches}
     return values.pop("name", tag[1]), values
 
 

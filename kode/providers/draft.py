@@ -8,7 +8,6 @@ message only if the server said why it stopped.
 import json
 import math
 import re
-import secrets
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +23,7 @@ from kode.messages import (
     Thinking,
     ToolCall,
     Usage,
+    new_call_id,
 )
 from kode.providers.repetition import Repetition
 
@@ -381,11 +381,6 @@ def join_surrogates(text: str) -> str:
     if not _SURROGATES.search(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def new_call_id() -> str:
-    """An id for a call that came without a usable one."""
-    return f"call_{secrets.token_hex(8)}"
 
 
 def is_whole_object(text: str) -> bool:

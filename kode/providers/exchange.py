@@ -43,7 +43,7 @@ def client_settings(http_client_class: Any, endpoint: Endpoint) -> dict[str, Any
         "timeout": httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
         "http_client": http_client_class(
             event_hooks={"response": [lambda response: refuse(response, endpoint)]},
-            verify=_trusted(),
+            verify=_trusted() if endpoint.base_url.startswith("https") else _untrusting(),
         ),
     }
 
@@ -55,6 +55,15 @@ def _trusted() -> "ssl.SSLContext":
     import httpx2
 
     return httpx2.create_ssl_context()
+
+
+@functools.cache
+def _untrusting() -> "ssl.SSLContext":
+    """For an address without encryption, of which reading certificates would be a tenth of the way
+    to the first answer: no certificate is trusted, wherever such a server redirects to."""
+    import ssl
+
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def default_max_tokens(info: ModelInfo) -> int:
@@ -124,9 +133,10 @@ class SdkProvider(ABC):
         self._thinking_refused = False
         """Whether it did not take thinking back: that of moved messages stays away then."""
 
-    async def learn(self, emit: Emit = silent, patience_s: float = PATIENCE_S) -> None:
+    async def learn(self, emit: Emit = silent, patience_s: float = PATIENCE_S) -> bool:
         """Refines what is known of the model by what its server says; see `asked.py`. Asks again if
-        that has no window: some servers know theirs only when the model is loaded. Never raises."""
+        that has no window: some servers know theirs only when the model is loaded. Returns whether
+        it will not ask again. Never raises."""
         if self._asked < 2:
             self._asked += 1
             say_so = partial(emit, loading_notice(self.model))
@@ -136,6 +146,7 @@ class SdkProvider(ABC):
                 self._asked = 2
             self.learned.update(facts)
             self.info = refined(self.info, facts, self.model, given)
+        return self._asked == 2
 
     def _take_window(self, tokens: int) -> None:
         output = min(self.info.max_output_tokens, max(1, tokens // 2))

@@ -38,9 +38,18 @@ from typing import Any
 from kode.contracts import Request
 from kode.errors import ConfigError, RefusedError
 from kode.events import Emit, TextDelta, ThinkingDelta
-from kode.messages import Message, Part, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from kode.messages import (
+    Message,
+    Part,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+    new_call_id,
+)
 from kode.providers.boundary import Endpoint, from_status
-from kode.providers.draft import new_call_id
 from kode.providers.wire import Encoded, used_ids
 from kode.registry import ProviderSettings
 

@@ -15,7 +15,6 @@ in Markdown, after a colon, or as in the model's own earlier answer. The model k
 and is asked: a call at the end of its next reply is made, whatever words introduce it.
 """
 
-import html
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,10 +25,17 @@ from typing import Any
 
 from kode import broken_json
 from kode.contracts import Request, ToolSpec
-from kode.messages import WRITTEN_THINKING, Message, Text, ToolCall, ToolResult, calls_of
+from kode.messages import (
+    WRITTEN_THINKING,
+    Message,
+    Text,
+    ToolCall,
+    ToolResult,
+    calls_of,
+    new_call_id,
+)
 from kode.providers.call_notations import FENCE, MARK, MARKUP, Reader, Written
 from kode.providers.call_objects import Call, NoCallError, UnfitError, calls_in
-from kode.providers.draft import new_call_id
 
 MAX_LEAD_CHARS = 300
 """A paragraph that introduces a call is short; a longer one explains."""
@@ -148,7 +154,9 @@ def _texts(messages: Sequence[Message], roles: Collection[str]) -> Iterator[str]
 
 def _material(texts: Iterable[str]) -> str:
     """Texts without what stands in front of lines."""
-    return "\0".join(_LINE_START.sub("", html.unescape(text)) for text in texts)
+    from html import unescape
+
+    return "\0".join(_LINE_START.sub("", unescape(text)) for text in texts)
 
 
 def _is_quoted(
@@ -169,7 +177,9 @@ def _quotes(texts: Sequence[str], before: str) -> bool:
 
 
 def _holds(before: str, text: str, ignored: re.Pattern[str]) -> bool:
-    whole = html.unescape(text)
+    from html import unescape
+
+    whole = unescape(text)
     squeezed = ignored.sub("", before)
     # In a source that is one string, nothing stands in front of lines.
     forms = (ignored.sub("", form) for form in (whole, _LINE_START.sub("", whole)))

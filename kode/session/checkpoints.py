@@ -6,19 +6,20 @@ is kept before a command in `backup`. What a program changes by itself is not se
 """
 
 import contextlib
+import functools
 import itertools
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kode import durable, ends, paths
+from kode import durable, paths
 from kode.contracts import AtStake
 from kode.credentials import redact
 from kode.errors import StorageError
 from kode.messages import plural
 from kode.session import change_log, moves
-from kode.session.backup import Kept, differences, gather, gather_files
 from kode.session.change_log import (
     Change,
     Group,
@@ -34,9 +35,11 @@ from kode.session.change_log import (
     way_back,
 )
 from kode.session.content_store import Contents, Seen
-from kode.session.file_diffs import FileDiff, file_diffs
-from kode.session.git import GitError, bring_back_stashes, stashes
-from kode.session.watched import Repositories
+
+if TYPE_CHECKING:
+    from kode.session.backup import Kept
+    from kode.session.file_diffs import FileDiff
+    from kode.session.watched import Repositories
 
 LOG = "changes.jsonl"
 
@@ -158,7 +161,12 @@ class Checkpoints:
     """Whether this process has written to the log."""
     log_bytes: int | None = None
     """Of the log when a turn last ended."""
-    _repositories: Repositories = field(default_factory=Repositories, repr=False)
+
+    @functools.cached_property
+    def _repositories(self) -> "Repositories":
+        from kode.session.watched import Repositories
+
+        return Repositories()
 
     def keep(self, turn: int, path: str) -> None:
         """Before a tool changes `path`: keeps its content, durably, unless it is what this turn
@@ -189,20 +197,24 @@ class Checkpoints:
             self.open_changes[path] = replace(change, after=after, done=True)
             self._record(self.open_changes[path])
 
-    def would_keep(self, at_stake: AtStake) -> Kept:
+    def would_keep(self, at_stake: AtStake) -> "Kept":
         """Keeps what a command may lose, for the question whether it may run. Never raises."""
+        from kode.session.backup import gather
+
         return gather(self.contents, self._repositories, at_stake, self.roots)
 
-    def begin_command(self, turn: int, at_stake: AtStake) -> Kept:
+    def begin_command(self, turn: int, at_stake: AtStake) -> "Kept":
         """Before a command runs: keeps and notes what is at stake. Never raises: `problem` says
         what could not be kept."""
         return self._announce(turn, self.would_keep(at_stake))
 
-    def begin_changes(self, turn: int, paths: Sequence[str]) -> Kept:
+    def begin_changes(self, turn: int, paths: Sequence[str]) -> "Kept":
         """Before these files change: the same for what is known exactly. Never raises."""
+        from kode.session.backup import gather_files
+
         return self._announce(turn, gather_files(self.contents, paths))
 
-    def _announce(self, turn: int, kept: Kept) -> Kept:
+    def _announce(self, turn: int, kept: "Kept") -> "Kept":
         announced = [_announced(turn, path, seen) for path, seen in kept.files.items()]
         try:
             self._record(*announced)
@@ -210,10 +222,12 @@ class Checkpoints:
             return replace(kept, problem=kept.problem or str(error))
         return kept
 
-    def end_command(self, turn: int, kept: Kept) -> list[str]:
+    def end_command(self, turn: int, kept: "Kept") -> list[str]:
         """After it: notes what it did; returns the paths that it changed. Raises: StorageError."""
         if not kept.files and not kept.surveys:
             return []
+        from kode.session.backup import differences
+
         done, repositories = differences(self.contents, self._repositories, turn, kept)
         self._record(*done, *repositories, Settled(turn=turn))
         self.open_changes.update({change.path: change for change in done})
@@ -331,9 +345,11 @@ class Checkpoints:
             undone.append(self.undo())
         return undone
 
-    def diffs(self, seen_from: Path) -> list[FileDiff]:
+    def diffs(self, seen_from: Path) -> "list[FileDiff]":
         """What the session has changed so far, file by file, but for what was undone; files inside
         `seen_from` are named relative to it."""
+        from kode.session.file_diffs import file_diffs
+
         return file_diffs(self.contents, self.history(), seen_from)
 
     # ── taking back ──────────────────────────────────────────────────────────────────────────
@@ -417,7 +433,7 @@ class Checkpoints:
         `repair` the log is set aside in full and rewritten, so that it says what it has lost, and
         damaged contents are set aside. Raises: StorageError."""
         path = self.folder / LOG
-        noted = ends.noted(path)
+        noted = durable.noted_length(path)
         data = b""
         with durable.storage_errors(path, "read"), contextlib.suppress(FileNotFoundError):
             data = path.read_bytes()
@@ -439,7 +455,7 @@ class Checkpoints:
             faults.append(f"The old file is saved as {durable.keep_aside(path, data).name}.")
             whole = b"".join(line + b"\n" for line in kept)
             durable.replace(path, whole)
-            ends.note(path, len(whole))
+            durable.note_length(path, len(whole))
         for damaged in self.contents.damaged():
             aside = f" It is kept as {durable.set_aside(damaged).name}." if repair else ""
             faults.append(f"{damaged}, a content kept for undo, is damaged.{aside}")
@@ -452,7 +468,7 @@ class Checkpoints:
 
     def _lines(self) -> list[Line | None]:
         """Every line; None for one that cannot be read."""
-        noted = ends.noted(self.folder / LOG)
+        noted = durable.noted_length(self.folder / LOG)
         try:
             data = (self.folder / LOG).read_bytes()
         except OSError:
@@ -468,7 +484,7 @@ class Checkpoints:
         if not self.written and not self.part_of_turn:
             # A process may have ended in the middle of a turn; a new one may get its number.
             whole.insert(0, TurnEnd())
-        if lost := ends.lost(self.folder / LOG):
+        if lost := durable.lost_bytes(self.folder / LOG):
             whole.insert(0, Lost(size_bytes=lost))
         written = [*map(change_log.line_of, whole)]
         durable.append_lines(self.folder / LOG, written, note_end=True)
@@ -493,6 +509,8 @@ def _bring_back(change: RepositoryChange) -> list[str]:
     notes = []
     root = Path(change.root)
     if change.stashes:
+        from kode.session.git import GitError, bring_back_stashes, stashes
+
         try:
             present = {commit for commit, _ in stashes(root)}
             lost = [stash for stash in change.stashes if stash[0] not in present]

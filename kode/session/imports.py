@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kode import durable, ends, installed, paths
+from kode import durable, installed, paths
 from kode.errors import ConfigError, KodeError, SessionError
 from kode.messages import Usage
 from kode.session.entries import (
@@ -103,7 +103,7 @@ def take(home: Path, path: Path, known: dict[str, str]) -> Taken:
     text = b"".join(line_of(one) + b"\n" for one in (header, *entries))
     durable.make_folder(paths.sessions_folder(home))
     durable.replace(paths.session_file(home, header.id), text)
-    ends.note(paths.session_file(home, header.id), len(text))
+    durable.note_length(paths.session_file(home, header.id), len(text))
     known[digest] = header.id
     return Taken(
         session=header.id,

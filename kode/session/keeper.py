@@ -9,12 +9,15 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kode.contracts import AtStake
 from kode.errors import StorageError
 from kode.events import Emit, Notice
-from kode.session.backup import Kept
 from kode.session.checkpoints import Checkpoints
+
+if TYPE_CHECKING:
+    from kode.session.backup import Kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +62,7 @@ class Keeper:
             yield
 
     @contextlib.asynccontextmanager
-    async def keeping_files(self, paths: Sequence[str]) -> AsyncIterator[Kept]:
+    async def keeping_files(self, paths: Sequence[str]) -> "AsyncIterator[Kept]":
         """Wraps changes of exactly these files: saves their contents, except those in
         `not_kept`."""
         kept = await asyncio.to_thread(self.checkpoints.begin_changes, self.turn(), paths)
@@ -67,7 +70,7 @@ class Keeper:
             yield kept
 
     @contextlib.asynccontextmanager
-    async def _kept(self, kept: Kept) -> AsyncIterator[None]:
+    async def _kept(self, kept: "Kept") -> AsyncIterator[None]:
         turn = self.turn()
         if kept.problem or (kept.at_stake.is_lost and kept.left_out):
             self.emit(Notice(text=kept.sentence()))

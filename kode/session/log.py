@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from kode import durable, ends, paths
+from kode import durable, paths
 from kode.errors import BusyError
 from kode.images import copy_to as copy_image
 from kode.messages import Message, Thinking, Usage, calls_of, images_of
@@ -164,7 +164,7 @@ class Session:
                 and not any(isinstance(entry, MessageEntry) for entry in self.entries)
             ):
                 durable.remove(self.path)
-                ends.forget(self.path)
+                durable.forget_length(self.path)
                 # Pictures attached to a first message that was never sent.
                 shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
             durable.unlock(file)
@@ -332,7 +332,7 @@ def load_file(path: Path, session_id: str) -> tuple[Session, list[str]]:
             )
         header, entries, faults = read(path)
         repairs += faults
-        ends.note(path, whole)  # what is lost before it has been said
+        durable.note_length(path, whole)  # what is lost before it has been said
         session = Session(header=header, path=path, file=file, loaded=True)
         if whole == 0:
             with durable.storage_errors(path, "repair"):
@@ -369,7 +369,7 @@ def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Ori
         write_plan(paths.plan_file(home, session_id), plan)
     path, data = paths.session_file(home, session_id), b"\n".join(lines) + b"\n"
     durable.replace(path, data)
-    ends.note(path, len(data))
+    durable.note_length(path, len(data))
     order.add(paths.sessions_folder(home), session_id)
     return session_id
 

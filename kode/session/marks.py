@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kode import durable, ends, paths, sealed
+from kode import durable, paths, sealed
 from kode.credentials import redact
 from kode.errors import StorageError
 from kode.events import Emit, Notice
@@ -150,7 +150,7 @@ class Record:
         """Reads what was added since the last look; returns a sentence if the file was damaged.
         Raises: StorageError, BusyError."""
         with self._lock:
-            lost = self._cut_off() if ends.lost(self._path) else ""
+            lost = self._cut_off() if durable.lost_bytes(self._path) else ""
             with durable.storage_errors(self._path, "read"):
                 try:
                     file = open(self._path, "rb")  # noqa: SIM115
@@ -221,16 +221,18 @@ class Record:
     def _replace(self, marks: Iterable[Mark]) -> None:
         """Call with the folder's lock held."""
         data = b"".join(_line(mark) + b"\n" for mark in marks)
-        ends.note(self._path, len(data))  # before: a shorter file would have lost its end
+        durable.note_length(self._path, len(data))  # before: a shorter file would have lost its end
         durable.replace(self._path, data)
         self._forget()
         self.read()
 
     def _cut_off(self) -> str:
         with durable.locked(self._path.parent):
-            if not (lost := ends.lost(self._path)):
+            if not (lost := durable.lost_bytes(self._path)):
                 return ""  # another kode has replaced it
-            ends.note(self._path, os.stat(self._path).st_size if self._path.exists() else 0)
+            durable.note_length(
+                self._path, os.stat(self._path).st_size if self._path.exists() else 0
+            )
         return f"{self._path} was damaged: its last {lost} bytes are lost. {_UNMARKED}"
 
     def _set_aside(self, count: int) -> str:

@@ -19,7 +19,7 @@ def masked(value: Any) -> Any:
     """The JSON value of an entry, or part of one, with credentials masked: the same object if there
     are none. Idempotent."""
     if isinstance(value, str):
-        return redact(value) if len(value) >= 8 else value
+        return redact(value)
     if isinstance(value, list | tuple):
         items = [masked(item) if isinstance(item, _HOLDS_TEXT) else item for item in value]
         return value if all(map(operator.is_, items, value)) else items
@@ -36,11 +36,13 @@ def masked(value: Any) -> Any:
         return {key: lost if key == "own" else plain[key] for key in value}
     is_call = value.get("type") == "tool_call"
     found = {
-        key: _masked_arguments(v)
-        if is_call and key == "arguments"
+        key: v
+        if not v or key in _NOT_MASKED or not isinstance(v, _HOLDS_TEXT)
         else masked(v)
-        if isinstance(v, _HOLDS_TEXT) and key not in _NOT_MASKED
-        else v
+        if not isinstance(v, str)
+        else _masked_arguments(v)
+        if is_call and key == "arguments"
+        else redact(v)
         for key, v in value.items()
     }
     if value.get("type") == "thinking" and found["text"] != value["text"]:

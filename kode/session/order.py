@@ -13,7 +13,7 @@ import re
 import zlib
 from pathlib import Path
 
-from kode import durable, ends
+from kode import durable
 from kode.errors import StorageError
 
 NAME = "order"
@@ -30,7 +30,7 @@ def add(folder: Path, session_id: str) -> None:
     """Notes that a session of this folder is the last used. Never raises, and is not synced: where
     it cannot be noted the times in the files decide."""
     path = folder / NAME
-    if ends.lost(path):
+    if durable.lost_bytes(path):
         set_aside(folder)
     with contextlib.suppress(OSError), durable.open_for_append(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -39,7 +39,7 @@ def add(folder: Path, session_id: str) -> None:
         os.write(file.fileno(), b"\n" + _line(session_id))
         if size > LONGEST_BYTES:
             _shorten(file.fileno(), folder)
-        ends.note(path, os.fstat(file.fileno()).st_size)
+        durable.note_length(path, os.fstat(file.fileno()).st_size)
 
 
 def ranks(folder: Path) -> dict[str, int]:
@@ -57,7 +57,7 @@ def is_damaged(folder: Path) -> bool:
 def set_aside(folder: Path) -> str:
     """Lets a new list begin; returns the name of what is left of the damaged one, "" if that is
     nothing, or cannot be moved."""
-    ends.forget(folder / NAME)
+    durable.forget_length(folder / NAME)
     with contextlib.suppress(StorageError):
         return durable.set_aside(folder / NAME).name
     return ""
@@ -66,7 +66,7 @@ def set_aside(folder: Path) -> str:
 def _ids(folder: Path) -> list[str | None]:
     """The ids in the list, None for what is damaged."""
     path = folder / NAME
-    noted = ends.noted(path)
+    noted = durable.noted_length(path)
     try:
         data = path.read_bytes()
     except OSError:
@@ -95,6 +95,6 @@ def _shorten(descriptor: int, folder: Path) -> None:
     kept = [
         one for one in sorted(known, key=known.__getitem__) if (folder / f"{one}.jsonl").exists()
     ]
-    ends.forget(folder / NAME)  # or whoever reads now would take it for cut
+    durable.forget_length(folder / NAME)  # or whoever reads now would take it for cut
     os.ftruncate(descriptor, 0)
     os.write(descriptor, b"".join(map(_line, kept)))

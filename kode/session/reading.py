@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kode import durable, ends, paths
+from kode import durable, paths
 from kode.broken_json import object_of
 from kode.errors import SessionError
 from kode.images import kept_beside
@@ -33,7 +33,7 @@ def read(path: Path) -> tuple[Header, list[AnyEntry], list[str]]:
     Raises: SessionError for a file of a newer version; StorageError.
     """
     with durable.storage_errors(path, "read"):
-        noted = ends.noted(path)
+        noted = durable.noted_length(path)
         data = path.read_bytes()
         created = path.stat().st_mtime
     found = _found(data, path.stem)

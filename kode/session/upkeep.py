@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode import durable, ends, paths
+from kode import durable, paths
 from kode.errors import BusyError, SessionError
 from kode.messages import calls_of
 from kode.session.checkpoints import Checkpoints
@@ -111,7 +111,7 @@ def delete(home: Path, session_id: str) -> None:
     # repeated.
     shutil.rmtree(paths.session_folder(home, session_id), ignore_errors=True)
     durable.remove(path.with_name(path.name + ".torn"))
-    ends.forget(path)
+    durable.forget_length(path)
     durable.remove(path)
 
 
@@ -210,7 +210,7 @@ def _repair(home: Path, path: Path) -> Checked:
             repairs.append(
                 f"The damaged lines have been removed; the old file is saved as {aside.name}."
             )
-        ends.note(path, len(data))
+        durable.note_length(path, len(data))
     finally:
         session.close()
     return Checked(id=path.stem, faults=tuple(repairs), repaired=bool(repairs))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kode import durable, ends
+from kode import durable
 from kode.broken_json import object_of
 from kode.credentials import redact
 from kode.engine.fence import fence_text
@@ -185,7 +185,7 @@ def is_tainted(record: Record) -> bool:
     except OSError:
         return True
     tainted = any(line.startswith(b'{"type":"taint"') for line in lines)
-    whole = not (torn or ends.lost(path)) and bool(lines)
+    whole = not (torn or durable.lost_bytes(path)) and bool(lines)
     return tainted or not whole or not all(map(is_readable, lines))
 
 

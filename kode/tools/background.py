@@ -64,6 +64,7 @@ class BackgroundCommands:
     clock: Callable[[], float] = time.monotonic
     commands: list[BackgroundCommand] = field(default_factory=list)
     """In order of arrival, including finished ones."""
+    has_news: bool = False
     _offered: dict[str, asyncio.Event] = field(default_factory=dict)
     _taken: int = 0
     _told: list[tuple[str | None, str]] = field(default_factory=list)
@@ -135,6 +136,7 @@ class BackgroundCommands:
 
     def tell(self, session_id: str | None, text: str) -> None:
         self._told.append((session_id, text))
+        self.has_news = True
 
     def news(self, session_id: str | None) -> str:
         lines = []
@@ -150,6 +152,8 @@ class BackgroundCommands:
             )
         lines += [text for of, text in self._told if of == session_id]
         self._told = [(of, text) for of, text in self._told if of != session_id]
+        unread = (known for known in self.commands if not known.runs and not known.reported)
+        self.has_news = bool(self._told) or any(unread)
         return "\n".join(lines)
 
     async def close(self) -> None:
@@ -181,3 +185,4 @@ class BackgroundCommands:
 
     def _note_end(self, command: BackgroundCommand, outcome: str) -> None:
         command.outcome, command.took_s = outcome, self.clock() - command.since
+        self.has_news = True

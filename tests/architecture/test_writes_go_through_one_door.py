@@ -28,14 +28,12 @@ BY_PATH: dict[str, dict[str, str]] = {
     "durable.py": {
         "_remove_stale": "temporary files of kode by their prefix, never through a link",
         "cut_torn_line": HOME,
+        "forget_length": "the note beside a log that kode removes, and not what it leads to",
         "locked": HOME,
         "make_folder": HOME,
         "open_for_append": HOME,
         "remove": HOME,
         "set_aside": HOME,
-    },
-    "ends.py": {
-        "forget": "the note beside a log that kode removes, itself and not what it leads to"
     },
     "plugins/harbor/agent.py": {"populate_context_post_run": NAMED},
     "memory/cache.py": {"_open": HOME, "throw_away": HOME},

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kode.contracts import CheckPart, ToolContext, ToolOutput, Verdict
-from kode.engine.evidence import Evidence
+from kode.engine.run import Evidence
 from kode.events import Check, Checked, ToolFinished
 from kode.function_tool import tool
 from tests.engine.conftest import Bench, MakeBench, OpenGate, calls, says

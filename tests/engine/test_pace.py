@@ -1,6 +1,6 @@
 import pytest
 
-from kode.engine.pace import Pace
+from kode.engine.agent import Pace
 from kode.messages import Usage
 from tests.engine.conftest import MakeBench, says
 

@@ -655,6 +655,8 @@ async def test_memory_sees_the_answer(bench: MakeBench) -> None:
 
 async def test_a_tool_gets_the_background_commands_of_the_agent(bench: MakeBench) -> None:
     class Commands:
+        has_news = False
+
         def news(self, session_id):
             return ""
 

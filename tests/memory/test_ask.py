@@ -9,13 +9,12 @@ from kode.contracts import Request
 from kode.errors import ProviderError
 from kode.memory.ask import (
     MemoryModel,
-    keep_ends,
     read_list,
     read_numbers,
     read_object,
     says_something,
 )
-from kode.messages import text_of, user_message
+from kode.messages import keep_ends, text_of, user_message
 from tests.memory.life import Model, in_messages
 
 FIELDS = ("narrative", "facts")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kode import durable, ends, paths
+from kode import durable, paths
 from kode.errors import BusyError, SessionError, StorageError
 from kode.messages import results_of, text_of, user_message
 from kode.session import log, upkeep
@@ -191,7 +191,7 @@ def test_a_file_cut_at_any_byte_gives_a_sendable_prefix(tmp_path: Path) -> None:
 
     for length in range(len(data)):
         path.write_bytes(data[:length])
-        ends.note(path, len(data))
+        durable.note_length(path, len(data))
         loaded, repairs = log.load(tmp_path, session_id)
         loaded.close()
         kept = max(0, data[:length].count(b"\n") - 1)

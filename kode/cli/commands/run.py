@@ -26,13 +26,11 @@ from kode.cli.flags import (
 )
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean, one_line
-from kode.cli.screen.output import stream_printer
 from kode.cli.screen.printer import print_line, to_json
 from kode.errors import ConfigError, StorageError
 from kode.events import EXIT_CODES, Emit, Notice, TurnEnded, silent
 from kode.interrupts import cancelled_by_signals, interrupt_by_signals
 from kode.messages import Usage, first_of
-from kode.results import relative_path, result_object
 
 if TYPE_CHECKING:
     from kode.contracts import Recorded
@@ -222,6 +220,8 @@ def _faces(
 ) -> "tuple[Emit, Ask | None, Elicit | None]":
     """What shows events and asks the person: at a terminal, unless the output is for a program."""
     if arguments.output_format == "stream-json":
+        from kode.cli.screen.output import stream_printer
+
         return stream_printer(), None, None
     if arguments.output_format == "json":
         return silent, None, None
@@ -252,8 +252,12 @@ def _print_result(
     untrusted = extensions.untrusted if extensions is not None else ()
     match arguments.output_format:
         case "json":
+            from kode.results import result_object
+
             print_line(to_json(result_object(ended, session_id, cwd, untrusted)))
         case "stream-json":
+            from kode.results import result_object
+
             whole = result_object(ended, session_id, cwd, untrusted)
             print_line(to_json({"type": "result", **whole}))
         case _:
@@ -266,6 +270,8 @@ def _print_result(
                 error = clean(f"kode: {ended.error}{_way_on(ended, session_id)}")
                 print(error, file=sys.stderr)
             elif not arguments.quiet and ended.files_changed:
+                from kode.results import relative_path
+
                 names = [one_line(relative_path(path, cwd)) for path in ended.files_changed]
                 print(f"changed: {', '.join(first_of(names, 20))}", file=sys.stderr)
 

@@ -13,10 +13,9 @@ from pathlib import Path
 
 from kode import credentials, durable
 from kode.memory import queue
-from kode.memory.ask import keep_ends
 from kode.memory.queue import Item, details
 from kode.memory.stored import read_row, stems
-from kode.messages import Message, calls_of, text_of
+from kode.messages import Message, calls_of, keep_ends, text_of
 
 DONE_KEPT_S = 90 * 86_400.0
 """How long keys of done items are kept, for sessions whose own file could not store them."""

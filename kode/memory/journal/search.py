@@ -14,11 +14,11 @@ from kode.contracts import Brief, Tool, ToolContext, ToolOutput
 from kode.errors import MemoryRefused
 from kode.function_tool import tool
 from kode.memory import frame, when
-from kode.memory.ask import keep_ends
 from kode.memory.frame import as_tool_errors
 from kode.memory.journal.commit import OUTSIDE
 from kode.memory.journal.files import MEMORY, Entry
 from kode.memory.rank import Text
+from kode.messages import keep_ends
 from kode.programs import find_program, start_program
 
 TIMEOUT_S = 5.0

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from kode import credentials
 from kode.contracts import Turn
 from kode.memory import scan
-from kode.memory.ask import MemoryModel, keep_ends, says_something
+from kode.memory.ask import MemoryModel, says_something
 from kode.memory.history import Author
 from kode.memory.notes.note import Note
 from kode.memory.notes.store import NoteStore
 from kode.memory.notes.write import Kept, NoteWriter
 from kode.memory.queue import Item, Queue, answered, details
-from kode.messages import first_of, shorten
+from kode.messages import first_of, keep_ends, shorten
 
 if TYPE_CHECKING:
     from kode.config.model import Notes as Settings

@@ -21,7 +21,7 @@ from kode.contracts import (
 )
 from kode.errors import BusyError, MemoryRefused, StorageError
 from kode.memory import embed, replacing, stale
-from kode.memory.ask import MemoryModel, keep_ends
+from kode.memory.ask import MemoryModel
 from kode.memory.base import Outcome, has_lost_messages
 from kode.memory.exchange import Row, read_row
 from kode.memory.folder_tool import folder_tool
@@ -45,7 +45,7 @@ from kode.memory.rank import Text
 from kode.memory.search import CANDIDATES, POOL, Finder, with_note
 from kode.memory.stale import Doubt
 from kode.memory.stored import may_name_a_file
-from kode.messages import Message
+from kode.messages import Message, keep_ends
 
 ABOUT_CONTEXT = "What kode remembers from earlier sessions."
 ABOUT_PACK = "Notes of earlier sessions that may bear on this request."

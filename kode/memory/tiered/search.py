@@ -10,7 +10,6 @@ from operator import itemgetter
 from kode.contracts import Hit
 from kode.errors import MemoryRefused
 from kode.memory import rank, scan, when
-from kode.memory.ask import keep_ends
 from kode.memory.base import only_one
 from kode.memory.queue import details
 from kode.memory.rank import Ranked, Text, fits
@@ -20,6 +19,7 @@ from kode.memory.tiered.episode_files import Episode, awaited
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import FactFile
 from kode.memory.tiered.learn import Ended, open_queue
+from kode.messages import keep_ends
 
 Place = tuple[FactFile, str]
 """A file and one of its entries."""
@@ -49,7 +49,8 @@ class Searcher:
     _marked: Marked
     """The same for entries of fact files."""
     _now: Callable[[], datetime]
-    _shown: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
+    """The sessions whose episodes were shown, and fingerprints of archived facts, in order."""
 
     async def search(self, query: str, k: int, files: Sequence[FactFile]) -> list[Hit]:
         """The best `k`; empty if nothing matches."""
@@ -86,14 +87,14 @@ class Searcher:
             query, 4 * RECALLED_A_TURN, typo_chars=rank.RECALL_TYPO_CHARS
         )
         for session_id, one in newest_first(ranked):
-            known = (self._session_id, *self._shown, *(e.session_id for e, _ in chosen))
+            known = (self._session_id, *self.shown, *(e.session_id for e, _ in chosen))
             episode = (
                 None if session_id in known or not fits(one) else self._index.files.read(session_id)
             )
             if episode is not None and episode.recallable:
                 chosen.append((episode, ""))
         chosen = chosen[:RECALLED_A_TURN]
-        self._shown += [episode.session_id for episode, _ in chosen]
+        self.shown += [episode.session_id for episode, _ in chosen]
         return [head + self._as_recalled(episode) for episode, head in chosen]
 
     def recall_archived(self, query: str, files: Sequence[FactFile]) -> list[str]:
@@ -104,12 +105,12 @@ class Searcher:
         texts = [Text(file.label, entry) for file, entry in places]
         ranked = rank.rank(query, texts, self._now(), typo_chars=rank.RECALL_TYPO_CHARS)
         fitting = [places[one.index] for one in ranked if fits(one)]
-        new = [one for one in fitting if _fingerprint(one[1]) not in self._shown]
+        new = [one for one in fitting if _fingerprint(one[1]) not in self.shown]
         chosen: list[str] = []
         for (_, entry), shown in self._as_shown(new[: 2 * RECALLED_FACTS]):
             if shown and len("".join((*chosen, shown))) <= RECALLED_FACT_CHARS:
                 chosen.append(shown)
-                self._shown.append(_fingerprint(entry))
+                self.shown.append(_fingerprint(entry))
         return chosen
 
     def find(self, id: str) -> Episode:
@@ -126,12 +127,8 @@ class Searcher:
             raise MemoryRefused(f"The episode {found} cannot be read.")
         return episode
 
-    def shown(self) -> list[str]:
-        """The sessions whose episodes were shown last, to store in the session."""
-        return self._shown[-REMEMBERED_AS_SHOWN:]
-
     def restore_shown(self, session_ids: Sequence[object]) -> None:
-        self._shown = [id for id in session_ids if isinstance(id, str)]
+        self.shown = [id for id in session_ids if isinstance(id, str)]
 
     def whole(self, episode: Episode) -> str:
         """An episode for a model, with what no longer holds."""
@@ -166,7 +163,7 @@ class Searcher:
         found = [*self._pending(), *await self._index.newest(NEWEST_READ, of_project=True)]
         for episode in sorted(found, key=lambda one: one.updated_at, reverse=True):
             if episode.recallable and episode.session_id != self._session_id:
-                return None if episode.session_id in self._shown else episode
+                return None if episode.session_id in self.shown else episode
         return None
 
     def _pending(self) -> list[Episode]:

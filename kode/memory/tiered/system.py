@@ -34,7 +34,7 @@ from kode.memory.tiered.facts import FactFile, FactStore, Scope, Target
 from kode.memory.tiered.learn import Learner
 from kode.memory.tiered.merge import Judge
 from kode.memory.tiered.places import TieredPlaces
-from kode.memory.tiered.search import Searcher
+from kode.memory.tiered.search import REMEMBERED_AS_SHOWN, Searcher
 from kode.memory.tiered.tool import memory_tool
 from kode.memory.tiered.write import FactWriter, Outcome
 from kode.memory.waiting import Waiting
@@ -130,6 +130,8 @@ class Tiered(FactMemory):
 
     async def recall(self, turn: Turn) -> str:
         self._hear(turn)
+        if not self._context.root.is_dir():  # nothing was ever kept
+            return ""
         files = self.files()
         facts = self._searcher.recall_archived(turn.text, files)
         if facts:
@@ -188,7 +190,8 @@ class Tiered(FactMemory):
         return tuple(sections)
 
     def state(self) -> Mapping[str, Any]:
-        state = {"buffer": list(self._lines), "shown": self._searcher.shown()}
+        shown = self._searcher.shown[-REMEMBERED_AS_SHOWN:]
+        state = {"buffer": list(self._lines), "shown": shown}
         return {name: value for name, value in state.items() if value}
 
     async def close(self, grace_s: float) -> None:

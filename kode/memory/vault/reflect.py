@@ -17,11 +17,11 @@ from kode.contracts import Request, Tool, ToolContext, ToolOutput
 from kode.errors import BusyError, KodeError, MemoryRefused, StorageError
 from kode.events import Emit
 from kode.memory import frame
-from kode.memory.ask import MemoryModel, keep_ends, says_something
+from kode.memory.ask import MemoryModel, says_something
 from kode.memory.queue import Item, Queue
 from kode.memory.vault.files import VaultFiles, is_facts, month_file
 from kode.memory.vault.report import index_lines, rows_of
-from kode.messages import Message, ToolCall, ToolResult, calls_of, user_message
+from kode.messages import Message, ToolCall, ToolResult, calls_of, keep_ends, user_message
 from kode.workplace import NOWHERE
 
 

@@ -8,7 +8,7 @@ from kode import credentials
 from kode.contracts import Hit, Injection, InjectReason, MemoryContext, SnapshotSection, Tool, Turn
 from kode.errors import BusyError
 from kode.memory import embed, frame, stale, when
-from kode.memory.ask import MemoryModel, keep_ends
+from kode.memory.ask import MemoryModel
 from kode.memory.base import Outcome, reason_of
 from kode.memory.folder_tool import folder_tool
 from kode.memory.history import Author, Change
@@ -31,6 +31,7 @@ from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import VaultWriter
 from kode.memory.waiting import hold
+from kode.messages import keep_ends
 
 SHORT_CHARS = 1_000
 """Facts files of at most this total size are included in full with the index."""

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from kode.plugin import SharedBudget, beneath, durable, ends, paths
+from kode.plugin import SharedBudget, beneath, durable, paths
 from kode.plugin.entries import new_session_id
 from kode.plugin.errors import SessionError, UserError
 from kode.plugins.fleet.folders import fleet_folder
@@ -87,7 +87,7 @@ class Queue:
         with durable.storage_errors(path, "read"), contextlib.suppress(FileNotFoundError):
             with path.open("rb") as file:
                 return self._read(file)
-        self._cut_bytes = ends.noted(path)
+        self._cut_bytes = durable.noted_length(path)
         return []
 
     @property
@@ -252,7 +252,7 @@ class Queue:
     def _read(self, file: IO[bytes]) -> list[Record]:
         """Reads the whole lines that are new. What follows the last line feed is still being
         written, or was cut off by a crash."""
-        noted = ends.noted(self.folder / LOG)
+        noted = durable.noted_length(self.folder / LOG)
         size = os.fstat(file.fileno()).st_size
         self._cut_bytes = max(0, noted - size)
         data = os.pread(file.fileno(), max(0, size - self._read_to), self._read_to)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kode import durable, ends
+from kode import durable
 
 
 @pytest.fixture
@@ -19,36 +19,36 @@ def log(tmp_path: Path) -> Path:
 def test_a_log_that_lost_its_last_line_is_found(log: Path) -> None:
     whole = log.read_bytes()
     lines = whole.splitlines(keepends=True)
-    assert ends.lost(log) == 0
+    assert durable.lost_bytes(log) == 0
 
     log.write_bytes(b"".join(lines[:2]))
-    assert ends.lost(log) == len(lines[2])
+    assert durable.lost_bytes(log) == len(lines[2])
 
     log.unlink()
-    assert ends.lost(log) == len(whole)
+    assert durable.lost_bytes(log) == len(whole)
 
 
 def test_a_log_longer_than_its_note_lost_nothing(log: Path) -> None:
     durable.append_line(log, b"unnoted")
 
-    assert ends.lost(log) == 0
-    assert ends.noted(log) > 0
+    assert durable.lost_bytes(log) == 0
+    assert durable.noted_length(log) > 0
 
 
 def test_a_log_without_a_note_lost_nothing(tmp_path: Path) -> None:
     durable.append_line(tmp_path / "old.jsonl", b"{}")
 
-    assert ends.lost(tmp_path / "old.jsonl") == 0
+    assert durable.lost_bytes(tmp_path / "old.jsonl") == 0
 
 
 def test_no_flipped_bit_of_a_note_tells_another_length(log: Path) -> None:
     (note,) = log.parent.glob("*.end")
-    whole, length = note.read_bytes(), ends.noted(log)
+    whole, length = note.read_bytes(), durable.noted_length(log)
     for at in range(len(whole)):
         flipped = bytearray(whole)
         flipped[at] ^= 1 << at % 8
         note.write_bytes(flipped)
-        assert ends.noted(log) in (0, length)
+        assert durable.noted_length(log) in (0, length)
 
 
 def test_a_note_leads_nowhere_else_and_stops_nothing(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_note_leads_nowhere_else_and_stops_nothing(tmp_path: Path) -> None:
     os.mkfifo(beside)
     durable.append_line(log, b"{}", note_end=True)
 
-    assert ends.lost(log) == 0
+    assert durable.lost_bytes(log) == 0
     assert victim.read_text() == "whole"
 
 
