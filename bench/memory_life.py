@@ -43,7 +43,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bench.life import hands as writing
-from bench.life.hands import Hands
+from bench.life.hands import Hands, InProcess
 from bench.life.mind import ANSWER, READ, Mind
 from bench.life.plain import CHARS_A_TOKEN, Files, Window
 from bench.life.reader import PAGE, Reader
@@ -161,13 +161,15 @@ class Life:
         await figures.timed(system.open(self._context(session), {}))
         injection = await figures.timed(system.inject("start"))
         self._open_reader(f"{at:%Y-%m-%d}")
-        self._hands = Hands(system, self._truth.facts)
+        self._calls = InProcess(system)
+        plain = self._files if self._name == "files" else None
+        self._hands = Hands(self._name.partition("*")[0], self._truth.facts, self._calls, plain)
         unasked = self._show(injection.system, injection.first_user)
         await figures.timed(system.maintain())
         self._looked_up = 0
         messages: list[Message] = []
         for number, said in enumerate(session.turns, 1):
-            asked = Turn(number=number, text=said.text, tainted=self._hands.tainted)
+            asked = Turn(number=number, text=said.text, tainted=self._calls.tainted)
             unasked += self._show(await figures.timed(system.recall(asked)))
             answer = await self._act(said)
             turn = self._turn(number, said, answer)
@@ -208,7 +210,7 @@ class Life:
             emit=silent,
             ask_reply=self.mind.reply,
             now=lambda: session.at,
-            tainted=lambda: self._hands.tainted,
+            tainted=lambda: self._calls.tainted,
         )
 
     def _open_reader(self, today: str) -> None:
@@ -235,7 +237,7 @@ class Life:
         if fact is None:
             return "Done."
         if said.kind == "page":
-            self._hands.tainted = True
+            self._calls.tainted = True
         if said.kind in ("observed", "moved", "shifted"):
             self._write_code(said)
         self._truth.hear(said)
@@ -303,7 +305,7 @@ class Life:
             steps=3 if working else 1,
             tools=(("edit_file", "src/part.py"), ("shell", "pytest -q")) if working else (),
             files_changed=(str(self._project / "src/part.py"),) if working else (),
-            tainted=self._hands.tainted,
+            tainted=self._calls.tainted,
         )
 
     # ── the end of a session ─────────────────────────────────────────────────────────────────
