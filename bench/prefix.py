@@ -161,6 +161,8 @@ def _killed(home: Path, run: Run, server: ScriptedServer) -> None:
 
 EVENTS: Mapping[str, Callable[[Path, Run, ScriptedServer], None]] = {
     "continued": _continued,
+    "continued again": _continued,
+    "continued once more": _continued,
     "fact added": _fact_added,
     "other mode": _other_mode,
     "new day": _new_day,

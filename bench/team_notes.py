@@ -120,7 +120,7 @@ async def _by_vectors(
 ) -> dict[str, Any]:
     """The same by vectors: SQLite measures its newest 20,000, and for more a copy asks the server
     too, which has an index of all. Nothing where the server has no pgvector."""
-    model, settings = Model(), Embedding(model=Model.name)
+    model, settings = Model(), Embedding(provider="openai", model=Model.name)
     alone.vectors = NoteVectors(alone.store, model)
     for one in (first, second):
         assert one.team is not None

@@ -331,6 +331,7 @@ def test_a_project_file_reads_nothing_of_the_environment(place: Place) -> None:
         ('{"repl": {"notify": 1}}', "`repl.notify` is 1; it must be true or false or 'bell'."),
         ('{"permissions": {"deny": ["a", 3]}}', "`permissions.deny.1` is 3"),
         ('{"memory": {"merge_threshold": 1.5}}', "is 1.5; it must be less than or equal to 1"),
+        ('{"memory": {"embedding": {"base_url": "http://x"}}}', "memory.embedding.provider"),
         ('{"memory": {"add_threshold": 0.9}}', "`add_threshold` must not be above"),
         ('{"memory": 3}', "`memory` is 3; it must be a section"),
         ("{", "config.json:1:2 is not JSON"),

@@ -122,6 +122,14 @@ class Embedding(Part):
     dims: Annotated[int, Field(ge=16, le=8192)] | None = None
     timeout_s: Seconds = 10
 
+    @model_validator(mode="after")
+    def _of_a_server(self) -> "Embedding":
+        if self.provider == "local" and (self.base_url or self.model):
+            raise ValueError(
+                'memory.embedding.provider must be "openai" for `base_url` or `model` to be used'
+            )
+        return self
+
 
 class Vault(Part):
     facts_allowlist: tuple[str, ...] | None = None
@@ -161,6 +169,7 @@ class MemoryConfig(Part):
     add_threshold: Share = 0.3
     min_turns_for_extraction: AtLeastOne = 3
     end_deadline_s: Seconds = 30
+    exit_wait_s: Annotated[float, Field(ge=0)] = 2
     model: str | None = None
     embedding: Embedding = Embedding()
     vault: Vault = Vault()

@@ -280,9 +280,9 @@ class Conversation:
         await self.open()
         return self.agent.memory
 
-    async def close(self, *, interrupted: bool = False) -> None:
-        """Ends the session: memory processes it within its deadline and leaves the rest pending for
-        the next start; all of it if the last turn was `interrupted`, as nobody waits then. An
-        unused session leaves no file."""
+    async def close(self, *, interrupted: bool = False, wait_s: float | None = None) -> None:
+        """Ends the session: memory processes it within its deadline, and within `wait_s` if given,
+        and leaves the rest pending for the next start; all of it if the last turn was
+        `interrupted`, as nobody waits then. An unused session leaves no file."""
         self.now.interrupted |= interrupted
-        await close(self.now)
+        await close(self.now, wait_s)

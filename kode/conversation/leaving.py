@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 
 from kode.contracts import DropReason
 from kode.conversation import hooking
@@ -9,10 +10,13 @@ from kode.conversation.open_session import OpenSession
 from kode.engine.trial import settle_ended
 from kode.engine.turn import save_memory_state
 from kode.errors import StorageError
+from kode.events import Notice
 from kode.session import unsent
 
 CLOSE_GRACE_S = 15.0
 INTERRUPTED_GRACE_S = 2.0
+LEAST_GRACE_S = 0.1
+"""What memory gets in any case: enough to write down what is left to do."""
 
 
 async def let_memory_process(opened: OpenSession, reason: DropReason) -> None:
@@ -21,9 +25,10 @@ async def let_memory_process(opened: OpenSession, reason: DropReason) -> None:
         await opened.agent.memory.before_drop(list(opened.session.messages), reason)
 
 
-async def leave(opened: OpenSession, reason: str) -> None:
-    """Closes the session; what the process shares stays open. `reason` is for hooks. An unused
-    session leaves no file."""
+async def leave(opened: OpenSession, reason: str, leave_by: float | None = None) -> None:
+    """Closes the session; what the process shares stays open. `reason` is for hooks; after
+    `leave_by`, by `time.monotonic`, memory is no longer waited for. An unused session leaves no
+    file."""
     agent, session = opened.agent, opened.session
     await opened.terms.commands.leave(session.id)
     await settle_ended()
@@ -36,7 +41,10 @@ async def leave(opened: OpenSession, reason: str) -> None:
                 await hooking.end_session(opened.started.hooks, reason)
             except StorageError as error:
                 opened.report(error)
-        await agent.memory.close(INTERRUPTED_GRACE_S if opened.interrupted else CLOSE_GRACE_S)
+        grace_s = INTERRUPTED_GRACE_S if opened.interrupted else CLOSE_GRACE_S
+        if leave_by is not None:
+            grace_s = min(grace_s, max(LEAST_GRACE_S, leave_by - time.monotonic()))
+        await agent.memory.close(grace_s)
         try:
             save_memory_state(agent, session)
         except StorageError as error:
@@ -48,19 +56,24 @@ async def leave(opened: OpenSession, reason: str) -> None:
     opened.checkpoints.close()
 
 
-async def close(opened: OpenSession) -> None:
-    """Ends the conversation: memory processes the session within its deadline and leaves the rest
-    pending for the next start."""
+async def close(opened: OpenSession, wait_s: float | None = None) -> None:
+    """Ends the conversation: memory processes the session within its deadline, and within `wait_s`
+    if given, and leaves the rest pending for the next start."""
     terms = opened.terms
+    leave_by = None if wait_s is None else time.monotonic() + wait_s
     try:
         if opened.started is not None and not opened.interrupted:
-            await let_memory_process(opened, "exit")
+            async with asyncio.timeout(wait_s):
+                await let_memory_process(opened, "exit")
+    except TimeoutError:
+        text = "Memory has not finished with this session: the next start does the rest."
+        opened.emit(Notice(text=text, level="info"))
     finally:
         await terms.commands.close()
         await settle_ended()
         if terms.extensions is not None:
             await terms.extensions.close()
-        await leave(opened, "exit")
+        await leave(opened, "exit", leave_by)
         small = opened.agent.small_model
         asked = (opened.agent.provider, *([small] if small else ()), *terms.to_close)
         for provider in asked:

@@ -258,6 +258,8 @@ class BaseMemory(NullMemory, ABC):
     """Its name in the config and in the history."""
     proposed: ClassVar[Mapping[About, str]] = {"user": "user", "project": "env"}
     """The place of what others propose about the person, and about the project."""
+    has_since: ClassVar[bool] = False
+    """Whether it keeps `Addition.since`."""
     has_scopes: ClassVar[bool] = False
     """Whether `Addition.scope` separates one project's facts from global ones."""
 
@@ -287,6 +289,11 @@ class BaseMemory(NullMemory, ABC):
     @property
     def unread(self) -> int:
         """How many texts the last search did not look at, for lack of time or of an index."""
+        return 0
+
+    @property
+    def unfinished(self) -> int:
+        """How many sessions or tasks, ended or ending, memory is still to learn from."""
         return 0
 
     @property
@@ -353,6 +360,7 @@ class BaseMemory(NullMemory, ABC):
                 target=self.proposed[proposal.about],
                 text=proposal.text,
                 scope="project" if of_project else None,
+                since=proposal.since if self.has_since else "",
                 source=proposal.origin,
                 batch=proposal.batch,
                 approves=proposal.id,

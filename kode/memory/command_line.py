@@ -71,7 +71,9 @@ class Command:
 def _show(parser: "CommandParser", system: str) -> None:
     if _is(system, "tiered"):
         parser.add_argument("id", nargs="?", metavar="ID", help="one full session note")
-    parser.add_argument("--as-of", metavar="DAY", help="the entries there were, as 2026-03-06")
+    parser.add_argument(
+        "--as-of", metavar="DAY", help="the entries there were: 2026-03-06, yesterday"
+    )
 
 
 def _count(parser: "CommandParser", system: str) -> None:

@@ -227,8 +227,9 @@ async def _waits(system: BaseMemory) -> str:
 
 
 def _as_of(system: BaseMemory, text: str) -> str:
-    day = stale.day_of(text, "--as-of")
-    found = stale.as_of(system, day, datetime.now().astimezone())
+    now = datetime.now().astimezone()
+    day = stale.day_of(text, "--as-of", now)
+    found = stale.as_of(system, day, now)
     since = {fate.entry.place: fate for fate in system.ledger.superseded()}
     listed = [
         f"[{entry.target}] {quoted(entry)}"

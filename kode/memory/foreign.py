@@ -38,7 +38,9 @@ class Entry:
     place: str = ""
     """Its place in a file with several: `block human`, `memory 1f2e`."""
     project: str = ""
-    """The folder it is about, if it says so."""
+    """The folder it is about, if it says so; it waits there, even if that is on another machine."""
+    since: str = ""
+    """The day from which it is, as 2026-03-06; "" if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)

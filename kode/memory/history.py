@@ -615,6 +615,8 @@ def origin_of(change: Change | None, before: str = "") -> str:
     turn = f" turn {change.turn}" if change.turn else ""
     when = change.at[:16].replace("T", " ")
     source = f", from {change.source}" if change.source else ""
+    if change.undoes:
+        return f"{before + 'undo' if before else 'restored by an undo'}, {when} UTC{session}{turn}"
     return f"{before}{change.kind} by {change.who}{change.whose}{source}, {when} UTC{session}{turn}"
 
 

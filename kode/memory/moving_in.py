@@ -5,13 +5,13 @@ Skips what is already waiting, remembered, or approved from an earlier import.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
 
 from kode import paths
-from kode.memory import foreign
+from kode.memory import foreign, terms
 from kode.memory.base import BaseMemory
 from kode.memory.foreign import Entry, Source
 from kode.memory.history import new_batch
@@ -131,8 +131,19 @@ class _Known:
             key for text in texts for key in ((text, "user", ""), (text, "project", here))
         }
         changes = system.history.standing(system.name)
+        self._saying: dict[frozenset[str], tuple[str, str]] = {}
+        for entry in system.entries():
+            self._saying.setdefault(_about_what(entry.text), (entry.text, "remembered"))
         digests = (_DIGEST.search(change.source) for change in changes)
         self._approved = {found[1] for found in digests if found}
+
+    def beside(self, entry: Entry, where: str) -> list[str]:
+        """Names another entry in the same words but for a number or a "not", as at most one of the
+        two can hold."""
+        other, place = self._saying.setdefault(_about_what(entry.text), (entry.text, where))
+        if other == entry.text:
+            return []
+        return [f'disputed, {where}: {place} has "{shorten(other, SHOWN_CHARS)}"']
 
     def add(self, proposal: Proposal) -> bool:
         """Adds an entry; returns whether it was known."""
@@ -143,18 +154,19 @@ class _Known:
         return False
 
 
+def _about_what(text: str) -> frozenset[str]:
+    found = (term for term in terms.telling(text) if not term[0].isdigit())
+    return frozenset(found) or frozenset([text])
+
+
 def _read(source: Source, known: _Known, project: Path, now: datetime) -> _Taken:
     agent = foreign.agents()[source.agent]
     reading = foreign.read(source, now.date())
     taken = _Taken(source, notes=[f"left out, {what}" for what in reading.left])
     of = "" if agent.is_format else f" of {agent.title}"
-    for entry in reading.entries:
+    for entry in _allowed(reading.entries, source, taken.notes):
         where = _where(source, entry)
-        finding = scan(entry.text)
-        if finding is not None:
-            at = _where(source, entry, entry.text.count("\n", 0, finding.start))
-            taken.notes.append(f"refused, {at}: {finding.category} ({finding.what})")
-            continue
+        taken.notes += known.beside(entry, where)
         if len(entry.text) > Entry.MAX_CHARS:
             taken.notes.append(
                 f"refused, {where}: {len(entry.text):,} characters, and a fact may have "
@@ -167,6 +179,7 @@ def _read(source: Source, known: _Known, project: Path, now: datetime) -> _Taken
             about=entry.about,
             client=agent.title,
             project=str(paths.project_root(Path(entry.project)) if entry.project else project),
+            since=entry.since,
         )
         if known.add(proposal):
             taken.known += 1
@@ -174,6 +187,25 @@ def _read(source: Source, known: _Known, project: Path, now: datetime) -> _Taken
             digest = f"(digest {_digest(proposal)})"
             taken.proposals.append(replace(proposal, source=f"{where}{of} {digest}"))
     return taken
+
+
+def _allowed(entries: Iterable[Entry], source: Source, notes: list[str]) -> Iterator[Entry]:
+    """The entries without the paragraphs that may not be remembered, each of which becomes a
+    note."""
+    for entry in entries:
+        kept: list[str] = []
+        line = 0
+        for part in entry.text.split("\n\n"):
+            finding = scan(part)
+            if finding is None:
+                kept.append(part)
+            else:
+                at = _where(source, entry, line + part.count("\n", 0, finding.start))
+                notes.append(f"refused, {at}: {finding.category} ({finding.what})")
+            line += part.count("\n") + 2
+        text = "\n\n".join(kept)
+        if text and scan(text) is None:
+            yield replace(entry, text=text)
 
 
 def _digest(proposal: Proposal) -> str:

@@ -6,12 +6,12 @@ Nothing is removed. A model sees the first kind marked, and the second not at al
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode.errors import MemoryRefused
-from kode.memory import scan, source
+from kode.memory import scan, source, when
 from kode.memory.history import Author, Change
 from kode.memory.ledger import Ledger, Statement, brings_newer
 from kode.memory.lineage import Entry, Place
@@ -84,14 +84,22 @@ def holding(author: Author, since: str | None, until: str | None) -> Author:
     return replace(author, since=since, until=last)
 
 
-def day_of(text: str, name: str) -> date:
-    """Parses a day like `2026-03-06`. Raises: MemoryRefused that names the option."""
+def day_of(text: str, name: str, now: datetime | None = None) -> date:
+    """Parses a day like `2026-03-06`; with `now` also the last day of what a search understands,
+    like `yesterday` or `2 days ago`. Raises: MemoryRefused that names the option."""
     try:
         if _DAY.fullmatch(text.strip()):
             return date.fromisoformat(text.strip())
     except ValueError:
         pass
-    raise MemoryRefused(f"`{name}` is {text!r}: write a day as 2026-03-06. Nothing was changed.")
+    period, rest = when.read(text, now) if now else (None, text)
+    if now and period and period.end and not rest.strip():
+        ends = datetime.fromisoformat(period.end).astimezone(now.tzinfo)
+        return min((ends - timedelta(seconds=1)).date(), now.date())
+    words = ", yesterday, or 2 days ago" if now else ""
+    raise MemoryRefused(
+        f"`{name}` is {text!r}: write a day as 2026-03-06{words}. Nothing was changed."
+    )
 
 
 def as_of(system: "BaseMemory", day: date, now: datetime) -> list[Entry]:

@@ -13,6 +13,7 @@ from kode.memory.base import BaseMemory, Outcome, joined
 from kode.memory.history import Author, Change, NothingToUndo, undo_of
 from kode.memory.ledger import Step
 from kode.memory.lineage import Place
+from kode.messages import plural
 
 Confirm = Callable[[str], bool]
 """Asks the person; whether the answer was yes."""
@@ -138,6 +139,11 @@ async def _undo_last(
     """Undoes the last change. One of which nothing is left is marked as undone instead, and the one
     before it stays: a person says of each that it goes."""
     change = system.history.last_to_undo(system.name, system.may_undo_unasked)
+    if change is None and (left := system.unfinished):
+        raise MemoryRefused(
+            f"There is nothing to undo yet: memory is not finished with {plural(left, 'session')}, "
+            "which may still change it. `kode memory log` lists the changes."
+        )
     if change is None:
         raise MemoryRefused("There is nothing to undo. `kode memory log` lists the changes.")
     try:

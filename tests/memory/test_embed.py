@@ -21,7 +21,7 @@ def make(url: str, folder: Path, notices: list[str], **more: Any) -> OpenAIEmbed
     return embedder
 
 
-def test_without_a_server_there_is_no_embedder(tmp_path: Path) -> None:
+def test_there_is_no_embedder_without_a_server(tmp_path: Path) -> None:
     assert open_embedder(Embedding(), tmp_path / "cache", pytest.fail) is None
     assert not (tmp_path / "cache").exists()
 

@@ -220,6 +220,20 @@ async def test_a_fact_with_a_last_day_is_shown_until_then(tmp_path):
     assert "holds until 2026-03-06" in await memory_command(system, ["why", "off"])
 
 
+@pytest.mark.parametrize(
+    ("said", "day"),
+    [
+        ("yesterday", "2026-02-28"),
+        ("today", "2026-03-01"),
+        ("2 days ago", "2026-02-27"),
+        ("last month", "2026-02-28"),
+        ("this week", "2026-03-01"),
+    ],
+)
+def test_a_past_day_is_said_as_in_a_search(said, day):
+    assert stale.day_of(said, "--as-of", NOON).isoformat() == day
+
+
 @pytest.mark.parametrize("day", ["Friday", "2026-3-6", "2026-02-30", "06.03.2026"])
 async def test_an_invalid_day_is_refused(tmp_path, day):
     system = await opened(tmp_path)

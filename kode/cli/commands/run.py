@@ -29,7 +29,7 @@ from kode.cli.screen.lines import clean, one_line
 from kode.cli.screen.output import stream_printer
 from kode.cli.screen.printer import print_line, to_json
 from kode.errors import ConfigError, StorageError
-from kode.events import EXIT_CODES, Emit, TurnEnded, silent
+from kode.events import EXIT_CODES, Emit, Notice, TurnEnded, silent
 from kode.interrupts import cancelled_by_signals, interrupt_by_signals
 from kode.messages import Usage, first_of
 from kode.results import relative_path, result_object
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from kode.extensions.mcp_values import Elicit
     from kode.messages import Text
     from kode.permissions.gate import Ask
+
+
+SLOW_S = 0.5
+"""How long memory may take at the end before a line says what is waited for."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -154,11 +158,25 @@ async def _run_with(
             ended = await _ended(task)
         conclude(ended)
     finally:
-        closing = asyncio.ensure_future(conversation.close())
+        closing = asyncio.ensure_future(_close(conversation))
         with cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
             # If interrupted, memory leaves its work for the next start.
             await closing
     return EXIT_CODES[ended.status], conversation.session.id
+
+
+async def _close(conversation: "Conversation") -> None:
+    """Ends the session. A program that reads the answer waits only so long for memory."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        return await conversation.close()
+    wait_s = conversation.config.memory.exit_wait_s
+    said = f"Saving memory; kode ends in {wait_s:g} s at most (memory.exit_wait_s)."
+    notice = Notice(text=said, level="info")
+    saying = asyncio.get_running_loop().call_later(SLOW_S, conversation.emit, notice)
+    try:
+        await conversation.close(wait_s=wait_s)
+    finally:
+        saying.cancel()
 
 
 async def _turn(

@@ -221,6 +221,10 @@ class Journal(JournalByHand):
 
     # ── what the commands need ───────────────────────────────────────────────────────────────
 
+    @property
+    def unfinished(self) -> int:
+        return len(self._queue.ids())
+
     async def show(self) -> str:
         limit = self._journal.max_memory_size
         return report.show(self.files, self.files.read_memory(), limit, self.history)

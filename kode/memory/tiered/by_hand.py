@@ -29,6 +29,7 @@ class FactMemory(BaseMemory):
 
     system = SYSTEM
     has_scopes = True
+    has_since = True
     writer: FactWriter
     _store: FactStore
 

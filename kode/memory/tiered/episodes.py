@@ -76,7 +76,7 @@ class EpisodeKeeper:
         index: EpisodeIndex,
     ) -> None:
         self.files = index.files
-        self._pending = PendingFolder(index.files.folder / "pending")
+        self.pending = PendingFolder(index.files.folder / "pending")
         self._index = index
         self._context = context
         self._settings = settings
@@ -101,11 +101,11 @@ class EpisodeKeeper:
                 finished = await self._finish(pending)
         except TimeoutError:
             async with self.files.lock():
-                self._pending.release(pending.session_id)
+                self.pending.release(pending.session_id)
             finished = False
         except asyncio.CancelledError:
             # No await here: the process may be exiting. Another start may begin at once.
-            self._pending.release(pending.session_id)
+            self.pending.release(pending.session_id)
             raise
         if not finished:
             self._notice(
@@ -122,29 +122,29 @@ class EpisodeKeeper:
 
     async def finish_pending(self, is_closing: Callable[[], bool]) -> None:
         """Writes the episodes that earlier processes left; starts no more once `is_closing`."""
-        if not self._pending.folder.is_dir():
+        if not self.pending.folder.is_dir():
             return
         async with self.files.lock():
-            damaged = self._pending.set_aside_damaged()
+            damaged = self.pending.set_aside_damaged()
         for path in damaged:
             self._notice(f"What was kept of a session for its note cannot be read: now {path}.")
         if not self._settings.llm_extract or not self._door.usable:
             return
         deadline_s = self._settings.end_deadline_s
         lease_s = max(LEASE_S, self._door.limit_s(deadline_s, MAX_PROMPT_CHARS, NOTE_TOKENS) + 15)
-        for session_id in self._pending.ids():
+        for session_id in self.pending.ids():
             if is_closing():
                 return
             if session_id == self._context.session_id:
                 continue
             async with self.files.lock():
-                pending = self._pending.claim(session_id, lease_s=lease_s)
+                pending = self.pending.claim(session_id, lease_s=lease_s)
             if pending is None:
                 continue
             try:
                 finished = await self._finish(pending)
             except asyncio.CancelledError:
-                self._pending.release(pending.session_id)
+                self.pending.release(pending.session_id)
                 raise
             if not finished and not self._door.usable:
                 return
@@ -198,7 +198,7 @@ class EpisodeKeeper:
     async def counts(self) -> tuple[int, int]:
         """The number of episodes: existing, and pending."""
         rows = await self.files.rows()
-        return len(rows), len(self._pending.ids())
+        return len(rows), len(self.pending.ids())
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -232,7 +232,7 @@ class EpisodeKeeper:
             claimed_until=now.timestamp() + lease_s if lease_s else 0.0,
         )
         async with self.files.lock():
-            self._pending.write(pending)
+            self.pending.write(pending)
         recording.mark_stored()
         return pending
 
@@ -241,7 +241,7 @@ class EpisodeKeeper:
         narrative, facts = read_note(pending.answer or await self._ask(pending))
         if not narrative and pending.attempts < MAX_ATTEMPTS:
             async with self.files.lock():
-                self._pending.write(replace(pending, answer="", claimed_until=0.0))
+                self.pending.write(replace(pending, answer="", claimed_until=0.0))
             return False
         if not narrative:
             self._notice(
@@ -271,7 +271,7 @@ class EpisodeKeeper:
             was_current = self._index.is_current()
             outcome = self._write(episode, "episode", author, summary_of(narrative))
             self._index.put(episode, vector, was_current=was_current)
-            self._pending.remove(pending.session_id)
+            self.pending.remove(pending.session_id)
         self._context.emit(
             MemoryChanged(text=outcome.line, change_id=outcome.change_id, of_session=True)
         )
@@ -292,7 +292,7 @@ class EpisodeKeeper:
         )
         if answer.text:
             async with self.files.lock():
-                self._pending.write(replace(pending, answer=credentials.redact(answer.text)))
+                self.pending.write(replace(pending, answer=credentials.redact(answer.text)))
         return answer.text or ""
 
     def _notice(self, text: str, *, level: Literal["info", "warning"] = "warning") -> None:

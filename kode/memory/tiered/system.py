@@ -169,6 +169,10 @@ class Tiered(FactMemory):
             await self._work.finish(self._episodes.finish_pending(lambda: self._work.is_closing))
 
     @property
+    def unfinished(self) -> int:
+        return len(self._episodes.pending.ids())
+
+    @property
     def unread(self) -> int:
         return self._index.unread
 

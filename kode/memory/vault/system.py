@@ -165,6 +165,10 @@ class Vault(VaultByHand):
 
     # ── what the commands need ───────────────────────────────────────────────────────────────
 
+    @property
+    def unfinished(self) -> int:
+        return len(self._pending.ids())
+
     async def show(self) -> str:
         return report.show(self.files, self.history)
 

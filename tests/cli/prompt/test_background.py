@@ -189,7 +189,7 @@ async def test_a_key_that_is_held_down_begins_a_command_once(room):
     ],
 )
 async def test_the_end_of_a_long_turn_is_told(room, duration_ms, status, told):
-    async def turn(text):
+    async def turn(text, **asked):
         return TurnEnded(
             status=status,
             result="",

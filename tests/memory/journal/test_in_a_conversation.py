@@ -99,6 +99,19 @@ async def test_after_an_overflow_a_recap_comes_once_in_a_message(talks):
     assert "question 4" not in text_of(talker.consolidations[0].messages[-1])
 
 
+async def test_a_bounded_end_leaves_the_work_to_the_next_start(talks):
+    talker = Talker(hang=True)
+    talk = await talks("journal", talker)
+    await talk.turn("question")
+
+    async with asyncio.timeout(20):
+        await talk.close(wait_s=0.05)
+
+    queue = next((root(talk) / "memory" / "journal").rglob("queue"))
+    (item,) = [path for path in queue.iterdir() if path.suffix == ".json"]
+    assert "question" in item.read_text()
+
+
 async def test_new_waits_for_consolidation_unless_the_session_is_empty(talks):
     talker = Talker()
     talk = await talks("journal", talker)
@@ -140,7 +153,7 @@ async def test_another_model_does_the_next_consolidation(talks, monkeypatch):
     talk = await talks("journal", first)
     await talk.turn("question")
 
-    talk.agent = replace(talk.agent, provider=second)
+    talk.now.agent = replace(talk.agent, provider=second)
     await talk.new_session()
 
     assert (len(first.consolidations), len(second.consolidations)) == (0, 1)

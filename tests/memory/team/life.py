@@ -54,7 +54,7 @@ def using(system: Notes, model: Model) -> Notes:
         system.store,
         model,
         system.team.address,
-        Embedding(model=model.name.partition("/")[0]),
+        Embedding(provider="openai", model=model.name.partition("/")[0]),
         system._work.start,
         system._notice,
     )

@@ -9,7 +9,7 @@ import pytest
 from kode.cli.main import main
 from kode.memory.history import History
 from kode.memory.review import NOTHING_WAITS
-from kode.memory.waiting import propose
+from kode.memory.waiting import proposals, propose
 
 SYSTEMS = ("tiered", "vault", "journal", "notes")
 SECRET = "sk-proj-" + "aB3dE5gH7jK9mN1pQ3rS5tU7" * 2
@@ -340,6 +340,41 @@ def test_codex_s_handbook_goes_to_the_projects_that_it_names(home, memory, capsy
     assert "8080" not in memory("show")
 
 
+def test_facts_of_an_absent_project_wait_under_its_path(home, memory):
+    text = "# Task Group: api\n\napplies_to: cwd=/srv/absent; x=y\n\n- the port is 8080\n"
+    put(home / ".codex" / "memories" / "MEMORY.md", text)
+
+    memory("import", "--from", "codex")
+
+    assert "approved" not in memory("approve", "--from", "codex", "--yes")
+    (proposal,) = proposals(History(home / ".kode" / "memory" / "history.jsonl"))
+    assert proposal.project == "/srv/absent"
+
+
+def test_each_bullet_of_a_fact_file_is_an_entry(home, memory):
+    head = "---\nmetadata:\n  type: project\n---\n\n"
+    text = f"{head}- the port is 8080\n- the key is {SECRET}\n- deploys on Friday\n"
+    put(claude_folder(home) / "api.md", text)
+    put(claude_folder(home) / "ci.md", f"{head}CI runs ruff.\n\n**Why:** {SECRET}\n")
+
+    told = memory("import", "--from", "claude")
+
+    kept = {one.text for one in proposals(History(home / ".kode" / "memory" / "history.jsonl"))}
+    assert kept == {"the port is 8080", "deploys on Friday", "CI runs ruff."}
+    assert "api.md:7: credential" in told
+    assert "ci.md:8: credential" in told
+
+
+def test_two_entries_that_cannot_both_hold_are_named(home, memory):
+    lines = "- staging needs the VPN\n- the port is 80\n- staging does not need the VPN\n"
+    put(home / "notes.md", lines)
+
+    told = memory("import", str(home / "notes.md"))
+
+    assert 'disputed, ~/notes.md:3: ~/notes.md:1 has "staging needs the VPN"' in told
+    assert told.count("disputed") == 1
+
+
 AGENT_FILE = {
     "agents": [{"id": "agent-0", "block_ids": ["b0", "b1", "b2"]}],
     "blocks": [
@@ -379,7 +414,7 @@ def test_a_letta_agents_repository_is_read_file_by_file(home, memory):
     memory("import", "--from", "letta")
     listed = memory("approve")
 
-    assert "system/human.md:5 of Letta: Likes Rust." in listed
+    assert re.search("about the user, .*/system/human.md:5 of Letta: Likes Rust.", listed)
     assert "reference/notes.md:5 of Letta: ships on Thursdays" in listed
     assert len(listed.strip().splitlines()) == 2
 
@@ -387,9 +422,17 @@ def test_a_letta_agents_repository_is_read_file_by_file(home, memory):
 @pytest.mark.parametrize("wrap", [lambda rows: rows, lambda rows: {"results": rows, "count": 3}])
 def test_mem0_s_memories_are_entries_but_for_the_expired(home, memory, wrap):
     rows = [
-        {"id": "a-1", "memory": "Likes cricket", "user_id": "dev", "created_at": "2026-01-01"},
+        {
+            "id": "a-1",
+            "memory": "Likes cricket",
+            "user_id": "dev",
+            "categories": ["sports"],
+            "created_at": "2026-01-01T10:00:00-08:00",
+            "updated_at": "2026-01-05T10:00:00-08:00",
+        },
         {"id": "a-2", "memory": "was away", "user_id": "dev", "expiration_date": "2020-01-01"},
         {"id": "a-3", "memory": "deploys with flyctl", "agent_id": "coder"},
+        {"id": "a-4", "memory": "Staging needs VPN larch", "user_id": "dev"},
     ]
     put(home / "mem0.json", json.dumps(wrap(rows)))
 
@@ -399,6 +442,9 @@ def test_mem0_s_memories_are_entries_but_for_the_expired(home, memory, wrap):
     assert "left out, memory a-2: it expired on 2020-01-01" in told
     assert "about the user, ~/mem0.json, memory a-1 of mem0: Likes cricket" in listed
     assert "about the project, ~/mem0.json, memory a-3 of mem0: deploys with flyctl" in listed
+    assert "about the project, ~/mem0.json, memory a-4 of mem0: Staging needs VPN larch" in listed
+    memory("approve", "--all", "--yes")
+    assert "since 2026-01-05" in memory("show")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ Lenient, because the formats are other people's: unknown parts are left out by n
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal
@@ -14,19 +15,25 @@ from kode.plugin import ForeignEntry as Entry
 from kode.plugin import ForeignReading as Reading
 from kode.plugin import paths
 from kode.plugin.errors import MemoryRefused
-from kode.plugins.imports.memory.markdown import Block, blocks, without_head
+from kode.plugins.imports.memory.markdown import blocks, without_head
 
 Agent = Literal["claude", "codex", "letta", "mem0", "agents", "file"]
 About = Literal["user", "project"]
 NAME_CHARS = 40
 
 _TYPE = re.compile(r"^\s*type:\s*[\"']?(\w+)", re.MULTILINE)
+_ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]", re.MULTILINE)
 _POINTER = re.compile(r"\[[^\]]*\]\((?:\./)?([^)#\s]+\.md)\)")
 _ONLY_IMPORTS = re.compile(r"(?:@\S+\s*)+")
 _APPLIES = re.compile(r"^(?:scope:.*\n)?applies_to:\s*cwd=([^;\n]+)", re.MULTILINE)
-_INDEX = "What's in Memory"
-"""The section of Codex's summary that only lists its other files."""
-_ROUTES = frozenset({"rollout_summary_files", "keywords"})
+_ROUTES = frozenset({"rollout_summary_files", "keywords", "What's in Memory"})
+"""Sections of Codex that only refer to its other files."""
+_PERSONAL = frozenset(
+    "personal_details family professional_details sports travel food music health hobbies fashion "
+    "entertainment milestones user_preferences".split()
+)
+"""Of the categories that mem0 sorts by (https://docs.mem0.ai, "Custom categories"), those that are
+about a person."""
 _PERSONA = "it says who that agent was; AGENTS.md may say who kode is"
 
 
@@ -39,14 +46,16 @@ def read(agent: Agent, path: Path, text: str, about: About, today: date) -> Read
     if agent == "codex" and path.name in ("MEMORY.md", "memory_summary.md"):
         return _codex(body.removeprefix("v1\n") if path.name != "MEMORY.md" else body, about)
     if agent == "claude" and (kind := _TYPE.search(head)):
-        # Claude Code writes one fact per file, with its reason and application below.
+        # One fact, with its reason and application below; a list is several.
         about = "user" if kind[1] in ("user", "feedback") else "project"
         whole = body.strip()
-        if whole and len(whole) <= Entry.MAX_CHARS:
+        if whole and len(whole) <= Entry.MAX_CHARS and not _ITEM.search(body):
             line = body[: body.index(whole[0])].count("\n") + 1
             return Reading(entries=(Entry(text=whole, about=about, line=line),))
-    if agent == "letta" and path.stem == "persona":
-        return Reading(left=(f"all of it: {_PERSONA}",))
+    if agent == "letta":
+        if path.stem == "persona":
+            return Reading(left=(f"all of it: {_PERSONA}",))
+        about = "user" if path.stem == "human" else "project"
     return _markdown(path, body, about, is_index=agent == "claude" and path.name == "MEMORY.md")
 
 
@@ -81,9 +90,10 @@ def _codex(body: str, about: About) -> Reading:
     project = ""
     for block in blocks(body):
         if applies := _APPLIES.search(block.bare):
-            project = _folder(applies[1])
+            path = paths.expand(applies[1].strip().strip("`<>\"'"))
+            project = str(path) if path.is_absolute() else ""  # perhaps of another machine
             continue
-        if _is_route(block):
+        if _ROUTES.intersection(block.headings):
             continue
         is_personal = any(title.startswith("User ") for title in block.headings)
         entries.append(
@@ -95,19 +105,6 @@ def _codex(body: str, about: About) -> Reading:
             )
         )
     return Reading(entries=tuple(entries))
-
-
-def _is_route(block: Block) -> bool:
-    return bool(_ROUTES & {*block.headings}) or _INDEX in block.headings
-
-
-def _folder(named: str) -> str:
-    """The folder that a block of the handbook is about; "" if it does not exist."""
-    path = paths.expand(named.strip().strip("`<>\"'"))
-    try:
-        return str(path) if path.is_absolute() and path.is_dir() else ""
-    except OSError:
-        return ""
 
 
 # ── exports as JSON ──────────────────────────────────────────────────────────────────────────
@@ -132,15 +129,13 @@ def _letta(path: Path, value: object) -> Reading:
     left: list[str] = []
     for block in found:
         label, text = str(block["label"]), str(block["value"])
-        if label == "persona":
+        name = label.rpartition("/")[2]
+        if name == "persona":
             left.append(f"block persona: {_PERSONA}")
             continue
-        about: About = "user" if label == "human" else "project"
+        about: About = "user" if name == "human" else "project"
         reading = _markdown(path, without_head(text)[1], about, is_index=False)
-        entries += (
-            Entry(text=one.text, about=about, line=one.line, place=f"block {_name(label)}")
-            for one in reading.entries
-        )
+        entries += (replace(one, place=f"block {_name(label)}") for one in reading.entries)
     return Reading(entries=tuple(entries), left=tuple(left))
 
 
@@ -172,10 +167,13 @@ def _mem0(path: Path, value: object, today: date) -> Reading:
         if ends and ends < today.isoformat():
             left.append(f"{place}: it expired on {ends}")
             continue
-        of_agent = row.get("agent_id") and not row.get("user_id")
         text = str(row["memory"]).strip()
         if text:
-            entries.append(Entry(text=text, about="project" if of_agent else "user", place=place))
+            since = _name(row.get("updated_at") or row.get("created_at"))[:10]
+            # It says of whom it heard a memory, not of what it is.
+            personal = _PERSONAL.intersection(map(str, row.get("categories") or ()))
+            about: About = "user" if personal else "project"
+            entries.append(Entry(text=text, about=about, place=place, since=since))
     return Reading(entries=tuple(entries), left=tuple(left))
 
 
