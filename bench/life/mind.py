@@ -8,14 +8,15 @@ import json
 import random
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bench.life.reader import facts_in
-from bench.life.story import Fact
+from bench.life.story import Fact, target_of
 from kode.contracts import Request
 from kode.memory.journal.consolidate import SYSTEM_PROMPT as JOURNAL
 from kode.memory.notes.jobs import SYSTEM as SESSION
+from kode.memory.question import INSTRUCTIONS as EPISODE
 from kode.memory.tiered.consolidate import SYSTEM as SHORTEN
-from kode.memory.tiered.episodes import INSTRUCTIONS as EPISODE
 from kode.messages import Message, Text, text_of
 
 ANSWER = "Answer: "
@@ -27,7 +28,7 @@ _FORGET = re.compile(r"Please forget the (\w+) of ([\w ]+)\.")
 _UNTIL = re.compile(r"Until (\d{4}-\d\d-\d\d)")
 _STORED = re.compile(r"(?m)^Stored fact(?: \d+)?: (.*)$")
 _NEW = re.compile(r"(?m)^New fact: (.*)$")
-_PAIR = re.compile(r"(?s)Pair \d+\n(Stored fact: .*?\nNew fact: [^\n]*)")
+_USER = re.compile(r"(?m)^User: (.*)$")
 _JOURNAL = re.compile(
     r"(?s)It is (.*?)\.\n\n## Current Long-term Memory\n(.*?)\n\n## Conversation to Process\n(.*)"
 )
@@ -49,17 +50,11 @@ class Mind:
         if system == SHORTEN:
             return json.dumps(self._shortened(_numbered(prompt)))
         if system == EPISODE:
-            said = self._said(prompt)
-            facts = [fact.text for how, fact in said if how in NEWS and not fact.until]
-            return json.dumps({"narrative": self._narrative(prompt), "facts": facts[-3:]})
+            return json.dumps(self._noted(prompt))
         if system == SESSION:
             return self._narrative(prompt)
         if system == JOURNAL:
             return json.dumps(self._journal(prompt))
-        pairs = _PAIR.findall(prompt)
-        if pairs:
-            words = [self._judged(pair) for pair in pairs]
-            return "\n".join(f"{n}: {word}" for n, word in enumerate(words, 1))
         return self._judged(prompt)
 
     async def reply(self, request: Request) -> Message:
@@ -113,6 +108,41 @@ class Mind:
             if how in NEWS and not fact.until:
                 parts.append(f"{words[how]}{fact.text}.")
         return " ".join(parts) or "Questions."
+
+    def _noted(self, prompt: str) -> dict[str, Any]:
+        """The note, what was told with the words that told it, and lines about the same thing."""
+        head, _, transcript = prompt.partition("The transcript of")
+        known = [
+            (facts_in(text, self._facts), int(number))
+            for number, text in re.findall(r"(?m)^(\d+)\. (.*)$", head)
+        ]
+        facts = []
+        said = [fact for how, fact in self._said(transcript) if how in NEWS and not fact.until]
+        for fact in {fact.key: fact for fact in said}.values():
+            words = next(
+                (w for w in _USER.findall(transcript) if fact in facts_in(w, self._facts)), ""
+            )
+            word, line = self._compared([fact], known)
+            about = "user" if target_of(fact) == "user" else "project"
+            row = {"fact": fact.text, "words": words, "about": about, "how": word, "line": line}
+            facts.append(row)
+        lines = []
+        for at, (held, number) in enumerate(known):
+            word, of = self._compared(held, known[:at])
+            if of:
+                lines.append({"line": number, "how": word, "of": of})
+        return {"narrative": self._narrative(transcript), "facts": facts, "lines": lines}
+
+    def _compared(
+        self, new: Sequence[Fact], known: Sequence[tuple[Sequence[Fact], int]]
+    ) -> tuple[str, int]:
+        """What a statement does to the last known line about the same thing, and its number."""
+        for held, number in reversed(known):
+            if len(held) == len(new) == 1 and held[0].key == new[0].key:
+                if self._is_wrong():
+                    return "new", 0
+                return ("repeats" if held[0] == new[0] else "changes"), number
+        return "new", 0
 
     def _journal(self, prompt: str) -> dict[str, str]:
         match = _JOURNAL.search(prompt)

@@ -8,7 +8,7 @@ from inside: its own marker is escaped in the content.
 import contextlib
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kode import credentials
 from kode.contracts import Turn
@@ -79,6 +79,8 @@ MAX_CHARS = 24_000
 MAX_PART_CHARS = 2_000
 _NOT_SAID = ("memory", "opening")
 MAX_RESULT_CHARS = 200
+MOST_SAID = 100
+"""Messages that the person typed; each is bounded by `MAX_PART_CHARS`."""
 
 
 def transcript(messages: Iterable[Message]) -> str:
@@ -113,6 +115,20 @@ def _speaker(message: Message, source: str) -> str:
     return "User" if message.role == "user" else "Assistant"
 
 
+def typed_in(turn: Turn, typed: Callable[[str], bool]) -> list[str]:
+    """What the person typed in a turn: its message without what they pasted, and what they added
+    while it ran."""
+    texts = [turn.text]
+    if not typed(" ".join(turn.text.split())):
+        lines = turn.text.split("\n")
+        texts = ["\n".join(line for line in lines if typed(" ".join(line.split())))]
+    for message in turn.messages:
+        for part in message.parts:
+            if isinstance(part, Text) and part.source == "steering":
+                texts.append(part.text)
+    return texts
+
+
 class Recording:
     """What this process heard of the session, kept small: a beginning and an end."""
 
@@ -122,12 +138,17 @@ class Recording:
         self.heard = 0
         """Turns heard since the last call of `mark_stored`."""
         self.tainted = False
+        self.said: list[str] = []
+        """What the person typed, oldest first."""
         self._head: list[str] = []
         self._tail: deque[str] = deque()
         self._head_chars = 0
         self._tail_chars = 0
 
-    def add(self, turn: Turn) -> None:
+    def add(self, turn: Turn, typed: Callable[[str], bool]) -> None:
+        """`typed` says of a line whether the person typed it (`MemoryContext.typed`)."""
+        self.said += typed_in(turn, typed)
+        del self.said[:-MOST_SAID]
         self.turns = max(self.turns, turn.number)
         self.heard += 1
         self.tainted = self.tainted or turn.tainted

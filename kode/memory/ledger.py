@@ -163,6 +163,7 @@ class Ledger:
         self._standing: dict[Place, Statement] = {}
         self._last: dict[Place, Statement] = {}
         self._disputes: list[Dispute] = []
+        self._settled: set[frozenset[Place]] = set()
 
     def standing(self) -> Mapping[Place, Statement]:
         """The statements that hold, archived ones too, by place."""
@@ -196,6 +197,10 @@ class Ledger:
             if one.contradict or one.places not in found:
                 found[one.places] = one
         return list(found.values())
+
+    def is_settled(self, places: frozenset[Place]) -> bool:
+        """Whether it was decided that the two statements in these places stand side by side."""
+        return places in self._folded()._settled
 
     def steps(self) -> Sequence[Step]:
         """All effective changes, oldest first."""
@@ -311,6 +316,7 @@ class Ledger:
         self._last[one.place] = self._standing[one.place] = one
 
     def _settle(self, places: frozenset[Place]) -> None:
+        self._settled.add(places)
         self._disputes = [
             one for one in self._disputes if (now := one.now) is None or now.places != places
         ]
@@ -333,7 +339,7 @@ def step_of(sides: Sides, change: Change) -> Step:
 
 def brings_newer(change: Change) -> bool:
     """Whether a change that chose between two texts itself wrote the newer one."""
-    return change.kind in JUDGED and change.who in ("user", "model")
+    return change.kind in JUDGED and change.who in ("user", "model", "extraction")
 
 
 def is_restated(one: Statement) -> bool:

@@ -24,7 +24,8 @@ class Rank(IntEnum):
     READ = 2
     """By the model, citing lines of code."""
     SAID = 3
-    """By the person: typed, edited in the file, or stored by the model from their own words."""
+    """By the person: typed, edited in the file, or stored by the model, in the session or at its
+    end, from their own words."""
 
     @property
     def label(self) -> str:
@@ -52,7 +53,7 @@ def source_rank(change: Author | Change, text: str, other: str = "") -> Rank:
         return Rank.OUTSIDE
     if change.who == "user":
         return Rank.SAID if change.source_hash or not change.source else Rank.FOUND
-    if change.who == "model" and _is_said(change.words, text, other):
+    if change.who in ("model", "extraction") and _is_said(change.words, text, other):
         return Rank.SAID
     return Rank.READ if change.source_hash else Rank.FOUND
 

@@ -42,6 +42,7 @@ Why = Literal["outside", "conflict", "no longer true"]
 """Why something waits: it came from outside, it contradicts or repeats another, or it rests on code
 that changed or has an end that has passed."""
 
+CLIENT = Author(who="client")
 _BEGINS = ("propose", "import")
 
 
@@ -127,9 +128,17 @@ def proposals(history: History) -> list[Proposal]:
 
 
 async def propose(
-    history: History, text: str, about: About, *, client: str, project: Path
+    history: History,
+    text: str,
+    about: About,
+    *,
+    client: str,
+    project: Path,
+    author: Author = CLIENT,
+    source: str = "",
 ) -> Change | None:
-    """Adds an agent's proposal; None if the same waits already.
+    """Adds the proposal of an agent, or a fact of a session with outside text; None if the same
+    waits already.
 
     Raises: MemoryRefused, StorageError, BusyError.
     """
@@ -150,8 +159,9 @@ async def propose(
             about=about,
             client=shorten(client, 60) or "an agent without a name",
             project=str(project),
+            source=source,
         )
-        return history.append(_begun("propose", proposal, Author(who="client")))
+        return history.append(_begun("propose", proposal, author))
 
 
 async def take(history: History, new: Sequence[Proposal]) -> int:

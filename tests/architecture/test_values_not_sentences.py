@@ -25,7 +25,6 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ("kode/cli/commands/subagent.py", "kode subagent"): "the program's name, before its errors",
     ("kode/cli/screen/session_table.py", "first task"): "the key of a column",
     ("kode/memory/command_line.py", "usage: "): "argparse's word",
-    ("kode/memory/vault/system.py", "User: "): "the mark of a speaker in a transcript",
     ("kode/memory/stored.py", "Input should be"): "pydantic's words",
     ("kode/memory/ask.py", "none of them"): "a model's answer",
     ("kode/memory/journal/carry.py", "OUTSIDE"): "the mark of an entry in its file",

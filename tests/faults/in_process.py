@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,12 +21,14 @@ from kode.conversation import open_conversation
 from kode.errors import KodeError
 from kode.events import silent
 from kode.memory.history import Change, History
+from kode.memory.journal.commit import Decided
 from kode.memory.journal.files import JournalFiles
-from kode.memory.journal.queue import Decided, Item, Queue
+from kode.memory.journal.said import Conversation, Queue
 from kode.memory.project import ProjectFolder
-from kode.memory.tiered.episode_files import Episode, EpisodeFiles, Pending, PendingFolder
-from kode.memory.vault.reflect import Pending as Task
-from kode.memory.vault.reflect import PendingFolder as Tasks
+from kode.memory.queue import Item
+from kode.memory.tiered.episode_files import Episode, EpisodeFiles
+from kode.memory.tiered.learn import open_queue as ended_sessions
+from kode.memory.vault.reflect import open_queue as tasks
 from kode.paths import path_hash, project_memory
 from kode.permissions import approvals
 from kode.permissions.rules import parse
@@ -208,26 +210,25 @@ def _memory(memory: Path, project: Path) -> None:
 def _waiting(memory: Path, project: Path) -> None:
     """What is left for a later start."""
     at = NOON.isoformat()
-    kept = Pending(
-        session_id="20260302-120000-abcdef", turns=4, at=at, tainted=False, transcript="user: hi"
+    ended, other = "20260302-120000-abcdef", "20260301-120001-abcdef"
+    ended_sessions(memory / "episodes").write(
+        Item(id=f"{ended}.0004", session=ended, turn=4, at=at, text="User: hi", said=("hi",))
     )
-    PendingFolder(memory / "episodes" / "pending").write(kept)
-    Tasks(project_memory(memory / "vault", project) / "pending").write(
-        Task(session="20260301-120001-abcdef", turn=1, at=at, text="user: hi")
+    tasks(project_memory(memory / "vault", project)).write(
+        Item(id=f"{other}.0001", session=other, turn=1, at=at, text="User: hi")
     )
-    queue = Queue(project_memory(memory / "journal", project) / "queue")
     decided = Decided(at=at, block="## x\n\n", changes=("aaaaaaaa", "bbbbbbbb"), update="- x")
-    item = Item(
-        id="20260301-120001-abcdef.00000000000000000001abcdef",
-        session="20260301-120001-abcdef",
-        turn=1,
-        at=at,
-        keys=("k1", "k2"),
-        text="user: hi",
-        raw=("hi",),
-        decided=decided,
+    Queue(project_memory(memory / "journal", project) / "queue").write(
+        Item(
+            id=f"{other}.00000000000000000001abcdef",
+            session=other,
+            turn=1,
+            at=at,
+            text="User: hi",
+            more=asdict(Conversation(keys=("k1", "k2"), raw=("hi",))),
+            answer=json.dumps(asdict(decided)),
+        )
     )
-    queue.write(item)
 
 
 def undone_and_diffed(here: Here, session_id: str | None = None) -> Finished:

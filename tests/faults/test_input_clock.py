@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kode.memory.journal import queue
-from kode.memory.journal.queue import new_id
-from kode.memory.tiered.episode_files import Pending, PendingFolder
+from kode.memory.journal import said
+from kode.memory.journal.said import new_id
 from kode.session import index, log
 from tests.session.stories import plain_turn, whole_story
 
@@ -22,28 +21,12 @@ def test_conversations_stay_in_order_when_the_clock_goes_back(
 ) -> None:
     session = "20260301-120000-abcdef"
     first = new_id(session, [])
-    monkeypatch.setattr(queue.time, "time_ns", lambda: time.monotonic_ns() % HOUR_NS)
+    monkeypatch.setattr(said.time, "time_ns", lambda: time.monotonic_ns() % HOUR_NS)
 
     second = new_id(session, [first, "20990101-120000-abcdef.99999999999999999999aaaaaa"])
     third = new_id(session, [first, second])
 
     assert first < second < third
-
-
-def test_a_claim_by_a_clock_ahead_is_free_again(tmp_path: Path) -> None:
-    folder = PendingFolder(tmp_path)
-    kept = Pending(
-        session_id="20260301-120000-abcdef",
-        turns=3,
-        at="2026-03-01T12:00:00+00:00",
-        tainted=False,
-        transcript="user: hi",
-        claimed_until=time.time() + 365 * 86_400,
-    )
-    folder.write(kept)
-
-    assert folder.claim(kept.session_id, lease_s=60.0) is not None
-    assert folder.claim(kept.session_id, lease_s=60.0) is None
 
 
 def test_a_session_goes_on_when_the_clock_went_back(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from kode.memory.journal.queue import Item
-from kode.memory.stored import read_row
-from kode.memory.tiered.episode_files import Pending
-from kode.memory.vault.reflect import Pending as Task
+from kode.memory.journal.said import Conversation
+from kode.memory.queue import read_item
+from kode.memory.tiered.learn import Ended
+from kode.memory.vault.reflect import Nothing
 from tests.faults.damage import damaged
 from tests.faults.in_process import FAULT, Finished, Here, made, undone_and_diffed
 
@@ -150,7 +150,7 @@ FORMATS = (
         "pending episode",
         "kode-home/memory/episodes/pending/*.json",
         TIERED,
-        keeps=lambda found: read_row(Pending, found) is None,
+        keeps=lambda found: read_item(found, Ended) is None,
     ),
     Format("vault's facts", "kode-home/memory/vault/*/facts/tools.md", memory("vault")),
     Format("vault's episodes", "kode-home/memory/vault/*/episodes/*.md", memory("vault")),
@@ -158,7 +158,7 @@ FORMATS = (
         "vault's task",
         "kode-home/memory/vault/*/pending/*.json",
         memory("vault"),
-        keeps=lambda found: read_row(Task, found) is None,
+        keeps=lambda found: read_item(found, Nothing) is None,
     ),
     Format("journal's memory", "kode-home/memory/journal/*/MEMORY.md", memory("journal")),
     Format("journal's history", "kode-home/memory/journal/*/HISTORY.md", memory("journal")),
@@ -166,7 +166,7 @@ FORMATS = (
         "journal's queue",
         "kode-home/memory/journal/*/queue/*.json",
         memory("journal"),
-        keeps=lambda found: read_row(Item, found) is None,
+        keeps=lambda found: read_item(found, Conversation) is None,
     ),
     Format("notes", "kode-home/memory/notes/notes.db", memory("notes"), keeps=never),
     *(

@@ -167,7 +167,9 @@ async def test_status_tells_the_system_fill_levels_and_what_is_pending(tmp_path)
     write_facts(user_file(tmp_path), "likes tabs")
     pending = tmp_path / "memory" / "episodes" / "pending"
     pending.mkdir(parents=True)
-    (pending / "20260101-000000-abcdef.json").write_text("{}")
+    id, at = "20260101-000000-abcdef", "2026-01-01T00:00:00+00:00"
+    row = {"session_id": id, "turns": 3, "at": at, "transcript": "User: hello"}
+    (pending / f"{id}.json").write_text(json.dumps(row))
     system = await opened(tmp_path)
 
     status = await memory_command(system, ["status"])

@@ -1,6 +1,7 @@
 """Of statements that contradict each other: which counts, what waits, and how it is undone."""
 
 import asyncio
+import json
 import tempfile
 from pathlib import Path
 
@@ -50,7 +51,8 @@ async def keep(system, text, **more):
         (Author(who="model", words=""), Rank.FOUND),
         (Author(who="model", words="look it up", source="a.py:1", source_hash="0"), Rank.READ),
         (Author(who="import", source="CLAUDE.md"), Rank.FOUND),
-        (Author(who="extraction", words="take port 81"), Rank.FOUND),
+        (Author(who="extraction", words="take port 81"), Rank.SAID),
+        (Author(who="extraction", words="which port?"), Rank.FOUND),
         (Author(who="consolidation"), Rank.FOUND),
         (Author(who="client"), Rank.OUTSIDE),
     ],
@@ -182,7 +184,7 @@ async def test_ending_a_session_applies_the_same_rule_asking_once(tmp_path):
     await memory_command(system, ["add", "user", OLD])
     await hear(system, "look it up")
     await keep(system, NEW)
-    events, model = [], Model(["1: update"])
+    events, model = [], Model([answer(2)])
     ending = await opened(tmp_path, model=model, emit=events.append)
 
     await ending.before_drop(lived("look around"), "exit")
@@ -209,6 +211,16 @@ STATEMENTS = st.lists(st.sampled_from(["typed", "said", "read", "found"]), min_s
 RANKS = {"typed": Rank.SAID, "said": Rank.SAID, "read": Rank.READ, "found": Rank.FOUND}
 
 
+def answer(known):
+    """A judge's answer that each of so many known lines changes each older one."""
+    lines = [
+        {"line": line, "how": "changes", "of": of}
+        for line in range(2, known + 1)
+        for of in range(1, line)
+    ]
+    return json.dumps({"narrative": "Looked around.", "facts": [], "lines": lines})
+
+
 class Nearest:
     """Finds that any two texts contradict each other, of several the one that `choose` says."""
 
@@ -216,9 +228,8 @@ class Nearest:
         self.choose = choose
 
     async def __call__(self, system, prompt, max_output_tokens):
-        count = prompt.count("\nPair ") + prompt.startswith("Pair ")
-        if count:
-            return "\n".join(f"{n}: update" for n in range(1, count + 1))
+        if prompt.startswith("The known facts:"):
+            return answer(sum(line[:1].isdigit() for line in prompt.split("\n")))
         several = "Stored fact 2" in prompt
         return f"update-{self.choose}" if several else "update"
 

@@ -4,10 +4,11 @@ A crash may follow any step, and each can be repeated: an entry is searched befo
 again, changes have fixed ids, and merging twice changes nothing.
 """
 
+import json
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -23,8 +24,10 @@ from kode.memory.journal.files import (
     block_of,
     size_of,
 )
-from kode.memory.journal.queue import Decided, Item, Queue
+from kode.memory.journal.said import Queue, of
 from kode.memory.lines import merge_lines, revert_lines
+from kode.memory.queue import Item
+from kode.memory.stored import read_row
 from kode.memory.waiting import Proposal, came_from, hold
 from kode.messages import shorten
 
@@ -33,6 +36,24 @@ RAW = "[raw-fallback]"
 """Begins the entry of a failed consolidation."""
 OUTSIDE = "[from a session that took in outside text]"
 """Begins the entry of such a session: reading it counts as reading outside text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decided:
+    """What will be written for an item, unchanged however often it is tried: its `answer`."""
+
+    at: str
+    """ISO time of the entry, UTC."""
+    block: str
+    """The entry as text in the history."""
+    changes: tuple[str, str]
+    """Ids of the changes to history and memory."""
+    base: str = ""
+    """The memory that the model saw."""
+    update: str | None = None
+    """The model's new memory; None leaves it unchanged."""
+    done: bool = True
+    """False for a raw fallback: the conversation still waits for a model."""
 
 
 class Committer:
@@ -56,13 +77,13 @@ class Committer:
             update=update,
             done=done,
         )
-        item = replace(item, decided=decided)
+        item = replace(item, answer=json.dumps(asdict(decided), ensure_ascii=False))
         self._queue.write(item)
         return item
 
     def commit(self, item: Item, *, recovering: bool = False) -> list[Outcome]:
         """Writes what was decided. Raises: StorageError, MemoryRefused."""
-        decided = item.decided
+        decided = read_row(Decided, item.answer.encode(errors="replace"))
         if decided is None:
             return []
         outcomes = self._append(item, decided, recovering)
@@ -73,7 +94,7 @@ class Committer:
                 decided.base,
                 decided.update,
                 Change.by(
-                    item.author,
+                    author_of(item),
                     SYSTEM,
                     "consolidate",
                     self._files.folder.target(MEMORY),
@@ -84,14 +105,15 @@ class Committer:
         if decided.done:
             self._queue.finish(item)
         else:
-            self._queue.write(replace(item, decided=None, fallen_back=True))
+            more = asdict(replace(of(item), fallen_back=True))
+            self._queue.write(replace(item, answer="", more=more))
         return outcomes
 
     def recover(self) -> list[Outcome]:
         """Finishes what an earlier process decided. Raises: StorageError, MemoryRefused."""
         outcomes: list[Outcome] = []
-        for item in map(self._queue.read, self._queue.ids()):
-            if item is not None and item.decided is not None:
+        for item in self._queue.items():
+            if item.answer:
                 outcomes += self.commit(item, recovering=True)
         return outcomes
 
@@ -188,7 +210,7 @@ class Committer:
     def _append(self, item: Item, decided: Decided, recovering: bool) -> list[Outcome]:
         id = decided.changes[0]
         target, block = self._files.folder.target(HISTORY), (decided.block,)
-        change = Change.by(item.author, SYSTEM, "append", target, after=block, id=id)
+        change = Change.by(author_of(item), SYSTEM, "append", target, after=block, id=id)
         at = datetime.fromisoformat(decided.at)
         with self._making(change, recovering):
             self._files.append_block(decided.block, at, recovering=recovering)
@@ -210,9 +232,13 @@ class Committer:
         """Lets an update wait, once, also if an interrupted process has recorded it."""
         if not self._history.find(decided.changes[1]):
             proposal = self.proposal(item.id, item.session, decided.base, update, item.outside)
-            hold(self._history, proposal, item.author, id=decided.changes[1])
+            hold(self._history, proposal, author_of(item), id=decided.changes[1])
         line = f"an update of {MEMORY} waits for `kode memory review`: outside text was read"
         return [Outcome(line=line)]
+
+
+def author_of(item: Item) -> Author:
+    return Author(who="consolidation", session=item.session, turn=item.turn)
 
 
 def undo(files: JournalFiles, history: History, change: Change, author: Author) -> Outcome:

@@ -1,15 +1,13 @@
 """Consolidation: turns a conversation into an entry of the history and an update of MEMORY.md.
 
-Items are stored first, then processed one at a time across all processes: read the memory, ask,
-decide, write. A failure or timeout leaves a `[raw-fallback]` entry at once, and the conversation
-waits in the queue for a later start.
+A failure or timeout leaves a `[raw-fallback]` entry at once, and the conversation waits in the
+queue for a later start.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
 from kode import credentials, durable
@@ -27,7 +25,17 @@ from kode.memory.journal.consolidate import (
     safe_entry,
 )
 from kode.memory.journal.files import JournalFiles
-from kode.memory.journal.queue import Item, Queue, Said, batches, line_of, new_id, raw_lines
+from kode.memory.journal.said import (
+    Conversation,
+    Queue,
+    Said,
+    batches,
+    line_of,
+    new_id,
+    of,
+    raw_lines,
+)
+from kode.memory.queue import Item, work
 from kode.memory.stored import locked
 from kode.messages import text_of, user_message
 
@@ -47,7 +55,7 @@ class Consolidated:
 
 @dataclass(kw_only=True)
 class Consolidator:
-    """The consolidations of one session."""
+    """The consolidations of one session; the `Job` of the journal's queue."""
 
     context: MemoryContext
     files: JournalFiles
@@ -55,6 +63,11 @@ class Consolidator:
     committer: Committer
     door: MemoryModel | None
     limit_bytes: int
+    timeout_s: float
+    """Of one question, unless the server is known to need longer."""
+    attempts: int = MAX_ATTEMPTS
+    entries: dict[str, str] = field(default_factory=dict)
+    """The id of an item → the entry that a model has written for it."""
 
     def put_down(self, entries: Sequence[Said], *, turn: int | None, tainted: bool) -> list[Item]:
         """Stores the conversation as items of the queue: from here on it is not lost.
@@ -71,12 +84,16 @@ class Consolidator:
                 session=session,
                 turn=turn,
                 at=datetime.now(UTC).isoformat(timespec="seconds"),
-                keys=tuple(entry.key for entry in batch),
                 text="\n".join(map(line_of, batch)),
-                raw=tuple(raw_lines(batch)),
-                session_path=str(context.session_path or ""),
                 tainted=tainted,
                 outside=context.outside() if tainted else "",
+                more=asdict(
+                    Conversation(
+                        keys=tuple(entry.key for entry in batch),
+                        raw=tuple(raw_lines(batch)),
+                        session_path=str(context.session_path or ""),
+                    )
+                ),
             )
             items.append(item)
             known.append(item.id)
@@ -89,31 +106,53 @@ class Consolidator:
 
         Raises: StorageError, MemoryRefused; CancelledError (with the raw fallback written).
         """
-        ends_at = time.monotonic() + timeout_s
         try:
-            async with asyncio.timeout(timeout_s), self.queue.turn(timeout_s):
-                fresh = self.queue.read(item.id)
-                if fresh is None:
-                    return Consolidated(done=True)  # another process has done it
-                memory = credentials.redact(self.files.read_memory())
-                decision = Decision(problem="kode ended in the middle of it")
-                if fresh.attempts < MAX_ATTEMPTS:
-                    fresh = self._count_attempt(fresh)
-                    decision = await self._ask(fresh, memory, ends_at - time.monotonic())
-                if decision.usable:
-                    return await self._finish(fresh, memory, decision)
+            async with asyncio.timeout(timeout_s):
+                done = await work(self.queue, self, item.id, timeout_s=timeout_s)
+            return Consolidated(entry=self.entries.get(item.id, "") if done else "", done=done)
         except (TimeoutError, BusyError):
-            decision = Decision(problem=f"no answer within {round(timeout_s, 1):g} s")
+            await self.fail(item, f"no answer within {round(timeout_s, 1):g} s")
         except asyncio.CancelledError:
             # No await here: the process may be exiting. A failure leaves the item.
             with suppress(KodeError), durable.locked(self.files.root, timeout_s=CANCELLED_WAIT_S):
-                self._fall_back(item.id, "it was interrupted", "")
+                self._fall_back(item.id, "it was interrupted")
             raise
+        return Consolidated()
+
+    # ── the job ──────────────────────────────────────────────────────────────────────────────
+
+    def is_answered(self, item: Item) -> bool:
+        return bool(item.answer) or not self._can_ask
+
+    async def do(self, item: Item) -> str:
+        memory = credentials.redact(self.files.read_memory())
+        decision = await self._ask(item, memory)
+        self.entries[item.id] = decision.entry
+        if not decision.usable:
+            return decision.problem
         async with locked(self.files.root):
-            outcomes = self._fall_back(item.id, decision.problem, decision.entry)
+            if decision.problem:
+                self.files.back_up_memory()
+            item = self.committer.decide(
+                item,
+                decision.entry,
+                self.context.now(),
+                base=memory,
+                update=decision.update,
+                done=True,
+            )
+            outcomes = self.committer.commit(item)
+        self._report(outcomes)
+        if decision.problem:
+            self._notice(f"Memory was not updated: {decision.problem}")
+        return ""
+
+    async def fail(self, item: Item, why: str) -> None:
+        async with locked(self.files.root):
+            outcomes = self._fall_back(item.id, why)
         self._report(outcomes)
         if not self._can_ask:
-            return Consolidated()  # nobody can change that, so there is no notice
+            return  # nobody can change that, so there is no notice
         is_given_up = self.queue.read(item.id) is None
         rest = (
             f"It is given up after {MAX_ATTEMPTS} attempts: the history has its last messages, and "
@@ -121,14 +160,12 @@ class Consolidator:
             if is_given_up
             else "The history has it unchanged; a later start tries again."
         )
-        self._notice(
-            f"This conversation could not be consolidated into memory ({decision.problem}). {rest}"
-        )
-        return Consolidated()
+        self._notice(f"This conversation could not be consolidated into memory ({why}). {rest}")
 
-    @property
-    def _can_ask(self) -> bool:
-        return self.door is not None and self.door.usable
+    async def give_up(self, item: Item, why: str) -> None:
+        await self.fail(item, why)
+
+    # ── at the next start ────────────────────────────────────────────────────────────────────
 
     async def finish_waiting(self, timeout_s: float, is_closing: Callable[[], bool]) -> None:
         """Retries what earlier processes and failures have left; starts nothing more once
@@ -139,9 +176,9 @@ class Consolidator:
             )
         for id in self.queue.ids():
             item = self.queue.read(id)
-            if is_closing():
+            if is_closing() or self.door is None or not self.door.usable:
                 return
-            if item is None or self.door is None or not self.door.usable:
+            if item is None:
                 continue
             # Nobody waits for it here, so a slow server gets the time it needs.
             limit_s = self.door.limit_s(timeout_s, len(item.text), MAX_OUTPUT_TOKENS)
@@ -159,14 +196,11 @@ class Consolidator:
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
-    def _count_attempt(self, item: Item) -> Item:
-        """The item with one attempt more, on disk. Raises: StorageError."""
-        if self._can_ask:
-            item = replace(item, attempts=item.attempts + 1)
-            self.queue.write(item)
-        return item
+    @property
+    def _can_ask(self) -> bool:
+        return self.door is not None and self.door.usable
 
-    async def _ask(self, item: Item, memory: str, timeout_s: float) -> Decision:
+    async def _ask(self, item: Item, memory: str) -> Decision:
         if self.door is None:
             return Decision(problem="asking a model is off (memory.llm_consolidate)")
         asked = prompt(memory, item.text, self.context.now(), limit_bytes=self.limit_bytes)
@@ -175,44 +209,27 @@ class Consolidator:
             messages=(user_message(asked),),
             max_output_tokens=MAX_OUTPUT_TOKENS,
         )
-        reply = await self.door.reply(request, timeout_s=max(0.01, timeout_s))
+        limit_s = self.door.limit_s(self.timeout_s, len(item.text), MAX_OUTPUT_TOKENS)
+        reply = await self.door.reply(request, timeout_s=limit_s)
         if reply.message is None:
             return Decision(problem=reply.detail or reply.failure)
         return decide(
             text_of(reply.message), reply.message.stop, memory, limit_bytes=self.limit_bytes
         )
 
-    async def _finish(self, item: Item, memory: str, decision: Decision) -> Consolidated:
-        async with locked(self.files.root):
-            if decision.problem:
-                self.files.back_up_memory()
-            item = self.committer.decide(
-                item,
-                decision.entry,
-                self.context.now(),
-                base=memory,
-                update=decision.update,
-                done=True,
-            )
-            outcomes = self.committer.commit(item)
-        self._report(outcomes)
-        if decision.problem:
-            self._notice(f"Memory was not updated: {decision.problem}")
-        return Consolidated(entry=decision.entry, done=True)
-
-    def _fall_back(self, id: str, why: str, entry: str) -> list[Outcome]:
+    def _fall_back(self, id: str, why: str) -> list[Outcome]:
         """Call with the journal's lock held. Ignores an item done meanwhile; one that was tried
         often enough ends with its raw fallback."""
         item = self.queue.read(id)
         if item is None:
             return []
-        if item.decided is not None:
+        if item.answer:
             return self.committer.commit(item, recovering=True)
         self.files.back_up_memory()
-        if not item.fallen_back:
+        if not of(item).fallen_back:
             item = self.committer.decide(
                 item,
-                _raw(item, why, entry),
+                _raw(item, why, self.entries.get(id, "")),
                 self.context.now(),
                 base="",
                 update=None,
@@ -233,9 +250,10 @@ class Consolidator:
 
 def _raw(item: Item, why: str, entry: str) -> str:
     """The entry of a failed consolidation: the last messages, and where all of them are."""
+    told = of(item)
     lines = [f"{RAW} {why}"]
-    if item.session_path:
-        lines.append(f"The whole conversation: {item.session_path}")
+    if told.session_path:
+        lines.append(f"The whole conversation: {told.session_path}")
     if entry:
         lines.append(entry)
-    return safe_entry("\n".join([*lines, *(f"- {line}" for line in item.raw)]))
+    return safe_entry("\n".join([*lines, *(f"- {line}" for line in told.raw)]))

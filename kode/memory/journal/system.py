@@ -29,7 +29,7 @@ from kode.memory.journal.consolidator import Consolidated, Consolidator
 from kode.memory.journal.files import MEMORY, Entry, JournalFiles
 from kode.memory.journal.folder import JournalFolder
 from kode.memory.journal.places import JournalPlaces
-from kode.memory.journal.queue import Queue, Said, recap_lines, said_in
+from kode.memory.journal.said import Queue, Said, recap_lines, said_in
 from kode.memory.journal.search import grep, history_tool, texts_of, where_of
 from kode.memory.search import Finder, with_note
 from kode.memory.stored import locked, may_name_a_file
@@ -90,6 +90,7 @@ class Journal(JournalByHand):
             committer=self._committer,
             door=door if self._settings.llm_consolidate else None,
             limit_bytes=self._journal.max_memory_size,
+            timeout_s=self._journal.consolidation_timeout_s,
         )
         embedder = embed.open_embedder(
             self._settings.embedding, context.root / "vectors", self._notice

@@ -29,6 +29,8 @@ _ROWS = """CREATE INDEX IF NOT EXISTS notes_of_session ON memory_notes (
 )"""
 INDEX = "note"
 """How the names of the index's tables begin."""
+LAST_MAINTENANCE = "last_maintenance"
+"""The name in the table `meta` of when maintenance was last finished."""
 BUSY_MS = 2_000
 """kode's own processes wait for the folder's lock instead, without blocking; this is for others."""
 HEADER_BYTES = 100

@@ -1,22 +1,32 @@
 """What was done, as a note: of one job (a turn that used tools) without a model, and of a session
-with one call of it. Texts only.
+with one call of it, from the queue.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kode import credentials
 from kode.contracts import Turn
 from kode.memory import scan
 from kode.memory.ask import MemoryModel, keep_ends, says_something
-from kode.memory.frame import transcript
-from kode.messages import Message, first_of, shorten
+from kode.memory.history import Author
+from kode.memory.notes.note import Note
+from kode.memory.notes.store import NoteStore
+from kode.memory.notes.write import Kept, NoteWriter
+from kode.memory.queue import Item, Queue, answered, details
+from kode.messages import first_of, shorten
+
+if TYPE_CHECKING:
+    from kode.config.model import Notes as Settings
 
 JOB_TTL_DAYS = 7
 TASK_CHARS = 300
 OUTCOME_CHARS = 400
 LISTED = 6
 NARRATIVE_CHARS = 1_200
+MAX_ATTEMPTS = 3
 
 MEMORY_TOOLS = frozenset({"remember", "recall", "update_memory", "update_soul", "forget"})
 
@@ -77,14 +87,84 @@ def _short_path(path: str, cwd: Path) -> str:
         return path
 
 
-async def narrative(door: MemoryModel, messages: Sequence[Message]) -> str | None:
-    """The session in the model's words; None when there is no answer that may be kept.
+@dataclass(frozen=True, kw_only=True)
+class Summed:
+    """What the queue keeps besides."""
 
-    Raises nothing but CancelledError.
-    """
-    prompt = f"<transcript>\n{transcript(messages)}\n</transcript>"
-    answer = await door.ask(SYSTEM, prompt, max_output_tokens=400)
-    text = credentials.redact((answer.text or "").strip())
-    if not says_something(text, SYSTEM) or scan.scan(text):
-        return None
-    return keep_ends(text, NARRATIVE_CHARS)
+    notes: tuple[str, ...] = ()
+    """The notes to merge; none for a session to sum up."""
+    sensitive: bool = False
+    """Whether something that was said in the session is never to be shown."""
+
+
+def open_queue(folder: Path) -> Queue:
+    """What a model is to sum up; `folder` is the database's."""
+    return Queue(folder / "queue", Summed)
+
+
+def of(item: Item) -> Summed:
+    return details(Summed, item) or Summed()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summarizing:
+    """The `Job` of the notes' queue for sessions: one summary in place of those of its jobs, which
+    stay for their week where no model can write it."""
+
+    store: NoteStore
+    queue: Queue
+    door: MemoryModel
+    settings: "Settings"
+    written: Callable[[Kept], None]
+    attempts: int = MAX_ATTEMPTS
+
+    def waiting(self) -> list[str]:
+        return [item.id for item in self.queue.items() if not of(item).notes]
+
+    def is_answered(self, item: Item) -> bool:
+        return bool(item.answer)
+
+    async def do(self, item: Item) -> str:
+        item, text = await answered(self.queue, item, lambda: self._ask(item))
+        if not text:
+            return "no answer"
+        if says_something(text, SYSTEM) and not scan.scan(text):
+            author = Author(who="extraction", session=item.session, turn=item.turn)
+            writer = NoteWriter(self.store, lambda who, source: author, self.settings)
+            summaries = of_session(
+                self.store, item.session, "n.kind = 'summary' AND n.job_id IS NOT NULL"
+            )
+            waits = item.tainted or any(note.untrusted == "waits" for note in summaries)
+            kept = await writer.remember(
+                keep_ends(text, NARRATIVE_CHARS),
+                kind="summary",
+                tags=("session",),
+                job_id=item.session,
+                sensitivity="sensitive" if of(item).sensitive else "normal",
+                untrusted="waits" if waits else "",
+                change="session",
+                supersedes=tuple(summaries),
+            )
+            self.written(kept)
+        self.queue.finish(item)
+        return ""
+
+    async def fail(self, item: Item, why: str) -> None:
+        """The notes of its jobs say what was done."""
+
+    async def give_up(self, item: Item, why: str) -> None:
+        self.queue.finish(item)
+
+    async def _ask(self, item: Item) -> str:
+        prompt = f"<transcript>\n{item.text}\n</transcript>"
+        answer = await self.door.ask(SYSTEM, prompt, max_output_tokens=400)
+        return credentials.redact((answer.text or "").strip())
+
+
+def of_session(store: NoteStore, session: str | None, condition: str) -> list[Note]:
+    """The session's notes that stand; `condition` is SQL over `memory_notes n`."""
+    return store.select(
+        f"WHERE n.user = :user AND n.session = :session AND n.superseded_by IS NULL "
+        f"AND {condition}",
+        {"user": store.user, "session": session},
+    )

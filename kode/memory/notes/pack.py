@@ -13,8 +13,7 @@ from kode import credentials
 from kode.memory import rank
 from kode.memory.history import whose
 from kode.memory.lineage import Entry, Place
-from kode.memory.notes.database import Database
-from kode.memory.notes.maintenance import LAST
+from kode.memory.notes.database import LAST_MAINTENANCE, Database
 from kode.memory.notes.note import SOUL_CHARS, Note, in_words
 from kode.memory.notes.search import NoteVectors, search
 from kode.memory.notes.store import NoteStore, Wanted
@@ -201,7 +200,7 @@ def status(store: NoteStore, waiting: int) -> str:
         f"words: {'FTS5' if database.index.able.words else 'one by one (no FTS5)'}",
         f"vectors: {'sqlite-vec' if database.index.able.vectors else 'numpy (no sqlite-vec)'}"
         + (f", {waiting} still to compute" if waiting else ""),
-        f"last maintenance: {database.meta(LAST) or 'never'}",
+        f"last maintenance: {database.meta(LAST_MAINTENANCE) or 'never'}",
     ]
     return "\n".join(lines)
 

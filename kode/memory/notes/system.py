@@ -1,8 +1,10 @@
 """The notes system: a database of notes of four kinds, with lifetimes, sensitivity and vectors."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import asdict, replace
 from typing import Any
 
 from kode import credentials, paths
@@ -23,14 +25,14 @@ from kode.memory.ask import MemoryModel, keep_ends
 from kode.memory.base import Outcome, has_lost_messages
 from kode.memory.exchange import Row, read_row
 from kode.memory.folder_tool import folder_tool
-from kode.memory.frame import count_turns
+from kode.memory.frame import count_turns, transcript
 from kode.memory.history import REBUILD, Author, History, Who
 from kode.memory.lineage import Place
 from kode.memory.notes import jobs, maintenance, pack
 from kode.memory.notes.by_hand import NotesByHand
 from kode.memory.notes.database import Database
 from kode.memory.notes.folder import NotesFolder
-from kode.memory.notes.note import Note, Untrusted
+from kode.memory.notes.note import Note, Untrusted, stamp
 from kode.memory.notes.places import NotesPlaces
 from kode.memory.notes.search import NoteVectors, search, text_of
 from kode.memory.notes.store import NoteStore, Wanted
@@ -41,9 +43,11 @@ from kode.memory.notes.team.outbox import Outbox
 from kode.memory.notes.team.vectors import TeamVectors
 from kode.memory.notes.tools import SOUL, note_tools
 from kode.memory.notes.write import Kept, NoteWriter
+from kode.memory.queue import Item, work, work_through
 from kode.memory.rank import Text
 from kode.memory.search import CANDIDATES, POOL, Finder, with_note
 from kode.memory.stale import Doubt
+from kode.memory.stored import may_name_a_file
 from kode.messages import Message
 
 ABOUT_CONTEXT = "What kode remembers from earlier sessions."
@@ -169,9 +173,9 @@ class Notes(NotesByHand):
         self._work.start(self._make_vectors())
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
-        if reason != "window" and not self._context.read_only:
-            await self._keep_session(messages)
-        return Drop()
+        if reason == "window" or self._context.read_only:
+            return Drop()
+        return Drop(done=await self._keep_session(messages))
 
     async def maintain(self) -> None:
         if self._context.read_only:
@@ -326,6 +330,17 @@ class Notes(NotesByHand):
         return self._author(who or other, source=source)
 
     async def _maintain(self) -> None:
+        """Finishes what earlier processes left, and tidies up."""
+        summarizing = self._summarizing()
+        for path in summarizing.queue.set_aside_damaged():
+            self._notice(f"What was kept of a session to sum up cannot be read. It is now {path}.")
+
+        def ids() -> list[str]:
+            can_ask = self._door.usable and self._settings.llm_extract
+            return summarizing.waiting() if can_ask and not self._work.is_closing else []
+
+        with suppress(BusyError):  # another process works on them
+            await work_through(summarizing.queue, summarizing, ids, timeout_s=0.0)
         done = await maintenance.run(
             self.store,
             self._door,
@@ -376,7 +391,10 @@ class Notes(NotesByHand):
             job_id=f"{self._context.session_id or 'session'}#{turn.number}",
             # What was said in the turn is in it, and some of that is never to be shown.
             sensitivity="sensitive"
-            if any(note.turn == turn.number for note in self._of_session(_SENSITIVE))
+            if any(
+                note.turn == turn.number
+                for note in jobs.of_session(self.store, self._context.session_id, _SENSITIVE)
+            )
             else "normal",
             untrusted=self._untrusted,
             who="extraction",
@@ -384,46 +402,51 @@ class Notes(NotesByHand):
         )
         self._mark_said(kept)
 
-    async def _keep_session(self, messages: Sequence[Message]) -> None:
-        """One summary in place of those of the session's jobs, where a model can write it; else
-        theirs stay for their week."""
+    async def _keep_session(self, messages: Sequence[Message]) -> bool:
+        """Leaves the session to the queue, and sums it up if a model can; returns whether nothing
+        is left to do."""
         settings, session = self._settings, self._context.session_id
         enough = count_turns(messages) >= settings.min_turns_for_extraction
         wanted = settings.extract_on_end and settings.llm_extract and self._door.usable
-        if not (enough and wanted and session and self._turn):
-            return
-        text = await jobs.narrative(self._door, messages)
-        if text is None:
-            return
-        summaries = self._of_session("n.kind = 'summary' AND n.job_id IS NOT NULL")
-        waits = bool(self._untrusted) or any(note.untrusted == "waits" for note in summaries)
-        outcome = await self.writer.remember(
-            text,
-            kind="summary",
-            tags=("session",),
-            job_id=session,
-            sensitivity="sensitive" if self._of_session(_SENSITIVE) else "normal",
-            untrusted="waits" if waits else "",
-            who="extraction",
-            change="session",
-            supersedes=tuple(summaries),
+        if not (enough and wanted and may_name_a_file(session) and session and self._turn):
+            return True
+        sensitive = bool(jobs.of_session(self.store, session, _SENSITIVE))
+        item = Item(
+            id=f"{session}.{self._turn:04d}",
+            session=session,
+            turn=self._turn,
+            at=stamp(self.store.now()),
+            text=transcript(messages),
+            tainted=bool(self._untrusted),
+            more=asdict(jobs.Summed(sensitive=sensitive)),
         )
-        self._mark_said(outcome)
-        self._report(outcome)
+        summarizing = self._summarizing()
+        summarizing.queue.write(item)
+        with suppress(TimeoutError, BusyError):
+            async with asyncio.timeout(settings.end_deadline_s):
+                return await work(
+                    summarizing.queue, summarizing, item.id, timeout_s=settings.end_deadline_s
+                )
+        return False
+
+    def _summarizing(self) -> jobs.Summarizing:
+        return jobs.Summarizing(
+            store=self.store,
+            queue=jobs.open_queue(self.database.path.parent),
+            door=self._door,
+            settings=self._settings.notes,
+            written=self._summed_up,
+        )
+
+    def _summed_up(self, kept: Kept) -> None:
+        self._mark_said(kept)
+        self._report(kept)
         self._work.start(self._make_vectors())
 
     def _mark_said(self, kept: Kept) -> None:
         """Marks a summary of this session's own work as shown: its messages say the same."""
         if kept.note is not None:
             self._shown[kept.note.id] = None
-
-    def _of_session(self, condition: str) -> list[Note]:
-        """The session's notes that stand; `condition` is SQL over `memory_notes n`."""
-        return self.store.select(
-            f"WHERE n.user = :user AND n.session = :session AND n.superseded_by IS NULL "
-            f"AND {condition}",
-            {"user": self.store.user, "session": self._context.session_id},
-        )
 
     async def _make_vectors(self) -> None:
         if self.team:  # which keeps vectors of notes that it has

@@ -7,17 +7,17 @@ damaged. Adding an episode takes constant time.
 import json
 import os
 import re
-import time
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from kode import durable
 from kode.errors import MemoryRefused
-from kode.memory.stored import WaitingFolder, locked, read_row
+from kode.memory.queue import Item
+from kode.memory.stored import locked, read_row
 from kode.messages import shorten
 
 SUMMARY_CHARS = 120
@@ -274,75 +274,26 @@ def _index_bytes(rows: Sequence[dict[str, Any]]) -> bytes:
     return f"[\n{lines}\n]\n".encode(errors="replace")
 
 
-LONGEST_CLAIM_S = 3_600.0
 _SAID = "User: "
 """Begins a message of the user in a transcript."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pending:
-    session_id: str
-    turns: int
-    at: str
-    """When the session ended, ISO, UTC."""
-    tainted: bool
-    transcript: str
-    """Bounded, without credentials."""
-    project: str = ""
-    """The path hash of the session's project."""
-    attempts: int = 0
-    """How often a model was asked: counted beforehand, so that a question that kills the process is
-    not repeated forever."""
-    answer: str = ""
-    """The model's answer, without credentials: it is paid for, whatever comes next."""
-    claimed_until: float = 0.0
-    """Seconds since the epoch; until then it belongs to whoever claimed it."""
-
-    @property
-    def id(self) -> str:
-        return self.session_id
-
-    @property
-    def raw_note(self) -> str:
-        """A narrative without a model: what the user asked, in their own words."""
-        lines = self.transcript.split("\n")
-        asked = [line.removeprefix(_SAID) for line in lines if line.startswith(_SAID)]
-        listed = "; ".join(shorten(line, 120) for line in asked[:3] + asked[3:][-3:])
-        return f"Asked: {listed}" if listed else shorten(self.transcript, 300)
-
-    @property
-    def as_episode(self) -> Episode:
-        """What can be shown of the session until its note is written."""
-        return Episode(
-            session_id=self.session_id,
-            turns=self.turns,
-            created_at=self.at,
-            updated_at=self.at,
-            narrative=self.raw_note,
-            tainted=self.tainted,
-            project=self.project,
-        )
+def raw_note(transcript: str) -> str:
+    """A narrative without a model: what the user asked, in their own words."""
+    lines = transcript.split("\n")
+    asked = [line.removeprefix(_SAID) for line in lines if line.startswith(_SAID)]
+    listed = "; ".join(shorten(line, 120) for line in asked[:3] + asked[3:][-3:])
+    return f"Asked: {listed}" if listed else shorten(transcript, 300)
 
 
-class PendingFolder(WaitingFolder[Pending]):
-    """`episodes/pending/`. Changes require the episodes' lock."""
-
-    kind = Pending
-
-    def claim(self, session_id: str, *, lease_s: float) -> Pending | None:
-        """Claims an item for `lease_s` and counts the attempt; None if it is gone, damaged or
-        claimed. Call with the lock held. Raises: StorageError."""
-        pending = self.read(session_id)
-        now = time.time()
-        # A claim longer than any lease was made when the clock was ahead.
-        if pending is None or now < pending.claimed_until < now + LONGEST_CLAIM_S:
-            return None
-        claimed = replace(pending, claimed_until=now + lease_s, attempts=pending.attempts + 1)
-        self.write(claimed)
-        return claimed
-
-    def release(self, session_id: str) -> None:
-        """Releases a claim, keeping its progress. Call with the lock held. Raises: StorageError."""
-        pending = self.read(session_id)
-        if pending is not None:
-            self.write(replace(pending, claimed_until=0.0))
+def awaited(item: Item, project: str) -> Episode:
+    """What can be shown of a session until its note is written."""
+    return Episode(
+        session_id=item.session,
+        turns=item.turn or 0,
+        created_at=item.at,
+        updated_at=item.at,
+        narrative=raw_note(item.text),
+        tainted=item.tainted,
+        project=project,
+    )

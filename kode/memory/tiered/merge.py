@@ -114,29 +114,6 @@ _MEANING: dict[str, Word] = {
 _ANSWER = re.compile(rf"(?P<word>{'|'.join(_MEANING)})(?:[- ]?(?P<number>[0-9]))?")
 
 
-def review_prompt(pairs: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """System text and prompt that ask for one word about each pair of an entry and a new text, one
-    per line."""
-    listed = "\n\n".join(f"Pair {n}\n{_both_texts(*pair)}" for n, pair in enumerate(pairs, 1))
-    question = (
-        f"{listed}\n\n{_WORDS}\n\n"
-        f"{len(pairs)} lines, one for each pair, such as `1: distinct`. Nothing else."
-    )
-    return _SYSTEM + "Answer with one line for each pair.", question
-
-
-def read_review(answer: str, count: int) -> list[Word | None]:
-    """The word about each pair; None for none, or two that differ."""
-    said: dict[int, set[Word | None]] = {}
-    for line in answer.splitlines():
-        number, _, word = line.strip().strip("-*` ").removeprefix("Pair ").partition(":")
-        if number.strip().isdecimal():
-            found = read_judgment(word)
-            said.setdefault(int(number), set()).add(found[0] if found else None)
-    words = (said.get(number, {None}) for number in range(1, count + 1))
-    return [next(iter(found)) if len(found) == 1 else None for found in words]
-
-
 def kept(word: Word, new: str, entry: str) -> str:
     """What remains of two texts that are one: the newer, unless they say the same and the older
     contains it."""
@@ -152,7 +129,6 @@ def _quote(text: str) -> str:
 
 
 TIMEOUT_S = 15.0
-TOKENS_A_PAIR = 12
 
 Similarities = Callable[[str, Sequence[str]], Awaitable[Sequence[float] | None]]
 """(new text, entries) → similarity to each; None: compare words."""
@@ -224,14 +200,3 @@ class Judge:
             similarities=await self._similarities(text, entries),
         )
         return decision, tuple(entries[at] for at in decision.candidates)
-
-    async def review(
-        self, pairs: Sequence[tuple[str, str]], timeout_s: float
-    ) -> Sequence[Word | None]:
-        """The word on each pair of an entry and a new text, or None, with one question."""
-        if not pairs:
-            return ()
-        system, prompt = review_prompt(pairs)
-        most = TOKENS_A_PAIR * len(pairs) + 16
-        answer = await self._door.ask(system, prompt, max_output_tokens=most, timeout_s=timeout_s)
-        return read_review(answer.text or "", len(pairs))

@@ -12,12 +12,14 @@ from kode.errors import MemoryRefused
 from kode.memory import rank, scan, when
 from kode.memory.ask import keep_ends
 from kode.memory.base import only_one
+from kode.memory.queue import details
 from kode.memory.rank import Ranked, Text, fits
 from kode.memory.search import CANDIDATES, POOL, Finder, Found
 from kode.memory.tiered import report
-from kode.memory.tiered.episode_files import Episode, PendingFolder
+from kode.memory.tiered.episode_files import Episode, awaited
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import FactFile
+from kode.memory.tiered.learn import Ended, open_queue
 
 Place = tuple[FactFile, str]
 """A file and one of its entries."""
@@ -169,9 +171,10 @@ class Searcher:
 
     def _pending(self) -> list[Episode]:
         """This project's newest sessions whose notes are not written yet."""
-        folder = PendingFolder(self._index.files.folder / "pending")
-        read = (folder.read(id) for id in sorted(folder.ids(), reverse=True)[:NEWEST_READ])
-        here = (one.as_episode for one in read if one and one.project == self._index.project)
+        queue, project = open_queue(self._index.files.folder), self._index.project
+        read = (queue.read(id) for id in queue.ids()[::-1][:NEWEST_READ])
+        ended = ((one, details(Ended, one)) for one in read if one)
+        here = (awaited(one, project) for one, at in ended if at and at.project == project)
         return [episode for episode in here if not scan.scan(episode.narrative)]
 
 

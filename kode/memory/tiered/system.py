@@ -1,7 +1,6 @@
 """The tiered system: facts in the prompt, a buffer in the session, episodes on disk."""
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,6 +31,7 @@ from kode.memory.tiered.episode_files import Episode, summary_of
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import FactFile, FactStore, Scope, Target
+from kode.memory.tiered.learn import Learner
 from kode.memory.tiered.merge import Judge
 from kode.memory.tiered.places import TieredPlaces
 from kode.memory.tiered.search import Searcher
@@ -47,8 +47,6 @@ ABOUT_FACTS = "What kode remembers about the user and the environment from earli
 ABOUT_TURNS = "What the last turns of this session were about. Some are no longer shown in full."
 ABOUT_ARCHIVED = "Archived facts that may bear on this request."
 ABOUT_EPISODES = "Notes on earlier sessions that may bear on this request."
-LEAST_SETTLING_S = 2.0
-"""With less time left, pairs wait for another session's end."""
 LISTED_EPISODES = 20
 SHOWN_OVER_LIMIT = 2
 """A file edited far over its limit is shown up to this many times the limit."""
@@ -96,6 +94,7 @@ class Tiered(FactMemory):
             door=self._door,
             history=self.history,
             index=self._index,
+            learner=Learner(context, self._store, self.writer, self.ledger, self.history),
         )
         # In a session the model always ranks, as the design says; a person at the shell waits for
         # it and pays only if words find too little.
@@ -153,15 +152,12 @@ class Tiered(FactMemory):
         self._hear(turn)
         lines = buffer.lines_of(turn, self._context.now(), self._context.cwd)
         self._lines = buffer.append(self._lines, lines, self._capacity)
-        self._recording.add(turn)
+        self._recording.add(turn, self._context.typed)
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
         if reason == "window":
             return Drop()
-        ends_at = time.monotonic() + self._settings.end_deadline_s
-        kept = await self._episodes.keep(messages, self._recording)
-        await self._settle_pairs(ends_at - time.monotonic())
-        return Drop(done=kept)
+        return Drop(done=await self._episodes.keep(messages, self._recording))
 
     async def maintain(self) -> None:
         if not self._context.read_only:
@@ -285,21 +281,6 @@ class Tiered(FactMemory):
     def _noted(self, text: str, session: str) -> str:
         """A record of a session with what of it holds no longer."""
         return "\n".join(filter(None, (text, self.since_then(text, session))))
-
-    async def _settle_pairs(self, timeout_s: float) -> None:
-        """Asks about pairs in the files that this session's model has seen."""
-        if self._context.read_only or timeout_s < LEAST_SETTLING_S:
-            return
-        targets = [self._store.name_of(file) for file in self.files()]
-        settled = await self.writer.settle(targets, self._author("merge"), timeout_s)
-        for outcome in settled.changes:
-            self._report_outcome(outcome)
-        if settled.disputed:
-            self._notice(
-                f"{settled.disputed} facts contradict others that they cannot replace. Both stay "
-                "until you decide: `kode memory review`.",
-                level="info",
-            )
 
 
 def _section(file: FactFile) -> str:

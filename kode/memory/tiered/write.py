@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kode import durable
 from kode.errors import MemoryRefused
@@ -36,6 +36,7 @@ from kode.memory.tiered.merge import Judge, Plan
 from kode.memory.tiered.places import state_of
 
 SYSTEM = "tiered"
+JUDGED_AT_END = "the model judged, with the whole file: update"
 PAIRS = "pairs"
 """Where the history has the lines about pairs of texts that change none."""
 MAX_PAIRS = 40
@@ -48,6 +49,10 @@ MOST_REMOVED = 200
 class Outcome(base.Outcome):
     file: FactFile | None = None
     """The current file; None if the change was not in a fact file."""
+
+
+Verdict = merge.Word | Literal["contradicts"]
+"""A model's word about two entries."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +108,24 @@ class FactWriter:
         return await self._change(
             lambda: self._store.read(target, scope),
             lambda file: _plan(file, name, text, plan, author, wins, elsewhere),
+            author,
+        )
+
+    async def learn(
+        self, name: str, content: str, author: Author, *, entry: str = "", wins: bool = True
+    ) -> Outcome:
+        """Adds a fact that a model has compared with the whole file of this name: it supersedes
+        `entry` if one is given, or stands beside it if `wins` is false or that ranks higher. Raises
+        as `add`."""
+        text = check_text(content, author.who)
+        file = self._store.read_named(name)
+        known = text if text in file.entries else ""
+        entry = entry if entry in file.entries else ""
+        plan = Plan(known=known, entry=entry, word="update", kept=text, reason=JUDGED_AT_END)
+        wins = wins and (not entry or self._wins(name, author, text, entry))
+        return await self._change(
+            lambda: self._store.read_named(name),
+            lambda file: _plan(file, name, text, plan, author, wins, ()),
             author,
         )
 
@@ -223,31 +246,28 @@ class FactWriter:
 
         return await self._change(lambda: self._store.read(target, scope), shortened, author)
 
-    async def settle(self, targets: Sequence[str], author: Author, timeout_s: float) -> Settled:
-        """Asks once about the waiting pairs of these files, and merges equivalent ones. Those
-        without an answer wait for another session's end. Raises: StorageError, BusyError;
-        CancelledError."""
-        pairs = self.unjudged(targets) if self._door.usable else []
-        texts = [(pair.first.text, pair.second.text) for pair in pairs]
-        words = await self._judge.review(texts, timeout_s)
+    async def settle(self, judged: Sequence[tuple[Dispute, Verdict]], author: Author) -> Settled:
+        """Applies a model's words about pairs of entries, also such that nobody was waiting for,
+        and merges equivalent ones. Raises: StorageError, BusyError."""
         changes: list[Outcome] = []
         apart: list[Dispute] = []
         against: list[Dispute] = []
-        for pair, word in zip(pairs, words, strict=True):
+        for pair, word in judged:
             first, second = pair.first, pair.second
             is_across = first.entry.target != second.entry.target
             if word == "distinct" or (word == "same" and is_across):
                 apart.append(pair)
             # One may hold everywhere and the other in this project alone, so a model's word removes
             # nothing across files.
-            elif word == "update" and (is_across or not self._stands_higher(first, second)):
+            elif word == "contradicts" or (
+                word == "update" and (is_across or not self._stands_higher(first, second))
+            ):
                 against.append(pair)
-            elif word is not None:
+            else:
                 changes.append(await self._merge_pair(pair, word, author))
-        waiting = {pair.places for pair in self.unjudged(targets)}  # another may have been faster
-        apart, against = (
-            [one for one in some if one.places in waiting] for some in (apart, against)
-        )
+        known = {pair.places: pair.contradict for pair in self.pairs()}  # others may be faster
+        apart = [one for one in apart if known.get(one.places) is False]
+        against = [one for one in self._standing(against) if not known.get(one.places)]
         if apart:
             self._record(author, "settle", settled=tuple(map(_sides, apart)))
         if against:
@@ -256,11 +276,7 @@ class FactWriter:
 
     def pairs(self) -> list[Dispute]:
         """The pairs that wait and stand in the files, those for a judge and for the person."""
-        names = {
-            side.entry.target for one in self._ledger.disputes() for side in (one.first, one.second)
-        }
-        held = {(name, text) for name in names for text in self._entries(name)}
-        return [one for one in self._ledger.disputes() if one.places <= held]
+        return self._standing(self._ledger.disputes())
 
     def unjudged(self, targets: Collection[str]) -> list[Dispute]:
         """The oldest pairs of these files that wait for a judge, as many as one question has."""
@@ -339,6 +355,12 @@ class FactWriter:
 
         target = pair.first.entry.target
         return await self._change(lambda: self._store.read_named(target), joined, author)
+
+    def _standing(self, pairs: Sequence[Dispute]) -> list[Dispute]:
+        """Those of which both texts stand in the files."""
+        names = {name for one in pairs for name, _ in one.places}
+        held = {(name, text) for name in names for text in self._entries(name)}
+        return [one for one in pairs if one.places <= held]
 
     def _entries(self, name: str) -> tuple[str, ...]:
         try:

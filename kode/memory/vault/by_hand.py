@@ -10,11 +10,11 @@ from kode.memory.base import Addition, Outcome
 from kode.memory.history import Change
 from kode.memory.lineage import Entry
 from kode.memory.project import ProjectMemory
+from kode.memory.queue import Item, Queue
 from kode.memory.stale import Doubt
 from kode.memory.stored import locked
 from kode.memory.vault import report
 from kode.memory.vault.files import SYSTEM, VaultFiles, is_episodes, is_facts, month_file
-from kode.memory.vault.reflect import Pending, PendingFolder
 from kode.memory.vault.write import VaultWriter
 from kode.memory.waiting import Proposal, came_from
 from kode.messages import shorten
@@ -29,7 +29,7 @@ class VaultByHand(ProjectMemory):
     proposed: ClassVar = {"user": "user", "project": "project"}
     files: VaultFiles
     _writer: VaultWriter
-    _pending: PendingFolder
+    _queue: Queue
 
     def entries(self) -> list[Entry]:
         """Every line of the facts, and every episode."""
@@ -60,37 +60,38 @@ class VaultByHand(ProjectMemory):
         if not proposal.place:
             return await super().accept(proposal)
         session, _, turn = proposal.id.rpartition(".")
-        pending = Pending(
+        item = Item(
+            id=proposal.id,
             session=session,
             turn=int(turn),
             at=proposal.at,
             text=proposal.text,
+            asked=proposal.title,
             approved=True,
         )
-        async with locked(self._pending.folder):
-            self._pending.write(pending)
+        async with locked(self._queue.folder):
+            self._queue.write(item)
         return Outcome(line=f"approved {proposal.id}: it is reflected on at the next start")
 
     async def reject(self, proposal: Proposal) -> None:
         if proposal.place:
-            async with locked(self._pending.folder):
-                self._pending.remove(proposal.id)
+            async with locked(self._queue.folder):
+                self._queue.remove(proposal.id)
 
     def left_waiting(self) -> Iterable[tuple[Path, Proposal]]:
-        tasks = map(self._pending.read, self._pending.ids())
         return [
-            (self._pending.folder / f"{one.id}.json", self.proposal(one))
-            for one in tasks
-            if one and one.tainted
+            (self._queue.folder / f"{one.id}.json", self.proposal(one))
+            for one in self._queue.items()
+            if one.tainted
         ]
 
-    def proposal(self, task: Pending, outside: str = "") -> Proposal:
+    def proposal(self, task: Item) -> Proposal:
         """A task with outside text, as it waits for approval."""
         return Proposal(
             id=task.id,
             text=task.text,
             title=shorten(task.asked, LISTED_CHARS) or "a task",
-            source=came_from(task.session, outside),
+            source=came_from(task.session, task.outside),
             place=self.place,
         )
 

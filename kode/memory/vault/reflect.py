@@ -1,14 +1,16 @@
-"""The reflector: after a task, a model looks back and writes down what is worth remembering.
+"""The reflector: a model looks back on a session's tasks and writes down what is worth remembering.
 
 A loop over `memory_read`, `memory_write`, `memory_patch` and `memory_append`, with at most five
-model calls. The conversation is saved after every step, so that the next start resumes it if kode
-ends in between.
+model calls for all tasks that have gathered. The conversation is saved after every step, so that
+the next start resumes it if kode ends in between.
 """
 
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from kode.contracts import Request, Tool, ToolContext, ToolOutput
@@ -16,7 +18,7 @@ from kode.errors import BusyError, KodeError, MemoryRefused, StorageError
 from kode.events import Emit
 from kode.memory import frame
 from kode.memory.ask import MemoryModel, keep_ends, says_something
-from kode.memory.stored import WaitingFolder
+from kode.memory.queue import Item, Queue
 from kode.memory.vault.files import VaultFiles, is_facts, month_file
 from kode.memory.vault.report import index_lines, rows_of
 from kode.messages import Message, ToolCall, ToolResult, calls_of, user_message
@@ -24,35 +26,26 @@ from kode.workplace import NOWHERE
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pending:
-    session: str
-    turn: int
-    at: str
-    """When the task ended, local ISO time."""
-    text: str
-    """The conversation, bounded, without credentials."""
-    asked: str = ""
-    """How the person worded the task, shortened, without credentials."""
-    tainted: bool = False
-    """Whether outside text was read, by an older kode: it waits until that is in the history."""
-    approved: bool = False
-    """Whether a person approved reflecting on a tainted task."""
-    attempts: int = 0
-    """Counted before the model is asked: a killed process has asked as well."""
-    given_up: bool = False
-    """Whether a person has been notified that it is not retried."""
-    messages: tuple[Message, ...] = ()
-    """The messages of its reflection so far."""
-
-    @property
-    def id(self) -> str:
-        return f"{self.session}.{self.turn:04d}"
+class Nothing:
+    """What the queue keeps of a task besides."""
 
 
-class PendingFolder(WaitingFolder[Pending]):
-    """`pending/` of a project's vault. Working on a task requires the folder's lock."""
+def open_queue(folder: Path) -> Queue:
+    """The tasks of a project that are still to be reflected on; `folder` is its vault's."""
+    return Queue(folder / "pending", Nothing)
 
-    kind = Pending
+
+TASK_CHARS = 8_000
+"""Limit of one task; a longer one is cut to its beginning and end."""
+GATHERED_CHARS = 40_000
+"""Tasks of this size together are reflected on before the session ends."""
+
+
+def gathered(items: Sequence[Item]) -> list[Item]:
+    """The first tasks of one session that fit into one reflection."""
+    sizes = itertools.accumulate(len(item.text) for item in items)
+    fit = sum(size <= GATHERED_CHARS for size in sizes)
+    return list(items[: max(1, fit)])
 
 
 MAX_MODEL_CALLS = 5
@@ -70,8 +63,9 @@ UNREAD_CALL = (
     "or answer nothing."
 )
 INSTRUCTIONS = """\
-You look back on a task that a coding agent has finished with its user, and keep what is worth \
-remembering in later sessions. You work with the memory tools alone; nobody reads your answers.
+You look back on a task that a coding agent has finished with its user, or on several, one after \
+the other, and keep what is worth remembering in later sessions. You work with the memory tools \
+alone; nobody reads your answers.
 
 Write when the user told something lasting about themselves, their preferences, their project or \
 its conventions, or when a problem was solved that was not trivial. Skip casual talk, simple \
@@ -138,7 +132,7 @@ def shown(files: VaultFiles, now: datetime) -> Shown:
 
 
 def first_message(text: str) -> Message:
-    """The first message of a reflection: the task's conversation."""
+    """The first message of a reflection: the conversation of its tasks."""
     return user_message(f"The transcript of the task:\n<transcript>\n{text}\n</transcript>")
 
 

@@ -1,24 +1,22 @@
 """The vault: Markdown files that the model reads and writes with five tools, and a reflector."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any
 
 from kode import credentials
 from kode.contracts import Hit, Injection, InjectReason, MemoryContext, SnapshotSection, Tool, Turn
 from kode.errors import BusyError
 from kode.memory import embed, frame, stale, when
-from kode.memory.ask import MemoryModel
-from kode.memory.base import WORDS_CHARS, Outcome, reason_of
+from kode.memory.ask import MemoryModel, keep_ends
+from kode.memory.base import Outcome, reason_of
 from kode.memory.folder_tool import folder_tool
 from kode.memory.history import Author, Change
+from kode.memory.queue import Item, work_through
 from kode.memory.rank import Text
-from kode.memory.replacing import IN_PART, Seen
+from kode.memory.replacing import Seen
 from kode.memory.search import Finder, with_note
-from kode.memory.source import citing
-from kode.memory.stored import locked, may_name_a_file, version_of
+from kode.memory.stored import may_name_a_file, version_of
 from kode.memory.vault import reflect, report
 from kode.memory.vault.by_hand import VaultByHand
 from kode.memory.vault.files import (
@@ -28,15 +26,12 @@ from kode.memory.vault.files import (
 )
 from kode.memory.vault.folder import VaultFolder
 from kode.memory.vault.places import VaultPlaces
-from kode.memory.vault.reflect import Pending, PendingFolder
+from kode.memory.vault.reflector import Reflector
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import VaultWriter
 from kode.memory.waiting import hold
-from kode.messages import Message, shorten
 
-MAX_ATTEMPTS = 5
-"""Reflections on one task that did not finish; then it stays in `pending/` untried."""
 SHORT_CHARS = 1_000
 """Facts files of at most this total size are included in full with the index."""
 ABOUT_SHORT = "What the files of facts say."
@@ -59,14 +54,23 @@ class Vault(VaultByHand):
         self._finder = Finder(self._door, embedder, self.now, llm=self._settings.llm_search)
         self.files = VaultFiles(self.folder)
         self.history.places = VaultPlaces(self.files)
-        self._pending = PendingFolder(self.folder.path / "pending")
+        self._queue = reflect.open_queue(self.folder.path)
+        self._reflector = Reflector(
+            queue=self._queue,
+            files=self.files,
+            door=self._door,
+            project=self.project,
+            writer=lambda seen: self.writer(self.files, seen),
+            text=self._text,
+            emit=context.emit,
+            notice=self._notice,
+        )
         self._writer = self.writer(self.files, self.seen)
         index = state.get("index")
         self._index = index if isinstance(index, str) else ""
         facts = state.get("facts")
         self._facts = facts if isinstance(facts, str) else ""
         self._reflecting: asyncio.Task[None] | None = None
-        self._again = False
 
     async def inject(self, reason: InjectReason) -> Injection:
         """The index, as the first user message. A resumed session has it already, unless messages
@@ -93,43 +97,52 @@ class Vault(VaultByHand):
         return (folder_tool(VaultFolder(desk)),)
 
     async def after_turn(self, turn: Turn) -> None:
-        """Passes every task of a person to the reflector, which judges what is worth
-        remembering."""
+        """Puts every task of a person down for the reflector, which judges what is worth
+        remembering once the session ends or enough has gathered."""
         self._hear(turn)
         session = self._context.session_id
         off = self._context.read_only or not self._settings.llm_extract or not turn.text.strip()
         if off or session is None or not may_name_a_file(session):
             return
-        task = Pending(
+        tainted = turn.tainted or self._context.tainted()
+        task = Item(
+            id=f"{session}.{turn.number:04d}",
             session=session,
             turn=turn.number,
             at=self.now().isoformat(timespec="seconds"),
-            text=frame.transcript(turn.messages),
+            text=keep_ends(frame.transcript(turn.messages), reflect.TASK_CHARS),
             asked=credentials.redact(self.asked),
+            outside=self._context.outside() if tainted else "",
         )
-        if turn.tainted or self._context.tainted():
-            hold(
-                self.history,
-                self.proposal(task, self._context.outside()),
-                self._author("extraction"),
-            )
+        if tainted:
+            hold(self.history, self.proposal(task), self._author("extraction"))
             self._notice(
                 "This session read outside text, so what it may leave in memory waits for "
                 "`kode memory approve`.",
                 level="info",
             )
             return
-        self._pending.write(task)
-        self._start_reflecting()
+        self._queue.write(task)
+        waiting = self._reflector.waiting(session)
+        if sum(len(item.text) for item in waiting) >= reflect.GATHERED_CHARS:
+            self._start_reflecting()
 
     async def maintain(self) -> None:
         """Finishes what earlier processes left."""
         if self._context.read_only:
             return
-        for path in self._pending.set_aside_damaged():
+        for path in self._queue.set_aside_damaged():
             self._notice(f"A task that memory was to reflect on cannot be read. It is now {path}.")
-        if self._settings.llm_extract and self._pending.ids():
+        if self._settings.llm_extract and self._queue.ids():
             await asyncio.shield(self._start_reflecting())
+
+    async def close(self, grace_s: float) -> None:
+        """Reflects on the session's tasks; what is not finished within `grace_s` is done at the
+        next start."""
+        session = self._context.session_id
+        if not self._context.read_only and session and self._reflector.waiting(session):
+            self._start_reflecting()
+        await super().close(grace_s)
 
     async def search(self, query: str, k: int) -> list[Hit]:
         zone = self.now().tzinfo
@@ -173,8 +186,8 @@ class Vault(VaultByHand):
         return report.show(self.files, self.history)
 
     async def status(self) -> str:
-        open_ = [p for p in map(self._pending.read, self._pending.ids()) if p is not None]
-        given_up = sum(p.attempts >= MAX_ATTEMPTS for p in open_)
+        open_ = [item for item in self._queue.items() if not item.tainted]
+        given_up = sum(item.given_up for item in open_)
         return report.status(
             self.files,
             self._settings.vault.facts_budget_bytes,
@@ -185,106 +198,26 @@ class Vault(VaultByHand):
     def writer(self, files: VaultFiles, seen: Seen) -> VaultWriter:
         return VaultWriter(files, self.history, self._settings.vault, seen)
 
-    # ── the reflector ────────────────────────────────────────────────────────────────────────
-
     def _start_reflecting(self) -> "asyncio.Task[None]":
-        self._again = True
         if self._reflecting is None or self._reflecting.done():
-            self._reflecting = self._work.start(self._reflect_on_all())
+            self._reflecting = self._work.start(self._reflect())
         return self._reflecting
 
-    async def _reflect_on_all(self) -> None:
-        """Reflects on every waiting task in turn. The lock of `pending/` lets one process reflect
-        at a time; it guards no other file, so it may be held while the model works."""
+    async def _reflect(self) -> None:
+        """Reflects on every waiting task; when the session ends, only its own are still started."""
+
+        def ids() -> list[str]:
+            own = self._context.session_id if self._work.is_closing else None
+            return [item.id for item in self._reflector.waiting(own)] if self._door.usable else []
+
         try:
-            if not self._door.usable:
-                return
-            async with locked(self._pending.folder, timeout_s=ASIDE_S):
-                await self._reflect_on_each()
+            await work_through(self._queue, self._reflector, ids, timeout_s=ASIDE_S)
         except BusyError:
             return  # another process is working on these too
         except Exception as error:
             # Usually nobody awaits this task: an error not reported here is lost.
             why = reason_of(error)
             self._notice(f"Memory could not reflect on this task: {why} It is tried again later.")
-
-    async def _reflect_on_each(self) -> None:
-        """Call with the lock held; ends when none is left or the provider fails. When the session
-        ends, only its own tasks are still started."""
-        tried: set[str] = set()
-        self._again = True
-        while self._again:
-            self._again = False
-            for id in self._pending.ids():
-                if self._work.is_closing and not id.startswith(f"{self._context.session_id}."):
-                    continue
-                if id not in tried and not await self._reflect_on(id):
-                    return
-                tried.add(id)
-
-    async def _reflect_on(self, id: str) -> bool:
-        """One task; False if the provider failed, so that the others need not be tried."""
-        found = self._pending.read(id)
-        if found is None or found.tainted:
-            return True
-        if found.attempts >= MAX_ATTEMPTS:
-            self._give_up(found)
-            return True
-        pending = replace(found, attempts=found.attempts + 1)
-        when = datetime.fromisoformat(pending.at)
-        shown = reflect.shown(self.files, when)
-        facts = filter(is_facts, self.files.names())
-        seen = {name: version_of(self._text(name)) for name in facts}
-        writer = self.writer(self.files, seen | dict.fromkeys(shown.in_part, IN_PART))
-        asked = shorten(pending.text.partition("\n")[0].removeprefix("User: "), WORDS_CHARS)
-        author = Author(who="extraction", session=pending.session, turn=pending.turn, words=asked)
-        if pending.approved:
-            author = replace(author, source="a task with outside text, which you approved")
-        desk = Desk(
-            writer=writer,
-            author=lambda source: citing(author, self.project, source),
-            now=lambda: when,
-        )
-
-        def keep(messages: Sequence[Message]) -> None:
-            nonlocal pending
-            pending = replace(pending, messages=tuple(messages))
-            self._pending.write(pending)
-
-        keep(pending.messages or (reflect.first_message(pending.text),))
-        done = await reflect.reflect(
-            self._door,
-            vault_tools(desk)[1:],
-            shown.system,
-            pending.messages,
-            self._context.emit,
-            keep,
-        )
-        if done.failure:
-            if pending.attempts >= MAX_ATTEMPTS:
-                self._give_up(pending, done.failure)
-                return False
-            self._notice(
-                f"Memory could not reflect on this task ({done.failure}). It is tried again at "
-                "the next start; `kode memory status` lists what waits."
-            )
-            return False
-        if done.at_limit:
-            self._notice(
-                f"Memory's reflection was ended after {done.model_calls} calls of the model; "
-                f"{done.tool_calls} calls of tools were carried out."
-            )
-        self._pending.remove(pending.id)
-        return True
-
-    def _give_up(self, pending: Pending, why: str = "kode ended in the middle of it") -> None:
-        """Notifies the person once that a task is given up."""
-        if not pending.given_up:
-            self._pending.write(replace(pending, given_up=True))
-            self._notice(
-                f"Memory has given up reflecting on the task {pending.id} after {MAX_ATTEMPTS} "
-                f"attempts ({why}). What was said in it stays in {self._pending.folder}."
-            )
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

@@ -3,7 +3,8 @@
 import itertools
 from pathlib import Path
 
-from kode.memory.journal.queue import Item, Queue, new_id
+from kode.memory.journal.said import Queue, new_id
+from kode.memory.queue import Item
 
 EARLIER = "20260301-123400-ffffff"
 LATER = "20260301-123400-000000"
@@ -12,7 +13,8 @@ LATER = "20260301-123400-000000"
 
 def put_down(queue: Queue, session: str) -> str:
     id = new_id(session, queue.ids(session))
-    queue.write(Item(id=id, session=session, turn=1, at="", keys=(), text="what was said", raw=()))
+    more = {"keys": [], "raw": []}
+    queue.write(Item(id=id, session=session, turn=1, at="", text="what was said", more=more))
     return id
 
 

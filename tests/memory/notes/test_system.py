@@ -6,11 +6,12 @@ import re
 import pytest
 
 from kode.config import MemoryConfig
-from kode.errors import MemoryRefused, ToolError
+from kode.errors import MemoryRefused, ProviderError, StorageError, ToolError
 from kode.memory.commands import memory_command
 from kode.memory.notes.note import stamp
 from kode.memory.notes.pack import FIRST_SOUL
-from tests.memory.life import OTHER_SESSION, Model, lived, notices, turn
+from kode.memory.notes.write import NoteWriter
+from tests.memory.life import OTHER_SESSION, SESSION, Model, lived, notices, turn
 from tests.memory.notes.life import Clock, active, contents, keep, opened, tool, use
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -722,3 +723,38 @@ async def test_a_volatile_note_needs_a_lifetime_when_that_is_strict(tmp_path):
 
     with pytest.raises(ToolError, match="ttl_days"):
         await use(system, "remember", content="runs on x", stability="volatile")
+
+
+async def test_a_session_not_summed_up_is_at_the_next_start(tmp_path):
+    down = Model([ProviderError("down")])
+    first = await opened(tmp_path, model=down)
+    drop = await first.before_drop(await a_worked_session(first), "exit")
+    model = Model(["Fixed the parser for good."])
+
+    later = await opened(tmp_path, model=model, session_id=OTHER_SESSION)
+    await later.maintain()
+    await later.maintain()
+
+    assert not drop.done
+    assert len(model.asked) == 1
+    (summary,) = active(later, "summary")
+    assert (summary.content, summary.session) == ("Fixed the parser for good.", SESSION)
+
+
+async def test_a_paid_summary_is_not_asked_for_again(tmp_path, monkeypatch):
+    first = await opened(tmp_path, model=Model(["Fixed the parser for good."]))
+
+    async def full(*arguments, **more):
+        raise StorageError("The disk is full.")
+
+    messages = await a_worked_session(first)
+    with monkeypatch.context() as patch:
+        patch.setattr(NoteWriter, "remember", full)
+        with pytest.raises(StorageError):
+            await first.before_drop(messages, "exit")
+    model = Model([ProviderError("must not be asked")])
+    later = await opened(tmp_path, model=model, session_id=OTHER_SESSION)
+    await later.maintain()
+
+    assert model.asked == []
+    assert contents(active(later, "summary")) == ["Fixed the parser for good."]

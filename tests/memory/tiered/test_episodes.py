@@ -7,12 +7,11 @@ import pytest
 
 from kode.errors import MemoryRefused, ProviderError, ToolError
 from kode.memory import index as text_index
-from kode.memory import review
+from kode.memory import question, review
 from kode.memory.commands import memory_command
 from kode.memory.frame import MAX_CHARS, ORDERS, transcript
 from kode.memory.history import History
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, valid_id
-from kode.memory.tiered.episodes import read_note
 from kode.messages import Message, Text, ToolCall, ToolResult, user_message
 from kode.paths import path_hash
 from tests.memory.life import (
@@ -250,11 +249,11 @@ async def test_a_refused_text_is_not_kept_in_an_episode(tmp_path):
         (f"```json\n{NOTE}\n```", "Fixed the off", 1),
         ("We fixed the tokenizer.", "We fixed", 0),
         ('{"narrative": "all", "facts": ["a whole", "half of', "all", 1),
-        ('{"narrative": "all", "facts": ["a a", "b b", "c c", "d d"]}', "all", 3),
+        ('{"narrative": "all", "facts": ["a a", "b b", "c c", "d d"]}', "all", 4),
         ('{"narrative": "all", "facts": "no list"}', "all", 0),
         ('{"narrative": "all", "facts": ["mutex", "none", "empty", "uses tabs"]}', "all", 1),
         (
-            '{"narrative": "all", "facts": ["one to three short facts that will still be true"]}',
+            '{"narrative": "all", "facts": ["a short fact that will still be true"]}',
             "all",
             0,
         ),
@@ -266,11 +265,11 @@ async def test_a_refused_text_is_not_kept_in_an_episode(tmp_path):
     ],
 )
 def test_a_note_is_read_tolerantly(answer, narrative, facts):
-    found, listed = read_note(answer)
+    found = question.read(answer, 0)
 
-    assert found.startswith(narrative)
-    assert bool(found) == bool(narrative)
-    assert len(listed) == facts
+    assert found.narrative.startswith(narrative)
+    assert bool(found.narrative) == bool(narrative)
+    assert len(found.facts) == facts
 
 
 # ── what could not be finished ───────────────────────────────────────────────────────────────
@@ -284,7 +283,7 @@ async def test_a_session_not_noted_is_noted_at_the_next_start(tmp_path, answer):
     drop = await system.before_drop(THREE, "exit")
 
     assert not drop.done
-    assert pending(tmp_path) == [f"{SESSION}.json"]
+    assert pending(tmp_path) == [f"{SESSION}.0003.json"]
     later = await opened(tmp_path, model=Model([NOTE]), session_id=OTHER_SESSION)
     await later.maintain()
     assert pending(tmp_path) == []

@@ -1,6 +1,7 @@
 """Facts written by many processes at once, and by processes that are killed in between."""
 
 import asyncio
+import json
 import os
 import traceback
 
@@ -8,7 +9,18 @@ import pytest
 
 from kode.memory.history import History
 from kode.memory.tiered.facts import parse
-from tests.memory.life import Model, lived, opened, settings, turn, use, user_file, write_facts
+from tests.memory.life import (
+    OTHER_SESSION,
+    SESSION,
+    Model,
+    lived,
+    opened,
+    settings,
+    turn,
+    use,
+    user_file,
+    write_facts,
+)
 
 FACTS = [
     "Prefers tabs over spaces",
@@ -29,6 +41,9 @@ FACTS = [
     "Avoids abbreviations in names",
 ]
 
+UPDATE = json.dumps(
+    {"narrative": "Looked.", "facts": [], "lines": [{"line": 2, "how": "changes", "of": 1}]}
+)
 NEAR = ("Lint with ruff check", "Lint with ruff check src")
 
 
@@ -89,7 +104,7 @@ async def add_near(root):
 
 
 async def end_session(root):
-    model = Model(["1: update"])
+    model = Model([UPDATE])
     await (await opened(root, model=model)).before_drop(lived("look around"), "exit")
 
 
@@ -235,3 +250,49 @@ def test_settling_killed_anywhere_keeps_both_texts_in_file_or_history(tmp_path):
             break
 
     assert code == 0
+
+
+LEARNT = json.dumps(
+    {
+        "narrative": "Talked.",
+        "facts": [{"fact": "Deployed with Ansible", "words": "deploy with Ansible"}],
+        "lines": [],
+    }
+)
+
+
+async def learn(root):
+    system = await opened(root, model=Model([LEARNT]))
+    await system.after_turn(turn(3, "deploy with Ansible from now on"))
+    await system.before_drop(lived("a", "b", "c"), "exit")
+
+
+async def next_start(root):
+    later = await opened(root, model=Model([LEARNT]), session_id=OTHER_SESSION)
+    await later.reconcile()
+    await later.maintain()
+    return later
+
+
+@pytest.mark.slow
+def test_learning_killed_anywhere_is_finished_at_the_next_start(tmp_path):
+    ends = []
+    for at in (*range(1, 60, 2), *range(60, 400, 5)):
+        root = tmp_path / str(at)
+        code = killed(learn, root, at)
+        begun = list((root / "memory" / "episodes").glob("**/*.[jm][sd]*"))
+        later = asyncio.run(next_start(root))
+        facts = [entry.text for entry in later.facts()]
+        if begun or code == 0:
+            assert facts == ["Deployed with Ansible"]
+            assert [path.name for path in (root / "memory" / "episodes").glob("2*.md")] == [
+                f"{SESSION}.md"
+            ]
+            kinds = [change.kind for change in later.history.standing("tiered")]
+            assert sorted(kinds) == ["add", "episode"]
+        assert list((root / "memory" / "episodes" / "pending").glob("*.json")) == []
+        ends.append(code)
+        if code == 0:
+            break
+
+    assert ends == [9] * (len(ends) - 1) + [0]

@@ -26,6 +26,15 @@ OTHER_OLD, OTHER_NEW = "Deploys need approval from Ann", "Deploys need approval 
 ONE_TURN = lived("look around")
 
 
+def judged(*relations, **more):
+    """An answer about known lines: (line, how, older line)."""
+    lines = [{"line": line, "how": how, "of": of} for line, how, of in relations]
+    return json.dumps({"narrative": "Looked around.", "facts": [], "lines": lines, **more})
+
+
+SAME, UPDATE, DISTINCT = judged((2, "repeats", 1)), judged((2, "changes", 1)), judged()
+
+
 def entries(tmp_path):
     return parse(user_file(tmp_path).read_text())
 
@@ -71,7 +80,7 @@ async def test_a_judge_that_fails_leaves_the_pair_waiting(tmp_path, answer):
 async def test_one_question_settles_all_pairs_when_a_session_ends(tmp_path):
     await without_a_model(tmp_path, OLD, NEW, OTHER_OLD, OTHER_NEW)
 
-    model = await session_that_ends(tmp_path, "1: update\n2: distinct")
+    model = await session_that_ends(tmp_path, UPDATE)
 
     assert len(model.asked) == 1
     assert entries(tmp_path) == (NEW, OTHER_OLD, OTHER_NEW)
@@ -83,7 +92,7 @@ async def test_one_question_settles_all_pairs_when_a_session_ends(tmp_path):
 
 async def test_undoing_a_merge_of_a_pair_brings_back_both(tmp_path):
     await without_a_model(tmp_path, OLD, NEW)
-    await session_that_ends(tmp_path, "1: same")
+    await session_that_ends(tmp_path, SAME)
     system = await opened(tmp_path)
 
     (change,) = History(tmp_path / "memory" / "history.jsonl").tail(1).changes
@@ -98,7 +107,7 @@ async def test_an_unanswered_pair_waits_for_the_next_session(tmp_path, answer):
 
     await session_that_ends(tmp_path, answer)
     assert await waiting(tmp_path) == [(OLD, NEW)]
-    await session_that_ends(tmp_path, "1: update")
+    await session_that_ends(tmp_path, UPDATE)
 
     assert await waiting(tmp_path) == []
     assert entries(tmp_path) == (NEW,)
@@ -108,7 +117,7 @@ async def test_a_reading_or_modelless_session_leaves_pairs_alone(tmp_path):
     await without_a_model(tmp_path, OLD, NEW)
 
     await (await opened(tmp_path)).before_drop(ONE_TURN, "exit")
-    model = await session_that_ends(tmp_path, "1: same", read_only=True)
+    model = await session_that_ends(tmp_path, SAME, read_only=True)
 
     assert model.asked == []
     assert await waiting(tmp_path) == [(OLD, NEW)]
@@ -116,7 +125,7 @@ async def test_a_reading_or_modelless_session_leaves_pairs_alone(tmp_path):
 
 async def test_a_full_window_is_no_end(tmp_path):
     await without_a_model(tmp_path, OLD, NEW)
-    model = Model(["1: same"])
+    model = Model([SAME])
 
     await (await opened(tmp_path, model=model)).before_drop(ONE_TURN, "window")
 
@@ -129,9 +138,9 @@ async def test_pairs_of_another_project_wait_for_a_session_there(tmp_path):
     for text in (OLD, NEW):
         await use(system, action="add", target="env", content=text)
 
-    assert (await session_that_ends(tmp_path, "1: same", project_root=here, cwd=here)).asked == []
+    assert (await session_that_ends(tmp_path, SAME, project_root=here, cwd=here)).asked == []
     assert await waiting(tmp_path) == [(OLD, NEW)]
-    await session_that_ends(tmp_path, "1: same", project_root=there, cwd=there)
+    await session_that_ends(tmp_path, SAME, project_root=there, cwd=there)
     assert await waiting(tmp_path) == []
 
 
@@ -139,7 +148,7 @@ async def test_a_pair_missing_a_text_is_forgotten_unasked(tmp_path):
     await without_a_model(tmp_path, OLD, NEW)
     write_facts(user_file(tmp_path), NEW)
 
-    model = await session_that_ends(tmp_path, "1: same")
+    model = await session_that_ends(tmp_path, SAME)
 
     assert model.asked == []
     assert await waiting(tmp_path) == []
@@ -151,32 +160,77 @@ async def test_texts_that_change_while_the_model_thinks_are_left_alone(tmp_path)
 
     async def edits(system, prompt, max_output_tokens):
         write_facts(user_file(tmp_path), OLD, "edited by hand")
-        return "1: same"
+        return SAME
 
     await (await opened(tmp_path, model=edits)).before_drop(ONE_TURN, "exit")
 
     assert entries(tmp_path) == (OLD, "edited by hand")
 
 
-async def test_the_episode_comes_first_and_pairs_get_the_rest(tmp_path):
+async def test_the_question_about_the_session_settles_pairs_too(tmp_path):
     await without_a_model(tmp_path, OLD, NEW)
-    note = json.dumps({"narrative": "Looked around.", "facts": []})
-    model = Model([note, "1: distinct"])
+    model = Model([UPDATE])
     config = settings(min_turns_for_extraction=1)
     system = await opened(tmp_path, model=model, config=config)
 
     drop = await system.before_drop(ONE_TURN, "exit")
 
     assert drop.done
-    assert "Pair 1" in model.asked[1][1]
+    assert len(model.asked) == 1
+    assert entries(tmp_path) == (NEW,)
+
+
+async def test_a_contradiction_that_the_model_names_waits_for_the_person(tmp_path):
+    await without_a_model(tmp_path, OLD, NEW)
+
+    await session_that_ends(tmp_path, judged((2, "contradicts", 1)))
+
+    assert entries(tmp_path) == (OLD, NEW)
+    assert [pair.contradict for pair in (await opened(tmp_path)).pairs()] == [True]
+
+
+async def test_lines_that_no_words_connect_are_judged_as_well(tmp_path):
+    write_facts(user_file(tmp_path), "Answers in Swedish", "Deploys on Mondays", "Reply in Finnish")
+    config = settings(min_turns_for_extraction=1)
+    model = Model([judged((3, "changes", 1))])
+
+    await (await opened(tmp_path, model=model, config=config)).before_drop(ONE_TURN, "exit")
+
+    assert entries(tmp_path) == ("Reply in Finnish", "Deploys on Mondays")
+
+
+async def test_the_history_says_which_of_two_lines_is_newer(tmp_path):
+    system = await opened(tmp_path)
+    for text in ("Replies in Danish", "Deploys on Mondays", "Answers in Swedish"):
+        await use(system, action="add", target="user", content=text)
+    await system.recall(turn(1, "Reply in Finnish"))
+    new = {"old_text": "Replies in Danish", "content": "Reply in Finnish"}
+    await use(system, action="replace", target="user", **new)
+    config = settings(min_turns_for_extraction=1)
+    model = Model([judged((3, "changes", 1))])
+
+    await (await opened(tmp_path, model=model, config=config)).before_drop(ONE_TURN, "exit")
+
+    assert set(entries(tmp_path)) == {"Reply in Finnish", "Deploys on Mondays"}
+
+
+async def test_outside_text_in_a_session_judges_no_line(tmp_path):
+    await without_a_model(tmp_path, OLD, NEW)
+    config = settings(min_turns_for_extraction=1)
+    system = await opened(tmp_path, model=Model([UPDATE]), config=config, tainted=lambda: True)
+
+    await system.before_drop(ONE_TURN, "exit")
+
+    assert entries(tmp_path) == (OLD, NEW)
+    assert await waiting(tmp_path) == [(OLD, NEW)]
 
 
 async def test_two_sessions_that_end_together_settle_a_pair_once(tmp_path):
     await without_a_model(tmp_path, OLD, NEW)
 
     async def meanwhile(system, prompt, max_output_tokens):
-        await session_that_ends(tmp_path, "1: update")
-        return "1: update"
+        await session_that_ends(tmp_path, UPDATE)
+        return UPDATE
 
     await (await opened(tmp_path, model=meanwhile)).before_drop(ONE_TURN, "exit")
 
@@ -204,11 +258,11 @@ async def test_a_similar_fact_in_another_file_makes_a_pair_too(tmp_path):
     assert f'similar to "{OLD}"' in told
 
 
-@pytest.mark.parametrize("word", ["same", "distinct"])
-async def test_a_model_merges_nothing_across_files(tmp_path, word):
+@pytest.mark.parametrize("answer", [SAME, DISTINCT])
+async def test_a_model_merges_nothing_across_files(tmp_path, answer):
     await across_files(tmp_path)
 
-    await session_that_ends(tmp_path, f"1: {word}")
+    await session_that_ends(tmp_path, answer)
 
     assert entries(tmp_path) == (OLD,)
     assert parse(env_file(tmp_path).read_text()) == (NEW,)
@@ -219,7 +273,7 @@ async def test_a_contradiction_across_files_waits_for_the_person(tmp_path):
     await across_files(tmp_path)
     events = []
 
-    await session_that_ends(tmp_path, "1: update", emit=events.append)
+    await session_that_ends(tmp_path, UPDATE, emit=events.append)
 
     assert entries(tmp_path) == (OLD,)
     assert parse(env_file(tmp_path).read_text()) == (NEW,)
@@ -227,7 +281,7 @@ async def test_a_contradiction_across_files_waits_for_the_person(tmp_path):
     assert pair.contradict
     assert (pair.first.target, pair.second.target) == ("facts/user.md", "facts/env.md")
     assert "`kode memory review`" in notices(events)[0]
-    assert (await session_that_ends(tmp_path, "1: same")).asked == []
+    assert (await session_that_ends(tmp_path, SAME)).asked == []
 
 
 async def test_a_replaced_text_hands_over_its_pair_across_files(tmp_path):

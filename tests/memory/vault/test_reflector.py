@@ -8,6 +8,7 @@ from kode import durable
 from kode.errors import MemoryRefused, ProviderError, StorageError
 from kode.memory import review
 from kode.memory.commands import memory_command
+from kode.memory.vault.reflect import GATHERED_CHARS, TASK_CHARS
 from kode.messages import Message, Text, results_of, text_of
 from tests.memory.life import OTHER_SESSION, notices, turn
 from tests.memory.replies import Replies, calls, says
@@ -222,30 +223,71 @@ async def test_closing_stops_after_its_grace_and_leaves_the_task(tmp_path):
 
     system = await opened(tmp_path, ask_reply=hanging)
     await system.after_turn(worth())
-    await started.wait()
 
     await system.close(0.1)
 
+    assert started.is_set()
     assert len(asyncio.all_tasks()) == 1
     assert pending(tmp_path) == ["20260301-123400-abcdef.0001.json"]
 
 
-async def test_a_turn_does_not_wait_for_it(tmp_path):
-    blocked = asyncio.Event()
+async def test_a_session_of_twenty_turns_is_reflected_on_at_once(tmp_path):
+    model = Replies([calls(WRITE, EPISODE), says("done")])
+    system = await opened(tmp_path, ask_reply=model)
 
-    async def waiting(request):
-        await blocked.wait()
-        return says("nothing")
-
-    system = await opened(tmp_path, ask_reply=waiting)
-
-    await system.after_turn(worth(1))
-    await system.after_turn(worth(2))
-    waits = len(pending(tmp_path))
-    blocked.set()
+    for number in range(1, 21):
+        await system.after_turn(worth(number, f"I am Zhang, part {number} of it"))
+    waits, asked = len(pending(tmp_path)), len(model.requests)
     await system.close(60)
 
-    assert waits == 2
+    assert (waits, asked) == (20, 0)
+    assert len(model.requests) == 2
+    said = text_of(model.requests[0].messages[0])
+    assert [f"part {number} of it" in said for number in range(1, 21)] == [True] * 20
+    assert pending(tmp_path) == []
+
+
+async def test_gathered_tasks_are_reflected_on_before_the_end(tmp_path):
+    asked = asyncio.Event()
+
+    async def nothing(request):
+        asked.set()
+        return says("nothing")
+
+    system = await opened(tmp_path, ask_reply=nothing)
+    long = "x" * (TASK_CHARS - 100)
+
+    for number in range(1, 1 + GATHERED_CHARS // TASK_CHARS + 1):
+        said = (Message(role="user", parts=(Text(text=long[:1900]),)),) * 5
+        await system.after_turn(replace(worth(number, "look"), messages=said))
+    await asked.wait()
+    await system.close(60)
+
+    assert pending(tmp_path) == []
+
+
+async def test_an_untrusted_turn_keeps_out_of_what_others_left(tmp_path):
+    model = Replies([says("nothing")])
+    system = await opened(tmp_path, ask_reply=model)
+    await system.after_turn(worth(1, "a plain request"))
+    await system.after_turn(worth(2, "read that page", tainted=True))
+
+    await system.close(60)
+
+    assert "that page" not in text_of(model.requests[0].messages[0])
+    assert [one.id for one in review.proposals(system)] == ["20260301-123400-abcdef.0002"]
+
+
+async def test_a_task_of_an_older_kode_is_reflected_on(tmp_path):
+    row = {"session": "20260201-000000-aaaaaa", "turn": 1, "at": "2026-02-01T00:00:00+00:00"}
+    more = {"text": "User: I am Zhang", "asked": "I am Zhang", "tainted": False, "messages": []}
+    put(tmp_path, "pending/20260201-000000-aaaaaa.0001.json", json.dumps(row | more))
+    model = Replies([calls(WRITE), says("ok")])
+    system = await opened(tmp_path, ask_reply=model)
+
+    await system.maintain()
+
+    assert "- Name: Zhang" in file(tmp_path, "facts/user.md").read_text()
     assert pending(tmp_path) == []
 
 
@@ -270,7 +312,8 @@ async def test_calls_of_a_killed_reflection_are_made_once(tmp_path):
     await system.close(60)
     (path,) = file(tmp_path, "pending").glob("*.json")
     row = json.loads(path.read_bytes())
-    row["messages"].pop()  # the results of the calls did not reach the disk
+    said = json.loads(row["answer"])[:-1]  # the results of the calls did not reach the disk
+    row["answer"] = json.dumps(said)
     path.write_text(json.dumps(row))
 
     model = Replies([says("ok")])

@@ -1,11 +1,5 @@
-"""Converts a session's messages to entries for consolidation, each with a lasting key, and keeps
-them on disk until they are consolidated.
-
-An item is written before the model is asked; from then on its messages are never queued again, and
-never lost. It is waiting, then decided (it also holds what will be written), then deleted, and
-`done/` holds the keys of its messages. `turn` is the right to consolidate, one process at a time;
-files are written under the journal's own lock. Both end with their process.
-"""
+"""A session's messages as entries for consolidation, each with a lasting key; and the queue of what
+waits to be consolidated. Keys of done items are kept, so that no message is queued again."""
 
 import hashlib
 import json
@@ -13,14 +7,15 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from kode import credentials, durable
+from kode.memory import queue
 from kode.memory.ask import keep_ends
-from kode.memory.history import Author
-from kode.memory.stored import WaitingFolder, locked, read_row, stems
+from kode.memory.queue import Item, details
+from kode.memory.stored import read_row, stems
 from kode.messages import Message, calls_of, text_of
 
 DONE_KEPT_S = 90 * 86_400.0
@@ -28,81 +23,43 @@ DONE_KEPT_S = 90 * 86_400.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decided:
-    """What will be written for an item, unchanged however often it is tried."""
+class Conversation:
+    """What the queue keeps of a conversation besides."""
 
-    at: str
-    """ISO time of the entry, UTC."""
-    block: str
-    """The entry as text in the history."""
-    changes: tuple[str, str]
-    """Ids of the changes to history and memory."""
-    base: str = ""
-    """The memory that the model saw."""
-    update: str | None = None
-    """The model's new memory; None leaves it unchanged."""
-    done: bool = True
-    """False for a raw fallback: the conversation still waits for a model."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Item:
-    id: str
-    session: str
-    turn: int | None
-    at: str
-    """When it was queued, ISO, UTC."""
     keys: tuple[str, ...]
     """Keys of its messages."""
-    text: str
-    """The conversation for the model, bounded, without credentials."""
     raw: tuple[str, ...]
     """Its last messages, short, for a raw fallback."""
     session_path: str = ""
     """The file with the complete messages."""
-    tainted: bool = False
-    outside: str = ""
-    """Which outside text its session took in, as far as known."""
-    attempts: int = 0
-    """Counted before the model is asked: a killed process has asked as well."""
     fallen_back: bool = False
     """Whether the history has a raw fallback for it."""
-    decided: Decided | None = None
-
-    @property
-    def author(self) -> Author:
-        return Author(who="consolidation", session=self.session, turn=self.turn)
 
 
-class Queue(WaitingFolder[Item]):
+def of(item: Item) -> Conversation:
+    return details(Conversation, item) or Conversation(keys=(), raw=())
+
+
+class Queue(queue.Queue):
     """`queue/` of a project's journal, and `queue/done/`."""
 
-    kind = Item
-
-    def turn(self, timeout_s: float) -> AbstractAsyncContextManager[None]:
-        """The right to consolidate. Raises: BusyError after `timeout_s`."""
-        return locked(self.folder, timeout_s=timeout_s)
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, Conversation)
 
     def finish(self, item: Item) -> None:
         """Marks an item as done: stores its keys, then deletes it. Raises: StorageError."""
         durable.make_folder(self.folder / "done")
-        keys = json.dumps(list(item.keys)).encode()
+        keys = json.dumps(of(item).keys).encode()
         durable.replace(self._done(item.id), keys)
-        self.remove(item.id)
-
-    def ids(self, session: str | None = None) -> list[str]:
-        """The ids of waiting items, of all sessions or one, in the order they were queued, so that
-        memory ends with what was said last."""
-        ids = [id for id in stems(self.folder) if session is None or _of(id) == session]
-        return sorted(ids, key=lambda id: id.rpartition(".")[2])
+        super().finish(item)
 
     def taken(self, session: str) -> set[str]:
         """The keys of a session's messages in items, waiting or done."""
         keys: set[str] = set()
-        for item in map(self.read, self.ids(session)):
-            keys.update(item.keys if item else ())
+        for item in self.items(session):
+            keys.update(of(item).keys)
         for id in stems(self.folder / "done"):
-            if _of(id) == session:
+            if id.rpartition(".")[0] == session:
                 keys.update(self._keys(id))
         return keys
 
@@ -113,7 +70,7 @@ class Queue(WaitingFolder[Item]):
             with suppress(OSError):
                 path = self._done(id)
                 old = time.time() - path.stat().st_mtime > DONE_KEPT_S
-                if old or (_of(id) == session and known.issuperset(self._keys(id))):
+                if old or (id.rpartition(".")[0] == session and known.issuperset(self._keys(id))):
                     durable.remove(path)
 
     def _keys(self, id: str) -> list[str]:
@@ -129,13 +86,10 @@ class Queue(WaitingFolder[Item]):
 def new_id(session: str, known: Iterable[str]) -> str:
     """An id for a new item: a session's items are ordered as queued, whatever the clock does.
     `known` are the waiting ones."""
-    last = max((id.rpartition(".")[2][:20] for id in known if _of(id) == session), default="")
+    ours = (id for id in known if id.rpartition(".")[0] == session)
+    last = max((id.rpartition(".")[2][:20] for id in ours), default="")
     now = max(time.time_ns(), int(last) + 1 if last.isdecimal() else 0)
     return f"{session}.{now:020d}{secrets.token_hex(3)}"
-
-
-def _of(id: str) -> str:
-    return id.rpartition(".")[0]
 
 
 ENTRY_CHARS = 4_000
