@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from kode.config import MemoryConfig

@@ -15,9 +15,11 @@ from kode.memory.command_line import CommandParser, add_commands
 from kode.memory.commands import memory_command, run_command
 from kode.memory.history import Author, Change
 from kode.memory.notes import maintenance
+from kode.memory.queue import Item
 from kode.memory.stored import locked
 from kode.memory.tiered import edits
-from kode.memory.tiered.episode_files import Episode, Pending, PendingFolder
+from kode.memory.tiered.episode_files import Episode
+from kode.memory.tiered.learn import open_queue
 from tests.effort import share
 from tests.memory.journal import life as journal_life
 from tests.memory.life import NOON, SESSION, opened, settings, turn, use, user_file
@@ -439,10 +441,8 @@ def test_undoing_any_entry_leaves_what_a_replay_without_it_gives(life, operation
 
 async def test_undo_says_that_memory_is_not_finished_yet(tmp_path):
     system = await opened(tmp_path)
-    pending = PendingFolder(tmp_path / "memory" / "episodes" / "pending")
-    pending.write(
-        Pending(session_id="20260301-123400-abcdef", turns=3, at="", tainted=False, transcript="hi")
-    )
+    queue = open_queue(tmp_path / "memory" / "episodes")
+    queue.write(Item(id=f"{SESSION}.0003", session=SESSION, turn=3, at="", text="hi"))
 
     with pytest.raises(MemoryRefused, match="yet: memory is not finished with 1 session"):
         await memory_command(system, ["undo"])

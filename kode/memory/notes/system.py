@@ -329,6 +329,10 @@ class Notes(NotesByHand):
         other: Who = "model" if self._context.session_id else "user"
         return self._author(who or other, source=source)
 
+    @property
+    def unfinished(self) -> int:
+        return len(self._summarizing().waiting())
+
     async def _maintain(self) -> None:
         """Finishes what earlier processes left, and tidies up."""
         summarizing = self._summarizing()

@@ -166,7 +166,7 @@ class Tiered(FactMemory):
 
     @property
     def unfinished(self) -> int:
-        return len(self._episodes.pending.ids())
+        return len(self._episodes.queue.ids())
 
     @property
     def unread(self) -> int:

@@ -180,7 +180,7 @@ class Vault(VaultByHand):
 
     @property
     def unfinished(self) -> int:
-        return len(self._pending.ids())
+        return len(self._reflector.waiting())
 
     async def show(self) -> str:
         return report.show(self.files, self.history)
