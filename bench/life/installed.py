@@ -40,7 +40,14 @@ RATES: Mapping[Kind, float] = {
     "page": 0.12, "forget": 0.12,
 }  # fmt: skip
 """Nothing that passes: a process has the clock of its machine."""
-FLAGS = ("--provider", "anthropic", "--model", "claude-sonnet-4-5", "--permission-mode", "auto-edit")
+FLAGS = (
+    "--provider",
+    "anthropic",
+    "--model",
+    "claude-sonnet-4-5",
+    "--permission-mode",
+    "auto-edit",
+)
 CONTINUED = 3
 MEMORY_TOOLS = {
     "tiered": ("memory",),
@@ -158,9 +165,7 @@ def month(system: str, sessions: int = SESSIONS, seed: int = 1) -> Month:
 
 
 @contextmanager
-def _process(
-    command: str, system: str, project: Path, environ: Mapping[str, str]
-) -> Iterator[Any]:
+def _process(command: str, system: str, project: Path, environ: Mapping[str, str]) -> Iterator[Any]:
     """A running kode; what it yields says one message, and waits for the turn's end."""
     formats = ("--input-format", "stream-json", "--output-format", "stream-json")
     allowed = f"read({project.parent}/pages/**)"

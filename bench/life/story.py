@@ -183,9 +183,7 @@ def life(
 class _Maker:
     """Makes one session after the other, keeping in mind what is true."""
 
-    def __init__(
-        self, rng: random.Random, noticed: float, rates: Mapping[Kind, float]
-    ) -> None:
+    def __init__(self, rng: random.Random, noticed: float, rates: Mapping[Kind, float]) -> None:
         self._rng = rng
         self._noticed = noticed
         self._rates = rates
