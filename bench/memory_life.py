@@ -27,6 +27,9 @@ calls        of the model by memory itself, a session
 ms           a session, in hooks and tools
 conflict_1, conflict_2   of questions on facts with serial numbers of which the newest holds, the
              share answered rightly: about one fact, and about two in a chain
+
+`--installed N` lives N sessions instead, a day each, through the installed command, with a model
+that notices half of what changes; `bench.life.installed` says what is counted.
 """
 
 import argparse
@@ -378,7 +381,16 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--home", type=Path, help="a folder for what is written, as /dev/shm")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--installed", type=int, metavar="N", help="sessions of the command itself")
     options = parser.parse_args(argv)
+    if options.installed:
+        from bench.life import installed
+
+        names = [name for name in options.systems.split(",") if name in SYSTEMS]
+        months = [installed.month(name, options.installed, options.seed) for name in names]
+        rows = {month.system: month.row() for month in months}
+        print(json.dumps(rows) if options.json else installed.table(months))
+        return 0
     how = (options.errors, options.seed, options.home)
     sizes = sorted(map(int, options.sizes.split(",")))
     tables: dict[str, dict[str, dict[str, Any]]] = {str(size): {} for size in sizes}
