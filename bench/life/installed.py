@@ -178,7 +178,8 @@ def _process(command: str, system: str, project: Path, environ: Mapping[str, str
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    assert process.stdin and process.stdout
+    assert process.stdin
+    assert process.stdout
     stdin, stdout = process.stdin, process.stdout
 
     def say(text: str) -> None:

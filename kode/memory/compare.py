@@ -1,5 +1,5 @@
-"""Finds facts that contradict each other, where a system writes them without comparing: one question
-when a session ends, about the facts that are new and what is near them.
+"""Finds facts that contradict each other, where a system writes them without comparing: one
+question when a session ends, about the facts that are new and what is near them.
 
 What the model says is a line of the history. No text is changed by it: whatever is shown says of
 both what is not settled, and a person decides (`review`).

@@ -55,7 +55,7 @@ async def test_a_contradiction_waits_for_the_person(tmp_path, name):
     )
 
 
-async def test_what_is_searched_says_that_it_is_unsettled(tmp_path, name):
+async def test_a_search_marks_facts_that_are_not_settled(tmp_path, name):
     system = await ended(tmp_path, name, "contradicts")
 
     shown = "\n".join(hit.text for hit in await system.search("API server port 8080", 5))
