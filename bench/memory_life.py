@@ -27,6 +27,9 @@ calls        of the model by memory itself, a session
 ms           a session, in hooks and tools
 conflict_1, conflict_2   of questions on facts with serial numbers of which the newest holds, the
              share answered rightly: about one fact, and about two in a chain
+
+`--installed N` lives N sessions instead, a day each, through the installed command, with a model
+that notices half of what changes; `bench.life.installed` says what is counted.
 """
 
 import argparse
@@ -43,7 +46,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bench.life import hands as writing
-from bench.life.hands import Hands
+from bench.life.hands import Hands, InProcess
 from bench.life.mind import ANSWER, READ, Mind
 from bench.life.plain import CHARS_A_TOKEN, Files, Window
 from bench.life.reader import PAGE, Reader
@@ -161,13 +164,15 @@ class Life:
         await figures.timed(system.open(self._context(session), {}))
         injection = await figures.timed(system.inject("start"))
         self._open_reader(f"{at:%Y-%m-%d}")
-        self._hands = Hands(system, self._truth.facts)
+        self._calls = InProcess(system)
+        plain = self._files if self._name == "files" else None
+        self._hands = Hands(self._name.partition("*")[0], self._truth.facts, self._calls, plain)
         unasked = self._show(injection.system, injection.first_user)
         await figures.timed(system.maintain())
         self._looked_up = 0
         messages: list[Message] = []
         for number, said in enumerate(session.turns, 1):
-            asked = Turn(number=number, text=said.text, tainted=self._hands.tainted)
+            asked = Turn(number=number, text=said.text, tainted=self._calls.tainted)
             unasked += self._show(await figures.timed(system.recall(asked)))
             answer = await self._act(said)
             turn = self._turn(number, said, answer)
@@ -208,7 +213,7 @@ class Life:
             emit=silent,
             ask_reply=self.mind.reply,
             now=lambda: session.at,
-            tainted=lambda: self._hands.tainted,
+            tainted=lambda: self._calls.tainted,
         )
 
     def _open_reader(self, today: str) -> None:
@@ -235,7 +240,7 @@ class Life:
         if fact is None:
             return "Done."
         if said.kind == "page":
-            self._hands.tainted = True
+            self._calls.tainted = True
         if said.kind in ("observed", "moved", "shifted"):
             self._write_code(said)
         self._truth.hear(said)
@@ -303,7 +308,7 @@ class Life:
             steps=3 if working else 1,
             tools=(("edit_file", "src/part.py"), ("shell", "pytest -q")) if working else (),
             files_changed=(str(self._project / "src/part.py"),) if working else (),
-            tainted=self._hands.tainted,
+            tainted=self._calls.tainted,
         )
 
     # ── the end of a session ─────────────────────────────────────────────────────────────────
@@ -376,7 +381,16 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--home", type=Path, help="a folder for what is written, as /dev/shm")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--installed", type=int, metavar="N", help="sessions of the command itself")
     options = parser.parse_args(argv)
+    if options.installed:
+        from bench.life import installed
+
+        names = [name for name in options.systems.split(",") if name in SYSTEMS]
+        months = [installed.month(name, options.installed, options.seed) for name in names]
+        rows = {month.system: month.row() for month in months}
+        print(json.dumps(rows) if options.json else installed.table(months))
+        return 0
     how = (options.errors, options.seed, options.home)
     sizes = sorted(map(int, options.sizes.split(",")))
     tables: dict[str, dict[str, dict[str, Any]]] = {str(size): {} for size in sizes}

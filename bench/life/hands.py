@@ -1,11 +1,12 @@
 """What a capable model writes with a system's own tools, and what it looks up before it answers.
 
-Each call goes to the gate as in a session; a person who is asked about one says yes to what they
-said themselves, and no to all else.
+How a call is made is the caller's: `InProcess` calls the tools of an open memory, through the gate
+as in a session; a person who is asked about one says yes to what they said themselves, and no to
+all else.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +24,56 @@ from kode.workplace import NOWHERE
 
 CITED = ("The lines before it\n", "have a length of their own\n")
 """What stands above the cited line, so that it is the third."""
-_MARKS = re.compile(r"^(?:\[[^\]]*\] )*")
+_MARKS = re.compile(r"^(?:\[[^\]]*\] )*|(?: \((?:since|said) [^)]*\))?$")
 _ARCHIVED = re.compile(r"(?m)^\[(?:user|env \(project\)), archived\] (.*)$")
 MOST_ARCHIVED = 3
 """Entries that the model archives for one new fact."""
 
 
-class Hands:
-    """The tools of one session, and whether it has read outside text. `facts` is all that was ever
-    said, by value: how the model knows what an entry is about."""
+Caller = Callable[[str, Mapping[str, Any], Fact | None], Awaitable[str]]
+"""(tool, arguments, what is written: None to read) → the result. Raises: KodeError with the error
+that the model gets."""
 
-    def __init__(self, system: MemorySystem, facts: Mapping[str, Fact]) -> None:
-        self.name = system.name
-        self._plain = system if isinstance(system, Files) else None
-        self._facts = facts
+
+class InProcess:
+    """Calls the tools of an open memory."""
+
+    def __init__(self, system: MemorySystem) -> None:
         self._tools: Mapping[str, Tool] = {tool.name: tool for tool in system.tools()}
         self.tainted = False
+        """Whether the session has read outside text."""
+
+    async def __call__(self, name: str, arguments: Mapping[str, Any], fact: Fact | None) -> str:
+        tool = self._tools[name]
+        call = Call(
+            rules=Rules(),
+            mode="auto-edit",
+            tool=tool,
+            arguments=arguments,
+            place=NOWHERE,
+            where=sensitive.ground(NOWHERE),
+            taint=self.tainted,
+        )
+        if fact and fact.by != "person" and decide_call(call).outcome == "ask":
+            raise KodeError("The user said no.")
+        context = ToolContext(
+            place=NOWHERE, call_id="1", session_id=None, emit=silent, seen_files={}
+        )
+        output = await tool.run(context, tool.check(arguments))
+        return output if isinstance(output, str) else output.text
+
+
+class Hands:
+    """What one session writes and looks up. `facts` is all that was ever said, by value: how the
+    model knows what an entry is about."""
+
+    def __init__(
+        self, name: str, facts: Mapping[str, Fact], call: Caller, plain: Files | None = None
+    ) -> None:
+        self.name = name
+        self._plain = plain
+        self._facts = facts
+        self._call = call
         self.refused = 0
         """Writes that the system or the person turned down."""
 
@@ -190,32 +225,13 @@ class Hands:
     async def _read(self, name: str, **arguments: Any) -> str:
         """What a call that changes nothing gives; "" where it fails."""
         try:
-            return await self._run(self._tools[name], arguments)
+            return await self._call(name, arguments, None)
         except KodeError:
             return ""
 
     async def _write(self, name: str, fact: Fact, **arguments: Any) -> str:
         """Raises: KodeError with the error that the model gets."""
-        tool = self._tools[name]
-        call = Call(
-            rules=Rules(),
-            mode="auto-edit",
-            tool=tool,
-            arguments=arguments,
-            place=NOWHERE,
-            where=sensitive.ground(NOWHERE),
-            taint=self.tainted,
-        )
-        if decide_call(call).outcome == "ask" and fact.by != "person":
-            raise KodeError("The user said no.")
-        return await self._run(tool, arguments)
-
-    async def _run(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
-        context = ToolContext(
-            place=NOWHERE, call_id="1", session_id=None, emit=silent, seen_files={}
-        )
-        output = await tool.run(context, tool.check(arguments))
-        return output if isinstance(output, str) else output.text
+        return await self._call(name, arguments, fact)
 
 
 def _vault_file(subject: str) -> str:

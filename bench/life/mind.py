@@ -42,6 +42,8 @@ class Mind:
         self._error_rate = error_rate
         self._rng = random.Random(seed)
         self.calls = 0
+        self.unnoticed = set[str]()
+        """Values that it does not see to be about something known when it rewrites a text."""
 
     async def ask(self, system: str, prompt: str, max_output_tokens: int) -> str:
         self.calls += 1
@@ -157,7 +159,9 @@ class Mind:
         for how, fact in self._said(conversation):
             if how in NEWS:
                 until = f" (until {fact.until})" if fact.until else ""
-                lines = [*self._without(lines, fact.key), f"- {fact.text}{until}"]
+                if fact.value not in self.unnoticed:
+                    lines = self._without(lines, fact.key)
+                lines.append(f"- {fact.text}{until}")
         while len("\n".join(lines).encode()) > MEMORY_BYTES * 0.9:
             del lines[0]
         entry = f"[{now}] {self._narrative(conversation)}"

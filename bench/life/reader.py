@@ -24,7 +24,8 @@ _DATED = re.compile(
     r"|\[\w{16}\] \([^)]*?(\d{4}-\d\d-\d\d)\)"  # a note with its id
 )
 _UNDATED = ("──", "<", "[", "§")
-STALE = ("may be stale", "not settled", "no longer holds")
+STALE = ("may be stale", "not settled", "no longer holds", "was withdrawn", "no longer stands")
+UNSURE = "not compared"
 SUPERSEDED = "superseded by"
 
 
@@ -39,6 +40,8 @@ class Seen:
     """Digits of the day and hour that it is a note of; "" for what is shown as knowledge."""
     marked: bool = False
     """Whether memory says itself that it may not hold any more."""
+    unsure: bool = False
+    """Whether it says that nobody has compared it with what may say otherwise."""
     until: str = ""
     """The day that the text names as its last."""
 
@@ -83,8 +86,13 @@ class Reader:
             before, superseded, after = line.partition(SUPERSEDED)
             old = set(values(before)) - set(values(after)) if superseded else set()
             for fact in facts_in(line, self._facts):
-                marked = any(mark in line for mark in STALE) or fact.value in old
-                seen = Seen(fact=fact, at=at, marked=marked, until=days[0] if days else "")
+                seen = Seen(
+                    fact=fact,
+                    at=at,
+                    marked=any(mark in line.casefold() for mark in STALE) or fact.value in old,
+                    unsure=UNSURE in line.casefold(),
+                    until=days[0] if days else "",
+                )
                 self._seen.setdefault(fact.key, []).append(seen)
 
     def hear(self, key: Key, fact: Fact | None) -> None:

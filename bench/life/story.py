@@ -7,7 +7,7 @@ word alone. What is true at any moment is kept by `Truth`. Not here: living it
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -46,7 +46,7 @@ TOPICS = (
 )  # fmt: skip
 WISH = ("For {s} the user wants the style {v}", "Write {s} as I like them")
 
-RATES = {
+RATES: Mapping[Kind, float] = {
     "told": 0.55, "changed": 0.30, "misread": 0.06, "observed": 0.15, "moved": 0.10,
     "shifted": 0.06, "page": 0.08, "forget": 0.04, "passing": 0.06,
 }  # fmt: skip
@@ -164,11 +164,18 @@ def question_text(key: tuple[str, str]) -> str:
     return ATTRIBUTES[about][1].format(s=subject)
 
 
-def life(sessions: int, seed: int = 1) -> Iterator[Session]:
-    """So many sessions, four a day. The first ones do not depend on how many there are."""
-    maker = _Maker(random.Random(seed))
+def life(
+    sessions: int,
+    seed: int = 1,
+    *,
+    noticed: float = NOTICED,
+    rates: Mapping[Kind, float] = RATES,
+    a_day: int = SESSIONS_A_DAY,
+) -> Iterator[Session]:
+    """So many sessions, `a_day`. The first ones do not depend on how many there are."""
+    maker = _Maker(random.Random(seed), noticed, rates)
     for number in range(sessions):
-        day, hour = divmod(number, SESSIONS_A_DAY)
+        day, hour = divmod(number, a_day)
         at = FIRST_DAY + timedelta(days=day, hours=3 * hour)
         yield Session(number=number, at=at, turns=tuple(maker.turns(number, at)))
 
@@ -176,8 +183,10 @@ def life(sessions: int, seed: int = 1) -> Iterator[Session]:
 class _Maker:
     """Makes one session after the other, keeping in mind what is true."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, noticed: float, rates: Mapping[Kind, float]) -> None:
         self._rng = rng
+        self._noticed = noticed
+        self._rates = rates
         self._numbers = count(1)
         self._truth = Truth()
         self._due: list[tuple[int, Question]] = []
@@ -192,9 +201,9 @@ class _Maker:
         self._truth.turn_to(f"{at:%Y-%m-%d}")
         for _ in range(2):
             yield self._work()
-        for kind, rate in RATES.items():
+        for kind, rate in self._rates.items():
             if self._rng.random() < rate:
-                for said in self._made(kind, number, at):  # type: ignore[arg-type]
+                for said in self._made(kind, number, at):
                     self._truth.hear(said)
                     yield said
         yield from self._asked(number)
@@ -213,7 +222,7 @@ class _Maker:
             by: By = {"misread": "code", "page": "page"}.get(kind, "person")  # type: ignore[assignment]
             fact = self._fact(rng.choice(told).key, day, by=by)
             text = {"misread": "look around in the code", "page": "read this page"}.get(kind)
-            noticed = kind == "changed" and rng.random() < NOTICED
+            noticed = kind == "changed" and rng.random() < self._noticed
             yield Said(kind=kind, text=text or f"{fact.text} now.", fact=fact, noticed=noticed)
             self._due.append((number + rng.randint(1, 6), Question(asks=(fact.key,), after=kind)))
         elif kind == "observed":

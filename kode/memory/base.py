@@ -27,18 +27,20 @@ from kode.contracts import (
 from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused, StorageError
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame, standing
+from kode.memory.compare import KIND, PAIRS, compare
 from kode.memory.history import Author, Change, History, Who
 from kode.memory.ledger import Ledger
-from kode.memory.lineage import Entry, Pair
+from kode.memory.lineage import Entry, Pair, Place
 from kode.memory.replacing import Seen
 from kode.memory.source import citing
 from kode.memory.stale import Doubt, holding
 from kode.memory.waiting import About, Proposal, Waiting, take_older
-from kode.memory.withdrawn import since_then
+from kode.memory.withdrawn import since_then, unsettled
 from kode.messages import Message, shorten
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
+    from kode.memory.ask import MemoryModel
 
 WORDS_CHARS = 500
 """How much of the person's prompt is stored with each change."""
@@ -430,18 +432,49 @@ class BaseMemory(NullMemory, ABC):
 
     def pairs(self) -> Sequence[Pair]:
         """Entries that wait for a model's word, or where they contradict, for the person's."""
-        return ()
+        standing = {entry.place for entry in self.facts()}
+        return [
+            Pair(first=one.first.entry, second=one.second.entry, contradict=one.contradict)
+            for one in self.ledger.disputes()
+            if one.places <= standing
+        ]
 
     async def settle(self, pair: Pair, choice: str) -> Outcome:
-        """Keeps the `first` of a pair, the `second` or `both`. Raises: MemoryRefused if the system
-        has none."""
-        raise lacking(self.name, "review")
+        """Keeps the `first` of a pair, the `second` or `both`. Raises: MemoryRefused, StorageError,
+        BusyError."""
+        self.check_writable()
+        if choice != "both":
+            return await self.remove_entry(pair.second if choice == "first" else pair.first)
+        settled = ((pair.first.place, pair.second.place),)
+        author = self._author("user")
+        change = self.history.record(author, self.name, "settle", PAIRS, settled=settled)
+        return Outcome(line="kept both", change_id=change.id)
+
+    async def compare_facts(self, door: "MemoryModel", timeout_s: float) -> None:
+        """When a session ends: looks for facts that contradict each other. If outside text was
+        read, that waits for the end of a session without."""
+        if self._context.read_only or self._context.tainted():
+            return
+        found = await compare(self.ledger, self.facts(), self.project, door, timeout_s)
+        if found is None:
+            return
+        self.history.record(self._author("merge"), self.name, KIND, PAIRS, **vars(found))
+        if found.against:
+            self._notice(
+                f"{len(found.against)} facts contradict others. Both stay until you decide: "
+                "`kode memory review`.",
+                level="info",
+            )
 
     def since_then(self, text: str, session: str = "") -> str:
         """What no longer holds of a text that is about to be shown, which may be a record of
         `session`; "" if all does."""
         today = self._context.now().date()
         return since_then(self.ledger, text, self.project, today, session=session)
+
+    def unsettled(self) -> Mapping[Place, str]:
+        """What to say of each entry that nobody has decided about where it is shown."""
+        return unsettled(self.ledger, self.project)
 
     def may_undo_unasked(self, change: Change) -> bool:
         """Whether `undo` without an id may pick this change."""

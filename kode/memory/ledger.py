@@ -329,7 +329,7 @@ def words_of(text: str) -> str:
 
 def step_of(sides: Sides, change: Change) -> Step:
     """One change in terms of entries."""
-    before, after = sides(change)
+    before, after = sides(change) if change.before or change.after else ((), ())
     was = {entry.place: entry for entry in before}
     left = {entry.place: entry for entry in after}
     made = dict(_made(change, was, left))

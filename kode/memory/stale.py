@@ -110,7 +110,7 @@ def as_of(system: "BaseMemory", day: date, now: datetime) -> list[Entry]:
     for change in system.history.changes(system.name):
         if datetime.fromisoformat(change.at) <= ends:
             continue
-        before, after = system.sides(change)
+        before, after = system.sides(change) if change.before or change.after else ((), ())
         if brings_newer(change):
             before = before[:-1]
         for entry in after:

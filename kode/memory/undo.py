@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from kode.errors import MemoryRefused
 from kode.memory.base import BaseMemory, Outcome, joined
+from kode.memory.compare import is_about_pairs
 from kode.memory.history import Author, Change, NothingToUndo, undo_of
 from kode.memory.ledger import Step
 from kode.memory.lineage import Place
@@ -90,7 +91,7 @@ async def take_back(system: BaseMemory, changes: Sequence[Change]) -> Outcome:
     try:
         for change in changes:
             try:
-                done.append(await system.undo_change(change, batch))
+                done.append(await _undo(system, change, batch))
             except NothingToUndo as nothing:
                 if not batch:
                     raise
@@ -98,12 +99,21 @@ async def take_back(system: BaseMemory, changes: Sequence[Change]) -> Outcome:
                 _mark(system, change, batch)
     except MemoryRefused as error:
         for undone in system.history.batch(system.name, batch):
-            await system.undo_change(undone)
+            await _undo(system, undone, "")
         raise error if not batch else MemoryRefused(f"Nothing was undone. {error}") from error
     if batch:
         newest = system.history.batch(system.name, batch)[0]
         return replace(joined(done), change_id=newest.id)
     return done[0]
+
+
+async def _undo(system: BaseMemory, change: Change, batch: str) -> Outcome:
+    """Undoes one change; a line about pairs stands in no place."""
+    if not is_about_pairs(change):
+        return await system.undo_change(change, batch)
+    system.check_writable()
+    undone = system.history.append(undo_of(change, Author(who="undo", batch=batch)))
+    return Outcome(line=undone.reason, change_id=undone.id)
 
 
 def newest_first(system: BaseMemory, changes: Sequence[Change]) -> list[Change]:

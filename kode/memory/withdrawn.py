@@ -5,17 +5,21 @@ A record of past work is never changed. But what was said in its session, and wh
 past in the ledger, which shows what became of it, however the record words it.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
 from kode import credentials
 from kode.memory import stale
-from kode.memory.ledger import Ledger, Statement, brings_newer, words_of
+from kode.memory.ledger import Dispute, Ledger, Statement, brings_newer, words_of
+from kode.memory.lineage import Place
+from kode.memory.precedence import Rank, rank
 from kode.messages import shorten
 
 HEAD = "Since then:"
 QUOTED_CHARS = 200
+NOT_SETTLED = "is not settled: another fact says otherwise"
+NOT_COMPARED = "was not compared with a similar fact, which may say otherwise"
 MIN_WORDS = 3
 """A statement of fewer words is found only by the session it was made in."""
 _SAY_THE_SAME = ("merge", "consolidate")
@@ -37,12 +41,12 @@ def since_then(
     statements, shown = ledger.statements(), words_of(text)
     if not statements:
         return ""
-    disputed = {one.second.place for one in ledger.disputes() if one.contradict}
+    open_ = _open(ledger.disputes(), project)
     # Of most facts there is nothing to say, whatever the text is.
     facts = [
         one
         for one in statements
-        if one.entry.is_fact and (one.ended or one.terms or one.place in disputed)
+        if one.entry.is_fact and (one.ended or one.terms or one.place in open_)
     ]
     records = () if session or not facts else (one for one in statements if not one.entry.is_fact)
     made_in = {session, *(_session(one) for one in records if one.words in shown)} - {""}
@@ -52,24 +56,52 @@ def since_then(
     lines = (
         line
         for one in concerned
-        for line in _lines(one, stale.doubt_of(one, project, today), holding, disputed)
+        for line in _lines(one, stale.doubt_of(one, project, today), holding, open_)
     )
     listed = "\n".join(f"- {line}" for line in dict.fromkeys(lines))
     return f"{HEAD}\n{listed}" if listed else ""
+
+
+def unsettled(ledger: Ledger, project: Path) -> dict[Place, str]:
+    """What to say of each entry that nobody has decided about, with the day it was said; of the one
+    that counts meanwhile the day alone."""
+    disputes = ledger.disputes()
+    why = _open(disputes, project)
+    sides = {one.place: one for pair in disputes for one in (pair.first, pair.second)}
+    days = {place: f"said {one.change.at[:10]}" for place, one in sides.items() if one.change}
+    found = {place: [days[place]] if place in days else [] for place in sides}
+    for place, reason in why.items():
+        found[place].append(f"this {reason}")
+    return {place: "; ".join(said) for place, said in found.items() if said}
 
 
 def _lines(
     one: Statement,
     doubt: stale.Doubt | None,
     holding: Collection[str],
-    disputed: Collection[tuple[str, str]],
+    open_: Mapping[Place, str],
 ) -> Iterator[str]:
     if doubt is not None:
         yield f"{doubt.mark}{_quote(one)}"
-    elif one.ended is None and one.place in disputed:
-        yield f"{_quote(one)} is not settled: another fact says otherwise"
+    elif one.ended is None and one.place in open_:
+        said = f" (said {one.change.at[:10]})" if one.change else ""
+        yield f"{_quote(one)}{said} {open_[one.place]}"
     elif one.ended is not None and one.words not in holding:
         yield from (f"{_quote(one)} {fate}" for fate in _fate(one))
+
+
+def _open(disputes: Sequence[Dispute], project: Path) -> Mapping[Place, str]:
+    """What nobody has decided about → why, in words. Of two that contradict each other the first
+    counts only if the person said it, or it was read in code."""
+    found: dict[Place, str] = {}
+    for one in disputes:
+        if not one.contradict:
+            found |= dict.fromkeys(one.places, NOT_COMPARED)
+    for one in disputes:
+        if one.contradict:
+            weak = rank(one.first, project, one.second.text) <= Rank.FOUND
+            found |= dict.fromkeys(one.places if weak else (one.second.place,), NOT_SETTLED)
+    return found
 
 
 def _session(one: Statement) -> str:

@@ -78,7 +78,7 @@ class Journal(JournalByHand):
         self.history.places = JournalPlaces(self.folder)
         self._queue = Queue(self.files.root / "queue")
         self._committer = Committer(self.files, self._queue, self.history)
-        door = MemoryModel(
+        self._door = door = MemoryModel(
             context.ask_reply,
             max_prompt_chars=MAX_PROMPT_CHARS,
             expected_s=context.expected_s,
@@ -110,8 +110,7 @@ class Journal(JournalByHand):
 
     async def inject(self, reason: InjectReason) -> Injection:
         """MEMORY.md; where messages were dropped, the recap in the next message."""
-        memory = self._memory()
-        self._shown = memory
+        self._shown = memory = self._told()
         system = recap = ""
         if memory:
             body = f"── {MEMORY} ──\n{self._bound(memory)}"
@@ -127,11 +126,11 @@ class Journal(JournalByHand):
         changes are sent with the message."""
         self._hear(turn)
         self._tainted = self._tainted or turn.tainted
-        memory = self._memory()
-        if memory == self._shown:
+        told = self._told()
+        if told == self._shown:
             return ""
-        self._shown = memory
-        return self._frame(ABOUT_CHANGED, self._bound(memory) or "(empty)")
+        self._shown = told
+        return self._frame(ABOUT_CHANGED, self._bound(told) or "(empty)")
 
     def tools(self) -> tuple[Tool, ...]:
         if self._context.read_only:
@@ -182,6 +181,9 @@ class Journal(JournalByHand):
         ]
         done = all(outcome.done for outcome in outcomes)
         recap = _recap_of(outcomes) if keep is not None else None
+        if reason != "window" and self._settings.llm_consolidate:
+            left_s = max(0.01, ends_at - time.monotonic())
+            await self.compare_facts(self._door, left_s)
         return Drop(keep=keep, recap=recap, done=done)
 
     async def maintain(self) -> None:
@@ -192,13 +194,10 @@ class Journal(JournalByHand):
     async def search(self, query: str, k: int) -> list[Hit]:
         texts = texts_of(self._memory(), self.files.entries())
         hits = await self._finder.rank(query, texts, k)
-        return [
-            hit if hit.where == MEMORY else with_note(hit, self.since_then(hit.text))
-            for hit in hits
-        ]
+        return [with_note(hit, self.since_then(hit.text)) for hit in hits]
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
-        memory = credentials.redact(self._memory())
+        memory = credentials.redact(self._told())
         return (SnapshotSection(title="Long-term Memory", content=memory),) if memory else ()
 
     def state(self) -> Mapping[str, Any]:
@@ -298,6 +297,11 @@ class Journal(JournalByHand):
         how = "the best first" if hits and hits[0].score else "which are the newest"
         about = f"No entry holds this as it is written; here are others, {how}"
         return about, [by_where[hit.where] for hit in hits]
+
+    def _told(self) -> str:
+        """MEMORY.md as a model is shown it, with what does not hold, or is not settled."""
+        memory = self._memory()
+        return "\n\n".join(filter(None, (memory, self.since_then(memory) if memory else "")))
 
     def _bound(self, memory: str) -> str:
         return frame.within(memory, SHOWN_TIMES_LIMIT * self._journal.max_memory_size)

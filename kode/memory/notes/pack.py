@@ -117,7 +117,11 @@ def marked(
         (note, f"{doubt.mark if doubt else ''}{note.content}", since(note)) for note, doubt in found
     )
     return [
-        replace(note, content="\n".join(filter(None, (text, told)))) for note, text, told in texts
+        replace(
+            note,
+            content=("\n" if note.kind == "summary" else " ").join(filter(None, (text, told))),
+        )
+        for note, text, told in texts
     ]
 
 

@@ -179,7 +179,9 @@ class Notes(NotesByHand):
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
         if reason == "window" or self._context.read_only:
             return Drop()
-        return Drop(done=await self._keep_session(messages))
+        done = await self._keep_session(messages)
+        await self.compare_facts(self._door, self._settings.end_deadline_s)
+        return Drop(done=done)
 
     async def maintain(self) -> None:
         if self._context.read_only:
@@ -284,9 +286,9 @@ class Notes(NotesByHand):
         return "" if not souls or souls[0].content == pack.FIRST_SOUL else souls[0].content
 
     def _told_since(self, note: Note) -> str:
-        """What no longer holds of a note on past work; "" of others."""
+        """What no longer holds of a note on past work, or is not settled of another."""
         if note.kind != "summary":
-            return ""
+            return f"({why})" if (why := self.unsettled().get(("notes", note.id))) else ""
         return self.since_then(note.content, note.session or "")
 
     async def after_change(self) -> None:

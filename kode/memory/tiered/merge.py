@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kode.memory.ask import MemoryModel
-from kode.memory.tiered.nearness import local_nearness
+from kode.memory.nearness import local_nearness
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig

@@ -18,14 +18,14 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import MemoryRefused
-from kode.memory import embed, frame
+from kode.memory import embed, frame, nearness
 from kode.memory.ask import MemoryModel
 from kode.memory.base import has_lost_messages
 from kode.memory.frame import Recording
 from kode.memory.history import Change
 from kode.memory.lineage import Entry
 from kode.memory.search import Finder
-from kode.memory.tiered import buffer, nearness, report
+from kode.memory.tiered import buffer, report
 from kode.memory.tiered.by_hand import FactMemory
 from kode.memory.tiered.episode_files import Episode, summary_of
 from kode.memory.tiered.episode_index import EpisodeIndex

@@ -15,7 +15,8 @@ from kode import durable
 from kode.errors import MemoryRefused
 from kode.memory import base, replacing, scan, stale
 from kode.memory.ask import MemoryModel
-from kode.memory.history import Author, Change, History, Side, Who, refuse_redacted, undo_of
+from kode.memory.compare import PAIRS
+from kode.memory.history import Author, Change, History, Side, Who, refuse_redacted
 from kode.memory.history import Pair as TextPair
 from kode.memory.ledger import Dispute, Ledger, Statement
 from kode.memory.lineage import Entry, Pair
@@ -37,8 +38,6 @@ from kode.memory.tiered.places import state_of
 
 SYSTEM = "tiered"
 JUDGED_AT_END = "the model judged, with the whole file: update"
-PAIRS = "pairs"
-"""Where the history has the lines about pairs of texts that change none."""
 MAX_PAIRS = 40
 """Pairs per question; the others wait for the next."""
 MOST_REMOVED = 200
@@ -187,9 +186,6 @@ class FactWriter:
         Raises: MemoryRefused with the obstacle; StorageError, BusyError.
         """
         refuse_redacted(change, f"Edit {change.target} by hand.")
-        if change.target == PAIRS:
-            undone = self._history.append(undo_of(change, author))
-            return Outcome(line=undone.reason, change_id=undone.id)
         return await self._change(
             lambda: self._store.read_named(change.target),
             lambda file: edits.undone(file, change),

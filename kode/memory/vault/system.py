@@ -1,11 +1,21 @@
 """The vault: Markdown files that the model reads and writes with five tools, and a reflector."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kode import credentials
-from kode.contracts import Hit, Injection, InjectReason, MemoryContext, SnapshotSection, Tool, Turn
+from kode.contracts import (
+    Drop,
+    DropReason,
+    Hit,
+    Injection,
+    InjectReason,
+    MemoryContext,
+    SnapshotSection,
+    Tool,
+    Turn,
+)
 from kode.errors import BusyError
 from kode.memory import embed, frame, stale, when
 from kode.memory.ask import MemoryModel
@@ -31,7 +41,7 @@ from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import VaultWriter
 from kode.memory.waiting import hold
-from kode.messages import keep_ends
+from kode.messages import Message, keep_ends
 
 SHORT_CHARS = 1_000
 """Facts files of at most this total size are included in full with the index."""
@@ -128,6 +138,11 @@ class Vault(VaultByHand):
         if sum(len(item.text) for item in waiting) >= reflect.GATHERED_CHARS:
             self._start_reflecting()
 
+    async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
+        if reason != "window":
+            await self.compare_facts(self._door, self._settings.end_deadline_s)
+        return Drop()
+
     async def maintain(self) -> None:
         """Finishes what earlier processes left."""
         if self._context.read_only:
@@ -155,10 +170,7 @@ class Vault(VaultByHand):
             for block in blocks_of(self._text(name))
         ]
         hits = await self._finder.rank(query, texts, k)
-        return [
-            hit if is_facts(hit.where) else with_note(hit, self.since_then(hit.text))
-            for hit in hits
-        ]
+        return [with_note(hit, self.since_then(hit.text)) for hit in hits]
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         rows = report.rows_of(self.files)
@@ -228,7 +240,18 @@ class Vault(VaultByHand):
             return f" {note}\n" if note else ""
         doubts = stale.of_texts(stale.doubts(self, self.now().date()), self.files.target(name))
         held = [text for text in doubts if text in self._text(name)]
-        return "".join(f' May be stale: "{text}" ({doubts[text].why}).' for text in held)
+        target, entries = self.files.target(name), self._text(name)
+        open_ = {
+            key: why
+            for (where, key), why in self.unsettled().items()
+            if where == target and key in entries
+        }
+        return "".join(
+            (
+                *(f' May be stale: "{text}" ({doubts[text].why}).' for text in held),
+                *(f' "{text}": {why}.' for text, why in open_.items()),
+            )
+        )
 
     def _citing_model(self, source: str | None) -> Author:
         return self._author("model", source=source)

@@ -3,8 +3,7 @@ import zlib
 import numpy as np
 import pytest
 
-from kode.memory import terms
-from kode.memory.tiered import nearness
+from kode.memory import nearness, terms
 from kode.memory.tiered.facts import parse
 from tests.memory.life import notices, opened, settings, use, user_file, write_facts
 
