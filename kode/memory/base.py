@@ -258,6 +258,8 @@ class BaseMemory(NullMemory, ABC):
     """Its name in the config and in the history."""
     proposed: ClassVar[Mapping[About, str]] = {"user": "user", "project": "env"}
     """The place of what others propose about the person, and about the project."""
+    carrier: ClassVar[str] = ""
+    """What carries its data in an export (module:Class), where its places do not say it all."""
     has_since: ClassVar[bool] = False
     """Whether it keeps `Addition.since`."""
     has_scopes: ClassVar[bool] = False

@@ -5,10 +5,13 @@ are more than whole texts.
 
 import hashlib
 import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from kode import durable
+from kode import durable, paths
+from kode.errors import MemoryRefused
 from kode.memory.lines import unite_lines
 from kode.memory.stored import plain_lines, read_text
 
@@ -17,6 +20,30 @@ if TYPE_CHECKING:
 
 State = tuple[str, ...]
 """The texts that stand in one place, as the history has them: entries, or one whole file."""
+Row = Mapping[str, Any]
+"""A line of an export, by field; `content` is its text. Only its system knows the others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """One remembered thing in terms common to all systems, for display."""
+
+    content: str
+    kind: Literal["fact", "rule", "episode", "event", "soul"]
+    """`fact` and `rule` hold until changed; `episode` describes a session; `event` is a raw record
+    that expires; `soul` is who the agent is."""
+    about: Literal["user", "env", ""] = ""
+    project: str = ""
+    """The path hash of the project it belongs to; "" for everywhere."""
+    session: str = ""
+    expires_at: str = ""
+    """ISO, UTC; "" if it does not expire."""
+    origin: str = ""
+    """Its place in its system."""
+    private: bool = False
+    """Stored, but never shown to a model."""
+    untrusted: bool = False
+    """From untrusted content, waiting for approval."""
 
 
 class Places:
@@ -108,6 +135,32 @@ class Places:
             return (*more, *(text for text in state if text not in more))
         return whole(unite_lines("\n".join(more), "\n".join(state)))
 
+    # ── an export ────────────────────────────────────────────────────────────────────────────
+
+    def rows(self) -> Iterable[Row]:
+        """Everything that is stored, of every project, oldest first."""
+        raise NotImplementedError
+
+    def target_of(self, row: Row) -> str:
+        """The place of a row. Raises: MemoryRefused for one that has none here."""
+        raise NotImplementedError
+
+    def texts_of(self, row: Row) -> State:
+        """A row as it stands in its place. Raises: MemoryRefused for what may not be stored."""
+        raise NotImplementedError
+
+    def pieces_of(self, row: Row) -> Iterable[Piece]:
+        """A stored row in common terms, as one or several."""
+        raise NotImplementedError
+
+    def joined(self, target: str, there: State, coming: State) -> State:
+        """A place with the texts of a row besides."""
+        return self.united(target, coming, there)
+
+    def check(self, target: str, before: State, after: State) -> None:
+        """Raises: MemoryRefused if the place may not become so: it is full, or not to be
+        written."""
+
 
 def fingerprint(state: State) -> str:
     """Identifies a state, 16 hex digits; the order of its entries, line ends and blank lines do not
@@ -121,3 +174,10 @@ def fingerprint(state: State) -> str:
 def whole(text: str) -> State:
     """The state of a file with this text."""
     return (text.strip(),) if text.strip() else ()
+
+
+def path_hash_of(project: object) -> str:
+    """The project of a row. Raises: MemoryRefused if it is invalid."""
+    if not paths.is_path_hash(project):
+        raise MemoryRefused(f"`project` is {project!r}, not 16 hex digits")
+    return str(project)

@@ -30,6 +30,7 @@ class NotesByHand(BaseMemory):
     system = SYSTEM
     proposed: ClassVar = {"user": "note", "project": "note"}
     has_scopes = True
+    carrier = "kode.memory.notes.carry:NotesCarrier"
     store: NoteStore
     writer: NoteWriter
 

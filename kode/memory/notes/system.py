@@ -21,7 +21,7 @@ from kode.errors import BusyError, MemoryRefused, StorageError
 from kode.memory import embed, replacing, stale
 from kode.memory.ask import MemoryModel, keep_ends
 from kode.memory.base import Outcome, has_lost_messages
-from kode.memory.exchange import Row, read_row
+from kode.memory.exchange import read_row
 from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import count_turns
 from kode.memory.history import REBUILD, Author, History, Who
@@ -41,6 +41,7 @@ from kode.memory.notes.team.outbox import Outbox
 from kode.memory.notes.team.vectors import TeamVectors
 from kode.memory.notes.tools import SOUL, note_tools
 from kode.memory.notes.write import Kept, NoteWriter
+from kode.memory.places import Row
 from kode.memory.rank import Text
 from kode.memory.search import CANDIDATES, POOL, Finder, with_note
 from kode.memory.stale import Doubt
@@ -191,7 +192,7 @@ class Notes(NotesByHand):
             for row in before:
                 rows.pop(str(row.get("id")), None)
             rows |= {str(row.get("id")): row for row in after}
-        carrier = NotesCarrier(self)
+        carrier = NotesCarrier(self, self.history.places)
         carrier.author = self._author("user")
         counts = Counter[str]()
         for row in rows.values():

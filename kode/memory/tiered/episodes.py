@@ -173,10 +173,10 @@ class EpisodeKeeper:
         session_id = change.target.removeprefix("episodes/").removesuffix(".md")
         refuse_redacted(change, f"Edit {change.target} by hand.")
         async with self.files.lock():
-            now = self.files.text(session_id)
-            if now == "".join(change.before):
+            now = self.files.text(session_id).strip()
+            if now == "".join(change.before).strip():
                 raise nothing_left(change)
-            if now != "".join(change.after):
+            if now != "".join(change.after).strip():
                 raise MemoryRefused(
                     f"{change.target} was changed since {change.id}. Edit or delete "
                     f"{self.files.path(session_id)} by hand."

@@ -1,13 +1,27 @@
 """Where the tiered system keeps things: fact files with their archives, and episodes."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kode.errors import MemoryRefused
+from kode.memory import scan
 from kode.memory.history import Change
-from kode.memory.places import Places, State
-from kode.memory.tiered.episode_files import EpisodeFiles, parse
-from kode.memory.tiered.facts import TARGET_PATH, TARGETS, FactFile, FactStore
+from kode.memory.places import Piece, Places, Row, State, path_hash_of, whole
+from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, valid_id
+from kode.memory.tiered.facts import (
+    TARGET_PATH,
+    TARGETS,
+    FactFile,
+    FactStore,
+    Target,
+    check_room,
+    check_text,
+)
+
+MAX_NARRATIVE_CHARS = 20_000
 
 ARCHIVED = "\x1f"
 """Begins an archived entry in a state; no text that is read back has it at its beginning."""
@@ -33,9 +47,7 @@ class TieredPlaces(Places):
 
     def put(self, target: str, state: State) -> None:
         if self.is_of_entries(target):
-            file = replace(self._empty(target), entries=tuple(map(_plain, state)))
-            archived = frozenset(_plain(text) for text in state if text.startswith(ARCHIVED))
-            self._store.write(replace(file, archived=archived))
+            self._store.write(self._file(target, state))
             return
         session_id = Path(target).stem
         if state:
@@ -66,14 +78,85 @@ class TieredPlaces(Places):
         there = set(map(_plain, more))
         return (*more, *(text for text in state if _plain(text) not in there))
 
+    def rows(self) -> Iterator[Row]:
+        """Every fact in file order, then every episode."""
+        for name in self._fact_files():
+            file = self._store.read_named(name)
+            where = {"system": self.system, "kind": "fact", "target": file.target}
+            if file.scope == "project":
+                where["project"] = file.path.parent.name
+            yield from ({**where, "content": entry} for entry in file.standing)
+            yield from ({**where, "archived": True, "content": entry} for entry in file.in_archive)
+        yield from map(_row_of, self._episodes.all())
+
+    def target_of(self, row: Row) -> str:
+        if row.get("kind") == "episode":
+            session = row.get("session_id")
+            if not isinstance(session, str) or not valid_id(session):
+                raise MemoryRefused(f"`session_id` is {session!r}, which names no session")
+            return f"episodes/{session}.md"
+        target, project = row.get("target"), row.get("project")
+        if target not in TARGETS:
+            raise MemoryRefused(f"`target` is {target!r}; allowed are {', '.join(TARGETS)}")
+        return (
+            f"project-facts/{path_hash_of(project)}/{target}.md"
+            if project
+            else f"facts/{target}.md"
+        )
+
+    def texts_of(self, row: Row) -> State:
+        if row.get("kind") != "episode":
+            text = check_text(str(row["content"]))
+            return (f"{ARCHIVED}{text}" if row.get("archived") is True else text,)
+        episode = _episode_of(row)
+        for text in (episode.narrative, *episode.facts, episode.created_at, episode.updated_at):
+            scan.check(text, max_chars=MAX_NARRATIVE_CHARS)
+        return whole(render(episode))
+
+    def pieces_of(self, row: Row) -> Iterator[Piece]:
+        origin, content = self.target_of(row), row["content"]
+        if row["kind"] == "fact":
+            project = row.get("project", "")
+            about = row["target"]
+            yield Piece(content=content, kind="fact", about=about, project=project, origin=origin)
+            return
+        one = _episode_of(row)
+        yield Piece(
+            content=one.text,
+            kind="episode",
+            session=one.session_id,
+            origin=origin,
+            untrusted=not one.recallable,
+        )
+
+    def joined(self, target: str, there: State, coming: State) -> State:
+        """An episode takes the place of the one of the same session."""
+        return super().joined(target, there, coming) if self.is_of_entries(target) else coming
+
+    def check(self, target: str, before: State, after: State) -> None:
+        if self.is_of_entries(target):
+            check_room(self._file(target, before), self._file(target, after))
+
+    def _fact_files(self) -> list[str]:
+        found = [f"facts/{target}.md" for target in TARGETS]
+        projects = self.root.glob("project-facts/*/**/*.md")
+        paths = (path.relative_to(self.root).as_posix() for path in projects)
+        names = sorted({path.replace("/archive/", "/") for path in paths})
+        return found + list(filter(TARGET_PATH.fullmatch, names))
+
+    def _file(self, target: str, state: State) -> FactFile:
+        file = replace(self._empty(target), entries=tuple(map(_plain, state)))
+        archived = frozenset(_plain(text) for text in state if text.startswith(ARCHIVED))
+        return replace(file, archived=archived)
+
     def _empty(self, target: str) -> FactFile:
-        name = Path(target).stem
+        name: Target = "user" if Path(target).stem == "user" else "env"
         return FactFile(
             path=self.root / target,
-            target="user" if name == "user" else "env",
+            target=name,
             scope="global" if target.startswith("facts/") else "project",
             entries=(),
-            limit=0,
+            limit=self._store.limits[name],
         )
 
 
@@ -92,3 +175,41 @@ def _archived_in(state: State) -> tuple[int, ...]:
 
 def _plain(text: str) -> str:
     return text.removeprefix(ARCHIVED)
+
+
+def _row_of(episode: Episode) -> Row:
+    row = {
+        "system": "tiered",
+        "kind": "episode",
+        "session_id": episode.session_id,
+        "turns": episode.turns,
+        "created_at": episode.created_at,
+        "updated_at": episode.updated_at,
+        "facts": list(episode.facts),
+    }
+    if episode.project:
+        row["project"] = episode.project
+    if episode.tainted:
+        row["untrusted"] = "approved" if episode.approved else "waits"
+    return {**row, "content": episode.narrative}
+
+
+def _episode_of(row: Row) -> Episode:
+    """Raises: MemoryRefused."""
+    facts = row.get("facts") or []
+    if not isinstance(facts, list) or not all(isinstance(fact, str) for fact in facts):
+        raise MemoryRefused("`facts` is a list of texts")
+    turns = row.get("turns")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    created = str(row.get("created_at") or now)
+    return Episode(
+        session_id=row["session_id"],
+        turns=turns if isinstance(turns, int) else 0,
+        created_at=created,
+        updated_at=str(row.get("updated_at") or created),
+        narrative=str(row["content"]).strip(),
+        facts=tuple(facts),
+        tainted=bool(row.get("untrusted")),
+        approved=row.get("untrusted") == "approved",
+        project=str(row.get("project") or ""),
+    )

@@ -13,9 +13,9 @@ from typing import Any
 
 from kode import durable
 from kode.errors import MemoryRefused
-from kode.memory import base, replacing, scan, stale
+from kode.memory import base, replacing, stale
 from kode.memory.ask import MemoryModel
-from kode.memory.history import Author, Change, History, Side, Who, refuse_redacted, undo_of
+from kode.memory.history import Author, Change, History, Side, refuse_redacted, undo_of
 from kode.memory.history import Pair as TextPair
 from kode.memory.ledger import Dispute, Ledger, Statement
 from kode.memory.lineage import Entry, Pair
@@ -29,8 +29,8 @@ from kode.memory.tiered.facts import (
     Scope,
     Target,
     check_room,
+    check_text,
     find,
-    holds_separator,
 )
 from kode.memory.tiered.merge import Judge, Plan
 from kode.memory.tiered.places import state_of
@@ -423,19 +423,3 @@ def _plan(
 
 def _sides(pair: Dispute) -> TextPair:
     return pair.first.place, pair.second.place
-
-
-def check_text(content: str, who: Who = "model") -> str:
-    """A text as it will be stored: trimmed, one entry, scanned as written by `who`.
-
-    Raises: MemoryRefused naming what is wrong with it.
-    """
-    text = content.replace("\r\n", "\n").strip()
-    if not text:
-        raise MemoryRefused("content is empty: say in one sentence what to remember.")
-    if holds_separator(text):
-        raise MemoryRefused(
-            "content holds a line with only §, which separates entries: write one fact at a time."
-        )
-    scan.check(text, author=who)
-    return text

@@ -58,7 +58,7 @@ class Vault(VaultByHand):
         )
         self._finder = Finder(self._door, embedder, self.now, llm=self._settings.llm_search)
         self.files = VaultFiles(self.folder)
-        self.history.places = VaultPlaces(self.files)
+        self.history.places = VaultPlaces(self.files, lambda files: self.writer(files, {}))
         self._pending = PendingFolder(self.folder.path / "pending")
         self._writer = self.writer(self.files, self.seen)
         index = state.get("index")

@@ -153,6 +153,13 @@ class VaultWriter:
             change = self._change(author, "append", name, before, after=(block,))
             return self._put(name, before, after, change, f'appended to {name} "{_quote(block)}"')
 
+    def check(self, name: str, before: str | None, after: str | None) -> None:
+        """Raises: MemoryRefused if a file may not become so, whoever writes it."""
+        self._writable(name)
+        if after is not None:
+            _check_keeps_episodes(name, before, after)
+            self._check_budget(name, before, _counted(after))
+
     async def confirm(self, name: str, line: str, author: Author) -> Outcome:
         """Records that a line holds, and rests on what the author cites now. Raises as `write`."""
         async with self.files.lock():
@@ -356,7 +363,8 @@ def _revert(name: str, now: str | None, change: Change) -> str | None:
             raise nothing_left(change)
         return _without_entry(name, now, after)
     if _same(now, after):
-        if before and change.kind in (BY_HAND, REBUILD):  # these leave the summary out
+        made_of_state = change.kind in (BY_HAND, REBUILD, "import")  # which leave a summary out
+        if before and made_of_state and not summaries.summary_of(before):
             return _whole(name, before, now or "")
         return before
     if _same(now, before):
