@@ -24,6 +24,7 @@ from kode.contracts import (
     Tool,
     Turn,
 )
+from kode.credentials import redact
 from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused, StorageError
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame, standing
@@ -40,6 +41,7 @@ from kode.messages import Message, shorten
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
 
+QUOTED_CHARS = 80
 WORDS_CHARS = 500
 """How much of the person's prompt is stored with each change."""
 UNDO = "kode memory undo"
@@ -333,17 +335,23 @@ class BaseMemory(NullMemory, ABC):
     async def status(self) -> str:
         """The active system, fill levels, and pending work."""
 
-    @abstractmethod
     def entries(self) -> Sequence[Entry]:
         """The current entries that apply in this project."""
+        return self._standing_in(self.history.places.here()) if self.history.places else ()
 
-    @abstractmethod
     def facts(self) -> Sequence[Entry]:
         """The entries that a person may be asked about, without records of past work."""
+        places = self.history.places
+        found = self._standing_in(places.of_facts()) if places else ()
+        return [entry for entry in found if entry.is_fact]
 
-    @abstractmethod
     def sides(self, change: Change) -> tuple[Sequence[Entry], Sequence[Entry]]:
         """The entries before and after a change, as far as it concerns them."""
+        places = self.history.places
+        if places is None or not places.tracks(change.target):
+            return (), ()
+        before = places.entries_of(change.target, change.before)
+        return before, places.entries_of(change.target, change.after)
 
     @abstractmethod
     async def undo_change(self, change: Change, batch: str = "") -> Outcome:
@@ -388,14 +396,18 @@ class BaseMemory(NullMemory, ABC):
         """Removes what `waiting` lists under `id`. Raises: MemoryRefused."""
         raise lacking(self.name, "drop")
 
-    @abstractmethod
     async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
         """Confirms that an entry holds: it now rests on the cited lines as they are, and has no
         end."""
+        self.check_writable()
+        change = await standing.confirm(self, entry, self._confirming(doubt))
+        return self._report(self._done("confirmed in", entry, change))
 
-    @abstractmethod
     async def remove_entry(self, entry: Entry) -> Outcome:
         """Removes a current entry."""
+        self.check_writable()
+        change = await standing.remove(self, entry, self._author("user"))
+        return self._report(self._done("removed from", entry, change))
 
     async def reconcile(self) -> None:
         """Compares what is stored with the history, and reports what differs: called once it is
@@ -455,6 +467,14 @@ class BaseMemory(NullMemory, ABC):
         """Whether `undo` without an id may pick this change."""
         return True
 
+    def _standing_in(self, targets: Iterable[str]) -> list[Entry]:
+        """The entries of these places; of an unreadable one none."""
+        places, found = self.history.places, list[Entry]()
+        for target in targets if places else ():
+            with suppress(MemoryRefused):
+                found += places.entries_of(target, places.read(target)) if places else ()
+        return found
+
     def check_writable(self) -> None:
         """Raises: MemoryRefused if memory was opened read-only."""
         if self._context.read_only:
@@ -495,6 +515,13 @@ class BaseMemory(NullMemory, ABC):
             author = citing(author, self.project, doubt.change.source)
         until = "" if doubt.expired else doubt.change.until
         return replace(author, since=doubt.change.since, until=until)
+
+    def _done(self, did: str, entry: Entry, change: Change) -> Outcome:
+        places, target = self.history.places, entry.target
+        called = places.called(target) if places else target
+        fill = places.fill(target, places.read(target)) if places else ""
+        line = f'{did} {called} "{shorten(redact(entry.text), QUOTED_CHARS)}"'
+        return Outcome(line=line, detail=f"{called}: {fill}" if fill else "", change_id=change.id)
 
     def _report(self, done: Outcome) -> Outcome:
         """Announces a change, and returns it for the person who requested it."""

@@ -5,13 +5,14 @@ are more than whole texts.
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kode import durable, paths
 from kode.errors import MemoryRefused
+from kode.memory.lineage import Entry
 from kode.memory.lines import unite_lines
 from kode.memory.stored import plain_lines, read_text
 
@@ -65,6 +66,26 @@ class Places:
     def is_here(self, target: str) -> bool:
         """Whether the place is looked at when this project's memory is opened."""
         return False
+
+    def here(self) -> Sequence[str]:
+        """The places there are in this project."""
+        return ()
+
+    def of_facts(self) -> Sequence[str]:
+        """Those of them that hold facts, and not only records."""
+        return self.here()
+
+    def entries_of(self, target: str, texts: Sequence[str]) -> list[Entry]:
+        """The entries in these texts of a place."""
+        return []
+
+    def called(self, target: str) -> str:
+        """What a person calls the place."""
+        return target
+
+    def fill(self, target: str, state: State) -> str:
+        """How full it is, in words; "" if it has no limit."""
+        return ""
 
     def lock(self, target: str) -> Path:
         """The folder whose lock its writers hold."""
@@ -128,6 +149,16 @@ class Places:
             return {"before": old, "after": new}
         before = tuple(text for text in old if text not in new)
         return self.fields(before, tuple(text for text in new if text not in old))
+
+    def without(self, target: str, state: State, key: str) -> State:
+        """A state without one of its entries: in a whole file, a line."""
+        if self.is_of_entries(target):
+            gone = {
+                text for text in state for e in self.entries_of(target, (text,)) if e.key == key
+            }
+            return tuple(text for text in state if text not in gone)
+        lines = "\n".join(state).split("\n")
+        return whole("\n".join(line for line in lines if line.strip() != key))
 
     def united(self, target: str, state: State, more: State) -> State:
         """Everything that stands in either, `more` first."""

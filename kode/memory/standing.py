@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from kode import durable
 from kode.errors import MemoryRefused
 from kode.memory.history import REBUILD, Author, Change
-from kode.memory.places import fingerprint
+from kode.memory.lineage import Entry
+from kode.memory.places import Places, State, fingerprint
 from kode.memory.stored import locked
 from kode.messages import plural, shorten
 
@@ -54,6 +55,51 @@ async def rebuild(system: "BaseMemory") -> str:
             async with locked(places.lock(target)):
                 lines += _rebuild_one(system, target)
     return "\n".join(lines) or "Everything that the history has is there."
+
+
+async def confirm(system: "BaseMemory", entry: Entry, author: Author) -> Change:
+    """Records that an entry holds, and rests on what its author cites. Raises: MemoryRefused,
+    StorageError, BusyError."""
+    history, places = system.history, _places(system)
+    async with locked(places.lock(entry.target)):
+        state = places.read(entry.target)
+        same = _texts_with(places, entry, state)
+        fields = places.fields(same, same)
+        change = Change.by(author, places.system, "confirm", entry.target, **fields)
+        with history.making(change, state):
+            pass
+    return change
+
+
+async def remove(system: "BaseMemory", entry: Entry, author: Author) -> Change:
+    """Removes an entry from its place. Raises as `confirm`."""
+    history, places = system.history, _places(system)
+    async with locked(places.lock(entry.target)):
+        state = places.read(entry.target)
+        _texts_with(places, entry, state)
+        after = places.without(entry.target, state, entry.key)
+        fields = places.apart(entry.target, state, after)
+        change = Change.by(author, places.system, "remove", entry.target, **fields)
+        with history.making(change, after):
+            places.put(entry.target, after)
+    return change
+
+
+def _places(system: "BaseMemory") -> Places:
+    if system.history.places is None:
+        raise MemoryRefused(f"The {system.name} memory does not follow its places.")
+    return system.history.places
+
+
+def _texts_with(places: Places, entry: Entry, state: State) -> State:
+    """The text of an entry as it stands. Raises: MemoryRefused if it is gone."""
+    for text in state:
+        if any(one.key == entry.key for one in places.entries_of(entry.target, (text,))):
+            return (text,) if places.is_of_entries(entry.target) else (entry.key,)
+    raise MemoryRefused(
+        f'{places.called(entry.target)} no longer holds "{shorten(entry.text, QUOTED_CHARS)}". '
+        "Nothing was changed."
+    )
 
 
 async def _conclude(system: "BaseMemory") -> list[str]:

@@ -139,27 +139,6 @@ class Committer:
         added = f'added to {MEMORY} "{shorten(line, QUOTED_CHARS)}" ({size_of(new):,} bytes now)'
         return Outcome(line=added, change_id=change.id)
 
-    def remove_line(self, line: str, author: Author) -> Outcome:
-        """Removes a line of MEMORY.md. Raises: StorageError, MemoryRefused."""
-        memory = self._files.read_memory()
-        lines = memory.split("\n")
-        left = [one for one in lines if one.strip() != line]
-        if left == lines:
-            raise MemoryRefused(f"{MEMORY} no longer has this line. Nothing was changed.")
-        target = self._files.folder.target(MEMORY)
-        change = Change.by(author, SYSTEM, "remove", target)
-        (done,) = self.update_memory(memory, "\n".join(left), change)
-        return replace(done, line=f'removed from {MEMORY} "{shorten(line, QUOTED_CHARS)}"')
-
-    def confirm(self, line: str, author: Author) -> Outcome:
-        """Records that a line of MEMORY.md holds. Raises: StorageError, MemoryRefused."""
-        if line not in (one.strip() for one in self._files.read_memory().split("\n")):
-            raise MemoryRefused(f"{MEMORY} no longer has this line. Nothing was changed.")
-        target, same = self._files.folder.target(MEMORY), (line,)
-        change = self._history.record(author, SYSTEM, "confirm", target, before=same, after=same)
-        shown = shorten(line, QUOTED_CHARS)
-        return Outcome(line=f'confirmed in {MEMORY} "{shown}"', change_id=change.id)
-
     def add_entry(self, text: str, at: datetime, author: Author) -> Outcome:
         """Adds an entry to the history. Raises: StorageError."""
         block = block_of(text, at)

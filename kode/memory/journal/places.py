@@ -1,6 +1,6 @@
 """Where the journal keeps things: MEMORY.md as a whole, and the entries of its history."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -8,7 +8,16 @@ from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.history import Change
 from kode.memory.journal.commit import OUTSIDE
-from kode.memory.journal.files import HISTORY, MEMORY, SYSTEM, JournalFiles, as_read, block_of
+from kode.memory.journal.files import (
+    HISTORY,
+    MEMORY,
+    SYSTEM,
+    JournalFiles,
+    as_read,
+    block_of,
+    parse,
+)
+from kode.memory.lineage import Entry
 from kode.memory.places import Piece, Places, Row, State, whole
 from kode.memory.project import ProjectFolder
 
@@ -21,6 +30,33 @@ class JournalPlaces(Places):
 
     def is_here(self, target: str) -> bool:
         return target in (self._folder.target(MEMORY), self._folder.target(HISTORY))
+
+    def here(self) -> list[str]:
+        return [self._folder.target(MEMORY), self._folder.target(HISTORY)]
+
+    def of_facts(self) -> list[str]:
+        return [self._folder.target(MEMORY)]
+
+    def entries_of(self, target: str, texts: Sequence[str]) -> list[Entry]:
+        """Every line of MEMORY.md, every entry of the history."""
+        folder, name = self._folder.of_target(target)
+        target = folder.target(name)
+        if name == HISTORY:
+            noted = [one for text in texts for one in parse(text)]
+            keys = (f"{one.at} {one.text}" for one in noted)  # two may have the same millisecond
+            return [
+                Entry(target=target, key=key, text=one.text, id=one.at, is_fact=False)
+                for one, key in zip(noted, keys, strict=True)
+            ]
+        lines = (line.strip() for text in texts for line in text.split("\n"))
+        return [
+            Entry(target=target, key=line, text=line, is_fact=not line.startswith("#"))
+            for line in lines
+            if line
+        ]
+
+    def called(self, target: str) -> str:
+        return self._folder.of_target(target)[1]
 
     def read(self, target: str) -> State:
         if not target.endswith(HISTORY):

@@ -6,12 +6,10 @@ from typing import Literal
 
 from kode.memory import replacing, scan, stale
 from kode.memory.base import Addition, BaseMemory
-from kode.memory.history import Author, Change
+from kode.memory.history import Author
 from kode.memory.ledger import is_restated
 from kode.memory.lineage import Entry, Pair
-from kode.memory.stale import Doubt
 from kode.memory.stored import version_of
-from kode.memory.tiered import edits, report
 from kode.memory.tiered.facts import (
     Action,
     FactFile,
@@ -144,14 +142,11 @@ class FactMemory(BaseMemory):
 
     def facts(self) -> list[Entry]:
         """The facts that prompts contain."""
-        files = [replace(file, entries=file.standing) for file in self.files()]
-        return report.entries(files, (), self._context.root)
-
-    def entries(self) -> list[Entry]:
-        return report.entries(self.files(), (), self._context.root)
-
-    def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
-        return report.sides(change)
+        return [
+            Entry(target=self._store.name_of(file), key=text, text=text)
+            for file in self.files()
+            for text in file.standing
+        ]
 
     # ── by a person ──────────────────────────────────────────────────────────────────────────
 
@@ -185,20 +180,6 @@ class FactMemory(BaseMemory):
         kept = tuple(entry for name, entry in sides.items() if choice in (name, "both"))
         author = self._author("user")
         return self._report_outcome(await self.writer.settle_pair(pair, kept, author))
-
-    async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
-        self.check_writable()
-        outcome = await self.writer.tend(
-            entry.target, lambda file: edits.confirmed(file, entry.key), self._confirming(doubt)
-        )
-        return self._report_outcome(outcome)
-
-    async def remove_entry(self, entry: Entry) -> Outcome:
-        self.check_writable()
-        outcome = await self.writer.tend(
-            entry.target, lambda file: edits.removed(file, entry.key), self._author("user")
-        )
-        return self._report_outcome(outcome)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

@@ -1,6 +1,6 @@
 """Where the tiered system keeps things: fact files with their archives, and episodes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,9 +9,11 @@ from typing import Any
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.history import Change
+from kode.memory.lineage import Entry
 from kode.memory.places import Piece, Places, Row, State, path_hash_of, whole
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, valid_id
 from kode.memory.tiered.facts import (
+    SCOPES,
     TARGET_PATH,
     TARGETS,
     FactFile,
@@ -39,6 +41,25 @@ class TieredPlaces(Places):
             path in (self._store.path(one, "global"), self._store.path(one, "project"))
             for one in TARGETS
         )
+
+    def here(self) -> list[str]:
+        """The fact files, global before project, then the episodes."""
+        return [*self.of_facts(), *(f"episodes/{id}.md" for id in self._episodes.session_ids())]
+
+    def of_facts(self) -> list[str]:
+        paths = (self._store.path(target, scope) for target in TARGETS for scope in SCOPES)
+        return [path.relative_to(self.root).as_posix() for path in paths]
+
+    def entries_of(self, target: str, texts: Sequence[str]) -> list[Entry]:
+        if self.is_of_entries(target):
+            return [Entry(target=target, key=text, text=text) for text in map(_plain, texts)]
+        return [_entry(parse(text, Path(target).stem, 0.0)) for text in texts]
+
+    def called(self, target: str) -> str:
+        return self._empty(target).label if self.is_of_entries(target) else target
+
+    def fill(self, target: str, state: State) -> str:
+        return self._file(target, state).fill if self.is_of_entries(target) else ""
 
     def read(self, target: str) -> State:
         if not self.is_of_entries(target):
@@ -213,3 +234,10 @@ def _episode_of(row: Row) -> Episode:
         approved=row.get("untrusted") == "approved",
         project=str(row.get("project") or ""),
     )
+
+
+def _entry(episode: Episode) -> Entry:
+    waits = "" if episode.recallable else "\n(waits for approval)"
+    id = episode.session_id
+    text = f"{episode.text}{waits}"
+    return Entry(target=f"episodes/{id}.md", key="", text=text, id=id, is_fact=False)

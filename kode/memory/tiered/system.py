@@ -246,10 +246,6 @@ class Tiered(FactMemory):
             )
         return self._frame("The note of an earlier session.", self._searcher.whole(episode))
 
-    def entries(self) -> list[Entry]:
-        """Every fact that applies here, and the episodes."""
-        return report.entries(self.files(), self._index.files.all(), self._context.root)
-
     async def undo_change(self, change: Change, batch: str = "") -> Outcome:
         self.check_writable()
         author = self._author("undo", batch=batch)

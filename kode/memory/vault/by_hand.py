@@ -7,13 +7,9 @@ from typing import ClassVar
 
 from kode.errors import MemoryRefused
 from kode.memory.base import Addition, Outcome
-from kode.memory.history import Change
-from kode.memory.lineage import Entry
 from kode.memory.project import ProjectMemory
-from kode.memory.stale import Doubt
 from kode.memory.stored import locked
-from kode.memory.vault import report
-from kode.memory.vault.files import SYSTEM, VaultFiles, is_episodes, is_facts, month_file
+from kode.memory.vault.files import SYSTEM, VaultFiles, is_episodes, month_file
 from kode.memory.vault.reflect import Pending, PendingFolder
 from kode.memory.vault.write import VaultWriter
 from kode.memory.waiting import Proposal, came_from
@@ -30,14 +26,6 @@ class VaultByHand(ProjectMemory):
     files: VaultFiles
     _writer: VaultWriter
     _pending: PendingFolder
-
-    def entries(self) -> list[Entry]:
-        """Every line of the facts, and every episode."""
-        names = self.files.names()
-        return [e for name in names for e in report.entries(self.files, name, self._text(name))]
-
-    def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
-        return report.sides(self.files, change)
 
     async def add(self, addition: Addition) -> Outcome:
         """Adds an entry to a file for a person. Raises: MemoryRefused, StorageError, BusyError."""
@@ -93,23 +81,6 @@ class VaultByHand(ProjectMemory):
             source=came_from(task.session, outside),
             place=self.place,
         )
-
-    def facts(self) -> list[Entry]:
-        """Every line of the facts except headings."""
-        names = filter(is_facts, self.files.names())
-        found = (e for n in names for e in report.entries(self.files, n, self._text(n)))
-        return [entry for entry in found if not entry.text.startswith("#")]
-
-    async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
-        self.check_writable()
-        name = self.files.of_target(entry.target)[1]
-        return self._report(await self._writer.confirm(name, entry.key, self._confirming(doubt)))
-
-    async def remove_entry(self, entry: Entry) -> Outcome:
-        self.check_writable()
-        name = self.files.of_target(entry.target)[1]
-        author = self._author("user")
-        return self._report(await self._writer.patch(name, [(f"{entry.key}\n", "")], author))
 
     def now(self) -> datetime:
         """In local time."""

@@ -1,13 +1,14 @@
 """Where the vault keeps things: Markdown files, whose summaries follow from them."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.history import Change
+from kode.memory.lineage import Entry
 from kode.memory.places import Piece, Places, Row, State
 from kode.memory.vault import summary as summaries
 from kode.memory.vault.files import (
@@ -19,7 +20,7 @@ from kode.memory.vault.files import (
     is_facts,
 )
 from kode.memory.vault.summary import blocks_of
-from kode.memory.vault.write import VaultWriter, with_entry
+from kode.memory.vault.write import VaultWriter, with_entry, worded_in
 
 ABOUT_THE_USER = frozenset({"user", "preferences", "profile"})
 _BULLET = re.compile(r"^[-*+]\s+")
@@ -41,6 +42,27 @@ class VaultPlaces(Places):
     def is_here(self, target: str) -> bool:
         return target.endswith(".md") and self._files.target(self._of(target)[1]) == target
 
+    def here(self) -> list[str]:
+        return [self._files.target(name) for name in self._files.names()]
+
+    def of_facts(self) -> list[str]:
+        return [self._files.target(name) for name in self._files.names() if is_facts(name)]
+
+    def entries_of(self, target: str, texts: Sequence[str]) -> list[Entry]:
+        """Each line of facts, each episode of a month."""
+        files, name = self._of(target)
+        target = files.target(name)
+        return [
+            Entry(
+                target=target, key=one, text=one, is_fact=is_facts(name) and not one.startswith("#")
+            )
+            for text in texts
+            for one in (_lines(text) if is_facts(name) else blocks_of(text))
+        ]
+
+    def called(self, target: str) -> str:
+        return self._of(target)[1]
+
     def lock(self, target: str) -> Path:
         return super().lock(target) if target.endswith(".json") else self._files.folder.system
 
@@ -57,6 +79,7 @@ class VaultPlaces(Places):
         if not state:
             return files.remove(name)
         made = summaries.made_from(state[0], episodes=is_episodes(name))
+        made = worded_in(name, files.read(name) or "") or made
         files.write(name, summaries.with_summary(state[0], made) if made else state[0])
 
     def after(self, state: State, change: Change) -> State:
@@ -124,3 +147,8 @@ def _state(text: str) -> State:
     while (rest := summaries.without_summary(text)) != text:
         text = rest
     return (text.strip("\n"),) if text.strip() else ()
+
+
+def _lines(text: str) -> list[str]:
+    lines = summaries.without_summary(text).split("\n")
+    return [line.strip() for line in lines if line.strip() and not line.startswith("# ")]
