@@ -50,6 +50,7 @@ from kode.providers import open_provider
 from kode.providers.asked import PATIENCE_S
 from kode.providers.exchange import SdkProvider
 from kode.providers.models import cost_usd
+from kode.registry import SYSTEMS
 from kode.sandbox.deferred import DeferredSandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import MEGABYTE, Contents
@@ -174,9 +175,10 @@ def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
             )
     project = paths.project_root(cwd)
     readable: tuple[Path, ...] = ()
-    if config.memory.enabled and config.memory.system == "journal":
-        memory = paths.memory_folder(home, config.memory.data_dir)
-        readable = (paths.journal_history(memory, project),)
+    system = SYSTEMS.get(config.memory.system)
+    if config.memory.enabled and system is not None and system.readable:
+        memory = paths.memory_folder(home, config.memory.data_dir) / config.memory.system
+        readable = (paths.project_memory(memory, project) / system.readable,)
     return Workplace(
         cwd=cwd,
         project=project,

@@ -128,11 +128,6 @@ def project_memory(system_folder: Path, project: Path) -> Path:
     return system_folder / path_hash(project)
 
 
-def journal_history(memory: Path, project: Path) -> Path:
-    """The log of one project's journal, a pattern: there is one file per month."""
-    return project_memory(memory / "journal", project) / "HISTORY*.md"
-
-
 def logs_folder(home: Path) -> Path:
     return home / "logs"
 

@@ -473,21 +473,86 @@ PROVIDERS: tuple[ProviderRow, ...] = (
 )
 """With several keys set and nothing else to decide, the first of these is used."""
 
-SYSTEMS: Mapping[str, str] = {
-    "tiered": "kode.memory.tiered.system:Tiered",
-    "notes": "kode.memory.notes.system:Notes",
-    "vault": "kode.memory.vault.system:Vault",
-    "journal": "kode.memory.journal.system:Journal",
+
+@dataclass(frozen=True, kw_only=True)
+class SystemRow:
+    """One memory system: all that kode knows of it by name."""
+
+    opens: str
+    """module:Class; the class takes the memory section of the config."""
+    targets: Mapping[str, str] = field(default_factory=dict)
+    """What `kode memory add` accepts → what it is; NAME stands for any other word. One that names
+    none accepts every word."""
+    about_user: str = "memory"
+    """The target of what others propose about the person, and what a person says without one."""
+    about_project: str = "memory"
+    """The target of what others propose about the project."""
+    options: frozenset[str] = frozenset()
+    """The flags of `kode memory add` that it keeps."""
+    commands: frozenset[str] = frozenset()
+    """Those of `kode memory` that it has besides the ones that all have."""
+    readable: str = ""
+    """A pattern of its files in a project's folder that tools may read."""
+
+
+SYSTEMS: Mapping[str, SystemRow] = {
+    "tiered": SystemRow(
+        opens="kode.memory.tiered.system:Tiered",
+        targets={
+            "user": "a fact about you, in every prompt",
+            "env": "one about machine and project",
+        },
+        about_user="user",
+        about_project="env",
+        options=frozenset({"--scope", "--since", "--until"}),
+        commands=frozenset({"show ID", "replace", "remove", "archive", "consolidate", "episodes"}),
+    ),
+    "notes": SystemRow(
+        opens="kode.memory.notes.system:Notes",
+        targets={
+            "note": "a note, found when it fits",
+            "log": "the same",
+            "rule": "one that is in every prompt",
+            "summary": "what was done",
+            "soul": "who kode is for you, in place of what it was",
+        },
+        about_user="note",
+        about_project="note",
+        options=frozenset({"--scope", "--tag", "--ttl-days", "--evidence", "--sensitive"}),
+        commands=frozenset({"team"}),
+    ),
+    "vault": SystemRow(
+        opens="kode.memory.vault.system:Vault",
+        targets={
+            "user": "a line about you, in every project",
+            "preferences": "one about what you prefer, in every project",
+            "project": "one about this project",
+            "episodes": "an entry of this month",
+            "NAME": "a line of facts/NAME.md",
+        },
+        about_user="user",
+        about_project="project",
+    ),
+    "journal": SystemRow(
+        opens="kode.memory.journal.system:Journal",
+        targets={
+            "memory": "a line of MEMORY.md, in every prompt",
+            "history": "an entry of the log",
+        },
+        about_user="memory",
+        about_project="memory",
+        readable="HISTORY*.md",
+    ),
 }
-"""Name → module:Class; the class takes the memory section of the config. Only the chosen system's
-module is imported."""
+"""By name. Only the chosen system's module is imported."""
 
 
-def systems(name: str | None = None) -> Mapping[str, str]:
+def systems(name: str | None = None) -> Mapping[str, SystemRow]:
     """The memory systems, with those of plug-ins, which are not looked for if kode has `name`."""
     if name in SYSTEMS:
         return SYSTEMS
-    return {**{of: where for of, (_, where) in installed.added("memory").items()}, **SYSTEMS}
+    added = {of: SystemRow(opens=where) for of, (_, where) in installed.added("memory").items()}
+    return {**added, **SYSTEMS}
 
 
 COMPATIBLE = "openai"

@@ -184,8 +184,9 @@ class MemoryConfig(Part):
     @property
     def drop_deadline_s(self) -> float:
         """How long the end of a session may wait for the chosen system."""
-        is_journal = self.system == "journal"
-        return self.journal.consolidation_timeout_s if is_journal else self.end_deadline_s
+        own = getattr(self, self.system, None)
+        deadline: float = getattr(own, "consolidation_timeout_s", self.end_deadline_s)
+        return deadline
 
     @model_validator(mode="after")
     def _ordered(self) -> "MemoryConfig":

@@ -34,9 +34,10 @@ from kode.memory.lineage import Entry, Pair
 from kode.memory.replacing import Seen
 from kode.memory.source import citing
 from kode.memory.stale import Doubt, holding
-from kode.memory.waiting import About, Proposal, Waiting, take_older
+from kode.memory.waiting import Proposal, Waiting, take_older
 from kode.memory.withdrawn import since_then
 from kode.messages import Message, shorten
+from kode.registry import SYSTEMS, SystemRow
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
@@ -173,7 +174,7 @@ class Addition:
         """The person as the author, with its source."""
         return replace(author, source=self.source, batch=self.batch, approves=self.approves)
 
-    def check(self, system: str, allowed: Collection[str]) -> None:
+    def check(self, system: str, allowed: Collection[str] = ()) -> None:
         """What every system's `add` checks first. Raises: MemoryRefused without a text; ConfigError
         for an option that the system does not support."""
         if not self.text.strip():
@@ -258,14 +259,8 @@ class BaseMemory(NullMemory, ABC):
 
     system: ClassVar[str]
     """Its name in the config and in the history."""
-    proposed: ClassVar[Mapping[About, str]] = {"user": "user", "project": "env"}
-    """The place of what others propose about the person, and about the project."""
     carrier: ClassVar[str] = ""
     """What carries its data in an export (module:Class), where its places do not say it all."""
-    has_since: ClassVar[bool] = False
-    """Whether it keeps `Addition.since`."""
-    has_scopes: ClassVar[bool] = False
-    """Whether `Addition.scope` separates one project's facts from global ones."""
 
     def __init__(self, settings: "MemoryConfig") -> None:
         self._settings = settings
@@ -289,6 +284,11 @@ class BaseMemory(NullMemory, ABC):
         self._turn = 0
         self.asked = ""
         self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))
+
+    @property
+    def row(self) -> SystemRow:
+        """What kode knows of it by name."""
+        return SYSTEMS.get(self.name, SystemRow(opens=""))
 
     @property
     def unread(self) -> int:
@@ -364,13 +364,14 @@ class BaseMemory(NullMemory, ABC):
 
     async def accept(self, proposal: Proposal) -> Outcome:
         """Puts a proposal in its place, for the person who approved it; the change names it."""
-        of_project = proposal.about == "project" and self.has_scopes
+        of_project = proposal.about == "project"
+        options = self.row.options
         return await self.add(
             Addition(
-                target=self.proposed[proposal.about],
+                target=self.row.about_project if of_project else self.row.about_user,
                 text=proposal.text,
-                scope="project" if of_project else None,
-                since=proposal.since if self.has_since else "",
+                scope="project" if of_project and "--scope" in options else None,
+                since=proposal.since if "--since" in options else "",
                 source=proposal.origin,
                 batch=proposal.batch,
                 approves=proposal.id,

@@ -114,7 +114,7 @@ def test_a_memory_system(package: Path, run: Run, place: Place) -> None:
         package,
         "memory/last_word.py",
         "registry.py",
-        "SYSTEMS: Mapping[str, str] = {",
+        "SYSTEMS: Mapping[str, SystemRow] = {",
     )
     place.home.mkdir()
     config = place.home / "config.json"

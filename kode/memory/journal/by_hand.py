@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
@@ -20,7 +19,6 @@ class JournalByHand(ProjectMemory):
     """The journal of an open memory; opening it sets the attributes."""
 
     system = SYSTEM
-    proposed: ClassVar = {"user": "memory", "project": "memory"}
     files: JournalFiles
     _committer: Committer
     _noticed: set[str]
@@ -31,7 +29,7 @@ class JournalByHand(ProjectMemory):
         Raises: MemoryRefused, StorageError, BusyError.
         """
         self.check_writable()
-        addition.check(SYSTEM, allowed=())
+        addition.check(SYSTEM, self.row.options)
         noticed = scan.check(addition.text, author="user")
         author = addition.kept_by(self._author("user"))
         text = addition.text.strip()

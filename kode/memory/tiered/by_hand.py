@@ -26,8 +26,6 @@ class FactMemory(BaseMemory):
     """The facts of an open memory; opening it sets the attributes."""
 
     system = SYSTEM
-    has_scopes = True
-    has_since = True
     writer: FactWriter
     _store: FactStore
 
@@ -152,7 +150,7 @@ class FactMemory(BaseMemory):
 
     async def add(self, addition: Addition) -> Outcome:
         """Adds a fact for the person. Raises: MemoryRefused, StorageError, BusyError."""
-        addition.check(SYSTEM, allowed=("--scope", "--since", "--until"))
+        addition.check(SYSTEM, self.row.options)
         target: Target = "user" if addition.target == "user" else "env"
         author = addition.kept_by(self._author("user", since=addition.since, until=addition.until))
         return await self._edit(author, "add", target, addition.scope, old="", new=addition.text)

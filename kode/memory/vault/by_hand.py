@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar
 
 from kode.errors import MemoryRefused
 from kode.memory.base import Addition, Outcome
@@ -22,7 +21,6 @@ class VaultByHand(ProjectMemory):
     """The vault of an open memory; opening it sets the attributes."""
 
     system = SYSTEM
-    proposed: ClassVar = {"user": "user", "project": "project"}
     files: VaultFiles
     _writer: VaultWriter
     _pending: PendingFolder
@@ -30,7 +28,7 @@ class VaultByHand(ProjectMemory):
     async def add(self, addition: Addition) -> Outcome:
         """Adds an entry to a file for a person. Raises: MemoryRefused, StorageError, BusyError."""
         self.check_writable()
-        addition.check(SYSTEM, allowed=())
+        addition.check(SYSTEM, self.row.options)
         target = addition.target
         if target == "episodes" or is_episodes(target):
             path, entry = month_file(self.now()), addition.text
