@@ -5,7 +5,6 @@ A hook that a system does not define gives the neutral answer (`NullMemory`).
 
 import asyncio
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,8 +26,8 @@ from kode.contracts import (
 from kode.credentials import redact
 from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused, StorageError
 from kode.events import MemoryChanged, Notice
-from kode.memory import frame, standing
-from kode.memory.history import Author, Change, History, Who
+from kode.memory import frame, scan, standing
+from kode.memory.history import Author, Change, History, Who, origin_of
 from kode.memory.ledger import Ledger
 from kode.memory.lineage import Entry, Pair
 from kode.memory.replacing import Seen
@@ -36,7 +35,7 @@ from kode.memory.source import citing
 from kode.memory.stale import Doubt, holding
 from kode.memory.waiting import Proposal, Waiting, take_older
 from kode.memory.withdrawn import since_then
-from kode.messages import Message, shorten
+from kode.messages import Message, plural, shorten
 from kode.registry import SYSTEMS, SystemRow
 
 if TYPE_CHECKING:
@@ -253,7 +252,7 @@ class SnapshotMemory(NullMemory):
         return Injection(system=self._section)
 
 
-class BaseMemory(NullMemory, ABC):
+class BaseMemory(NullMemory):
     """One session's memory. Reads and writes nothing before `open`. For a person it
     raises MemoryRefused, StorageError and BusyError."""
 
@@ -327,13 +326,27 @@ class BaseMemory(NullMemory, ABC):
 
     # ── for a person ─────────────────────────────────────────────────────────────────────────────
 
-    @abstractmethod
     async def show(self) -> str:
         """What the next session will see, with fill levels and origins."""
+        places, parts = self.history.places, list[str]()
+        for target in places.here() if places else ():
+            entries = self._standing_in([target])
+            told = (
+                f"  {redact(one.text)}\n    ({origin_of(self.ledger.statement(one).change)})"
+                for one in entries
+            )
+            if entries:
+                parts.append("\n".join([self._place_line(target), *told]))
+        return "\n\n".join(parts)
 
-    @abstractmethod
     async def status(self) -> str:
         """The active system, fill levels, and pending work."""
+        places = self.history.places
+        lines = [f"system: {self.name}", f"folder: {self._context.root / self.name}"]
+        lines += map(self._place_line, places.of_facts() if places else ())
+        if left := self.unfinished:
+            lines.append(f"not finished with: {plural(left, 'session')} (done at the next start)")
+        return "\n".join(lines)
 
     def entries(self) -> Sequence[Entry]:
         """The current entries that apply in this project."""
@@ -353,14 +366,26 @@ class BaseMemory(NullMemory, ABC):
         before = places.entries_of(change.target, change.before)
         return before, places.entries_of(change.target, change.after)
 
-    @abstractmethod
     async def undo_change(self, change: Change, batch: str = "") -> Outcome:
         """Undoes one change, as a new change. Also raises NothingToUndo if nothing of it is
         left."""
+        self.check_writable()
+        undoing = await standing.undo(self, change, self._author("undo", batch=batch))
+        line = f"undid {change.kind} {change.id} in {self._called(undoing.target)}"
+        return self._report(Outcome(line=line, change_id=undoing.id))
 
-    @abstractmethod
     async def add(self, addition: Addition) -> Outcome:
         """Stores what a person typed."""
+        self.check_writable()
+        addition.check(self.name, self.row.options)
+        noticed = scan.check(addition.text, author="user")
+        author = self._author("user", since=addition.since, until=addition.until)
+        target, text = addition.target, addition.text.strip()
+        change = await standing.add(self, target, text, addition.kept_by(author))
+        if change is None:
+            return Outcome(line=f'already there: "{shorten(redact(text), QUOTED_CHARS)}"')
+        added = Entry(target=change.target, key=text, text=text)
+        return replace(self._report(self._done("added to", added, change)), remark=noticed)
 
     async def accept(self, proposal: Proposal) -> Outcome:
         """Puts a proposal in its place, for the person who approved it; the change names it."""
@@ -517,12 +542,26 @@ class BaseMemory(NullMemory, ABC):
         until = "" if doubt.expired else doubt.change.until
         return replace(author, since=doubt.change.since, until=until)
 
+    def _called(self, target: str) -> str:
+        return self.history.places.called(target) if self.history.places else target
+
+    def _fill(self, target: str) -> str:
+        places = self.history.places
+        return places.fill(target, places.read(target)) if places else ""
+
+    def _place_line(self, target: str) -> str:
+        """`env: 3 entries, 37% (561/1500 characters)`."""
+        held = plural(len(self._standing_in([target])), "entry", "entries")
+        return ", ".join(filter(None, (f"{self._called(target)}: {held}", self._fill(target))))
+
     def _done(self, did: str, entry: Entry, change: Change) -> Outcome:
-        places, target = self.history.places, entry.target
-        called = places.called(target) if places else target
-        fill = places.fill(target, places.read(target)) if places else ""
-        line = f'{did} {called} "{shorten(redact(entry.text), QUOTED_CHARS)}"'
-        return Outcome(line=line, detail=f"{called}: {fill}" if fill else "", change_id=change.id)
+        """A change of one entry, with how full its place is now."""
+        called, fill = self._called(entry.target), self._fill(entry.target)
+        return Outcome(
+            line=f'{did} {called} "{shorten(redact(entry.text), QUOTED_CHARS)}"',
+            detail=f"{called}: {fill}" if fill else "",
+            change_id=change.id,
+        )
 
     def _report(self, done: Outcome) -> Outcome:
         """Announces a change, and returns it for the person who requested it."""

@@ -7,13 +7,14 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kode import durable, paths
 from kode.errors import MemoryRefused
 from kode.memory.lineage import Entry
-from kode.memory.lines import unite_lines
+from kode.memory.lines import revert_lines, unite_lines
 from kode.memory.stored import plain_lines, read_text
 
 if TYPE_CHECKING:
@@ -149,6 +150,45 @@ class Places:
             return {"before": old, "after": new}
         before = tuple(text for text in old if text not in new)
         return self.fields(before, tuple(text for text in new if text not in old))
+
+    def placed(self, name: str, text: str, now: datetime) -> tuple[str, str]:
+        """The place that a person calls `name` in `add`, and their text as it will stand there.
+        Raises: MemoryRefused."""
+        raise MemoryRefused(f"Nothing can be added to the {self.system} memory by hand.")
+
+    def grown(self, target: str, state: State, text: str) -> State:
+        """A state with a text at its end, where it does not have it."""
+        if self.is_of_entries(target):
+            return state if text in state else (*state, text)
+        there = "\n".join(state)
+        return state if f"\n{text}\n" in f"\n{there}\n" else whole(f"{there}\n{text}")
+
+    def now_at(self, target: str) -> str:
+        """Where that stands now which a change made in a place."""
+        return target
+
+    def reverted(self, target: str, state: State, change: "Change") -> State:
+        """A state without what a change did, with all later ones; the same if nothing of it is
+        left. Raises: MemoryRefused if what it made was changed since."""
+        before, after = self.sides(change)
+        changed = MemoryRefused(
+            f"{self.called(target)} was changed since {change.id} in the same lines. Undo the "
+            f"later change first (`kode memory log`), or edit {self.root / target}."
+        )
+        if not self.is_of_entries(target):
+            now = "".join(state)
+            text = revert_lines(now, "".join(before), "".join(after))
+            if text is None:
+                raise changed
+            return whole(text)
+        gone = [text for text in after if text not in state]
+        if {*after} - {*before} <= {*gone} and {*before} - {*after} <= {*state}:
+            return state
+        if gone:
+            raise changed
+        rest = [text for text in state if text not in after]
+        at = len(rest) if change.position is None else min(change.position, len(rest))
+        return (*rest[:at], *(text for text in before if text not in rest), *rest[at:])
 
     def without(self, target: str, state: State, key: str) -> State:
         """A state without one of its entries: in a whole file, a line."""

@@ -212,4 +212,4 @@ class ProjectMemory(BaseMemory):
 
     async def _undo(self, change: Change, batch: str) -> Outcome:
         """Undoes a change to a file. Raises as `undo_change`."""
-        raise NotImplementedError
+        return await super().undo_change(change, batch)

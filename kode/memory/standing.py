@@ -5,11 +5,12 @@ What a killed kode began is finished or marked as never made; what differs other
 edit of the file, recorded as such, so that it is undone like any change.
 """
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kode import durable
 from kode.errors import MemoryRefused
-from kode.memory.history import REBUILD, Author, Change
+from kode.memory.history import REBUILD, Author, Change, nothing_left, refuse_redacted, undo_of
 from kode.memory.lineage import Entry
 from kode.memory.places import Places, State, fingerprint
 from kode.memory.stored import locked
@@ -55,6 +56,44 @@ async def rebuild(system: "BaseMemory") -> str:
             async with locked(places.lock(target)):
                 lines += _rebuild_one(system, target)
     return "\n".join(lines) or "Everything that the history has is there."
+
+
+async def add(system: "BaseMemory", name: str, text: str, author: Author) -> Change | None:
+    """Adds a text to the place that a person calls `name`; None if it is there. Raises:
+    MemoryRefused, StorageError, BusyError."""
+    history, places = system.history, _places(system)
+    target, text = places.placed(name, text, datetime.now().astimezone())
+    async with locked(places.lock(target)):
+        state = places.read(target)
+        after = places.grown(target, state, text)
+        fields = places.apart(target, state, after)
+        if not fields:
+            return None
+        places.check(target, state, after)
+        change = Change.by(author, places.system, "add", target, **fields)
+        with history.making(change, after):
+            places.put(target, after)
+    return change
+
+
+async def undo(system: "BaseMemory", change: Change, author: Author) -> Change:
+    """Takes a change back, and none of what came after. Raises: NothingToUndo, MemoryRefused,
+    StorageError, BusyError."""
+    history, places = system.history, _places(system)
+    target = places.now_at(change.target)
+    refuse_redacted(change, f"Edit {places.root / target} by hand.")
+    async with locked(places.lock(target)):
+        if change.before == change.after:  # it was a confirmation
+            return history.append(undo_of(change, author))
+        state = places.read(target)
+        after = places.reverted(target, state, change)
+        fields = places.apart(target, state, after)
+        if not fields:
+            raise nothing_left(change)
+        undoing = undo_of(change, author, target=target, **fields)
+        with history.making(undoing, after):
+            places.put(target, after)
+    return undoing
 
 
 async def confirm(system: "BaseMemory", entry: Entry, author: Author) -> Change:

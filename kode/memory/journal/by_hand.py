@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kode.errors import MemoryRefused
-from kode.memory import scan
-from kode.memory.base import Addition, Outcome, joined
+from kode.memory.base import Outcome, joined
 from kode.memory.history import Change
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.files import MEMORY, SYSTEM, JournalFiles
@@ -22,23 +21,6 @@ class JournalByHand(ProjectMemory):
     files: JournalFiles
     _committer: Committer
     _noticed: set[str]
-
-    async def add(self, addition: Addition) -> Outcome:
-        """Adds a line to MEMORY.md or an entry to the history, for the person.
-
-        Raises: MemoryRefused, StorageError, BusyError.
-        """
-        self.check_writable()
-        addition.check(SYSTEM, self.row.options)
-        noticed = scan.check(addition.text, author="user")
-        author = addition.kept_by(self._author("user"))
-        text = addition.text.strip()
-        async with locked(self.files.root):
-            if addition.target == "memory":
-                done = self._committer.add_line(text, author)
-            else:
-                done = self._committer.add_entry(text, self._context.now(), author)
-        return replace(self._report(done), remark=noticed)
 
     async def accept(self, proposal: Proposal) -> Outcome:
         """As in any system; an update of MEMORY.md from a session with outside text is merged."""

@@ -55,6 +55,18 @@ class JournalPlaces(Places):
             if line
         ]
 
+    def placed(self, name: str, text: str, now: datetime) -> tuple[str, str]:
+        if name != "memory":
+            return self._folder.target(HISTORY), block_of(text, now).strip()
+        text = as_read(text)
+        line = text if text.startswith(("-", "*", "#")) or "\n" in text else f"- {text}"
+        return self._folder.target(MEMORY), line
+
+    def now_at(self, target: str) -> str:
+        """What was kept for all projects stands in this one's folder."""
+        folder, name = self._folder.of_target(target)
+        return folder.target(name)
+
     def called(self, target: str) -> str:
         return self._folder.of_target(target)[1]
 
