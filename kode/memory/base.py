@@ -372,7 +372,14 @@ class BaseMemory(NullMemory):
         self.check_writable()
         undoing = await standing.undo(self, change, self._author("undo", batch=batch))
         line = f"undid {change.kind} {change.id} in {self._called(undoing.target)}"
-        return self._report(Outcome(line=line, change_id=undoing.id))
+        gone, back = (
+            "; ".join(f'"{shorten(redact(text), QUOTED_CHARS)}"' for text in side)
+            for side in (undoing.differences)
+        )
+        words = [
+            f"{word}: {texts}" for word, texts in (("restored", back), ("removed", gone)) if texts
+        ]
+        return self._report(Outcome(line=line, detail=" · ".join(words), change_id=undoing.id))
 
     async def add(self, addition: Addition) -> Outcome:
         """Stores what a person typed."""

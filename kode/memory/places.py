@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kode import durable, paths
 from kode.errors import MemoryRefused
+from kode.memory import scan
 from kode.memory.lineage import Entry
 from kode.memory.lines import revert_lines, unite_lines
 from kode.memory.stored import plain_lines, read_text
@@ -187,7 +188,8 @@ class Places:
         if gone:
             raise changed
         rest = [text for text in state if text not in after]
-        at = len(rest) if change.position is None else min(change.position, len(rest))
+        place = state.index(after[0]) if after else change.position
+        at = len(rest) if place is None else min(place, len(rest))
         return (*rest[:at], *(text for text in before if text not in rest), *rest[at:])
 
     def without(self, target: str, state: State, key: str) -> State:
@@ -210,19 +212,29 @@ class Places:
 
     def rows(self) -> Iterable[Row]:
         """Everything that is stored, of every project, oldest first."""
-        raise NotImplementedError
+        for target in self.here():
+            where = {"system": self.system, "place": target}
+            yield from ({**where, "content": text} for text in self.read(target))
 
     def target_of(self, row: Row) -> str:
         """The place of a row. Raises: MemoryRefused for one that has none here."""
-        raise NotImplementedError
+        target = row.get("place")
+        if not isinstance(target, str) or not self.tracks(target):
+            raise MemoryRefused(f"`place` is {target!r}, which is none of this memory's")
+        return target
 
     def texts_of(self, row: Row) -> State:
         """A row as it stands in its place. Raises: MemoryRefused for what may not be stored."""
-        raise NotImplementedError
+        text = plain_lines(str(row["content"]))
+        scan.check(text)
+        return whole(text)
 
     def pieces_of(self, row: Row) -> Iterable[Piece]:
         """A stored row in common terms, as one or several."""
-        raise NotImplementedError
+        target = self.target_of(row)
+        for entry in self.entries_of(target, (row["content"],)):
+            kind: Literal["fact", "episode"] = "fact" if entry.is_fact else "episode"
+            yield Piece(content=entry.text, kind=kind, origin=target)
 
     def joined(self, target: str, there: State, coming: State) -> State:
         """A place with the texts of a row besides."""

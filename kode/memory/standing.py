@@ -6,7 +6,7 @@ edit of the file, recorded as such, so that it is undone like any change.
 """
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kode import durable
 from kode.errors import MemoryRefused
@@ -83,13 +83,19 @@ async def undo(system: "BaseMemory", change: Change, author: Author) -> Change:
     target = places.now_at(change.target)
     refuse_redacted(change, f"Edit {places.root / target} by hand.")
     async with locked(places.lock(target)):
-        if change.before == change.after:  # it was a confirmation
+        before, made = places.sides(change)
+        if before == made:  # it was a confirmation
             return history.append(undo_of(change, author))
         state = places.read(target)
         after = places.reverted(target, state, change)
-        fields = places.apart(target, state, after)
-        if not fields:
+        if after == state:
             raise nothing_left(change)
+        fields: dict[str, Any] = {"before": state, "after": after}
+        if places.is_of_entries(target):
+            gone = tuple(text for text in state if text not in after)
+            fields = places.fields(gone, tuple(text for text in after if text not in state))
+            differ = (at for at, text in enumerate(state) if after[at : at + 1] != (text,))
+            fields["position"] = next(differ, len(state))
         undoing = undo_of(change, author, target=target, **fields)
         with history.making(undoing, after):
             places.put(target, after)

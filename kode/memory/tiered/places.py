@@ -154,6 +154,31 @@ class TieredPlaces(Places):
         """An episode takes the place of the one of the same session."""
         return super().joined(target, there, coming) if self.is_of_entries(target) else coming
 
+    def reverted(self, target: str, state: State, change: Change) -> State:
+        """An episode as it was before, if nobody has changed it since. Of facts what a change made
+        is meant wherever it stands now, unless the change itself moved it to or from the
+        archive."""
+        if not self.is_of_entries(target):
+            before, after = (whole("".join(side)) for side in (change.before, change.after))
+            if state not in (before, after):
+                raise MemoryRefused(
+                    f"{target} was changed since {change.id}. Edit or delete {self.root / target} "
+                    "by hand."
+                )
+            return before
+        made = {*self.sides(change)[1]} - {*self.sides(change)[0]}
+        plain = {_plain(text): text for text in state}
+        moved = {_plain(text) for text in made} & {*change.before}
+        meant = {plain[_plain(text)]: text for text in made if _plain(text) in plain.keys() - moved}
+        state = tuple(meant.get(text, text) for text in state)
+        if moved and change.position is not None:  # the archive is read behind all others
+            came = tuple(text for text in state if text in made)
+            rest = tuple(text for text in state if text not in made)
+            state = (*rest[: change.position], *came, *rest[change.position :])
+        reverted = super().reverted(target, state, change)
+        back = {text: there for there, text in meant.items()}
+        return tuple(back.get(text, text) for text in reverted)
+
     def check(self, target: str, before: State, after: State) -> None:
         if self.is_of_entries(target):
             check_room(self._file(target, before), self._file(target, after))

@@ -23,7 +23,6 @@ from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
 from kode.memory.base import has_lost_messages
 from kode.memory.frame import Recording
-from kode.memory.history import Change
 from kode.memory.lineage import Entry
 from kode.memory.search import Finder
 from kode.memory.tiered import buffer, nearness, report
@@ -245,13 +244,6 @@ class Tiered(FactMemory):
                 "waits for the user's `kode memory approve`."
             )
         return self._frame("The note of an earlier session.", self._searcher.whole(episode))
-
-    async def undo_change(self, change: Change, batch: str = "") -> Outcome:
-        self.check_writable()
-        author = self._author("undo", batch=batch)
-        if change.target.startswith("episodes/"):
-            return self._report_outcome(await self._episodes.undo(change, author))
-        return self._report_outcome(await self.writer.undo(change, author))
 
     async def waiting(self) -> list[Waiting]:
         """The episodes of sessions that read untrusted content."""

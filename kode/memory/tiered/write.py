@@ -15,7 +15,7 @@ from kode import durable
 from kode.errors import MemoryRefused
 from kode.memory import base, replacing, stale
 from kode.memory.ask import MemoryModel
-from kode.memory.history import Author, Change, History, Side, refuse_redacted, undo_of
+from kode.memory.history import Author, Change, History, Side
 from kode.memory.history import Pair as TextPair
 from kode.memory.ledger import Dispute, Ledger, Statement
 from kode.memory.lineage import Entry, Pair
@@ -156,22 +156,6 @@ class FactWriter:
             return await self.tend(gone.target, edit, author)
         change = self._record(author, "settle", settled=((first.place, second.place),))
         return Outcome(line="kept both", change_id=change.id)
-
-    async def undo(self, change: Change, author: Author) -> Outcome:
-        """Undoes one change to a fact file, if its result is still there. Undoing a merge restores
-        both texts.
-
-        Raises: MemoryRefused with the obstacle; StorageError, BusyError.
-        """
-        refuse_redacted(change, f"Edit {change.target} by hand.")
-        if change.target == PAIRS:
-            undone = self._history.append(undo_of(change, author))
-            return Outcome(line=undone.reason, change_id=undone.id)
-        return await self._change(
-            lambda: self._store.read_named(change.target),
-            lambda file: edits.undone(file, change),
-            author,
-        )
 
     async def consolidate(
         self, target: Target, scope: Scope, author: Author, expired: Collection[str] = ()
@@ -376,7 +360,6 @@ class FactWriter:
             after=edit.after,
             position=edit.position,
             reason=edit.reason,
-            undoes=edit.undoes,
             supersedes=edit.supersedes,
             near=edit.near,
             against=edit.against,
@@ -386,7 +369,7 @@ class FactWriter:
         with self._history.making(change, state_of(after)):
             self._store.write(after)
         detail = edit.detail
-        if edit.kind not in ("archive", "undo") and not after.archived <= file.archived:
+        if edit.kind != "archive" and not after.archived <= file.archived:
             detail = "; ".join(filter(None, (detail, "it is archived, as what it replaces was")))
         return Outcome(file=after, line=edit.line, detail=detail, change_id=change.id)
 
