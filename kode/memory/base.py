@@ -269,6 +269,7 @@ class BaseMemory(NullMemory):
         return self.system
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
+        """Raises: StorageError."""
         for folder in (context.root, context.root / self.name):
             if os.path.lexists(folder) and not folder.is_dir():
                 raise StorageError(f"{folder} is not a folder. Move it away.")

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from kode import durable
+from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory.history import REBUILD, Author, Change, nothing_left, refuse_redacted, undo_of
 from kode.memory.lineage import Entry
@@ -89,7 +90,11 @@ async def undo(system: "BaseMemory", change: Change, author: Author) -> Change:
         state = places.read(target)
         after = places.reverted(target, state, change)
         if after == state:
-            raise nothing_left(change)
+            gone = next((text for text in change.after if text not in "\n".join(state)), "")
+            quoted = f'"{shorten(redact(gone), QUOTED_CHARS)}"'
+            lacks = f"{places.called(target)} no longer holds {quoted}." if gone else ""
+            raise nothing_left(change, lacks)
+        places.check(target, state, after)
         fields: dict[str, Any] = {"before": state, "after": after}
         if places.is_of_entries(target):
             gone = tuple(text for text in state if text not in after)

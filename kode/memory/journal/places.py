@@ -116,6 +116,7 @@ class JournalPlaces(Places):
                 yield {**where, "kind": "entry", "at": entry.at, "content": entry.text}
 
     def target_of(self, row: Row) -> str:
+        """Raises: MemoryRefused."""
         names = {"memory": MEMORY, "entry": HISTORY}
         if row.get("kind") not in names:
             raise MemoryRefused(f"`kind` is {row.get('kind')!r}; allowed are {', '.join(names)}")

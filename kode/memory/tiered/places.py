@@ -111,6 +111,7 @@ class TieredPlaces(Places):
         yield from map(_row_of, self._episodes.all())
 
     def target_of(self, row: Row) -> str:
+        """Raises: MemoryRefused."""
         if row.get("kind") == "episode":
             session = row.get("session_id")
             if not isinstance(session, str) or not valid_id(session):
@@ -157,7 +158,7 @@ class TieredPlaces(Places):
     def reverted(self, target: str, state: State, change: Change) -> State:
         """An episode as it was before, if nobody has changed it since. Of facts what a change made
         is meant wherever it stands now, unless the change itself moved it to or from the
-        archive."""
+        archive. Raises: MemoryRefused."""
         if not self.is_of_entries(target):
             before, after = (whole("".join(side)) for side in (change.before, change.after))
             if state not in (before, after):
