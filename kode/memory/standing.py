@@ -90,7 +90,8 @@ async def undo(system: "BaseMemory", change: Change, author: Author) -> Change:
         state = places.read(target)
         after = places.reverted(target, state, change)
         if after == state:
-            gone = next((text for text in change.after if text not in "\n".join(state)), "")
+            parts = zip(change.after, made, strict=True) if places.is_of_entries(target) else ()
+            gone = next((text for text, stood in parts if stood not in state), "")
             quoted = f'"{shorten(redact(gone), QUOTED_CHARS)}"'
             lacks = f"{places.called(target)} no longer holds {quoted}." if gone else ""
             raise nothing_left(change, lacks)
