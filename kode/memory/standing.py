@@ -91,9 +91,9 @@ async def undo(system: "BaseMemory", change: Change, author: Author) -> Change:
         after = places.reverted(target, state, change)
         if after == state:
             parts = zip(change.after, made, strict=True) if places.is_of_entries(target) else ()
-            gone = next((text for text, stood in parts if stood not in state), "")
-            quoted = f'"{shorten(redact(gone), QUOTED_CHARS)}"'
-            lacks = f"{places.called(target)} no longer holds {quoted}." if gone else ""
+            lost = next((text for text, stood in parts if stood not in state), "")
+            quoted = f'"{shorten(redact(lost), QUOTED_CHARS)}"'
+            lacks = f"{places.called(target)} no longer holds {quoted}." if lost else ""
             raise nothing_left(change, lacks)
         places.check(target, state, after)
         fields: dict[str, Any] = {"before": state, "after": after}
