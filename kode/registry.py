@@ -476,42 +476,93 @@ PROVIDERS: tuple[ProviderRow, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class SystemRow:
-    """What kode must know of a memory system before it is opened. Its settings are named from the
-    config's section `memory`."""
+    """One memory system: all that kode knows of it by name."""
 
     opens: str
-    """module:Class; the class takes the section. Only the chosen system's module is imported."""
+    """module:Class; the class takes the memory section of the config."""
+    targets: Mapping[str, str] = field(default_factory=dict)
+    """What `kode memory add` accepts → what it is; NAME stands for any other word. One that names
+    none accepts every word."""
+    about_user: str = "memory"
+    """The target of what others propose about the person, and what a person says without one."""
+    about_project: str = "memory"
+    """The target of what others propose about the project."""
+    options: frozenset[str] = frozenset()
+    """The flags of `kode memory add` that it keeps."""
+    commands: frozenset[str] = frozenset()
+    """Those of `kode memory` that it has besides the ones that all have."""
     readable: str = ""
-    """A pattern: the files in a project's part of its folder that tools may read."""
+    """A pattern of its files in a project's folder that tools may read."""
     drop_deadline: str = "end_deadline_s"
     """The setting for how long the end of a session may wait for it."""
     server: str = ""
     """The setting with the server that it shares memory through, if it is set; "" for none."""
 
 
-SYSTEM_ROWS: Mapping[str, SystemRow] = {
-    "tiered": SystemRow(opens="kode.memory.tiered.system:Tiered"),
-    "notes": SystemRow(opens="kode.memory.notes.system:Notes", server="notes.url"),
-    "vault": SystemRow(opens="kode.memory.vault.system:Vault"),
+SYSTEMS: Mapping[str, SystemRow] = {
+    "tiered": SystemRow(
+        opens="kode.memory.tiered.system:Tiered",
+        targets={
+            "user": "a fact about you, in every prompt",
+            "env": "one about machine and project",
+        },
+        about_user="user",
+        about_project="env",
+        options=frozenset({"--scope", "--since", "--until"}),
+        commands=frozenset({"show ID", "replace", "remove", "archive", "consolidate", "episodes"}),
+    ),
+    "notes": SystemRow(
+        opens="kode.memory.notes.system:Notes",
+        targets={
+            "note": "a note, found when it fits",
+            "log": "the same",
+            "rule": "one that is in every prompt",
+            "summary": "what was done",
+            "soul": "who kode is for you, in place of what it was",
+        },
+        about_user="note",
+        about_project="note",
+        options=frozenset({"--scope", "--tag", "--ttl-days", "--evidence", "--sensitive"}),
+        server="notes.url",
+    ),
+    "vault": SystemRow(
+        opens="kode.memory.vault.system:Vault",
+        targets={
+            "user": "a line about you, in every project",
+            "preferences": "one about what you prefer, in every project",
+            "project": "one about this project",
+            "episodes": "an entry of this month",
+            "NAME": "a line of facts/NAME.md",
+        },
+        about_user="user",
+        about_project="project",
+    ),
     "journal": SystemRow(
         opens="kode.memory.journal.system:Journal",
+        targets={
+            "memory": "a line of MEMORY.md, in every prompt",
+            "history": "an entry of the log",
+        },
+        about_user="memory",
+        about_project="memory",
         readable="HISTORY*.md",
         drop_deadline="journal.consolidation_timeout_s",
     ),
 }
-SYSTEMS: Mapping[str, str] = {name: row.opens for name, row in SYSTEM_ROWS.items()}
+"""By name. Only the chosen system's module is imported."""
 
 
 def system_row(name: str) -> SystemRow:
     """The row of a system; a plain one for a system of a plug-in."""
-    return SYSTEM_ROWS.get(name, SystemRow(opens=""))
+    return SYSTEMS.get(name, SystemRow(opens=""))
 
 
-def systems(name: str | None = None) -> Mapping[str, str]:
+def systems(name: str | None = None) -> Mapping[str, SystemRow]:
     """The memory systems, with those of plug-ins, which are not looked for if kode has `name`."""
     if name in SYSTEMS:
         return SYSTEMS
-    return {**{of: where for of, (_, where) in installed.added("memory").items()}, **SYSTEMS}
+    added = {of: SystemRow(opens=where) for of, (_, where) in installed.added("memory").items()}
+    return {**added, **SYSTEMS}
 
 
 COMPATIBLE = "openai"

@@ -47,13 +47,13 @@ def make_system(settings: "MemoryConfig") -> "MemorySystem":
 
     Raises: ConfigError.
     """
-    where = SYSTEMS.get(settings.system)
-    added = {} if where else installed.added("memory")
-    if where is None and settings.system not in added:
+    row = SYSTEMS.get(settings.system)
+    added = {} if row else installed.added("memory")
+    if row is None and settings.system not in added:
         raise ConfigError(
             f"There is no memory system {settings.system!r}. "
             f"Set memory.system to one of: {', '.join((*SYSTEMS, *added))}."
         )
-    opens = pkgutil.resolve_name(where) if where else installed.load(*added[settings.system])
+    opens = pkgutil.resolve_name(row.opens) if row else installed.load(*added[settings.system])
     system: MemorySystem = opens(settings)
     return system

@@ -5,7 +5,6 @@ A hook that a system does not define gives the neutral answer (`NullMemory`).
 
 import asyncio
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,24 +23,27 @@ from kode.contracts import (
     Tool,
     Turn,
 )
+from kode.credentials import redact
 from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused, StorageError
 from kode.events import MemoryChanged, Notice
-from kode.memory import frame, standing
+from kode.memory import frame, scan, standing
 from kode.memory.compare import KIND, PAIRS, compare
-from kode.memory.history import Author, Change, History, Who
+from kode.memory.history import Author, Change, History, Who, origin_of
 from kode.memory.ledger import Ledger
 from kode.memory.lineage import Entry, Pair, Place
 from kode.memory.replacing import Seen
 from kode.memory.source import citing
 from kode.memory.stale import Doubt, holding
-from kode.memory.waiting import About, Proposal, Waiting, take_older
+from kode.memory.waiting import Proposal, Waiting, take_older
 from kode.memory.withdrawn import since_then, unsettled
-from kode.messages import Message, shorten
+from kode.messages import Message, plural, shorten
+from kode.registry import SYSTEMS, SystemRow
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
     from kode.memory.ask import MemoryModel
 
+QUOTED_CHARS = 80
 WORDS_CHARS = 500
 """How much of the person's prompt is stored with each change."""
 UNDO = "kode memory undo"
@@ -173,7 +175,7 @@ class Addition:
         """The person as the author, with its source."""
         return replace(author, source=self.source, batch=self.batch, approves=self.approves)
 
-    def check(self, system: str, allowed: Collection[str]) -> None:
+    def check(self, system: str, allowed: Collection[str] = ()) -> None:
         """What every system's `add` checks first. Raises: MemoryRefused without a text; ConfigError
         for an option that the system does not support."""
         if not self.text.strip():
@@ -252,18 +254,14 @@ class SnapshotMemory(NullMemory):
         return Injection(system=self._section)
 
 
-class BaseMemory(NullMemory, ABC):
+class BaseMemory(NullMemory):
     """One session's memory. Reads and writes nothing before `open`. For a person it
     raises MemoryRefused, StorageError and BusyError."""
 
     system: ClassVar[str]
     """Its name in the config and in the history."""
-    proposed: ClassVar[Mapping[About, str]] = {"user": "user", "project": "env"}
-    """The place of what others propose about the person, and about the project."""
-    has_since: ClassVar[bool] = False
-    """Whether it keeps `Addition.since`."""
-    has_scopes: ClassVar[bool] = False
-    """Whether `Addition.scope` separates one project's facts from global ones."""
+    carrier: ClassVar[str] = ""
+    """What carries its data in an export (module:Class), where its places do not say it all."""
 
     def __init__(self, settings: "MemoryConfig") -> None:
         self._settings = settings
@@ -273,6 +271,7 @@ class BaseMemory(NullMemory, ABC):
         return self.system
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
+        """Raises: StorageError."""
         for folder in (context.root, context.root / self.name):
             if os.path.lexists(folder) and not folder.is_dir():
                 raise StorageError(f"{folder} is not a folder. Move it away.")
@@ -287,6 +286,11 @@ class BaseMemory(NullMemory, ABC):
         self._turn = 0
         self.asked = ""
         self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))
+
+    @property
+    def row(self) -> SystemRow:
+        """What kode knows of it by name."""
+        return SYSTEMS.get(self.name, SystemRow(opens=""))
 
     @property
     def unread(self) -> int:
@@ -319,44 +323,84 @@ class BaseMemory(NullMemory, ABC):
 
     # ── for a person ─────────────────────────────────────────────────────────────────────────────
 
-    @abstractmethod
     async def show(self) -> str:
         """What the next session will see, with fill levels and origins."""
+        places, parts = self.history.places, list[str]()
+        for target in places.here() if places else ():
+            entries = self._standing_in([target])
+            told = (
+                f"  {redact(one.text)}\n    ({origin_of(self.ledger.statement(one).change)})"
+                for one in entries
+            )
+            if entries:
+                parts.append("\n".join([self._place_line(target), *told]))
+        return "\n\n".join(parts)
 
-    @abstractmethod
     async def status(self) -> str:
         """The active system, fill levels, and pending work."""
+        places = self.history.places
+        lines = [f"system: {self.name}", f"folder: {self._context.root / self.name}"]
+        lines += map(self._place_line, places.of_facts() if places else ())
+        if left := self.unfinished:
+            lines.append(f"not finished with: {plural(left, 'session')} (done at the next start)")
+        return "\n".join(lines)
 
-    @abstractmethod
     def entries(self) -> Sequence[Entry]:
         """The current entries that apply in this project."""
+        return self._standing_in(self.history.places.here()) if self.history.places else ()
 
-    @abstractmethod
     def facts(self) -> Sequence[Entry]:
         """The entries that a person may be asked about, without records of past work."""
+        places = self.history.places
+        found = self._standing_in(places.of_facts()) if places else ()
+        return [entry for entry in found if entry.is_fact]
 
-    @abstractmethod
     def sides(self, change: Change) -> tuple[Sequence[Entry], Sequence[Entry]]:
         """The entries before and after a change, as far as it concerns them."""
+        places = self.history.places
+        if places is None or not places.tracks(change.target):
+            return (), ()
+        before = places.entries_of(change.target, change.before)
+        return before, places.entries_of(change.target, change.after)
 
-    @abstractmethod
     async def undo_change(self, change: Change, batch: str = "") -> Outcome:
         """Undoes one change, as a new change. Also raises NothingToUndo if nothing of it is
         left."""
+        self.check_writable()
+        undoing = await standing.undo(self, change, self._author("undo", batch=batch))
+        line = f"undid {change.kind} {change.id} in {self._called(undoing.target)}"
+        gone, back = (
+            "; ".join(f'"{shorten(redact(text), QUOTED_CHARS)}"' for text in side)
+            for side in (undoing.differences)
+        )
+        words = [
+            f"{word}: {texts}" for word, texts in (("restored", back), ("removed", gone)) if texts
+        ]
+        return self._report(Outcome(line=line, detail=" · ".join(words), change_id=undoing.id))
 
-    @abstractmethod
     async def add(self, addition: Addition) -> Outcome:
         """Stores what a person typed."""
+        self.check_writable()
+        addition.check(self.name, self.row.options)
+        noticed = scan.check(addition.text, author="user")
+        author = self._author("user", since=addition.since, until=addition.until)
+        target, text = addition.target, addition.text.strip()
+        change = await standing.add(self, target, text, addition.kept_by(author))
+        if change is None:
+            return Outcome(line=f'already there: "{shorten(redact(text), QUOTED_CHARS)}"')
+        added = Entry(target=change.target, key=text, text=text)
+        return replace(self._report(self._done("added to", added, change)), remark=noticed)
 
     async def accept(self, proposal: Proposal) -> Outcome:
         """Puts a proposal in its place, for the person who approved it; the change names it."""
-        of_project = proposal.about == "project" and self.has_scopes
+        of_project = proposal.about == "project"
+        options = self.row.options
         return await self.add(
             Addition(
-                target=self.proposed[proposal.about],
+                target=self.row.about_project if of_project else self.row.about_user,
                 text=proposal.text,
-                scope="project" if of_project else None,
-                since=proposal.since if self.has_since else "",
+                scope="project" if of_project and "--scope" in options else None,
+                since=proposal.since if "--since" in options else "",
                 source=proposal.origin,
                 batch=proposal.batch,
                 approves=proposal.id,
@@ -382,14 +426,18 @@ class BaseMemory(NullMemory, ABC):
         """Removes what `waiting` lists under `id`. Raises: MemoryRefused."""
         raise lacking(self.name, "drop")
 
-    @abstractmethod
     async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
         """Confirms that an entry holds: it now rests on the cited lines as they are, and has no
         end."""
+        self.check_writable()
+        change = await standing.confirm(self, entry, self._confirming(doubt))
+        return self._report(self._done("confirmed in", entry, change))
 
-    @abstractmethod
     async def remove_entry(self, entry: Entry) -> Outcome:
         """Removes a current entry."""
+        self.check_writable()
+        change = await standing.remove(self, entry, self._author("user"))
+        return self._report(self._done("removed from", entry, change))
 
     async def reconcile(self) -> None:
         """Compares what is stored with the history, and reports what differs: called once it is
@@ -480,6 +528,14 @@ class BaseMemory(NullMemory, ABC):
         """Whether `undo` without an id may pick this change."""
         return True
 
+    def _standing_in(self, targets: Iterable[str]) -> list[Entry]:
+        """The entries of these places; of an unreadable one none."""
+        places, found = self.history.places, list[Entry]()
+        for target in targets if places else ():
+            with suppress(MemoryRefused):
+                found += places.entries_of(target, places.read(target)) if places else ()
+        return found
+
     def check_writable(self) -> None:
         """Raises: MemoryRefused if memory was opened read-only."""
         if self._context.read_only:
@@ -520,6 +576,27 @@ class BaseMemory(NullMemory, ABC):
             author = citing(author, self.project, doubt.change.source)
         until = "" if doubt.expired else doubt.change.until
         return replace(author, since=doubt.change.since, until=until)
+
+    def _called(self, target: str) -> str:
+        return self.history.places.called(target) if self.history.places else target
+
+    def _fill(self, target: str) -> str:
+        places = self.history.places
+        return places.fill(target, places.read(target)) if places else ""
+
+    def _place_line(self, target: str) -> str:
+        """`env: 3 entries, 37% (561/1500 characters)`."""
+        held = plural(len(self._standing_in([target])), "entry", "entries")
+        return ", ".join(filter(None, (f"{self._called(target)}: {held}", self._fill(target))))
+
+    def _done(self, did: str, entry: Entry, change: Change) -> Outcome:
+        """A change of one entry, with how full its place is now."""
+        called, fill = self._called(entry.target), self._fill(entry.target)
+        return Outcome(
+            line=f'{did} {called} "{shorten(redact(entry.text), QUOTED_CHARS)}"',
+            detail=f"{called}: {fill}" if fill else "",
+            change_id=change.id,
+        )
 
     def _report(self, done: Outcome) -> Outcome:
         """Announces a change, and returns it for the person who requested it."""

@@ -3,42 +3,19 @@
 import argparse
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from kode import installed
 from kode.errors import ConfigError
+from kode.registry import SYSTEMS
 
 LOG_LINES = 20
-TARGETS: Mapping[str, Sequence[str]] = {
-    "tiered": ("user", "env"),
-    "vault": ("user", "preferences", "project", "episodes", "NAME"),
-    "journal": ("memory", "history"),
-    "notes": ("note", "log", "rule", "summary", "soul"),
-}
+TARGETS: Mapping[str, Sequence[str]] = {name: tuple(row.targets) for name, row in SYSTEMS.items()}
 """What `add` accepts in each system; if NAME is included, any other name too."""
 
-TARGETS_HELP: Mapping[str, str] = {
-    "tiered": """\
-  tiered   user     a fact about you, in every prompt
-           env      one about machine and project""",
-    "vault": """\
-  vault    NAME     a line of facts/NAME.md: user, preferences, project, ...
-           episodes an entry of this month""",
-    "journal": """\
-  journal  memory   a line of MEMORY.md, in every prompt
-           history  an entry of the log""",
-    "notes": """\
-  notes    note     a note, or log, found when it fits
-           rule     one that is in every prompt
-           summary  what was done
-           soul     who kode is for you, in place of what it was""",
-}
-
-EVERYWHERE: frozenset[str] = frozenset()
-"""The systems of a command that each of them has."""
 GONE: Mapping[str, str] = {
     "used": "`show` prints what the next session will see",
     "copy": "`export` and `import` carry a memory; `add` keeps single entries in another system",
@@ -59,17 +36,17 @@ class Command:
     help: str
     arguments: Callable[["CommandParser", str], None] = lambda parser, system: None
     """Adds its arguments; those of one system only for it, or for "" (any)."""
-    systems: frozenset[str] = EVERYWHERE
-    """Those that have it, if not all do."""
+    of_all: bool = True
+    """Whether every system has it, and not only those whose row says so."""
     reads: bool = False
     """Whether it changes nothing, and creates not even an empty database."""
 
     def is_of(self, system: str) -> bool:
-        return not self.systems or not system or system in self.systems
+        return self.of_all or _has(system, self.name)
 
 
 def _show(parser: "CommandParser", system: str) -> None:
-    if _is(system, "tiered"):
+    if _has(system, "show ID"):
         parser.add_argument("id", nargs="?", metavar="ID", help="one full session note")
     parser.add_argument(
         "--as-of", metavar="DAY", help="the entries there were: 2026-03-06, yesterday"
@@ -136,14 +113,15 @@ def _import(parser: "CommandParser", system: str) -> None:
 
 def _add(parser: "CommandParser", system: str) -> None:
     parser.description = "Keeps what you write, in the place that TARGET names."
-    parser.epilog = "\n".join(("targets:", *(TARGETS_HELP[one] for one in _systems(system))))
+    parser.epilog = "\n".join(("targets:", *_targets_help(system)))
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     names = (word for one in _systems(system) for word in TARGETS[one] if word != "NAME")
     known = _Offered(dict.fromkeys(names))
     parser.add_argument("target", metavar="TARGET", choices=known)
     parser.add_argument("text", nargs="+", metavar="TEXT")
-    for flag, systems, options in ADD_OPTIONS:
-        hidden = {} if not system or system in systems else {"help": argparse.SUPPRESS}
+    for flag, options in ADD_OPTIONS:
+        known_here = any(flag in SYSTEMS[one].options for one in _systems(system))
+        hidden = {} if known_here else {"help": argparse.SUPPRESS}
         parser.add_argument(flag, **{**options, **hidden})
 
 
@@ -157,17 +135,16 @@ def _fact(*words: str) -> Callable[["CommandParser", str], None]:
     return arguments
 
 
-_TIERED = frozenset({"tiered"})
-ADD_OPTIONS: Sequence[tuple[str, Sequence[str], Mapping[str, Any]]] = (
-    ("--scope", ("tiered", "notes"), {"choices": ("global", "project"), "help": "where it holds"}),
-    ("--since", ("tiered",), {"metavar": "WHEN", "help": "from when it holds, as 3.2 or a day"}),
-    ("--until", ("tiered",), {"metavar": "DAY", "help": "its last day, as 2026-03-06"}),
-    ("--tag", ("notes",), {"action": "append", "default": [], "help": "repeat it for several"}),
-    ("--ttl-days", ("notes",), {"type": int, "metavar": "N", "help": "it expires after N days"}),
-    ("--evidence", ("notes",), {"action": "append", "default": [], "help": "for a rule"}),
-    ("--sensitive", ("notes",), {"action": "store_true", "help": "never shown to a model"}),
+ADD_OPTIONS: Sequence[tuple[str, Mapping[str, Any]]] = (
+    ("--scope", {"choices": ("global", "project"), "help": "where it holds"}),
+    ("--since", {"metavar": "WHEN", "help": "from when it holds, as 3.2 or a day"}),
+    ("--until", {"metavar": "DAY", "help": "its last day, as 2026-03-06"}),
+    ("--tag", {"action": "append", "default": [], "help": "repeat it for several"}),
+    ("--ttl-days", {"type": int, "metavar": "N", "help": "it expires after N days"}),
+    ("--evidence", {"action": "append", "default": [], "help": "for a rule"}),
+    ("--sensitive", {"action": "store_true", "help": "never shown to a model"}),
 )
-"""Flag, the systems that know it, how it is parsed."""
+"""Flag, how it is parsed; a system's row says which it keeps."""
 
 COMMANDS: Sequence[Command] = (
     Command(name="show", help="what the next session will see", arguments=_show, reads=True),
@@ -176,28 +153,28 @@ COMMANDS: Sequence[Command] = (
         name="replace",
         help="replace the one fact that contains OLD",
         arguments=_fact("old", "new"),
-        systems=_TIERED,
+        of_all=False,
     ),
     Command(
         name="remove",
         help="forget the one fact that contains OLD",
         arguments=_fact("old"),
-        systems=_TIERED,
+        of_all=False,
     ),
     Command(
         name="archive",
         help="keep the one fact that contains OLD out of prompts",
         arguments=_fact("old"),
-        systems=_TIERED,
+        of_all=False,
     ),
     Command(
         name="consolidate",
         help="say the facts in less (asks the model)",
         arguments=_fact(),
-        systems=_TIERED,
+        of_all=False,
     ),
     Command(
-        name="episodes", help="session notes, the newest first", arguments=_count, systems=_TIERED
+        name="episodes", help="session notes, the newest first", arguments=_count, of_all=False
     ),
     Command(name="review", help="decide what waits, one key each", arguments=_review, reads=True),
     Command(name="approve", help="approve what waits, without keys", arguments=_approve),
@@ -243,8 +220,14 @@ def refuse_gone(argv: Sequence[str]) -> None:
         raise ConfigError(f"memory: `{argv[0]}` is gone: {instead}.")
 
 
-def _is(system: str, *systems: str) -> bool:
-    return not system or system in systems
+def _has(system: str, command: str) -> bool:
+    return any(command in SYSTEMS[one].commands for one in _systems(system))
+
+
+def _targets_help(system: str) -> Iterator[str]:
+    for name in _systems(system):
+        for at, (target, what) in enumerate(SYSTEMS[name].targets.items()):
+            yield f"  {'' if at else name:<9}{target:<12}{what}"
 
 
 def _systems(system: str) -> Sequence[str]:

@@ -190,7 +190,7 @@ async def _search(system: MemorySystem, given: argparse.Namespace) -> str:
 
 async def _add(asked: Asked) -> Outcome:
     system, arguments = asked.system, asked.arguments
-    known = TARGETS.get(system.name, ("NAME",))
+    known = system.row.targets or ("NAME",)
     if "NAME" not in known and arguments.target not in known:
         raise ConfigError(
             f"kode memory add: the {system.name} memory has no {arguments.target!r}. It has: "

@@ -1,26 +1,25 @@
 """Exports and imports memory as lines of JSON that a person can read, edit and import again; and
 shows it as pieces that are alike in all systems.
 
-A row maps field names to JSON values; `content` is its text. Only its system knows the meaning of
-the others, through its carrier.
+Where a row stands, and what it is, a system's places say (`Places`).
 """
 
 import json
 import pkgutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from kode import durable, paths
+from kode import durable
 from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
-from kode.memory.history import Author, new_batch
+from kode.memory.base import BaseMemory
+from kode.memory.history import Author, Change, new_batch
+from kode.memory.places import Piece, Places, Row, State, fingerprint
 from kode.memory.scan import scan
-from kode.memory.stored import read_import
+from kode.memory.stored import locked, read_import
 from kode.messages import first_of, plural, shorten
-
-Row = Mapping[str, Any]
 
 AUTHOR = Author(who="import")
 MAX_FAULTS_TOLD = 10
@@ -32,28 +31,6 @@ class Numbered:
 
     line: int
     row: Row
-
-
-@dataclass(frozen=True, kw_only=True)
-class Piece:
-    """One remembered thing in terms common to all systems, for display."""
-
-    content: str
-    kind: Literal["fact", "rule", "episode", "event", "soul"]
-    """`fact` and `rule` hold until changed; `episode` describes a session; `event` is a raw record
-    that expires; `soul` is who the agent is."""
-    about: Literal["user", "env", ""] = ""
-    project: str = ""
-    """The path hash of the project it belongs to; "" for everywhere."""
-    session: str = ""
-    expires_at: str = ""
-    """ISO, UTC; "" if it does not expire."""
-    origin: str = ""
-    """Its place in its system."""
-    private: bool = False
-    """Stored, but never shown to a model."""
-    untrusted: bool = False
-    """From untrusted content, waiting for approval."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +46,7 @@ class Taken:
 
 
 class Carrier:
-    """Carries one open system's data, for one operation. Takes the system as its only argument.
+    """Carries one open system's data, for one operation, by its places.
 
     An import is first placed completely; if anything is refused, nothing is written.
     """
@@ -77,22 +54,50 @@ class Carrier:
     author = AUTHOR
     """The author of changes; an import records its source."""
 
+    def __init__(self, system: BaseMemory, places: Places) -> None:
+        self._system = system
+        self._places = places
+        self._read: dict[str, State] = {}
+        """The places of the rows, as they are."""
+        self._planned: dict[str, State] = {}
+        """The same as they are to be."""
+
     async def rows(self) -> list[Row]:
         """Everything the system stores, oldest first."""
-        raise NotImplementedError
+        return list(self._places.rows())
 
     async def pieces(self) -> list[Piece]:
         """What it remembers of every project, in common terms, oldest first."""
-        raise NotImplementedError
+        places = self._places
+        return [piece for row in places.rows() for piece in places.pieces_of(row)]
 
     def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
         """Prepares a row of this system. Raises: MemoryRefused if it is not acceptable."""
-        raise NotImplementedError
+        places, target = self._places, self._places.target_of(row)
+        texts = places.texts_of(row)
+        if target not in self._read:
+            self._read[target] = places.read(target)
+        before = self._planned.get(target, self._read[target])
+        after = places.joined(target, before, texts)
+        if not places.apart(target, before, after):
+            return "known"
+        places.check(target, self._read[target], after)
+        self._planned[target] = after
+        return "changed" if before and not places.is_of_entries(target) else "added"
 
     async def write(self, kind: str) -> list[str]:
         """Writes what was placed, all or nothing; returns the change ids. `kind` is their kind in
         the history. Raises: MemoryRefused, StorageError, BusyError."""
-        raise NotImplementedError
+        ids: list[str] = []
+        try:
+            for target, planned in self._planned.items():
+                async with locked(self._places.lock(target)):
+                    ids += self._write(target, planned, kind)
+        except MemoryRefused as error:
+            for change in (self._system.history.find(id)[0] for id in reversed(ids)):
+                await self._system.undo_change(change)
+            raise MemoryRefused(f"Nothing was imported. {error}") from error
+        return ids
 
     async def take_rows(self, rows: Sequence[Numbered], *, dry_run: bool = False) -> Taken:
         """Imports rows: all, or none. Raises: MemoryRefused that names the bad lines."""
@@ -111,33 +116,29 @@ class Carrier:
         ids = () if dry_run else tuple(await self.write("import"))
         return Taken(**counts, rows=tuple(new), change_ids=ids)
 
-
-CARRIERS: Mapping[str, str] = {
-    "notes": "kode.memory.notes.carry:NotesCarrier",
-    "tiered": "kode.memory.tiered.carry:TieredCarrier",
-    "vault": "kode.memory.vault.carry:VaultCarrier",
-    "journal": "kode.memory.journal.carry:JournalCarrier",
-}
-"""System → module:Class. A system without one cannot be exported."""
+    def _write(self, target: str, planned: State, kind: str) -> list[str]:
+        """What was changed meanwhile stays."""
+        places, state = self._places, self._places.read(target)
+        unchanged = fingerprint(state) == fingerprint(self._read[target])
+        after = planned if unchanged else places.joined(target, state, planned)
+        fields = places.apart(target, state, after)
+        if not fields:
+            return []
+        places.check(target, state, after)
+        change = Change.by(self.author, places.system, kind, target, **fields)
+        with self._system.history.making(change, after):
+            places.put(target, after)
+        return [change.id]
 
 
 def carrier_of(system: MemorySystem) -> Carrier:
     """The system's carrier. Raises: MemoryRefused if it has none."""
-    where = CARRIERS.get(system.name)
-    if where is None:
-        raise MemoryRefused(
-            f"The {system.name} memory cannot be exported or imported; these can: "
-            f" {', '.join(CARRIERS)}."
-        )
-    carrier: Carrier = pkgutil.resolve_name(where)(system)
+    places = system.history.places if isinstance(system, BaseMemory) else None
+    if not isinstance(system, BaseMemory) or places is None:
+        raise MemoryRefused(f"The {system.name} memory cannot be exported or imported.")
+    makes = pkgutil.resolve_name(system.carrier) if system.carrier else Carrier
+    carrier: Carrier = makes(system, places)
     return carrier
-
-
-def path_hash_of(project: object) -> str:
-    """The project of a row. Raises: MemoryRefused if it is invalid."""
-    if not paths.is_path_hash(project):
-        raise MemoryRefused(f"`project` is {project!r}, not 16 hex digits")
-    return str(project)
 
 
 def text_of_rows(rows: Iterable[Row]) -> str:

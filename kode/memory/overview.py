@@ -10,10 +10,11 @@ from kode.contracts import MemorySystem
 from kode.credentials import redact
 from kode.memory import stale
 from kode.memory.base import BaseMemory
-from kode.memory.exchange import Piece, carrier_of
+from kode.memory.exchange import carrier_of
 from kode.memory.guarded import kept_in
 from kode.memory.history import Change
 from kode.memory.ledger import Fate
+from kode.memory.places import Piece
 from kode.memory.precedence import Rank, source_rank
 from kode.memory.review import Item, items_of
 from kode.memory.stale import Doubt

@@ -5,11 +5,17 @@ are more than whole texts.
 
 import hashlib
 import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from kode import durable
-from kode.memory.lines import unite_lines
+from kode import durable, paths
+from kode.errors import MemoryRefused
+from kode.memory import scan
+from kode.memory.lineage import Entry
+from kode.memory.lines import revert_lines, unite_lines
 from kode.memory.stored import plain_lines, read_text
 
 if TYPE_CHECKING:
@@ -17,6 +23,30 @@ if TYPE_CHECKING:
 
 State = tuple[str, ...]
 """The texts that stand in one place, as the history has them: entries, or one whole file."""
+Row = Mapping[str, Any]
+"""A line of an export, by field; `content` is its text. Only its system knows the others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """One remembered thing in terms common to all systems, for display."""
+
+    content: str
+    kind: Literal["fact", "rule", "episode", "event", "soul"]
+    """`fact` and `rule` hold until changed; `episode` describes a session; `event` is a raw record
+    that expires; `soul` is who the agent is."""
+    about: Literal["user", "env", ""] = ""
+    project: str = ""
+    """The path hash of the project it belongs to; "" for everywhere."""
+    session: str = ""
+    expires_at: str = ""
+    """ISO, UTC; "" if it does not expire."""
+    origin: str = ""
+    """Its place in its system."""
+    private: bool = False
+    """Stored, but never shown to a model."""
+    untrusted: bool = False
+    """From untrusted content, waiting for approval."""
 
 
 class Places:
@@ -38,6 +68,26 @@ class Places:
     def is_here(self, target: str) -> bool:
         """Whether the place is looked at when this project's memory is opened."""
         return False
+
+    def here(self) -> Sequence[str]:
+        """The places there are in this project."""
+        return ()
+
+    def of_facts(self) -> Sequence[str]:
+        """Those of them that hold facts, and not only records."""
+        return self.here()
+
+    def entries_of(self, target: str, texts: Sequence[str]) -> list[Entry]:
+        """The entries in these texts of a place."""
+        return []
+
+    def called(self, target: str) -> str:
+        """What a person calls the place."""
+        return target
+
+    def fill(self, target: str, state: State) -> str:
+        """How full it is, in words; "" if it has no limit."""
+        return ""
 
     def lock(self, target: str) -> Path:
         """The folder whose lock its writers hold."""
@@ -102,11 +152,97 @@ class Places:
         before = tuple(text for text in old if text not in new)
         return self.fields(before, tuple(text for text in new if text not in old))
 
+    def placed(self, name: str, text: str, now: datetime) -> tuple[str, str]:
+        """The place that a person calls `name` in `add`, and their text as it will stand there.
+        Raises: MemoryRefused."""
+        raise MemoryRefused(f"Nothing can be added to the {self.system} memory by hand.")
+
+    def grown(self, target: str, state: State, text: str) -> State:
+        """A state with a text at its end, where it does not have it."""
+        if self.is_of_entries(target):
+            return state if text in state else (*state, text)
+        there = "\n".join(state)
+        return state if f"\n{text}\n" in f"\n{there}\n" else whole(f"{there}\n{text}")
+
+    def now_at(self, target: str) -> str:
+        """Where that stands now which a change made in a place."""
+        return target
+
+    def reverted(self, target: str, state: State, change: "Change") -> State:
+        """A state without what a change did, with all later ones; the same if nothing of it is
+        left. Raises: MemoryRefused if what it made was changed since."""
+        before, after = self.sides(change)
+        changed = MemoryRefused(
+            f"{self.called(target)} was changed since {change.id} in the same lines. Undo the "
+            f"later change first (`kode memory log`), or edit {self.root / target}."
+        )
+        if not self.is_of_entries(target):
+            now = "".join(state)
+            text = revert_lines(now, "".join(before), "".join(after))
+            if text is None:
+                raise changed
+            return whole(text)
+        gone = [text for text in after if text not in state]
+        if {*after} - {*before} <= {*gone} and {*before} - {*after} <= {*state}:
+            return state
+        if gone:
+            raise changed
+        rest = [text for text in state if text not in after]
+        place = state.index(after[0]) if after else change.position
+        at = len(rest) if place is None else min(place, len(rest))
+        return (*rest[:at], *(text for text in before if text not in rest), *rest[at:])
+
+    def without(self, target: str, state: State, key: str) -> State:
+        """A state without one of its entries: in a whole file, a line."""
+        if self.is_of_entries(target):
+            gone = {
+                text for text in state for e in self.entries_of(target, (text,)) if e.key == key
+            }
+            return tuple(text for text in state if text not in gone)
+        lines = "\n".join(state).split("\n")
+        return whole("\n".join(line for line in lines if line.strip() != key))
+
     def united(self, target: str, state: State, more: State) -> State:
         """Everything that stands in either, `more` first."""
         if self.is_of_entries(target):
             return (*more, *(text for text in state if text not in more))
         return whole(unite_lines("\n".join(more), "\n".join(state)))
+
+    # ── an export ────────────────────────────────────────────────────────────────────────────
+
+    def rows(self) -> Iterable[Row]:
+        """Everything that is stored, of every project, oldest first."""
+        for target in self.here():
+            where = {"system": self.system, "place": target}
+            yield from ({**where, "content": text} for text in self.read(target))
+
+    def target_of(self, row: Row) -> str:
+        """The place of a row. Raises: MemoryRefused for one that has none here."""
+        target = row.get("place")
+        if not isinstance(target, str) or not self.tracks(target):
+            raise MemoryRefused(f"`place` is {target!r}, which is none of this memory's")
+        return target
+
+    def texts_of(self, row: Row) -> State:
+        """A row as it stands in its place. Raises: MemoryRefused for what may not be stored."""
+        text = plain_lines(str(row["content"]))
+        scan.check(text)
+        return whole(text)
+
+    def pieces_of(self, row: Row) -> Iterable[Piece]:
+        """A stored row in common terms, as one or several."""
+        target = self.target_of(row)
+        for entry in self.entries_of(target, (row["content"],)):
+            kind: Literal["fact", "episode"] = "fact" if entry.is_fact else "episode"
+            yield Piece(content=entry.text, kind=kind, origin=target)
+
+    def joined(self, target: str, there: State, coming: State) -> State:
+        """A place with the texts of a row besides."""
+        return self.united(target, coming, there)
+
+    def check(self, target: str, before: State, after: State) -> None:
+        """Raises: MemoryRefused if the place may not become so: it is full, or not to be
+        written."""
 
 
 def fingerprint(state: State) -> str:
@@ -121,3 +257,10 @@ def fingerprint(state: State) -> str:
 def whole(text: str) -> State:
     """The state of a file with this text."""
     return (text.strip(),) if text.strip() else ()
+
+
+def path_hash_of(project: object) -> str:
+    """The project of a row. Raises: MemoryRefused if it is invalid."""
+    if not paths.is_path_hash(project):
+        raise MemoryRefused(f"`project` is {project!r}, not 16 hex digits")
+    return str(project)

@@ -15,6 +15,7 @@ from kode.contracts import MemoryContext
 from kode.errors import MemoryRefused
 from kode.memory.base import BaseMemory, Outcome
 from kode.memory.history import Author, Change, History, nothing_left, undo_of
+from kode.memory.places import Row, path_hash_of
 from kode.memory.stored import locked
 
 KIND = "take over"
@@ -140,6 +141,11 @@ class ProjectFolder:
             return ProjectFolder(self.system, first), rest
         return self, name
 
+    def of_row(self, row: Row) -> "ProjectFolder":
+        """The folder of an export's row; this one where it names none. Raises: MemoryRefused."""
+        project = row.get("project")
+        return ProjectFolder(self.system, path_hash_of(project)) if project else self
+
     def all(self) -> "list[ProjectFolder]":
         """Those of every project that has one, this one first."""
         found: list[str] = []
@@ -206,4 +212,4 @@ class ProjectMemory(BaseMemory):
 
     async def _undo(self, change: Change, batch: str) -> Outcome:
         """Undoes a change to a file. Raises as `undo_change`."""
-        raise NotImplementedError
+        return await super().undo_change(change, batch)

@@ -5,12 +5,15 @@ What a killed kode began is finished or marked as never made; what differs other
 edit of the file, recorded as such, so that it is undone like any change.
 """
 
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from kode import durable
+from kode.credentials import redact
 from kode.errors import MemoryRefused
-from kode.memory.history import REBUILD, Author, Change
-from kode.memory.places import fingerprint
+from kode.memory.history import REBUILD, Author, Change, nothing_left, refuse_redacted, undo_of
+from kode.memory.lineage import Entry
+from kode.memory.places import Places, State, fingerprint
 from kode.memory.stored import locked
 from kode.messages import plural, shorten
 
@@ -54,6 +57,100 @@ async def rebuild(system: "BaseMemory") -> str:
             async with locked(places.lock(target)):
                 lines += _rebuild_one(system, target)
     return "\n".join(lines) or "Everything that the history has is there."
+
+
+async def add(system: "BaseMemory", name: str, text: str, author: Author) -> Change | None:
+    """Adds a text to the place that a person calls `name`; None if it is there. Raises:
+    MemoryRefused, StorageError, BusyError."""
+    history, places = system.history, _places(system)
+    target, text = places.placed(name, text, datetime.now().astimezone())
+    async with locked(places.lock(target)):
+        state = places.read(target)
+        after = places.grown(target, state, text)
+        fields = places.apart(target, state, after)
+        if not fields:
+            return None
+        places.check(target, state, after)
+        change = Change.by(author, places.system, "add", target, **fields)
+        with history.making(change, after):
+            places.put(target, after)
+    return change
+
+
+async def undo(system: "BaseMemory", change: Change, author: Author) -> Change:
+    """Takes a change back, and none of what came after. Raises: NothingToUndo, MemoryRefused,
+    StorageError, BusyError."""
+    history, places = system.history, _places(system)
+    target = places.now_at(change.target)
+    refuse_redacted(change, f"Edit {places.root / target} by hand.")
+    async with locked(places.lock(target)):
+        before, made = places.sides(change)
+        if before == made:  # it was a confirmation
+            return history.append(undo_of(change, author))
+        state = places.read(target)
+        after = places.reverted(target, state, change)
+        if after == state:
+            parts = zip(change.after, made, strict=True) if places.is_of_entries(target) else ()
+            lost = next((text for text, stood in parts if stood not in state), "")
+            quoted = f'"{shorten(redact(lost), QUOTED_CHARS)}"'
+            lacks = f"{places.called(target)} no longer holds {quoted}." if lost else ""
+            raise nothing_left(change, lacks)
+        places.check(target, state, after)
+        fields: dict[str, Any] = {"before": state, "after": after}
+        if places.is_of_entries(target):
+            gone = tuple(text for text in state if text not in after)
+            fields = places.fields(gone, tuple(text for text in after if text not in state))
+            differ = (at for at, text in enumerate(state) if after[at : at + 1] != (text,))
+            fields["position"] = next(differ, len(state))
+        undoing = undo_of(change, author, target=target, **fields)
+        with history.making(undoing, after):
+            places.put(target, after)
+    return undoing
+
+
+async def confirm(system: "BaseMemory", entry: Entry, author: Author) -> Change:
+    """Records that an entry holds, and rests on what its author cites. Raises: MemoryRefused,
+    StorageError, BusyError."""
+    history, places = system.history, _places(system)
+    async with locked(places.lock(entry.target)):
+        state = places.read(entry.target)
+        same = _texts_with(places, entry, state)
+        fields = places.fields(same, same)
+        change = Change.by(author, places.system, "confirm", entry.target, **fields)
+        with history.making(change, state):
+            pass
+    return change
+
+
+async def remove(system: "BaseMemory", entry: Entry, author: Author) -> Change:
+    """Removes an entry from its place. Raises as `confirm`."""
+    history, places = system.history, _places(system)
+    async with locked(places.lock(entry.target)):
+        state = places.read(entry.target)
+        _texts_with(places, entry, state)
+        after = places.without(entry.target, state, entry.key)
+        fields = places.apart(entry.target, state, after)
+        change = Change.by(author, places.system, "remove", entry.target, **fields)
+        with history.making(change, after):
+            places.put(entry.target, after)
+    return change
+
+
+def _places(system: "BaseMemory") -> Places:
+    if system.history.places is None:
+        raise MemoryRefused(f"The {system.name} memory does not follow its places.")
+    return system.history.places
+
+
+def _texts_with(places: Places, entry: Entry, state: State) -> State:
+    """The text of an entry as it stands. Raises: MemoryRefused if it is gone."""
+    for text in state:
+        if any(one.key == entry.key for one in places.entries_of(entry.target, (text,))):
+            return (text,) if places.is_of_entries(entry.target) else (entry.key,)
+    raise MemoryRefused(
+        f'{places.called(entry.target)} no longer holds "{shorten(entry.text, QUOTED_CHARS)}". '
+        "Nothing was changed."
+    )
 
 
 async def _conclude(system: "BaseMemory") -> list[str]:

@@ -112,13 +112,13 @@ def test_a_memory_system(package: Path, run: Run, place: Place) -> None:
     carry_out(
         "adding-a-memory-system.md",
         package,
-        "memory/last_word.py",
+        "memory/requests.py",
         "registry.py",
-        "SYSTEMS: Mapping[str, str] = {",
+        "SYSTEMS: Mapping[str, SystemRow] = {",
     )
     place.home.mkdir()
     config = place.home / "config.json"
-    config.write_text(json.dumps({"memory": {"system": "last-word"}}))
+    config.write_text(json.dumps({"memory": {"system": "requests"}}))
     os.chmod(config, 0o600)
     script = place.folder / "script.json"
     script.write_text(json.dumps([{"text": "Done."}]))
@@ -128,6 +128,6 @@ def test_a_memory_system(package: Path, run: Run, place: Place) -> None:
     run(*scripted, "and now?")
 
     first, second = (path.read_text() for path in place.session_files)
-    assert "What the user asked last" not in first
-    assert "What the user asked last" in second
+    assert "What was asked before" not in first
+    assert "What was asked before" in second
     assert second.count("rename the parser") == 1

@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 BIN = str(Path(sys.executable).parent)
-MEMORY_TARGETS = "user env preferences project episodes memory history note log rule summary soul"
+MEMORY_TARGETS = "user env note log rule summary soul preferences project episodes memory history"
 """Of all four systems: a script does not know which one is configured."""
 DRIVER = """
 eval "$(kode completion bash)"

@@ -8,7 +8,7 @@ import pytest
 
 from kode.cli.main import main
 from kode.memory.command_line import TARGETS
-from kode.memory.exchange import CARRIERS
+from kode.registry import SYSTEMS
 from tests.memory.life import write_facts
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -159,7 +159,7 @@ def test_another_systems_export_says_where_to_import_it(at_home, memory):
 FIRST_TARGETS = {name: targets[0] for name, targets in TARGETS.items()}
 
 
-@pytest.mark.parametrize("name", CARRIERS)
+@pytest.mark.parametrize("name", SYSTEMS)
 def test_an_import_is_listed_done_and_undone_as_one(at_home, memory, monkeypatch, name):
     def run(*argv):
         return memory("--memory", name, *argv)
@@ -187,7 +187,7 @@ def test_a_flag_after_the_command_means_the_same(memory, tmp_path):
     assert memory("status", "--memory", "notes") == memory("--memory", "notes", "status")
 
 
-@pytest.mark.parametrize("name", CARRIERS)
+@pytest.mark.parametrize("name", SYSTEMS)
 def test_every_carrier_gives_rows_it_takes_back_as_known(memory, name):
     memory("--memory", name, "add", FIRST_TARGETS[name], "likes tabs")
     memory("--memory", name, "export", "out")

@@ -129,12 +129,13 @@ async def _memory_command(state: PromptState, argv: Sequence[str]) -> None:
 async def remember(state: PromptState, argument: str) -> None:
     """Stores a fact like `/memory add`: in the place named before a colon, else in the one about
     the person. Raises: UserError without a text; KodeError."""
-    from kode.memory.command_line import TARGETS
+    from kode.registry import systems
 
-    known = [name for name in TARGETS[state.conversation.config.memory.system] if name != "NAME"]
+    name = state.conversation.config.memory.system
+    row = systems(name)[name]
     target, colon, text = argument.partition(":")
-    if not colon or target.strip() not in known:
-        target, text = known[0], argument
+    if not colon or target.strip() not in row.targets:
+        target, text = row.about_user, argument
     if state.editor is not None:
         text = state.editor.pastes.unfold(text)
     if not text.strip():

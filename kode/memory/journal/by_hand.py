@@ -3,17 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
 
 from kode.errors import MemoryRefused
-from kode.memory import lineage, scan
-from kode.memory.base import Addition, Outcome, joined
+from kode.memory.base import Outcome, joined
 from kode.memory.history import Change
-from kode.memory.journal import report
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.files import MEMORY, SYSTEM, JournalFiles
 from kode.memory.project import ProjectMemory
-from kode.memory.stale import Doubt
 from kode.memory.stored import locked, read_row, stems
 from kode.memory.waiting import Proposal
 
@@ -22,34 +18,9 @@ class JournalByHand(ProjectMemory):
     """The journal of an open memory; opening it sets the attributes."""
 
     system = SYSTEM
-    proposed: ClassVar = {"user": "memory", "project": "memory"}
     files: JournalFiles
     _committer: Committer
     _noticed: set[str]
-
-    def entries(self) -> list[lineage.Entry]:
-        """Every line of MEMORY.md, and the entries of the history."""
-        return report.entries(self.files, self._memory())
-
-    def sides(self, change: Change) -> tuple[list[lineage.Entry], list[lineage.Entry]]:
-        return report.sides(self.files, change)
-
-    async def add(self, addition: Addition) -> Outcome:
-        """Adds a line to MEMORY.md or an entry to the history, for the person.
-
-        Raises: MemoryRefused, StorageError, BusyError.
-        """
-        self.check_writable()
-        addition.check(SYSTEM, allowed=())
-        noticed = scan.check(addition.text, author="user")
-        author = addition.kept_by(self._author("user"))
-        text = addition.text.strip()
-        async with locked(self.files.root):
-            if addition.target == "memory":
-                done = self._committer.add_line(text, author)
-            else:
-                done = self._committer.add_entry(text, self._context.now(), author)
-        return replace(self._report(done), remark=noticed)
 
     async def accept(self, proposal: Proposal) -> Outcome:
         """As in any system; an update of MEMORY.md from a session with outside text is merged."""
@@ -75,23 +46,6 @@ class JournalByHand(ProjectMemory):
                 path,
                 self._committer.proposal(path.stem, row["session"], row["base"], row["update"]),
             )
-
-    def facts(self) -> list[lineage.Entry]:
-        """Every line of MEMORY.md except headings."""
-        lines = report.entries(self.files, self._memory())
-        target = self.folder.target(MEMORY)
-        return [one for one in lines if one.target == target and not one.text.startswith("#")]
-
-    async def confirm(self, entry: lineage.Entry, doubt: Doubt | None) -> Outcome:
-        self.check_writable()
-        author = self._confirming(doubt)
-        async with locked(self.files.root):
-            return self._report(self._committer.confirm(entry.key, author))
-
-    async def remove_entry(self, entry: lineage.Entry) -> Outcome:
-        self.check_writable()
-        async with locked(self.files.root):
-            return self._report(self._committer.remove_line(entry.key, self._author("user")))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

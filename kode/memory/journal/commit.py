@@ -7,14 +7,12 @@ again, changes have fixed ids, and merging twice changes nothing.
 import json
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from pathlib import Path
 
-from kode.errors import MemoryRefused
 from kode.memory.base import Outcome
-from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
+from kode.memory.history import Author, Change, History
 from kode.memory.journal.files import (
     HISTORY,
     MEMORY,
@@ -25,7 +23,7 @@ from kode.memory.journal.files import (
     size_of,
 )
 from kode.memory.journal.said import Queue, of
-from kode.memory.lines import merge_lines, revert_lines
+from kode.memory.lines import merge_lines
 from kode.memory.queue import Item
 from kode.memory.stored import read_row
 from kode.memory.waiting import Proposal, came_from, hold
@@ -138,60 +136,6 @@ class Committer:
             )
         ]
 
-    # ── by hand ──────────────────────────────────────────────────────────────────────────────
-
-    def add_line(self, text: str, author: Author) -> Outcome:
-        """Appends a line to MEMORY.md. Raises: StorageError, MemoryRefused."""
-        text = as_read(text)
-        line = text if text.startswith(("-", "*", "#")) or "\n" in text else f"- {text}"
-        memory = self._files.read_memory()
-        if f"\n{line}\n" in f"\n{memory}\n":
-            return Outcome(line=f"{MEMORY} has this line already")
-        new = f"{memory}\n{line}".strip()
-        change = Change.by(
-            author,
-            SYSTEM,
-            "add",
-            self._files.folder.target(MEMORY),
-            before=(memory,) if memory else (),
-            after=(new,),
-        )
-        with self._history.making(change):
-            self._files.write_memory(new)
-        added = f'added to {MEMORY} "{shorten(line, QUOTED_CHARS)}" ({size_of(new):,} bytes now)'
-        return Outcome(line=added, change_id=change.id)
-
-    def remove_line(self, line: str, author: Author) -> Outcome:
-        """Removes a line of MEMORY.md. Raises: StorageError, MemoryRefused."""
-        memory = self._files.read_memory()
-        lines = memory.split("\n")
-        left = [one for one in lines if one.strip() != line]
-        if left == lines:
-            raise MemoryRefused(f"{MEMORY} no longer has this line. Nothing was changed.")
-        target = self._files.folder.target(MEMORY)
-        change = Change.by(author, SYSTEM, "remove", target)
-        (done,) = self.update_memory(memory, "\n".join(left), change)
-        return replace(done, line=f'removed from {MEMORY} "{shorten(line, QUOTED_CHARS)}"')
-
-    def confirm(self, line: str, author: Author) -> Outcome:
-        """Records that a line of MEMORY.md holds. Raises: StorageError, MemoryRefused."""
-        if line not in (one.strip() for one in self._files.read_memory().split("\n")):
-            raise MemoryRefused(f"{MEMORY} no longer has this line. Nothing was changed.")
-        target, same = self._files.folder.target(MEMORY), (line,)
-        change = self._history.record(author, SYSTEM, "confirm", target, before=same, after=same)
-        shown = shorten(line, QUOTED_CHARS)
-        return Outcome(line=f'confirmed in {MEMORY} "{shown}"', change_id=change.id)
-
-    def add_entry(self, text: str, at: datetime, author: Author) -> Outcome:
-        """Adds an entry to the history. Raises: StorageError."""
-        block = block_of(text, at)
-        change = Change.by(
-            author, SYSTEM, "append", self._files.folder.target(HISTORY), after=(block,)
-        )
-        with self._history.making(change):
-            self._files.append_block(block, at, recovering=False)
-        return Outcome(line=f'added to the history "{quoted(block)}"', change_id=change.id)
-
     def proposal(
         self, id: str, session: str, base: str, update: str, outside: str = ""
     ) -> Proposal:
@@ -241,57 +185,6 @@ def author_of(item: Item) -> Author:
     return Author(who="consolidation", session=item.session, turn=item.turn)
 
 
-def undo(files: JournalFiles, history: History, change: Change, author: Author) -> Outcome:
-    """Undoes one change, as a new change. Call with the journal's lock held.
-
-    Later changes to the memory stay: only what this one did is reverted.
-
-    Raises: MemoryRefused with the obstacle; StorageError.
-    """
-    files = JournalFiles(files.folder.of_target(change.target)[0])
-    refuse_redacted(change, f"Edit {files.root} by hand.")
-    if change.before == change.after:  # it was a confirmation
-        return _undid(change, MEMORY, history.append(undo_of(change, author)))
-    if change.target.endswith(MEMORY):
-        undoing = undo_of(change, author, target=files.folder.target(MEMORY))
-        current = files.read_memory()
-        new = revert_lines(current, "".join(change.before), "".join(change.after))
-        if new is None:
-            raise MemoryRefused(
-                f"{MEMORY} was changed since {change.id} in the same lines. Undo the later change "
-                f"first (`kode memory log`), or edit {files.root / MEMORY}."
-            )
-        new = new.strip()
-        if new == current:
-            raise nothing_left(change)
-        undoing = replace(undoing, before=(current,), after=(new,) if new else ())
-        with history.making(undoing):
-            files.write_memory(new)
-        return _undid(change, MEMORY, undoing)
-    undoing = undo_of(change, author, target=files.folder.target(HISTORY))
-    blocks = {*change.after, *change.before}
-    there = {block for path in files.history_files() for block in blocks if block in _text(path)}
-    if there != set(change.after):
-        raise nothing_left(change)
-    with history.making(undoing):
-        for block in change.after:
-            files.remove_block(block)
-        for block in change.before:
-            stamp = block.partition("\n")[0].removeprefix("## ")
-            files.append_block(block, datetime.fromisoformat(stamp), recovering=True)
-    return _undid(change, HISTORY, undoing)
-
-
-def _undid(change: Change, file: str, undoing: Change) -> Outcome:
-    return Outcome(line=f"undid {change.kind} {change.id} in {file}", change_id=undoing.id)
-
-
 def quoted(block: str) -> str:
     """The beginning of an entry, on one line."""
     return shorten(block.partition("\n")[2], QUOTED_CHARS)
-
-
-def _text(path: Path) -> str:
-    with suppress(OSError):
-        return path.read_bytes().decode(errors="replace")
-    return ""

@@ -1,11 +1,24 @@
 """Where the journal keeps things: MEMORY.md as a whole, and the entries of its history."""
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from kode.errors import MemoryRefused
+from kode.memory import scan
 from kode.memory.history import Change
-from kode.memory.journal.files import HISTORY, MEMORY, SYSTEM, JournalFiles
-from kode.memory.places import Places, State
+from kode.memory.journal.commit import OUTSIDE
+from kode.memory.journal.files import (
+    HISTORY,
+    MEMORY,
+    SYSTEM,
+    JournalFiles,
+    as_read,
+    block_of,
+    parse,
+)
+from kode.memory.lineage import Entry
+from kode.memory.places import Piece, Places, Row, State, whole
 from kode.memory.project import ProjectFolder
 
 
@@ -17,6 +30,45 @@ class JournalPlaces(Places):
 
     def is_here(self, target: str) -> bool:
         return target in (self._folder.target(MEMORY), self._folder.target(HISTORY))
+
+    def here(self) -> list[str]:
+        return [self._folder.target(MEMORY), self._folder.target(HISTORY)]
+
+    def of_facts(self) -> list[str]:
+        return [self._folder.target(MEMORY)]
+
+    def entries_of(self, target: str, texts: Sequence[str]) -> list[Entry]:
+        """Every line of MEMORY.md, every entry of the history."""
+        folder, name = self._folder.of_target(target)
+        target = folder.target(name)
+        if name == HISTORY:
+            noted = [one for text in texts for one in parse(text)]
+            keys = (f"{one.at} {one.text}" for one in noted)  # two may have the same millisecond
+            return [
+                Entry(target=target, key=key, text=one.text, id=one.at, is_fact=False)
+                for one, key in zip(noted, keys, strict=True)
+            ]
+        lines = (line.strip() for text in texts for line in text.split("\n"))
+        return [
+            Entry(target=target, key=line, text=line, is_fact=not line.startswith("#"))
+            for line in lines
+            if line
+        ]
+
+    def placed(self, name: str, text: str, now: datetime) -> tuple[str, str]:
+        if name != "memory":
+            return self._folder.target(HISTORY), block_of(text, now).strip()
+        text = as_read(text)
+        line = text if text.startswith(("-", "*", "#")) or "\n" in text else f"- {text}"
+        return self._folder.target(MEMORY), line
+
+    def now_at(self, target: str) -> str:
+        """What was kept for all projects stands in this one's folder."""
+        folder, name = self._folder.of_target(target)
+        return folder.target(name)
+
+    def called(self, target: str) -> str:
+        return self._folder.of_target(target)[1]
 
     def read(self, target: str) -> State:
         if not target.endswith(HISTORY):
@@ -31,7 +83,7 @@ class JournalPlaces(Places):
             for block in was:
                 if block not in state:
                     files.remove_block(f"{block}\n\n")
-            self.finish(target, state)
+            self.finish(target, tuple(block for block in state if block not in was))
         else:
             super().put(target, state)
 
@@ -53,5 +105,55 @@ class JournalPlaces(Places):
         blocks = (tuple(f"{text}\n\n" for text in side) for side in (before, after))
         return dict(zip(("before", "after"), blocks, strict=True))
 
+    def rows(self) -> Iterator[Row]:
+        """Of each project MEMORY.md in full, then every entry of the history."""
+        for folder in self._folder.all():
+            files = JournalFiles(folder)
+            where = {"system": SYSTEM, "project": folder.project}
+            if memory := files.read_memory():
+                yield {**where, "kind": "memory", "content": memory}
+            for entry in files.entries():
+                yield {**where, "kind": "entry", "at": entry.at, "content": entry.text}
+
+    def target_of(self, row: Row) -> str:
+        """Raises: MemoryRefused."""
+        names = {"memory": MEMORY, "entry": HISTORY}
+        if row.get("kind") not in names:
+            raise MemoryRefused(f"`kind` is {row.get('kind')!r}; allowed are {', '.join(names)}")
+        return self._folder.of_row(row).target(names[row["kind"]])
+
+    def texts_of(self, row: Row) -> State:
+        text = as_read(str(row["content"]))
+        scan.check(text)
+        if row["kind"] == "memory":
+            return whole(text)
+        return (block_of(text, _moment(str(row.get("at", "")))).strip(),)
+
+    def pieces_of(self, row: Row) -> Iterator[Piece]:
+        """Each line of MEMORY.md as a fact, each entry as an episode."""
+        origin, project, text = self.target_of(row), row["project"], row["content"]
+        if row["kind"] == "entry":
+            yield Piece(
+                content=text,
+                kind="episode",
+                project=project,
+                origin=f"{origin} {row['at']}",
+                untrusted=text.startswith(OUTSIDE),
+            )
+            return
+        for line in text.split("\n"):
+            content = line.lstrip("-*+ ").strip()
+            if content and not line.startswith("#"):
+                yield Piece(content=content, kind="fact", project=project, origin=origin)
+
     def _files(self, target: str) -> JournalFiles:
         return JournalFiles(self._folder.of_target(target)[0])
+
+
+def _moment(text: str) -> datetime:
+    """Raises: MemoryRefused."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise MemoryRefused(f"`at` is {text!r}; write a time as 2026-03-01T12:00:00Z") from None
+    return at if at.tzinfo else at.astimezone()

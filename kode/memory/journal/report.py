@@ -1,11 +1,8 @@
 """Renders the journal for a person: show and status. Text only."""
 
 from kode import credentials
-from kode.memory.history import Change, History, origin_of
-from kode.memory.journal.files import HISTORY, MEMORY, JournalFiles, parse, size_of
-from kode.memory.journal.files import Entry as Noted
-from kode.memory.lineage import Entry
-from kode.memory.project import is_drop, is_take_over
+from kode.memory.history import History, origin_of
+from kode.memory.journal.files import MEMORY, JournalFiles, size_of
 from kode.messages import plural, shorten
 
 LATEST_ENTRIES = 5
@@ -39,40 +36,6 @@ def show(files: JournalFiles, memory: str, limit_bytes: int, history: History) -
         held = plural(len(entries), "entry", "entries")
         parts.append(f"── history · {some}{held} ──\n{listed}")
     return "\n\n".join(parts)
-
-
-def entries(files: JournalFiles, memory: str) -> list[Entry]:
-    """Every line of MEMORY.md, and the entries of the history."""
-    return _lines(files, memory) + [_note_changes(files, one) for one in files.entries()]
-
-
-def sides(files: JournalFiles, change: Change) -> tuple[list[Entry], list[Entry]]:
-    """The entries before and after a change."""
-    if is_take_over(change) or is_drop(change):
-        return [], []
-    files = JournalFiles(files.folder.of_target(change.target)[0])
-    of_memory = change.target.endswith(MEMORY)
-    before, after = (
-        _lines(files, text) if of_memory else [_note_changes(files, one) for one in parse(text)]
-        for text in ("".join(change.before), "".join(change.after))
-    )
-    return before, after
-
-
-def _lines(files: JournalFiles, memory: str) -> list[Entry]:
-    target = files.folder.target(MEMORY)
-    lines = (line.strip() for line in memory.split("\n"))
-    return [
-        Entry(target=target, key=line, text=line, is_fact=not line.startswith("#"))
-        for line in lines
-        if line
-    ]
-
-
-def _note_changes(files: JournalFiles, one: Noted) -> Entry:
-    key = f"{one.at} {one.text}"  # two may have the same millisecond
-    target = files.folder.target(HISTORY)
-    return Entry(target=target, key=key, text=one.text, id=one.at, is_fact=False)
 
 
 def status(files: JournalFiles, memory: str, limit_bytes: int, waiting: int) -> str:

@@ -19,10 +19,9 @@ from kode.contracts import (
 from kode.errors import BusyError
 from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Outcome, has_lost_messages
+from kode.memory.base import has_lost_messages
 from kode.memory.folder_tool import folder_tool
-from kode.memory.history import Change
-from kode.memory.journal import commit, report
+from kode.memory.journal import report
 from kode.memory.journal.by_hand import JournalByHand
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.consolidator import Consolidated, Consolidator
@@ -32,7 +31,7 @@ from kode.memory.journal.places import JournalPlaces
 from kode.memory.journal.said import Queue, Said, recap_lines, said_in
 from kode.memory.journal.search import grep, history_tool, texts_of, where_of
 from kode.memory.search import Finder, with_note
-from kode.memory.stored import locked, may_name_a_file
+from kode.memory.stored import may_name_a_file
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -305,12 +304,6 @@ class Journal(JournalByHand):
 
     def _bound(self, memory: str) -> str:
         return frame.within(memory, SHOWN_TIMES_LIMIT * self._journal.max_memory_size)
-
-    async def _undo(self, change: Change, batch: str) -> Outcome:
-        folder, _ = self.folder.of_target(change.target)
-        async with locked(folder.path):
-            done = commit.undo(self.files, self.history, change, self._author("undo", batch=batch))
-        return self._report(done)
 
     async def _finish_waiting(self) -> None:
         await self._consolidator.recover()

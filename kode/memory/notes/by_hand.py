@@ -1,7 +1,6 @@
 """What a person may do with notes: add, approve, drop, confirm, forget, undo."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from kode.errors import MemoryRefused
 from kode.memory.base import Addition, BaseMemory, Outcome
@@ -21,15 +20,13 @@ ADDED: Mapping[str, Kind] = {
     "rule": "rule",
 }
 """What a person calls a kind of note."""
-ADD_OPTIONS = ("--scope", "--tag", "--ttl-days", "--evidence", "--sensitive")
 
 
 class NotesByHand(BaseMemory):
     """The notes of an open memory; who opens it sets what they are kept in."""
 
     system = SYSTEM
-    proposed: ClassVar = {"user": "note", "project": "note"}
-    has_scopes = True
+    carrier = "kode.memory.notes.carry:NotesCarrier"
     store: NoteStore
     writer: NoteWriter
 
@@ -38,9 +35,9 @@ class NotesByHand(BaseMemory):
         BusyError."""
         self.check_writable()
         if addition.target == "soul":
-            addition.check("the soul", allowed=())
+            addition.check("the soul")
             return self._report(await self.writer.update_soul(addition.text, who="user"))
-        addition.check(SYSTEM, allowed=ADD_OPTIONS)
+        addition.check(SYSTEM, self.row.options)
         kind = ADDED[addition.target]
         outcome = await self.writer.remember(
             addition.text,

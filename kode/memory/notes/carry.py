@@ -6,7 +6,7 @@ from typing import Literal
 
 from kode import paths
 from kode.errors import MemoryRefused
-from kode.memory.exchange import Carrier, Piece, Row
+from kode.memory.exchange import Carrier
 from kode.memory.notes.note import (
     MAX_MERGED_CHARS,
     PROJECT_SCOPE,
@@ -19,12 +19,14 @@ from kode.memory.notes.note import (
 from kode.memory.notes.pack import FIRST_SOUL
 from kode.memory.notes.store import Wanted
 from kode.memory.notes.system import Notes
+from kode.memory.places import Piece, Places, Row
 
 
 class NotesCarrier(Carrier):
     """One open notes memory."""
 
-    def __init__(self, notes: Notes) -> None:
+    def __init__(self, notes: Notes, places: Places) -> None:
+        super().__init__(notes, places)
         self._notes = notes
         self._store = notes.store
         self._rows: dict[str, Note] = {}

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.exchange import Row
+from kode.memory.places import Row
 from kode.memory.stored import check_row
 from kode.messages import shorten
 

@@ -23,7 +23,7 @@ from kode.errors import BusyError, MemoryRefused, StorageError
 from kode.memory import embed, replacing, stale
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Outcome, has_lost_messages
-from kode.memory.exchange import Row, read_row
+from kode.memory.exchange import read_row
 from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import count_turns, transcript
 from kode.memory.history import REBUILD, Author, History, Who
@@ -40,6 +40,7 @@ from kode.memory.notes.search import NoteVectors, search, text_of
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.tools import SOUL, note_tools
 from kode.memory.notes.write import Kept, NoteWriter
+from kode.memory.places import Row
 from kode.memory.queue import Item, work, work_through
 from kode.memory.rank import Text
 from kode.memory.search import CANDIDATES, POOL, Finder, with_note
@@ -201,7 +202,7 @@ class Notes(NotesByHand):
             for row in before:
                 rows.pop(str(row.get("id")), None)
             rows |= {str(row.get("id")): row for row in after}
-        carrier = NotesCarrier(self)
+        carrier = NotesCarrier(self, self.history.places)
         carrier.author = self._author("user")
         counts = Counter[str]()
         for row in rows.values():

@@ -6,12 +6,10 @@ from typing import Literal
 
 from kode.memory import replacing, scan, stale
 from kode.memory.base import Addition, BaseMemory
-from kode.memory.history import Author, Change
+from kode.memory.history import Author
 from kode.memory.ledger import is_restated
 from kode.memory.lineage import Entry, Pair
-from kode.memory.stale import Doubt
 from kode.memory.stored import version_of
-from kode.memory.tiered import edits, report
 from kode.memory.tiered.facts import (
     Action,
     FactFile,
@@ -28,8 +26,6 @@ class FactMemory(BaseMemory):
     """The facts of an open memory; opening it sets the attributes."""
 
     system = SYSTEM
-    has_scopes = True
-    has_since = True
     writer: FactWriter
     _store: FactStore
 
@@ -144,20 +140,17 @@ class FactMemory(BaseMemory):
 
     def facts(self) -> list[Entry]:
         """The facts that prompts contain."""
-        files = [replace(file, entries=file.standing) for file in self.files()]
-        return report.entries(files, (), self._context.root)
-
-    def entries(self) -> list[Entry]:
-        return report.entries(self.files(), (), self._context.root)
-
-    def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
-        return report.sides(change)
+        return [
+            Entry(target=self._store.name_of(file), key=text, text=text)
+            for file in self.files()
+            for text in file.standing
+        ]
 
     # ── by a person ──────────────────────────────────────────────────────────────────────────
 
     async def add(self, addition: Addition) -> Outcome:
         """Adds a fact for the person. Raises: MemoryRefused, StorageError, BusyError."""
-        addition.check(SYSTEM, allowed=("--scope", "--since", "--until"))
+        addition.check(SYSTEM, self.row.options)
         target: Target = "user" if addition.target == "user" else "env"
         author = addition.kept_by(self._author("user", since=addition.since, until=addition.until))
         return await self._edit(author, "add", target, addition.scope, old="", new=addition.text)
@@ -185,20 +178,6 @@ class FactMemory(BaseMemory):
         kept = tuple(entry for name, entry in sides.items() if choice in (name, "both"))
         author = self._author("user")
         return self._report_outcome(await self.writer.settle_pair(pair, kept, author))
-
-    async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
-        self.check_writable()
-        outcome = await self.writer.tend(
-            entry.target, lambda file: edits.confirmed(file, entry.key), self._confirming(doubt)
-        )
-        return self._report_outcome(outcome)
-
-    async def remove_entry(self, entry: Entry) -> Outcome:
-        self.check_writable()
-        outcome = await self.writer.tend(
-            entry.target, lambda file: edits.removed(file, entry.key), self._author("user")
-        )
-        return self._report_outcome(outcome)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

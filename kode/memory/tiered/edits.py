@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kode.errors import MemoryRefused
-from kode.memory.history import Change, Pair, Side, nothing_left
+from kode.memory.history import Pair, Side
 from kode.memory.tiered.facts import FactFile, find, shorten
 
 
@@ -26,7 +26,6 @@ class Edit:
     position: int | None = None
     detail: str = ""
     reason: str = ""
-    undoes: str = ""
     supersedes: str = ""
     near: tuple[Pair, ...] = ()
     against: tuple[Pair, ...] = ()
@@ -207,60 +206,6 @@ def consolidated(file: FactFile, entries: Sequence[str]) -> Edit:
         before=file.standing,
         after=tuple(entries),
     )
-
-
-def undone(file: FactFile, change: Change) -> Edit:
-    """Undoes a change: removes what it added, and puts back what it removed, in its place.
-
-    Raises: MemoryRefused with the obstacle.
-    """
-    gone = [entry for entry in change.after if entry not in file.entries]
-    put_there = set(change.after) - set(change.before)
-    taken_out = set(change.before) - set(change.after)
-    confirms = change.before == change.after and not gone
-    was, put = (
-        _archived_of(change.before, change.was_archived),
-        _archived_of(change.after, change.archived),
-    )
-    moved = {text for text in change.before if text in change.after and text in was ^ put}
-    if moved and not gone and {text for text in moved if text in file.archived} == moved & was:
-        raise nothing_left(change)
-    if not confirms and put_there <= set(gone) and taken_out <= set(file.entries):
-        raise nothing_left(
-            change, f"{file.label} no longer holds {_quote(gone[0])}." if gone else ""
-        )
-    if gone:
-        raise MemoryRefused(
-            f"{file.label} no longer holds {_quote(gone[0])}: it was changed since {change.id}. "
-            f"Undo the later change first (`kode memory log`), or edit {file.path}."
-        )
-    at = file.entries.index(change.after[0]) if change.after and not moved else change.position
-    stays = set(change.before) == set(change.after) and not moved
-    rest = [entry for entry in file.entries if entry not in change.after]
-    at = len(rest) if at is None else min(at, len(rest))
-    missing = [entry for entry in change.before if entry not in rest]
-    entries = file.entries if stays else [*rest[:at], *missing, *rest[at:]]
-    restored = {*missing} - {*file.entries} | moved
-    archived = (file.archived - moved) & {*entries} | restored & was
-    sides = {"restored": change.before, "removed": change.after}
-    return Edit(
-        kind="undo",
-        line=f"undid {change.kind} {change.id} in {file.label}",
-        detail=" · ".join(
-            f"{word}: {'; '.join(map(_quote, texts))}" for word, texts in sides.items() if texts
-        ),
-        entries=entries,
-        before=change.after,
-        after=change.before,
-        position=at,
-        reason=f"undoes {change.kind} {change.id}",
-        undoes=change.id,
-        archived=frozenset(archived),
-    )
-
-
-def _archived_of(texts: Sequence[str], places: Sequence[int]) -> set[str]:
-    return {text for at, text in enumerate(texts) if at in places}
 
 
 def _check_stands(file: FactFile, entry: str) -> None:

@@ -19,12 +19,11 @@ from kode.events import MemoryChanged, Notice
 from kode.memory import question, scan
 from kode.memory.ask import MemoryModel
 from kode.memory.frame import MAX_PART_CHARS, Recording, count_turns, transcript
-from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
+from kode.memory.history import Author, Change, History
 from kode.memory.queue import Item, answered, details, work, work_through
 from kode.memory.stored import read_row
 from kode.memory.tiered.episode_files import (
     Episode,
-    parse,
     raw_note,
     render,
     summary_of,
@@ -153,27 +152,6 @@ class EpisodeKeeper:
             with self._history.making(change):
                 self.files.remove(session_id)
         return Outcome(line=f"dropped episode {session_id}", change_id=change.id)
-
-    async def undo(self, change: Change, author: Author) -> Outcome:
-        """Undoes one change to an episode. Raises: MemoryRefused, StorageError, BusyError."""
-        session_id = change.target.removeprefix("episodes/").removesuffix(".md")
-        refuse_redacted(change, f"Edit {change.target} by hand.")
-        async with self.files.lock():
-            now = self.files.text(session_id)
-            if now == "".join(change.before):
-                raise nothing_left(change)
-            if now != "".join(change.after):
-                raise MemoryRefused(
-                    f"{change.target} was changed since {change.id}. Edit or delete "
-                    f"{self.files.path(session_id)} by hand."
-                )
-            with self._history.making(undo_of(change, author)) as written:
-                if change.before:
-                    self.files.write(parse(change.before[0], session_id, 0.0))
-                else:
-                    self.files.remove(session_id)
-        line = f"undid {change.kind} {change.id} of episode {session_id}"
-        return Outcome(line=line, change_id=written.id)
 
     async def waiting(self) -> list[Episode]:
         """The episodes that wait for approval."""

@@ -16,6 +16,8 @@ from typing import Literal, get_args
 from kode import credentials, durable
 from kode import messages as plain
 from kode.errors import MemoryRefused
+from kode.memory import scan
+from kode.memory.history import Who
 from kode.memory.stale import Doubt
 from kode.memory.stored import locked, plain_lines, read_text
 from kode.paths import path_hash
@@ -120,6 +122,22 @@ def render(entries: Sequence[str]) -> str:
 def holds_separator(text: str) -> bool:
     """Whether a text would be read back as two entries."""
     return _SEPARATOR_LINE.search(plain_lines(text)) is not None
+
+
+def check_text(content: str, who: Who = "model") -> str:
+    """A text as it will be stored: trimmed, one entry, scanned as written by `who`.
+
+    Raises: MemoryRefused naming what is wrong with it.
+    """
+    text = content.replace("\r\n", "\n").strip()
+    if not text:
+        raise MemoryRefused("content is empty: say in one sentence what to remember.")
+    if holds_separator(text):
+        raise MemoryRefused(
+            "content holds a line with only §, which separates entries: write one fact at a time."
+        )
+    scan.check(text, author=who)
+    return text
 
 
 def find(file: FactFile, old_text: str) -> int:

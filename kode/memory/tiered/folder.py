@@ -8,8 +8,7 @@ from kode.memory.base import Outcome
 from kode.memory.entry_lines import Row, Step
 from kode.memory.folder import MemoryFile
 from kode.memory.tiered import report
-from kode.memory.tiered.facts import FactFile, Scope, Target
-from kode.memory.tiered.write import check_text
+from kode.memory.tiered.facts import FactFile, Scope, Target, check_text
 
 if TYPE_CHECKING:
     from kode.memory.tiered.system import Tiered

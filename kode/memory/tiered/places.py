@@ -1,13 +1,29 @@
 """Where the tiered system keeps things: fact files with their archives, and episodes."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kode.errors import MemoryRefused
+from kode.memory import scan
 from kode.memory.history import Change
-from kode.memory.places import Places, State
-from kode.memory.tiered.episode_files import EpisodeFiles, parse
-from kode.memory.tiered.facts import TARGET_PATH, TARGETS, FactFile, FactStore
+from kode.memory.lineage import Entry
+from kode.memory.places import Piece, Places, Row, State, path_hash_of, whole
+from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, valid_id
+from kode.memory.tiered.facts import (
+    SCOPES,
+    TARGET_PATH,
+    TARGETS,
+    FactFile,
+    FactStore,
+    Target,
+    check_room,
+    check_text,
+)
+
+MAX_NARRATIVE_CHARS = 20_000
 
 ARCHIVED = "\x1f"
 """Begins an archived entry in a state; no text that is read back has it at its beginning."""
@@ -26,6 +42,25 @@ class TieredPlaces(Places):
             for one in TARGETS
         )
 
+    def here(self) -> list[str]:
+        """The fact files, global before project, then the episodes."""
+        return [*self.of_facts(), *(f"episodes/{id}.md" for id in self._episodes.session_ids())]
+
+    def of_facts(self) -> list[str]:
+        paths = (self._store.path(target, scope) for target in TARGETS for scope in SCOPES)
+        return [path.relative_to(self.root).as_posix() for path in paths]
+
+    def entries_of(self, target: str, texts: Sequence[str]) -> list[Entry]:
+        if self.is_of_entries(target):
+            return [Entry(target=target, key=text, text=text) for text in map(_plain, texts)]
+        return [_entry(parse(text, Path(target).stem, 0.0)) for text in texts]
+
+    def called(self, target: str) -> str:
+        return self._empty(target).label if self.is_of_entries(target) else target
+
+    def fill(self, target: str, state: State) -> str:
+        return self._file(target, state).fill if self.is_of_entries(target) else ""
+
     def read(self, target: str) -> State:
         if not self.is_of_entries(target):
             return super().read(target)
@@ -33,9 +68,7 @@ class TieredPlaces(Places):
 
     def put(self, target: str, state: State) -> None:
         if self.is_of_entries(target):
-            file = replace(self._empty(target), entries=tuple(map(_plain, state)))
-            archived = frozenset(_plain(text) for text in state if text.startswith(ARCHIVED))
-            self._store.write(replace(file, archived=archived))
+            self._store.write(self._file(target, state))
             return
         session_id = Path(target).stem
         if state:
@@ -66,14 +99,111 @@ class TieredPlaces(Places):
         there = set(map(_plain, more))
         return (*more, *(text for text in state if _plain(text) not in there))
 
+    def rows(self) -> Iterator[Row]:
+        """Every fact in file order, then every episode."""
+        for name in self._fact_files():
+            file = self._store.read_named(name)
+            where = {"system": self.system, "kind": "fact", "target": file.target}
+            if file.scope == "project":
+                where["project"] = file.path.parent.name
+            yield from ({**where, "content": entry} for entry in file.standing)
+            yield from ({**where, "archived": True, "content": entry} for entry in file.in_archive)
+        yield from map(_row_of, self._episodes.all())
+
+    def target_of(self, row: Row) -> str:
+        """Raises: MemoryRefused."""
+        if row.get("kind") == "episode":
+            session = row.get("session_id")
+            if not isinstance(session, str) or not valid_id(session):
+                raise MemoryRefused(f"`session_id` is {session!r}, which names no session")
+            return f"episodes/{session}.md"
+        target, project = row.get("target"), row.get("project")
+        if target not in TARGETS:
+            raise MemoryRefused(f"`target` is {target!r}; allowed are {', '.join(TARGETS)}")
+        return (
+            f"project-facts/{path_hash_of(project)}/{target}.md"
+            if project
+            else f"facts/{target}.md"
+        )
+
+    def texts_of(self, row: Row) -> State:
+        if row.get("kind") != "episode":
+            text = check_text(str(row["content"]))
+            return (f"{ARCHIVED}{text}" if row.get("archived") is True else text,)
+        episode = _episode_of(row)
+        for text in (episode.narrative, *episode.facts, episode.created_at, episode.updated_at):
+            scan.check(text, max_chars=MAX_NARRATIVE_CHARS)
+        return whole(render(episode))
+
+    def pieces_of(self, row: Row) -> Iterator[Piece]:
+        origin, content = self.target_of(row), row["content"]
+        if row["kind"] == "fact":
+            project = row.get("project", "")
+            about = row["target"]
+            yield Piece(content=content, kind="fact", about=about, project=project, origin=origin)
+            return
+        one = _episode_of(row)
+        yield Piece(
+            content=one.text,
+            kind="episode",
+            session=one.session_id,
+            origin=origin,
+            untrusted=not one.recallable,
+        )
+
+    def joined(self, target: str, there: State, coming: State) -> State:
+        """An episode takes the place of the one of the same session."""
+        return super().joined(target, there, coming) if self.is_of_entries(target) else coming
+
+    def reverted(self, target: str, state: State, change: Change) -> State:
+        """An episode as it was before, if nobody has changed it since. Of facts what a change made
+        is meant wherever it stands now, unless the change itself moved it to or from the
+        archive. Raises: MemoryRefused."""
+        if not self.is_of_entries(target):
+            before, after = (whole("".join(side)) for side in (change.before, change.after))
+            if state not in (before, after):
+                raise MemoryRefused(
+                    f"{target} was changed since {change.id}. Edit or delete {self.root / target} "
+                    "by hand."
+                )
+            return before
+        made = {*self.sides(change)[1]} - {*self.sides(change)[0]}
+        plain = {_plain(text): text for text in state}
+        moved = {_plain(text) for text in made} & {*change.before}
+        meant = {plain[_plain(text)]: text for text in made if _plain(text) in plain.keys() - moved}
+        state = tuple(meant.get(text, text) for text in state)
+        if moved and change.position is not None:  # the archive is read behind all others
+            came = tuple(text for text in state if text in made)
+            rest = tuple(text for text in state if text not in made)
+            state = (*rest[: change.position], *came, *rest[change.position :])
+        reverted = super().reverted(target, state, change)
+        back = {text: there for there, text in meant.items()}
+        return tuple(back.get(text, text) for text in reverted)
+
+    def check(self, target: str, before: State, after: State) -> None:
+        if self.is_of_entries(target):
+            check_room(self._file(target, before), self._file(target, after))
+
+    def _fact_files(self) -> list[str]:
+        found = [f"facts/{target}.md" for target in TARGETS]
+        projects = self.root.glob("project-facts/*/**/*.md")
+        paths = (path.relative_to(self.root).as_posix() for path in projects)
+        names = sorted({path.replace("/archive/", "/") for path in paths})
+        return found + list(filter(TARGET_PATH.fullmatch, names))
+
+    def _file(self, target: str, state: State) -> FactFile:
+        file = replace(self._empty(target), entries=tuple(map(_plain, state)))
+        archived = frozenset(_plain(text) for text in state if text.startswith(ARCHIVED))
+        return replace(file, archived=archived)
+
     def _empty(self, target: str) -> FactFile:
-        name = Path(target).stem
+        name: Target = "user" if Path(target).stem == "user" else "env"
         return FactFile(
             path=self.root / target,
-            target="user" if name == "user" else "env",
+            target=name,
             scope="global" if target.startswith("facts/") else "project",
             entries=(),
-            limit=0,
+            limit=self._store.limits[name],
         )
 
 
@@ -92,3 +222,48 @@ def _archived_in(state: State) -> tuple[int, ...]:
 
 def _plain(text: str) -> str:
     return text.removeprefix(ARCHIVED)
+
+
+def _row_of(episode: Episode) -> Row:
+    row = {
+        "system": "tiered",
+        "kind": "episode",
+        "session_id": episode.session_id,
+        "turns": episode.turns,
+        "created_at": episode.created_at,
+        "updated_at": episode.updated_at,
+        "facts": list(episode.facts),
+    }
+    if episode.project:
+        row["project"] = episode.project
+    if episode.tainted:
+        row["untrusted"] = "approved" if episode.approved else "waits"
+    return {**row, "content": episode.narrative}
+
+
+def _episode_of(row: Row) -> Episode:
+    """Raises: MemoryRefused."""
+    facts = row.get("facts") or []
+    if not isinstance(facts, list) or not all(isinstance(fact, str) for fact in facts):
+        raise MemoryRefused("`facts` is a list of texts")
+    turns = row.get("turns")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    created = str(row.get("created_at") or now)
+    return Episode(
+        session_id=row["session_id"],
+        turns=turns if isinstance(turns, int) else 0,
+        created_at=created,
+        updated_at=str(row.get("updated_at") or created),
+        narrative=str(row["content"]).strip(),
+        facts=tuple(facts),
+        tainted=bool(row.get("untrusted")),
+        approved=row.get("untrusted") == "approved",
+        project=str(row.get("project") or ""),
+    )
+
+
+def _entry(episode: Episode) -> Entry:
+    waits = "" if episode.recallable else "\n(waits for approval)"
+    id = episode.session_id
+    text = f"{episode.text}{waits}"
+    return Entry(target=f"episodes/{id}.md", key="", text=text, id=id, is_fact=False)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kode import credentials
-from kode.memory.history import Change, origin_of
+from kode.memory.history import origin_of
 from kode.memory.ledger import Ledger
 from kode.memory.lineage import Entry
-from kode.memory.tiered.episode_files import Episode, parse, summary_of
+from kode.memory.tiered.episode_files import Episode, summary_of
 from kode.memory.tiered.facts import FactFile, shorten
 from kode.messages import plural
 
@@ -21,13 +21,13 @@ def show(files: Sequence[FactFile], root: Path, ledger: Ledger, buffer: Sequence
         lines = [f"{file.label} · {file.fill} · {file.path}"]
         if not file.standing:
             lines.append("  (empty)")
-        for fact in entries([file], (), root):
-            entry = fact.text
+        target = file.path.relative_to(root).as_posix()
+        for entry in file.entries:
             if entry in file.archived and entry == file.in_archive[0]:
                 lines.append(
                     f"{file.label}, archived: not in prompts, found by search · {file.archive_path}"
                 )
-            change = ledger.statement(fact).change
+            change = ledger.statement(Entry(target=target, key=entry, text=entry)).change
             came = f"    ({origin_of(change)})" if change else "    (edited by hand)"
             text = credentials.redact(entry).replace("\n", "\n    ")
             doubt = file.doubts.get(entry)
@@ -45,39 +45,6 @@ def show(files: Sequence[FactFile], root: Path, ledger: Ledger, buffer: Sequence
     if buffer:
         parts.append("\n".join(["recent turns of this session", *(f"  {x}" for x in buffer)]))
     return "\n\n".join(parts)
-
-
-def entries(files: Sequence[FactFile], noted: Sequence[Episode], root: Path) -> list[Entry]:
-    """Every fact of these files, and the episodes."""
-    facts = [
-        Entry(target=file.path.relative_to(root).as_posix(), key=text, text=text)
-        for file in files
-        for text in file.entries
-    ]
-    return [*facts, *map(_episode_entry, noted)]
-
-
-def sides(change: Change) -> tuple[list[Entry], list[Entry]]:
-    """The entries before and after a change."""
-    name = change.target.removeprefix("episodes/").removesuffix(".md")
-    if name == change.target.removesuffix(".md"):
-        before, after = (
-            [Entry(target=change.target, key=text, text=text) for text in texts]
-            for texts in (change.before, change.after)
-        )
-        return before, after
-    before, after = (
-        [_episode_entry(parse(text, name, 0.0)) for text in texts]
-        for texts in (change.before, change.after)
-    )
-    return before, after
-
-
-def _episode_entry(episode: Episode) -> Entry:
-    waits = "" if episode.recallable else "\n(waits for approval)"
-    id = episode.session_id
-    text = f"{episode.text}{waits}"
-    return Entry(target=f"episodes/{id}.md", key="", text=text, id=id, is_fact=False)
 
 
 def episodes(newest: Sequence[Episode], project: str) -> str:

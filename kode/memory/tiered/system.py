@@ -22,7 +22,6 @@ from kode.memory import embed, frame, nearness
 from kode.memory.ask import MemoryModel
 from kode.memory.base import has_lost_messages
 from kode.memory.frame import Recording
-from kode.memory.history import Change
 from kode.memory.lineage import Entry
 from kode.memory.search import Finder
 from kode.memory.tiered import buffer, report
@@ -244,17 +243,6 @@ class Tiered(FactMemory):
                 "waits for the user's `kode memory approve`."
             )
         return self._frame("The note of an earlier session.", self._searcher.whole(episode))
-
-    def entries(self) -> list[Entry]:
-        """Every fact that applies here, and the episodes."""
-        return report.entries(self.files(), self._index.files.all(), self._context.root)
-
-    async def undo_change(self, change: Change, batch: str = "") -> Outcome:
-        self.check_writable()
-        author = self._author("undo", batch=batch)
-        if change.target.startswith("episodes/"):
-            return self._report_outcome(await self._episodes.undo(change, author))
-        return self._report_outcome(await self.writer.undo(change, author))
 
     async def waiting(self) -> list[Waiting]:
         """The episodes of sessions that read untrusted content."""

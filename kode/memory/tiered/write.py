@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 from kode import durable
 from kode.errors import MemoryRefused
-from kode.memory import base, replacing, scan, stale
+from kode.memory import base, replacing, stale
 from kode.memory.ask import MemoryModel
 from kode.memory.compare import PAIRS
-from kode.memory.history import Author, Change, History, Side, Who, refuse_redacted
+from kode.memory.history import Author, Change, History, Side
 from kode.memory.history import Pair as TextPair
 from kode.memory.ledger import Dispute, Ledger, Statement
 from kode.memory.lineage import Entry, Pair
@@ -30,8 +30,8 @@ from kode.memory.tiered.facts import (
     Scope,
     Target,
     check_room,
+    check_text,
     find,
-    holds_separator,
 )
 from kode.memory.tiered.merge import Judge, Plan
 from kode.memory.tiered.places import state_of
@@ -178,19 +178,6 @@ class FactWriter:
             return await self.tend(gone.target, edit, author)
         change = self._record(author, "settle", settled=((first.place, second.place),))
         return Outcome(line="kept both", change_id=change.id)
-
-    async def undo(self, change: Change, author: Author) -> Outcome:
-        """Undoes one change to a fact file, if its result is still there. Undoing a merge restores
-        both texts.
-
-        Raises: MemoryRefused with the obstacle; StorageError, BusyError.
-        """
-        refuse_redacted(change, f"Edit {change.target} by hand.")
-        return await self._change(
-            lambda: self._store.read_named(change.target),
-            lambda file: edits.undone(file, change),
-            author,
-        )
 
     async def consolidate(
         self, target: Target, scope: Scope, author: Author, expired: Collection[str] = ()
@@ -394,7 +381,6 @@ class FactWriter:
             after=edit.after,
             position=edit.position,
             reason=edit.reason,
-            undoes=edit.undoes,
             supersedes=edit.supersedes,
             near=edit.near,
             against=edit.against,
@@ -404,7 +390,7 @@ class FactWriter:
         with self._history.making(change, state_of(after)):
             self._store.write(after)
         detail = edit.detail
-        if edit.kind not in ("archive", "undo") and not after.archived <= file.archived:
+        if edit.kind != "archive" and not after.archived <= file.archived:
             detail = "; ".join(filter(None, (detail, "it is archived, as what it replaces was")))
         return Outcome(file=after, line=edit.line, detail=detail, change_id=change.id)
 
@@ -441,19 +427,3 @@ def _plan(
 
 def _sides(pair: Dispute) -> TextPair:
     return pair.first.place, pair.second.place
-
-
-def check_text(content: str, who: Who = "model") -> str:
-    """A text as it will be stored: trimmed, one entry, scanned as written by `who`.
-
-    Raises: MemoryRefused naming what is wrong with it.
-    """
-    text = content.replace("\r\n", "\n").strip()
-    if not text:
-        raise MemoryRefused("content is empty: say in one sentence what to remember.")
-    if holds_separator(text):
-        raise MemoryRefused(
-            "content holds a line with only §, which separates entries: write one fact at a time."
-        )
-    scan.check(text, author=who)
-    return text

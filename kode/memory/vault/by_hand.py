@@ -3,18 +3,13 @@
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar
 
 from kode.errors import MemoryRefused
 from kode.memory.base import Addition, Outcome
-from kode.memory.history import Change
-from kode.memory.lineage import Entry
 from kode.memory.project import ProjectMemory
 from kode.memory.queue import Item, Queue
-from kode.memory.stale import Doubt
 from kode.memory.stored import locked
-from kode.memory.vault import report
-from kode.memory.vault.files import SYSTEM, VaultFiles, is_episodes, is_facts, month_file
+from kode.memory.vault.files import SYSTEM, VaultFiles, is_episodes, month_file
 from kode.memory.vault.write import VaultWriter
 from kode.memory.waiting import Proposal, came_from
 from kode.messages import shorten
@@ -26,23 +21,14 @@ class VaultByHand(ProjectMemory):
     """The vault of an open memory; opening it sets the attributes."""
 
     system = SYSTEM
-    proposed: ClassVar = {"user": "user", "project": "project"}
     files: VaultFiles
     _writer: VaultWriter
     _queue: Queue
 
-    def entries(self) -> list[Entry]:
-        """Every line of the facts, and every episode."""
-        names = self.files.names()
-        return [e for name in names for e in report.entries(self.files, name, self._text(name))]
-
-    def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
-        return report.sides(self.files, change)
-
     async def add(self, addition: Addition) -> Outcome:
         """Adds an entry to a file for a person. Raises: MemoryRefused, StorageError, BusyError."""
         self.check_writable()
-        addition.check(SYSTEM, allowed=())
+        addition.check(SYSTEM, self.row.options)
         target = addition.target
         if target == "episodes" or is_episodes(target):
             path, entry = month_file(self.now()), addition.text
@@ -94,23 +80,6 @@ class VaultByHand(ProjectMemory):
             source=came_from(task.session, task.outside),
             place=self.place,
         )
-
-    def facts(self) -> list[Entry]:
-        """Every line of the facts except headings."""
-        names = filter(is_facts, self.files.names())
-        found = (e for n in names for e in report.entries(self.files, n, self._text(n)))
-        return [entry for entry in found if not entry.text.startswith("#")]
-
-    async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
-        self.check_writable()
-        name = self.files.of_target(entry.target)[1]
-        return self._report(await self._writer.confirm(name, entry.key, self._confirming(doubt)))
-
-    async def remove_entry(self, entry: Entry) -> Outcome:
-        self.check_writable()
-        name = self.files.of_target(entry.target)[1]
-        author = self._author("user")
-        return self._report(await self._writer.patch(name, [(f"{entry.key}\n", "")], author))
 
     def now(self) -> datetime:
         """In local time."""

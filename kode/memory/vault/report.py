@@ -6,11 +6,9 @@ from dataclasses import replace
 from kode import credentials
 from kode.errors import MemoryRefused
 from kode.memory import frame
-from kode.memory.history import Change, History, origin_of
-from kode.memory.lineage import Entry
-from kode.memory.project import is_drop, is_take_over
+from kode.memory.history import History, origin_of
 from kode.memory.vault.files import Row, VaultFiles, is_facts, size_words
-from kode.memory.vault.summary import blocks_of, clean, without_summary
+from kode.memory.vault.summary import clean
 
 NO_SUMMARY = "(no summary)"
 
@@ -58,30 +56,6 @@ def show(files: VaultFiles, history: History) -> str:
         note = f"(this looks like {warning}: check it)\n" if warning else ""
         parts.append(f"{head}\n{note}{text}")
     return "\n\n".join(parts)
-
-
-def entries(files: VaultFiles, name: str, text: str) -> list[Entry]:
-    """The entries of one file: each line of facts, each episode of a month."""
-    lines = without_summary(text).split("\n")
-    facts = [line.strip() for line in lines if line.strip() and not line.startswith("# ")]
-    found = facts if is_facts(name) else blocks_of(text)
-    target = files.target(name)
-    return [
-        Entry(target=target, key=one, text=one, is_fact=is_facts(name) and not one.startswith("#"))
-        for one in found
-    ]
-
-
-def sides(files: VaultFiles, change: Change) -> tuple[list[Entry], list[Entry]]:
-    """The entries before and after a change."""
-    if is_take_over(change) or is_drop(change):
-        return [], []
-    files, name = files.of_target(change.target)
-    before, after = (
-        [entry for text in texts for entry in entries(files, name, text)]
-        for texts in (change.before, change.after)
-    )
-    return before, after
 
 
 def status(files: VaultFiles, budget_bytes: int | None, pending: int, given_up: int) -> str:

@@ -64,7 +64,7 @@ class Vault(VaultByHand):
         )
         self._finder = Finder(self._door, embedder, self.now, llm=self._settings.llm_search)
         self.files = VaultFiles(self.folder)
-        self.history.places = VaultPlaces(self.files)
+        self.history.places = VaultPlaces(self.files, lambda files: self.writer(files, {}))
         self._queue = reflect.open_queue(self.folder.path)
         self._reflector = Reflector(
             queue=self._queue,

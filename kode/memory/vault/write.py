@@ -153,12 +153,12 @@ class VaultWriter:
             change = self._change(author, "append", name, before, after=(block,))
             return self._put(name, before, after, change, f'appended to {name} "{_quote(block)}"')
 
-    async def confirm(self, name: str, line: str, author: Author) -> Outcome:
-        """Records that a line holds, and rests on what the author cites now. Raises as `write`."""
-        async with self.files.lock():
-            if line not in (self.files.read(name) or ""):
-                raise MemoryRefused(f"{name} no longer has this line. Nothing was changed.")
-            return self._confirmed(name, line, author)
+    def check(self, name: str, before: str | None, after: str | None) -> None:
+        """Raises: MemoryRefused if a file may not become so, whoever writes it."""
+        self._writable(name)
+        if after is not None:
+            _check_keeps_episodes(name, before, after)
+            self._check_budget(name, before, _counted(after))
 
     def _confirmed(self, name: str, text: str, author: Author) -> Outcome:
         same = (text,)
@@ -356,7 +356,8 @@ def _revert(name: str, now: str | None, change: Change) -> str | None:
             raise nothing_left(change)
         return _without_entry(name, now, after)
     if _same(now, after):
-        if before and change.kind in (BY_HAND, REBUILD):  # these leave the summary out
+        made_of_state = change.kind in (BY_HAND, REBUILD, "import")  # which leave a summary out
+        if before and made_of_state and not summaries.summary_of(before):
             return _whole(name, before, now or "")
         return before
     if _same(now, before):
@@ -376,10 +377,14 @@ def _whole(name: str, body: str, was: str) -> str | None:
     one that somebody worded."""
     if body.strip() in ("", title_of(name).strip()):
         return None
-    summary = summaries.summary_of(was)
-    if not summary or summary == summaries.made_from(was, episodes=is_episodes(name)):
-        return _ending(_with_summary(name, body))
-    return _ending(summaries.with_summary(body, summary))
+    summary = worded_in(name, was)
+    return _ending(summaries.with_summary(body, summary) if summary else _with_summary(name, body))
+
+
+def worded_in(name: str, text: str) -> str:
+    """The summary that somebody worded; "" if it was generated."""
+    summary = summaries.summary_of(text)
+    return "" if summary == summaries.made_from(text, episodes=is_episodes(name)) else summary
 
 
 def _without_entry(name: str, text: str, entry: str) -> str | None:

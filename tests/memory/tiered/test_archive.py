@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kode.errors import MemoryRefused, ToolError
 from kode.memory.commands import memory_command
-from kode.memory.tiered.carry import TieredCarrier
+from kode.memory.exchange import carrier_of
 from kode.memory.tiered.facts import parse
 from kode.memory.why import why
 from tests.effort import share
@@ -251,9 +251,9 @@ async def test_an_export_that_is_imported_puts_it_into_the_archive(tmp_path):
     system = await archived(tmp_path / "one", PORT)
     (tmp_path / "two").mkdir()
     other = await opened(tmp_path / "two")
-    carrier = TieredCarrier(other)
+    carrier = carrier_of(other)
 
-    for row in await TieredCarrier(system).rows():
+    for row in await carrier_of(system).rows():
         assert carrier.place_row(row) == "added"
     await carrier.write("import")
 
