@@ -14,7 +14,7 @@ from kode.messages import Image, Text
 from kode.permissions.sensitive import ground
 from kode.workplace import Workplace
 
-MAX_ATTACHED_BYTES = 256 * 1024
+MAX_ATTACHED_BYTES = 256 * 1024  # about 64,000 tokens: a third of a 200,000 window
 
 
 def file_part(

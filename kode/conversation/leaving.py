@@ -12,8 +12,8 @@ from kode.errors import StorageError
 from kode.events import Notice
 from kode.session import unsent
 
-CLOSE_GRACE_S = 15.0
-INTERRUPTED_GRACE_S = 2.0
+CLOSE_GRACE_S = 15.0  # an answer that was asked for is worth a wait; the rest waits on disk
+INTERRUPTED_GRACE_S = 2.0  # who pressed Ctrl-C wants to leave
 LEAST_GRACE_S = 0.1
 """What memory gets in any case: enough to write down what is left to do."""
 

@@ -23,7 +23,7 @@ from kode.messages import first_of
 from kode.permissions.rules import FAMILIES, parse
 from kode.session.log import was_trimmed
 
-MAINTAIN_EVERY_S = 6 * 3600.0
+MAINTAIN_EVERY_S = 6 * 3600.0  # lifetimes of memory count in days
 
 
 def no_sandbox(why: str) -> Notice:

@@ -12,8 +12,8 @@ from kode.errors import ProviderError
 from kode.events import Check, Checked, Denial, Emit
 from kode.messages import ToolCall, Usage
 
-REMIND_AT = 3
-END_AT = 5
+REMIND_AT = 3  # a second call can be a check; a third is a circle
+END_AT = 5  # the reminders of the third and fourth did not help
 
 REMINDER = (
     "[Call {count} of {name} with the same arguments and the same result, and nothing new in "

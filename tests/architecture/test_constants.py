@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 KODE = Path(__file__).parents[2] / "kode"
-STILL_BARE = 114
+STILL_BARE = 110
 """How many constants may still be without one. It only goes down."""
 
 

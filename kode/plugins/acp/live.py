@@ -187,11 +187,10 @@ class Live:
 
     async def look_up_models(self) -> None:
         """Finds the available models; asks a local server."""
-        conversation = self.conversation
-        found = await asyncio.to_thread(
-            offered_models, conversation.config, conversation.agent.provider, ServedModels()
+        config, provider = self.conversation.config, self.conversation.agent.provider
+        self.models = tuple(
+            await asyncio.to_thread(offered_models, config, provider, ServedModels())
         )
-        self.models = tuple(found)
 
     # ── a prompt ─────────────────────────────────────────────────────────────────────────────
 

@@ -168,8 +168,7 @@ class _Pages:
         return self._page("agents.html", trees=found, part=_part(request, len(rows) > TREES))
 
     async def memory(self, request: Request) -> Response:
-        source = request.query_params.get("source", "")
-        found = await remembered.remembered(self._place, source)
+        found = await remembered.remembered(self._place, request.query_params.get("source", ""))
         return self._page("memory.html", token=self._keys.form_token, **found)
 
     async def changes(self, request: Request) -> Response:

@@ -133,9 +133,8 @@ def linked(changes: Sequence[MemoryChange]) -> list[Linked]:
         if change.undoes in place:
             known[change.undoes] = changes[place[change.undoes]]
         older = [c for c in known.values() if place[c.id] > position]
-        newer = [
-            c for c in others(change, change.after, replaced).values() if place[c.id] < position
-        ]
+        later = others(change, change.after, replaced)
+        newer = [c for c in later.values() if place[c.id] < position]
         found.append(
             Linked(
                 change=change,
