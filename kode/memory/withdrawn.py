@@ -92,15 +92,14 @@ def _lines(
 
 def _open(disputes: Sequence[Dispute], project: Path) -> Mapping[Place, str]:
     """What nobody has decided about → why, in words. Of two that contradict each other the first
-    counts only if the person said it, or it was read in code."""
+    counts: it ranks higher, or as high and is newer."""
     found: dict[Place, str] = {}
     for one in disputes:
         if not one.contradict:
             found |= dict.fromkeys(one.places, NOT_COMPARED)
     for one in disputes:
         if one.contradict:
-            weak = rank(one.first, project, one.second.text) <= Rank.FOUND
-            found |= dict.fromkeys(one.places if weak else (one.second.place,), NOT_SETTLED)
+            found[one.second.place] = NOT_SETTLED
     return found
 
 

@@ -186,15 +186,14 @@ def _fingerprint(entry: str) -> str:
 
 def facts_first(facts: Sequence[Found], noted: Sequence[Found]) -> list[Found]:
     """Alternates facts and notes on sessions, each best first, beginning with a fact: it says what
-    holds, a note what was said on its day. Scores of the two cannot be compared. Facts that share
-    only common words come last."""
+    holds, a note what was said on its day. Scores of the two cannot be compared. Those that share
+    only common words come last, the same way."""
     facts = sorted(facts, key=lambda one: -one[1].score)
-    telling = [one for one in facts if fits(one[1])]
-    pairs = zip_longest(telling, noted)
-    return [
-        *(one for pair in pairs for one in pair if one),
-        *(o for o in facts if o not in telling),
-    ]
+    ordered: list[Found] = []
+    for telling in (True, False):
+        sides = ([one for one in side if fits(one[1]) is telling] for side in (facts, noted))
+        ordered += [one for pair in zip_longest(*sides) for one in pair if one]
+    return ordered
 
 
 def newest_first(found: Sequence[tuple[str, Ranked]]) -> list[tuple[str, Ranked]]:
