@@ -304,7 +304,7 @@ class Import(Work):
         faults = []
         ids = [one.id for one in list_sessions(place.home)]
         for one in shown:
-            if one["text"].split()[0] not in ids:
+            if not one["text"].startswith(" ") and one["text"].split()[0] not in ids:
                 faults.append(f"imported and not there: {one['text']}")
         if len(ids) not in (1, FILES + 1):
             faults.append(f"{len(ids) - 1} of {FILES} are imported, and nothing completes it")
