@@ -124,7 +124,7 @@ class Queue(WaitingFolder[Item]):
             turn=items[-1].turn,
             text="\n\n".join(item.text for item in items),
             said=tuple(dict.fromkeys(text for item in items for text in item.said)),
-            asked=items[0].asked,
+            asked="\n".join(dict.fromkeys(item.asked for item in items if item.asked)),
             tainted=any(item.tainted for item in items),
             outside=next((item.outside for item in items if item.outside), ""),
             joined=tuple(item.id for item in others),

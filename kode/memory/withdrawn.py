@@ -13,7 +13,6 @@ from kode import credentials
 from kode.memory import stale
 from kode.memory.ledger import Dispute, Ledger, Statement, brings_newer, words_of
 from kode.memory.lineage import Place
-from kode.memory.precedence import Rank, rank
 from kode.messages import shorten
 
 HEAD = "Since then:"

@@ -13,7 +13,7 @@ from kode.messages import Message, Text
 from tests.memory.life import memory_context, settings
 
 OLD, NEW = "The API server listens on port 8080", "The API server listens on port 9090"
-TARGETS = {"vault": "project", "journal": "memory", "notes": "note"}
+TARGETS = {"vault": "project"}
 
 
 def judge(how):

@@ -77,7 +77,7 @@ class Journal(JournalByHand):
         self.history.places = JournalPlaces(self.folder)
         self._queue = Queue(self.files.root / "queue")
         self._committer = Committer(self.files, self._queue, self.history)
-        self._door = door = MemoryModel(
+        door = MemoryModel(
             context.ask_reply,
             max_prompt_chars=MAX_PROMPT_CHARS,
             expected_s=context.expected_s,
@@ -180,9 +180,6 @@ class Journal(JournalByHand):
         ]
         done = all(outcome.done for outcome in outcomes)
         recap = _recap_of(outcomes) if keep is not None else None
-        if reason != "window" and self._settings.llm_consolidate:
-            left_s = max(0.01, ends_at - time.monotonic())
-            await self.compare_facts(self._door, left_s)
         return Drop(keep=keep, recap=recap, done=done)
 
     async def maintain(self) -> None:

@@ -180,9 +180,7 @@ class Notes(NotesByHand):
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
         if reason == "window" or self._context.read_only:
             return Drop()
-        done = await self._keep_session(messages)
-        await self.compare_facts(self._door, self._settings.end_deadline_s)
-        return Drop(done=done)
+        return Drop(done=await self._keep_session(messages))
 
     async def maintain(self) -> None:
         if self._context.read_only:
