@@ -42,6 +42,7 @@ from kode.registry import SYSTEMS, SystemRow
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
     from kode.memory.ask import MemoryModel
+    from kode.memory.places import Places
 
 QUOTED_CHARS = 80
 WORDS_CHARS = 500
@@ -312,6 +313,11 @@ class BaseMemory(NullMemory):
     def place(self) -> str:
         """Where what waits for this system is for (`Proposal.place`)."""
         return self.name
+
+    @property
+    def layout(self) -> "Places | None":
+        """Where its entries stand, also if the history does not follow them."""
+        return self.history.places
 
     @property
     def project(self) -> Path:

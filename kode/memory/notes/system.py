@@ -87,8 +87,9 @@ class Notes(NotesByHand):
         self.database = Database(
             folder / "notes.db", read_only=context.read_only, notice=self._notice
         )
+        self._layout = NotesPlaces(context.root, self.database)
         if self.team is None:
-            self.history.places = NotesPlaces(context.root, self.database)
+            self.history.places = self._layout
         self.store = NoteStore(
             self.database,
             self.history,
@@ -186,6 +187,10 @@ class Notes(NotesByHand):
         if self._context.read_only:
             return
         await self._work.finish(self._maintain())
+
+    @property
+    def layout(self) -> NotesPlaces:
+        return self._layout
 
     async def rebuild(self) -> str:
         """Puts back the notes as the history has them last; one that the database alone has
