@@ -1,5 +1,7 @@
 """Paths as people write them."""
 
+import errno
+import os
 import re
 from pathlib import Path
 
@@ -41,3 +43,17 @@ def test_no_module_expands_a_home_by_a_method_that_raises() -> None:
     modules = sorted((ROOT / "kode").rglob("*.py"))
 
     assert [path for path in modules if re.search(r"\.expanduser\(\)", path.read_text())] == []
+
+
+def test_a_folder_that_was_swapped_is_looked_at_again(tmp_path, monkeypatch):
+    looks = iter([OSError(errno.EINVAL, "it was a link"), str(tmp_path)])
+
+    def realpath(path):
+        look = next(looks)
+        if isinstance(look, OSError):
+            raise look
+        return look
+
+    monkeypatch.setattr(os.path, "realpath", realpath)
+
+    assert paths.real_path(tmp_path / "d") == str(tmp_path)

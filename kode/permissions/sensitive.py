@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from kode import paths
 from kode.permissions import places
 from kode.workplace import Workplace, below, below_any
 
@@ -269,7 +270,7 @@ def is_rebuildable(path: str, where: Ground) -> bool:
 def real(path: str | Path) -> str:
     """The path with its symlinks resolved; an impossible path is unchanged."""
     try:
-        return os.path.realpath(path)
+        return paths.real_path(path)
     except (OSError, ValueError):
         return str(path)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode import beneath
+from kode import beneath, paths
 from kode.contracts import FileChange
 from kode.sandbox.layer import Layer, is_opaque, is_plain
 
@@ -117,7 +117,7 @@ def _leads_to_hidden(place: _Place, name: str) -> bool:
     if not stat.S_ISLNK(os.lstat(name, dir_fd=place.new).st_mode):
         return False
     target = os.readlink(name, dir_fd=place.new)
-    return place.is_hidden(os.path.realpath(place.path / target))
+    return place.is_hidden(paths.real_path(place.path / target))
 
 
 def _move_folder(place: _Place, name: str) -> None:

@@ -132,7 +132,7 @@ def gather_files(contents: Contents, paths: Sequence[str]) -> Kept:
 def _nothing_behind_links(path: str, seen: Seen) -> Seen:
     """If a link replaces a folder or the reverse, what lies behind the link is another file."""
     folder = os.path.dirname(path)
-    return seen if os.path.realpath(folder) == folder else Seen(state=None)
+    return seen if paths.real_path(folder) == folder else Seen(state=None)
 
 
 def differences(
@@ -224,7 +224,7 @@ def _find_deleted(path: str, found: _Found, roots: Sequence[Path]) -> str:
         if os.path.lexists(path):
             found.add(path)
         return ""
-    if not _is_inside(os.path.realpath(path), roots):  # a home, a whole disk
+    if not _is_inside(paths.real_path(path), roots):  # a home, a whole disk
         return f"{path} is outside the working folders"
     _walk(path, found, frozenset())
     return ""
@@ -232,7 +232,7 @@ def _find_deleted(path: str, found: _Found, roots: Sequence[Path]) -> str:
 
 def _find_changed(path: str, found: _Found, roots: Sequence[Path]) -> None:
     """Skips files outside the working folders, which are not the project's: a log in /tmp, say."""
-    real = os.path.realpath(path)
+    real = paths.real_path(path)
     if not _is_inside(real, roots) or os.path.isdir(real):
         return
     found.add(real)
@@ -241,7 +241,7 @@ def _find_changed(path: str, found: _Found, roots: Sequence[Path]) -> None:
 
 
 def _is_inside(real: str, roots: Sequence[Path]) -> bool:
-    return any(Path(real).is_relative_to(os.path.realpath(root)) for root in roots)
+    return any(Path(real).is_relative_to(paths.real_path(root)) for root in roots)
 
 
 def _walk(folder: str, found: _Found, skipped: frozenset[str]) -> None:
@@ -265,7 +265,7 @@ def _expand(patterns: Sequence[str]) -> Iterator[str]:
 def _resolve_folder(path: str) -> str:
     """Resolves the folder but not the name: a link is saved as a link."""
     folder, name = os.path.split(path.rstrip("/") or "/")
-    return os.path.join(os.path.realpath(folder), name)
+    return os.path.join(paths.real_path(folder), name)
 
 
 def _committed_files(

@@ -396,7 +396,7 @@ class Checkpoints:
     def _seen(self, path: str, group: Group) -> Seen:
         """What is there now; behind a link that the group made of a folder, nothing is."""
         folder = os.path.dirname(path)
-        if os.path.realpath(folder) != folder and any(
+        if paths.real_path(folder) != folder and any(
             str(parent) in group.files for parent in Path(path).parents
         ):
             return Seen(state=None)

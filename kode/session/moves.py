@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from kode import beneath, durable
+from kode import beneath, durable, paths
 from kode.errors import StorageError
 from kode.session.change_log import Moved
 from kode.session.content_store import FOLDER, TOO_LARGE, Contents, Seen, is_digest
@@ -112,7 +112,7 @@ def _make_one(contents: Contents, move: Moved) -> str:
     """Makes one change; returns why it was left, or "". Its folder is not synced yet. Raises:
     StorageError, OSError."""
     folder = os.path.dirname(move.path)
-    if os.path.realpath(folder) != folder:
+    if paths.real_path(folder) != folder:
         return "its folder is a link now"
     state = contents.see(Path(move.path)).state
     if state is None and move.now is None:
