@@ -2,7 +2,7 @@
 what it rests on, and what became of it.
 
 A line that adds a text begins a statement; one that replaces or merges it supersedes it; one that
-removes it withdraws it. A line that was taken back counts as never written, so that undo and redo
+removes it withdraws it. A line that was undone counts as never written, so that undo and redo
 need no rule of their own. The lines are folded once and then only those that are new; an undo makes
 all be folded again, from memory.
 """

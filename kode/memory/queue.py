@@ -9,11 +9,12 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from kode.memory.stored import WaitingFolder, locked, may_name_a_file, read_row, stems
+from kode import durable
+from kode.memory.stored import locked, may_name_a_file, read_row, stems
 
 Kind = TypeVar("Kind")
 
@@ -37,7 +38,7 @@ class Item:
     said: tuple[str, ...] = ()
     """The messages that the person typed, without credentials."""
     asked: str = ""
-    """How the person worded the first of them, shortened."""
+    """How the person worded them, each shortened."""
     tainted: bool = False
     """Whether outside text was read."""
     outside: str = ""
@@ -78,15 +79,28 @@ class Job(Protocol):
         `do`."""
 
 
-class Queue(WaitingFolder[Item]):
-    """A folder of items, shared by processes; `more` is the dataclass of `Item.more`. Items of an
-    older kode are read as they are."""
-
-    kind = Item
+class Queue:
+    """A folder of items, each a JSON file named by its id, shared by processes; `more` is the
+    dataclass of `Item.more`. Items of an older kode are read as they are."""
 
     def __init__(self, folder: Path, more: type) -> None:
-        super().__init__(folder)
+        self.folder = folder
         self._more = more
+
+    def write(self, item: Item) -> None:
+        """Raises: StorageError."""
+        durable.make_folder(self.folder)
+        row = json.dumps(asdict(item), ensure_ascii=False)
+        durable.replace(self._path(item.id), row.encode(errors="replace"))
+
+    def remove(self, id: str) -> None:
+        """Raises: StorageError."""
+        durable.remove(self._path(id))
+
+    def set_aside_damaged(self) -> list[Path]:
+        """Moves unreadable items aside; returns their new paths. Raises: StorageError."""
+        paths = [self._path(id) for id in self.ids() if self.read(id) is None]
+        return [durable.set_aside(path) for path in paths if path.exists()]
 
     def turn(self, timeout_s: float) -> AbstractAsyncContextManager[None]:
         """The right to work on it; guards no file, so a model may be asked meanwhile. Raises:
@@ -106,6 +120,9 @@ class Queue(WaitingFolder[Item]):
         found = [id for id in stems(self.folder) if may_name_a_file(id)]
         ours = [id for id in found if session in (None, id.rpartition(".")[0] or id)]
         return sorted(ours, key=lambda id: id.rpartition(".")[2])
+
+    def _path(self, id: str) -> Path:
+        return self.folder / f"{id}.json"
 
     def items(self, session: str | None = None) -> list[Item]:
         """The readable ones, without those that another took in."""

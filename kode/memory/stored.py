@@ -10,9 +10,8 @@ import re
 import time
 from collections.abc import AsyncIterator, Hashable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kode import durable
 from kode.errors import BusyError, MemoryRefused
@@ -84,56 +83,6 @@ def read_import(path: Path, max_bytes: int) -> str:
         raise MemoryRefused(
             f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
         ) from error
-
-
-class Waiting(Protocol):
-    """A pending item: a dataclass stored as a row."""
-
-    @property
-    def id(self) -> str: ...
-
-
-W = TypeVar("W", bound=Waiting)
-
-
-class WaitingFolder(Generic[W]):
-    """Pending items, each a JSON file named by its id, on disk until the work is done: written
-    before a model is asked, so that a crash leaves them for the next start."""
-
-    kind: ClassVar[type]
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def write(self, item: W) -> None:
-        """Raises: StorageError."""
-        durable.make_folder(self.folder)
-        row = json.dumps(asdict(cast(Any, item)), ensure_ascii=False)
-        durable.replace(self._path(item.id), row.encode(errors="replace"))
-
-    def read(self, id: str) -> W | None:
-        """None if it is gone or unreadable."""
-        try:
-            item: W | None = read_row(self.kind, self._path(id).read_bytes())
-        except OSError:
-            return None
-        return item if item is not None and item.id == id else None
-
-    def set_aside_damaged(self) -> list[Path]:
-        """Moves unreadable items aside; returns their new paths. Raises: StorageError."""
-        paths = [self._path(id) for id in self.ids() if self.read(id) is None]
-        return [durable.set_aside(path) for path in paths if path.exists()]
-
-    def remove(self, id: str) -> None:
-        """Raises: StorageError."""
-        durable.remove(self._path(id))
-
-    def ids(self) -> list[str]:
-        """The ids of all items, oldest session first."""
-        return [id for id in stems(self.folder) if may_name_a_file(id)]
-
-    def _path(self, id: str) -> Path:
-        return self.folder / f"{id}.json"
 
 
 def stems(folder: Path) -> list[str]:

@@ -21,7 +21,7 @@ class More:
 
 @dataclass
 class Recorded:
-    """A job that notes what it is called for, and fails as it is told to."""
+    """A job that records its calls, and fails as configured."""
 
     queue: Queue
     failures: list[str] = field(default_factory=list)

@@ -16,7 +16,7 @@ class Jobs:
     """One job at a time, and others beside it."""
 
     failed: Callable[[Exception], None]
-    """Is told of the error that ended a job."""
+    """Called with the error that ended a job."""
     doing: str = ""
     """What the job is, if it is not a turn."""
     since: float = 0.0

@@ -1,5 +1,5 @@
 """`kode memory team`: the tables of a team's notes on a server, and who may see and write them.
-`kode session unshare`: what this machine shares of its sessions is taken back.
+`kode session unshare`, which removes this machine's sessions from the list.
 """
 
 import argparse

@@ -35,7 +35,7 @@ def fitted(line: LedgerLine, standing: Mapping[str, Row]) -> LedgerLine | None:
     if line.change["kind"] in ADDS_NOTHING:
         return None
     if not was.keys() - left.keys() <= untouched:
-        # Part of what was to be forgotten would be left without what it belongs to.
+        # Forgetting only a part would leave the rest without the note it belongs to.
         untouched &= left.keys()
     after = []
     for id, row in left.items():
