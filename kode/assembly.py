@@ -42,6 +42,7 @@ from kode.extensions.session import Extensions
 from kode.fault_reports import write_report
 from kode.memory import open_memory
 from kode.messages import Usage
+from kode.paths import real_path
 from kode.permissions.gate import Ask, GateState, PersonGate, path_denier
 from kode.permissions.rules import Rules, parse_all
 from kode.programs import one_deeper
@@ -168,7 +169,7 @@ def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
     """
     protected, roots = paths.own_folders(home, config.memory.data_dir), config.roots(cwd)
     for folder in protected[1:]:
-        if any(root.resolve().is_relative_to(folder.resolve()) for root in roots):
+        if any(Path(real_path(root)).is_relative_to(Path(real_path(folder))) for root in roots):
             raise ConfigError(
                 f"memory.data_dir is {folder}, which holds the working directory: no tool may "
                 "write in the folder of memory. Name a folder of its own."

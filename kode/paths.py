@@ -3,7 +3,7 @@
 Computes paths and creates nothing; `durable.make_folder` creates folders, 0700.
 """
 
-import errno
+import contextlib
 import hashlib
 import os
 import re
@@ -176,19 +176,16 @@ LOOKS = 16
 
 def real_path(path: str | os.PathLike[str]) -> str:
     """The path without links, as `os.path.realpath` gives it. That raises where a link became a
-    folder between its two looks at it; this looks again. Raises: OSError."""
+    folder, or went away, between its two looks at it; this looks again. Raises: OSError."""
     for _ in range(LOOKS):
-        try:
+        with contextlib.suppress(OSError):
             return os.path.realpath(path)
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
     return os.path.realpath(path)
 
 
 def path_hash(path: Path) -> str:
     """The first 16 hex digits of SHA-256 over the canonical path, symlinks resolved."""
-    return hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:16]
+    return hashlib.sha256(os.fsencode(real_path(path))).hexdigest()[:16]
 
 
 def is_path_hash(text: object) -> bool:
@@ -199,7 +196,7 @@ def is_path_hash(text: object) -> bool:
 def repository_root(start: Path) -> Path | None:
     """The nearest folder at or above `start` that holds `.git`, symlinks resolved; None if there is
     none."""
-    folder = Path(os.path.realpath(start))
+    folder = Path(real_path(start))
     for candidate in (folder, *folder.parents):
         if (candidate / ".git").exists():
             return candidate
@@ -208,4 +205,4 @@ def repository_root(start: Path) -> Path | None:
 
 def project_root(start: Path) -> Path:
     """The repository root, or the folder itself outside a repository."""
-    return repository_root(start) or Path(os.path.realpath(start))
+    return repository_root(start) or Path(real_path(start))

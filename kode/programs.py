@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kode import paths
+from kode.paths import real_path
 
 DEPTH = "KODE_DEPTH"
 """The variable that counts how many kodes a process is nested in."""
@@ -39,7 +40,7 @@ def find_program(name: str, work: Iterable[Path] = (), *, path: str | None = Non
     if os.sep in name:
         return shutil.which(name)
     folders = os.environ.get("PATH", os.defpath) if path is None else path
-    distrusted = [os.path.realpath(folder) for folder in (*_here(), *work)]
+    distrusted = [real_path(folder) for folder in (*_here(), *work)]
     for folder in folders.split(os.pathsep):
         found = shutil.which(name, path=folder) if os.path.isabs(folder) else None
         if found and not any(
@@ -77,5 +78,5 @@ def _here() -> list[Path]:
 
 def _lies_in(path: str, folder: str) -> bool:
     """False for the root folder, which says nothing about who may write."""
-    real = os.path.realpath(path)
+    real = real_path(path)
     return folder != "/" and (real == folder or real.startswith(f"{folder}/"))

@@ -27,6 +27,7 @@ from kode.config.own_home import guard_home
 from kode.contracts import MODE_CALLED
 from kode.credentials import redact
 from kode.errors import ConfigError
+from kode.paths import real_path
 
 ALLOWED_IN_PROJECT = frozenset(
     "model profile agents_files diagnostics permissions.ask permissions.deny".split()
@@ -173,7 +174,7 @@ def project_file(cwd: Path) -> Path | None:
     """`kode.json` in `cwd` or a parent folder, up to the repository root; None if there is none.
     Outside a repository only `cwd` itself counts."""
     root = paths.repository_root(cwd)
-    folder = Path(os.path.realpath(cwd))
+    folder = Path(real_path(cwd))
     while True:
         if os.path.lexists(folder / "kode.json"):
             return folder / "kode.json"

@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 from kode import paths
 from kode.contracts import Effort, PermissionMode
 from kode.credentials import redact
+from kode.paths import real_path
 from kode.registry import system_row, systems
 
 ProviderName = Annotated[str, Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_.-]{0,39}$")]
@@ -240,7 +241,7 @@ class Config(Part):
 
     def roots(self, cwd: Path) -> tuple[Path, ...]:
         """The working folders: `cwd` unchanged, then those of `add_dirs`, absolute and real."""
-        return (cwd, *(paths.expand(folder).resolve() for folder in self.add_dirs))
+        return (cwd, *(Path(real_path(paths.expand(folder))) for folder in self.add_dirs))
 
 
 def given_prices(config: Config) -> dict[str, dict[str, Any]]:

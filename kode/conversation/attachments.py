@@ -11,6 +11,7 @@ from kode.contracts import Provenance, Provider
 from kode.engine.fence import fence_text
 from kode.errors import UserError
 from kode.messages import Image, Text
+from kode.paths import real_path
 from kode.permissions.sensitive import ground
 from kode.workplace import Workplace
 
@@ -67,7 +68,7 @@ def text_part(
 
 def _source_of(path: Path, roots: Sequence[Path], marks: Provenance) -> str:
     """The outside source of a file or folder; "" for the project's own."""
-    if not any(path.resolve().is_relative_to(root.resolve()) for root in roots):
+    if not any(Path(real_path(path)).is_relative_to(Path(real_path(root))) for root in roots):
         return str(path)
     return marks.among([str(path)]) if path.is_file() else ""
 

@@ -9,7 +9,6 @@ and `sandbox`, which only `$KODE_HOME/config.json` may set to false.
 
 import contextlib
 import json
-import os
 import re
 import shlex
 from collections import Counter
@@ -23,6 +22,7 @@ from kode.errors import ConfigError
 from kode.extensions.hook_input import Event
 from kode.extensions.places import Place, Surroundings, project_folders, read_text
 from kode.extensions.trust import Item, folder_content
+from kode.paths import real_path
 
 EVENTS: tuple[str, ...] = get_args(Event)
 FILES = (".claude/settings.local.json", ".claude/settings.json")
@@ -87,7 +87,7 @@ def is_current(hook: Hook, around: Surroundings) -> bool:
 
 def _files(around: Surroundings) -> Iterator[tuple[Path, Place]]:
     for folder in project_folders(around):
-        if folder == Path(os.path.realpath(around.user_home)):
+        if folder == Path(real_path(around.user_home)):
             continue  # its `.claude` is the person's own
         for name in FILES:
             yield folder / name, Place(folder=folder, scope="project", top=around.project)
@@ -218,6 +218,6 @@ def _files_named(command: str, folders: Sequence[Path]) -> Iterator[Path]:
         name = _VARIABLE.sub("", word)
         for folder in folders:
             for path in (folder / name, folder / name.lstrip("/")) if name else ():
-                real = Path(os.path.realpath(path)) if "\0" not in name else folder
+                real = Path(real_path(path)) if "\0" not in name else folder
                 if real.is_file():
                     yield real

@@ -8,6 +8,7 @@ from kode import paths
 from kode.extensions import trust
 from kode.extensions.trust import Approvals, Item
 from kode.messages import first_of
+from kode.paths import real_path
 from kode.permissions.sensitive import is_named_like_keys
 from kode.prompts.agents_files import ProjectInstructions, Source, read_agents_files
 
@@ -55,7 +56,7 @@ def _item(source: Source, project: Path) -> Item:
     return Item(
         kind="instructions",
         name=_name(source, project),
-        origin=Path(source.path).resolve(),
+        origin=Path(real_path(source.path)),
         scope="project",
         content=f"{source.text}\n",
         sha256=source.sha256,
@@ -63,5 +64,5 @@ def _item(source: Source, project: Path) -> Item:
 
 
 def _name(source: Source, project: Path) -> str:
-    real = Path(source.path).resolve()
+    real = Path(real_path(source.path))
     return str(real.relative_to(project)) if project in real.parents else str(real)

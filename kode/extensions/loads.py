@@ -15,6 +15,7 @@ from pathlib import Path
 from kode.credentials import redact
 from kode.diffs import unified_diff
 from kode.errors import ConfigError
+from kode.paths import real_path
 
 MAX_FILES = 5_000  # a package with its dependencies
 MAX_TEXT_BYTES = 64 * 1024  # longer scripts are programs, which load by other ways
@@ -117,7 +118,7 @@ def _read(path: str, project: Path) -> tuple[bytes, float] | None:
     """The content of a regular file, and when it or the link to it last changed; None if there is
     none. Of a link out of the project only where it leads, never what is there."""
     try:
-        link, real = os.lstat(path), os.path.realpath(path)
+        link, real = os.lstat(path), real_path(path)
         if not Path(real).is_relative_to(project):
             return f"-> {real}".encode("utf-8", "surrogateescape"), link.st_ctime
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)

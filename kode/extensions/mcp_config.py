@@ -15,6 +15,7 @@ from kode.config import project_file
 from kode.config.files import read_layer, write_document
 from kode.errors import ConfigError
 from kode.extensions.trust import Item, Scope
+from kode.paths import real_path
 
 SECTION = "mcpServers"
 START_TIMEOUT_S = 30.0  # `npx` and `uvx` may have to install it first
@@ -56,7 +57,7 @@ class Entry:
         words = (self.values.get("command"), *_list(self.values.get("args")))
         lines = []
         for word in dict.fromkeys(word for word in words if isinstance(word, str)):
-            path = (self.project / word).resolve()
+            path = Path(real_path(self.project / word))
             if path.is_relative_to(self.project) and path.is_file():
                 digest = hashlib.sha256(path.read_bytes()).hexdigest()
                 lines.append(f"{word} has the SHA-256 {digest}")

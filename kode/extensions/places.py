@@ -12,6 +12,7 @@ from pathlib import Path
 from kode import paths
 from kode.errors import ConfigError
 from kode.extensions.trust import Scope
+from kode.paths import real_path
 
 MAX_FILE_BYTES = 256 * 1024  # 64,000 tokens: nobody means to send more
 MAX_FOUND = 500
@@ -34,7 +35,7 @@ class Surroundings:
     @property
     def project(self) -> Path:
         """The folder that approvals are stored for."""
-        return self.repository or Path(os.path.realpath(self.cwd))
+        return self.repository or Path(real_path(self.cwd))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,13 +58,13 @@ def places(around: Surroundings, kind: str, families: Sequence[str]) -> list[Pla
     """The folders for `kind` ("skills") of the families (".kode", ".claude"), nearest first: from
     the working directory up to the repository's root, then the home."""
     own = [_own_folder(around, family, kind) for family in families]
-    known = {os.path.realpath(folder) for folder in own}
+    known = {real_path(folder) for folder in own}
     found = []
     for above in project_folders(around):
         for family in families:
             folder = above / family / kind
-            if folder.is_dir() and os.path.realpath(folder) not in known:
-                known.add(os.path.realpath(folder))
+            if folder.is_dir() and real_path(folder) not in known:
+                known.add(real_path(folder))
                 found.append(Place(folder=folder, scope="project", top=around.project))
     found += [
         Place(folder=folder, scope="home", top=around.user_home)
@@ -75,7 +76,7 @@ def places(around: Surroundings, kind: str, families: Sequence[str]) -> list[Pla
 
 def project_folders(around: Surroundings) -> list[Path]:
     """From the working directory up to the repository's root; outside a repository only itself."""
-    cwd, top = Path(os.path.realpath(around.cwd)), around.project
+    cwd, top = Path(real_path(around.cwd)), around.project
     return [folder for folder in (cwd, *cwd.parents) if folder == top or top in folder.parents]
 
 
@@ -106,10 +107,10 @@ def read_text(path: Path, place: Place) -> str:
         person does not see beside it.
     """
     try:
-        real = Path(os.path.realpath(path))
+        real = Path(real_path(path))
         if place.scope == "project" and place.top not in real.parents:
             raise ConfigError(f"{path} links outside the project")
-        if place.scope == "project" and not real.is_relative_to(os.path.realpath(place.folder)):
+        if place.scope == "project" and not real.is_relative_to(real_path(place.folder)):
             raise ConfigError(f"{path} links out of {place.folder}: replace the link with a copy")
         if not real.is_file():
             raise ConfigError(f"{path} is not a file")

@@ -4,7 +4,6 @@ Its result survives when the beginning of the conversation is summarized.
 """
 
 import difflib
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +14,7 @@ from kode.extensions.places import Place, read_text
 from kode.extensions.skills import Skill, read_skill
 from kode.extensions.trust import is_held
 from kode.function_tool import tool
+from kode.paths import real_path
 
 DESCRIPTION = """\
 Load a skill: instructions for a kind of task, from the list in the system prompt. `file` reads \
@@ -71,8 +71,8 @@ def _named(skills: Mapping[str, Skill], name: str) -> Skill:
 
 def _file_of(skill: Skill, file: str, top: Path) -> str:
     """Raises: ToolError."""
-    path = Path(os.path.realpath(skill.folder / file))
-    if Path(os.path.realpath(skill.folder)) not in path.parents:
+    path = Path(real_path(skill.folder / file))
+    if Path(real_path(skill.folder)) not in path.parents:
         raise ToolError(f"{file} is outside of the skill's folder. Read it with read_file.")
     try:
         return read_text(path, _place(skill, top))

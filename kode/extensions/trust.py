@@ -21,6 +21,7 @@ from kode.diffs import unified_diff
 from kode.errors import ConfigError, StorageError
 from kode.extensions import loads
 from kode.extensions.loads import Loaded
+from kode.paths import real_path
 from kode.permissions.approvals import read_approvals, write_approvals
 from kode.session.marks import Record, record_of
 from kode.workplace import below
@@ -345,8 +346,8 @@ def _files_below(folder: Path) -> Iterable[Path]:
 
 
 def _pinned_bytes(path: Path, folder: Path) -> bytes:
-    real = os.path.realpath(path)
-    if not Path(real).is_relative_to(os.path.realpath(folder)):
+    real = real_path(path)
+    if not Path(real).is_relative_to(real_path(folder)):
         raise ConfigError(f"{path} links out of {folder}: replace the link with a copy.")
     try:
         with open(real, "rb", opener=_open_without_waiting) as file:

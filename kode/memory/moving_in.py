@@ -19,7 +19,7 @@ from kode.memory.scan import scan
 from kode.memory.waiting import Proposal, proposals
 from kode.memory.waiting import take as take_imports
 from kode.messages import plural, shorten
-from kode.paths import short_path
+from kode.paths import real_path, short_path
 from kode.prompts.agents_files import read_agents_files
 
 SHOWN_CHARS = 100
@@ -216,10 +216,10 @@ def _digest(proposal: Proposal) -> str:
 
 def _doubled(project: Path, source: Source) -> str:
     """A remark on a file that kode reads as instructions anyway; "" for others."""
-    real = source.path.resolve()
+    real = Path(real_path(source.path))
     folder = real.parent if real.is_relative_to(project) else project
     read = read_agents_files(folder, project).sources
-    if real not in [Path(one.path).resolve() for one in read]:
+    if real not in [Path(real_path(one.path)) for one in read]:
         return ""
     return "kode reads it in this project as instructions already"
 

@@ -13,7 +13,7 @@ from typing import Literal
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.history import Author
-from kode.paths import path_hash
+from kode.paths import path_hash, real_path
 
 MAX_BYTES = 2_000_000
 MAX_LINES = 200
@@ -38,8 +38,8 @@ def citing(author: Author, root: Path, source: str | None) -> Author:
         raise _refused(f"`source` is {source!r}, which names no lines.")
     scan.check(source)
     path, first, last = match[1], int(match[2]), int(match[3] or match[2])
-    file = (root / path).resolve()
-    if not file.is_relative_to(root.resolve()):
+    file = Path(real_path(root / path))
+    if not file.is_relative_to(Path(real_path(root))):
         raise _refused(f"`source`: {path} is not in this project.")
     lines = _lines(file)
     if lines is None:
@@ -51,7 +51,7 @@ def citing(author: Author, root: Path, source: str | None) -> Author:
     cited = lines[first - 1 : last]
     repeated = REPEATED if len(_places(lines, _hash(cited), len(cited))) > 1 else ""
     digest = f"{_hash(cited)}{repeated}@{path_hash(root)}"
-    name = file.relative_to(root.resolve()).as_posix()
+    name = file.relative_to(Path(real_path(root))).as_posix()
     where = f"{name}:{first}" if first == last else f"{name}:{first}-{last}"
     return replace(author, source=where, source_hash=digest)
 
@@ -63,8 +63,8 @@ def state(root: Path, source: str, source_hash: str) -> State | None:
     if match is None or project != path_hash(root):
         return None
     first, last = int(match[2]), int(match[3] or match[2])
-    file = (root / match[1]).resolve()
-    lines = _lines(file) if file.is_relative_to(root.resolve()) else None
+    file = Path(real_path(root / match[1]))
+    lines = _lines(file) if file.is_relative_to(Path(real_path(root))) else None
     if lines is None:
         return "gone"
     wanted = digest.removesuffix(REPEATED)

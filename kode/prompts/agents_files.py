@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kode.messages import plural
+from kode.paths import real_path
 
 MAX_BYTES = 32 * 1024
 """For all files of one prompt together; the nearest file has priority."""
@@ -87,7 +88,7 @@ def read_agents_files(
     if repository is not None and (cwd == repository or repository in cwd.parents):
         folders = [f for f in (cwd, *cwd.parents) if f == repository or repository in f.parents]
     reading = _Reading(
-        top=folders[-1].resolve(),
+        top=Path(real_path(folders[-1])),
         own=(home or Path.home()) / ".claude",
         is_secret=is_secret,
         waits=waits,
@@ -129,7 +130,7 @@ class _Reading:
         """Adds the file of a folder that counts. One that waits hides no other."""
         for path in (folder / name for name in NAMES if os.path.lexists(folder / name)):
             self.take(path)
-            if Path(os.path.realpath(path)) not in self.waiting:
+            if Path(real_path(path)) not in self.waiting:
                 return
         with contextlib.suppress(OSError):
             for path in sorted((folder / ".cursor" / "rules").glob("*.mdc")):
@@ -143,7 +144,7 @@ class _Reading:
         text, sha256 = self._text(path)
         if path.suffix == ".mdc":
             text = _always_applied(text)
-        real = Path(os.path.realpath(path))
+        real = Path(real_path(path))
         if not text or real in self.waiting:
             return
         source = Source(path=str(path), text=text, sha256=sha256, imported_by=imported_by)
@@ -194,7 +195,7 @@ class _Reading:
     def _unfit(self, path: Path) -> str:
         if not path.is_file():
             return "it is not a file"
-        real = path.resolve()
+        real = Path(real_path(path))
         if self.is_secret(str(real)):
             return "it leads to a file that may hold keys"
         if real == path or self.top in real.parents:
@@ -212,7 +213,7 @@ class _Reading:
             else:
                 path = Path(os.path.normpath(importer.parent / name))
             try:
-                real = path.resolve()
+                real = Path(real_path(path))
                 if not real.is_file() or real in self.seen:
                     continue
             except (OSError, RuntimeError, ValueError):
@@ -227,7 +228,7 @@ class _Reading:
     def _is_own(self, path: Path) -> bool:
         """Whether it is a text in the person's own folder of instructions."""
         return path.suffix == ".md" and (
-            self.own in path.parents or self.own.resolve() in path.parents
+            self.own in path.parents or Path(real_path(self.own)) in path.parents
         )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from kode.contracts import Blocked, FileChange, Wrapped
 from kode.errors import SandboxError
+from kode.paths import real_path
 from kode.sandbox import layer as layers
 from kode.sandbox import limits, live, seatbelt, view
 from kode.sandbox.apply import apply, drop_applied, supersede
@@ -239,7 +240,7 @@ class Attempt:
             opens=self.records_opens,
             probe=self.probe,
         )
-        python = os.path.realpath(sys.executable)
+        python = real_path(sys.executable)
         launcher = (python, "-I", "-S", "-c", limits.BOOT, str(_carried(orders, self._descriptors)))
         return launcher if alone else (*self._in_bubblewrap(masks), *launcher)
 
@@ -292,7 +293,7 @@ class Attempt:
         launcher = (*seatbelt.command(self._reach(masked)), seatbelt.ENV, *unset, *changed)
         if self.probe is None:
             return launcher
-        python = os.path.realpath(sys.executable)
+        python = real_path(sys.executable)
         return (*launcher, python, "-I", "-S", "-c", _RUN_PROBE, marshal.dumps(self.probe).hex())
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kode import paths
+from kode.paths import real_path
 from kode.permissions import sensitive
 from kode.session.git import GitError, run_git
 
@@ -126,6 +127,6 @@ def settle_indexes(masked: Iterable[Path]) -> None:
         with contextlib.suppress(OSError, GitError):
             status = index.stat()
             # A link or a worktree's index is not a file of this folder; git would wait for a pipe.
-            is_own = stat.S_ISREG(status.st_mode) and os.path.realpath(index) == str(index)
+            is_own = stat.S_ISREG(status.st_mode) and real_path(index) == str(index)
             if is_own and int(status.st_mtime) <= at:
                 run_git(root, ["update-index", "-q", "--refresh", "--force-write-index"])

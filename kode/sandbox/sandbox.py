@@ -24,6 +24,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from kode.paths import real_path
 from kode.sandbox import layer as layers
 from kode.sandbox import limits, seatbelt, view
 from kode.sandbox.attempt import Attempt
@@ -245,7 +246,7 @@ class Sandbox:
         kept_paths = [ground.cwd] if layered and os.access(ground.cwd, os.W_OK) else []
         fixed_work = [] if layered or ground.writable else [ground.cwd]
         if kind == "seatbelt":
-            fixed_work += [*hidden, Path(os.path.realpath("/tmp"))]
+            fixed_work += [*hidden, Path(real_path("/tmp"))]
         return {
             "hidden": [str(path) for path in hidden],
             "fixed": [*map(str, above), *map(str, fixed_work)],
@@ -337,4 +338,4 @@ def _mounted_inside(folder: Path) -> str:
 
 
 def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))
+    return Path(real_path(path))

@@ -13,6 +13,7 @@ from typing import Literal
 
 from kode import paths
 from kode.contracts import FileChange
+from kode.paths import real_path
 from kode.sandbox.apply import carry_over
 from kode.sandbox.layer import Layer
 from kode.sandbox.loopback import Loopback, make_loopback
@@ -59,11 +60,11 @@ class Shared:
             if not os.path.isdir(self._temporary):  # never created, or deleted
                 store = self.store()
                 if store is None:
-                    self._temporary = os.path.realpath(tempfile.mkdtemp(prefix="kode-sandbox-"))
+                    self._temporary = real_path(tempfile.mkdtemp(prefix="kode-sandbox-"))
                     atexit.register(shutil.rmtree, self._temporary, ignore_errors=True)
                 else:
                     (store / "tmp").mkdir(mode=0o700, exist_ok=True)
-                    self._temporary = os.path.realpath(store / "tmp")
+                    self._temporary = real_path(store / "tmp")
             return self._temporary
 
     def loopback(self) -> Loopback | None:

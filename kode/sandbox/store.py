@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kode import paths
+from kode.paths import real_path
 
 _PREFIX = "layers-"
 
@@ -73,7 +74,7 @@ def _is_private(folder: Path) -> bool:
 
 def places(home: Path) -> list[Path]:
     """Where stores may lie, the best first, for a kode home."""
-    temporary = (Path(os.path.realpath(folder)) for folder in ("/tmp", "/dev/shm"))
+    temporary = (Path(real_path(folder)) for folder in ("/tmp", "/dev/shm"))
     return [paths.sandbox_folder(home), *(path / f"kode-{os.getuid()}" for path in temporary)]
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from kode.paths import real_path
 from kode.permissions import places
 from kode.sandbox.layer import STAGE
 
@@ -283,7 +284,7 @@ def _each_shown(ground: Ground) -> Iterator[Path]:
     for home in ground.homes:
         yield from (home / name for name in SHOWN_IN_HOME)
     for name in (os.environ.get("VIRTUAL_ENV", ""), *os.environ.get("PATH", "").split(":")):
-        folder = Path(os.path.realpath(name or "/"))
+        folder = Path(real_path(name or "/"))
         if any(home.is_relative_to(folder) for home in ground.homes):
             continue  # one home may lie in another, and be on the PATH
         if any(home in folder.parents and _is_of_programs(folder, home) for home in ground.homes):
@@ -321,7 +322,7 @@ def _secrets_in_folders(ground: Ground) -> Iterator[Path]:
 def _secrets_of_system(ground: Ground) -> list[str]:
     found = []
     for name in (name for pattern in places.KEYS_OF_THE_MACHINE for name in glob(pattern)):
-        path = Path(os.path.realpath(name))
+        path = Path(real_path(name))
         if os.access(path, os.R_OK) and not any(f.is_relative_to(path) for f in ground.folders):
             found.append(str(path))
     return list(dict.fromkeys(found))
@@ -413,7 +414,7 @@ def _is_plain_folder(path: Path) -> bool:
 
 def is_plain(path: Path) -> bool:
     """Whether it exists without a link on the way: a mount follows links."""
-    return os.path.lexists(path) and os.path.realpath(path) == str(path)
+    return os.path.lexists(path) and real_path(path) == str(path)
 
 
 def _entries(folder: str) -> "list[os.DirEntry[str]]":

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kode.contracts import Blocked
+from kode.paths import real_path
 from kode.sandbox.limits import OPENS, OPENS_FOR_WRITING, RUNS, SOCKET, WATCHED
 from kode.workplace import below
 
@@ -176,7 +177,7 @@ class Wall:
         if not path or _WITHOUT_HARM.search(path):
             return None
         folder, name = os.path.split(path)
-        real = os.path.join(os.path.realpath(folder), name)
+        real = os.path.join(real_path(folder), name)
         if self._may_change(real):
             return None
         # Not blocked by the sandbox: it could not change this outside either.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kode.errors import GitError as GitError
+from kode.paths import real_path
 from kode.programs import find_program
 
 TIMEOUT_S = 20.0  # `git status` of a very large repository on a cold disk
@@ -173,7 +174,7 @@ def place(root: Path) -> Survey:
     """Where git keeps its records, and nothing else. Raises: GitError."""
     words = ["rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir"]
     lines = os.fsdecode(run_git(root, words)).split("\n")
-    if os.path.realpath(lines[0]) != os.path.realpath(root):
+    if real_path(lines[0]) != real_path(root):
         raise GitError("its settings place its files elsewhere")
     return Survey(root=root, own=lines[1], shared=os.path.join(root, lines[2]))
 

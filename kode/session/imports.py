@@ -15,6 +15,7 @@ from pathlib import Path
 from kode import durable, installed, paths
 from kode.errors import ConfigError, KodeError, SessionError
 from kode.messages import Usage
+from kode.paths import real_path
 from kode.session.entries import (
     AnyEntry,
     Import,
@@ -93,7 +94,7 @@ def take(home: Path, path: Path, known: dict[str, str]) -> Taken:
         imported_from=Import(
             agent=agent,
             session=origin.session if origin is not None else transcript.header.id,
-            file=str(path.resolve()),
+            file=str(Path(real_path(path))),
             digest=digest,
         ),
     )

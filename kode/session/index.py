@@ -21,6 +21,7 @@ from typing import Any
 from kode import durable, paths
 from kode.broken_json import object_of
 from kode.errors import SessionError
+from kode.paths import real_path
 from kode.session import order, unsent
 from kode.session.entries import timestamp
 from kode.session.log import writable_path
@@ -260,8 +261,7 @@ def _header(head: bytes) -> dict[str, Any]:
 def _is_of(header: dict[str, Any], cwd: Path) -> bool:
     folder = _text(header, "cwd")
     return bool(folder) and (
-        folder in (str(cwd), writable_path(cwd))
-        or os.path.realpath(folder) == os.path.realpath(cwd)
+        folder in (str(cwd), writable_path(cwd)) or real_path(folder) == real_path(cwd)
     )
 
 

@@ -22,6 +22,7 @@ from kode import durable, paths, sealed
 from kode.credentials import redact
 from kode.errors import StorageError
 from kode.events import Emit, Notice
+from kode.paths import real_path
 
 LINES_BETWEEN_COMPACTIONS = 1_000  # bounds what every reader has to go through
 MAX_MARKS = 5_000
@@ -68,7 +69,7 @@ class Record:
     def source(self, path: str | Path) -> str:
         """The outside text that a session had read which wrote this file, or one with the same
         content; "" for none, and once a person approved the content."""
-        real = os.path.realpath(path)
+        real = real_path(path)
         if not self.paths:
             return ""
         found = self.content(real)
@@ -264,7 +265,7 @@ class Marks:
         """`folders` are the working folders, the working directory first; `source` returns what
         outside text this session has read, "" if none."""
         self._record = record_of(home)
-        self._folders = tuple(map(os.path.realpath, folders))
+        self._folders = tuple(map(real_path, folders))
         self._source = source
         self._emit = emit
         self._loaded: dict[str, tuple[str, str]] = {}
@@ -275,7 +276,7 @@ class Marks:
     def keep_loaded(self, path: str, text: str, sha256: str) -> None:
         """Remembers a file that this session has as instructions: what is restored to it needs no
         mark, and what replaces it is shown as a change of it."""
-        self._loaded[os.path.realpath(path)] = sha256, text
+        self._loaded[real_path(path)] = sha256, text
 
     def record(self, changed: Iterable[str], source: str = "") -> None:
         """Records the current content of files that this session changed. Does nothing unless it
@@ -289,7 +290,7 @@ class Marks:
         try:
             self._read()
             new = []
-            for path in dict.fromkeys(map(os.path.realpath, changed)):
+            for path in dict.fromkeys(map(real_path, changed)):
                 found = self._record.changed(path)
                 if found is None:
                     continue  # deleted or empty
@@ -341,7 +342,7 @@ class Marks:
     def _candidates(self, read: Iterable[str] | None) -> Iterator[str]:
         if not self._record.contents:
             return
-        for path in self._folders if read is None else map(os.path.realpath, read):
+        for path in self._folders if read is None else map(real_path, read):
             if os.path.isdir(path):
                 inside = path.rstrip("/") + "/"
                 known = list(self._record.paths)  # at once: another thread may read more

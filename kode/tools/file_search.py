@@ -19,6 +19,7 @@ from pathlib import Path
 
 from kode.contracts import ToolContext
 from kode.errors import ToolError
+from kode.paths import real_path
 from kode.programs import find_program, start_program
 from kode.tools import search_worker
 
@@ -153,7 +154,7 @@ _PYTHON = (sys.executable, "-P")
 
 def environment() -> dict[str, str]:
     """The variables of such a process: none of the person's."""
-    package_parent = str(Path(__file__).resolve().parents[2])
+    package_parent = str(Path(real_path(__file__)).parents[2])
     return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONPATH": package_parent}
 
 

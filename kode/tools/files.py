@@ -14,7 +14,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode import beneath, durable
+from kode import beneath, durable, paths
 from kode.contracts import ToolContext
 from kode.errors import StorageError, ToolError
 from kode.plain_text import Encoding, encoding_by_mark, printable
@@ -78,7 +78,7 @@ def _swapped(path: str) -> ToolError:
 def shown(context: ToolContext, path: Path) -> str:
     """A path as results show it: relative to the working directory if inside, with control
     characters escaped."""
-    base = os.path.realpath(context.place.cwd)
+    base = paths.real_path(context.place.cwd)
     text = as_seen(context.place, str(path))
     if path != Path(base) and text.startswith(base.rstrip("/") + "/"):
         text = os.path.relpath(text, base)
@@ -149,7 +149,7 @@ def _is_in_tmp(context: ToolContext, path: Path) -> bool:
 def _is_inside(path: Path, folder: Path) -> bool:
     """Whether a real path is a folder or inside it, also in another spelling on a case-insensitive
     file system."""
-    real, above = Path(os.path.realpath(folder)), (path, *path.parents)
+    real, above = Path(paths.real_path(folder)), (path, *path.parents)
     if real in above:
         return True
     if not real.exists():

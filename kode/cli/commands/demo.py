@@ -24,6 +24,7 @@ from kode.cli.screen.plain import read_key
 from kode.cli.screen.screen import Screen, open_screen
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from kode.interrupts import heeding
+from kode.paths import real_path
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
@@ -78,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
 @contextmanager
 def scratch() -> Iterator[Path]:
     """Creates a project and a home, and deletes them at the end."""
-    folder = Path(tempfile.mkdtemp(prefix="kode-demo-")).resolve()
+    folder = Path(real_path(tempfile.mkdtemp(prefix="kode-demo-")))
     saved = {name: os.environ.get(name) for name in ("KODE_HOME", "PATH")}
     try:
         project = folder / "leap-years"

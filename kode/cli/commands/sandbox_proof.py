@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode.cli.commands.diagnosis import Finding, missing, ok, optional
+from kode.paths import real_path
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -135,13 +136,13 @@ class Scene:
 
     def attack(self, **todo: Any) -> str:
         given = json.dumps(todo, default=str)
-        return self.run(os.path.realpath(sys.executable), "-I", "-S", "-c", _TRY, given)
+        return self.run(real_path(sys.executable), "-I", "-S", "-c", _TRY, given)
 
 
 def prove() -> Iterator[Finding]:
     """Yields what holds, one finding each; a `missing` one for what does not."""
     with contextlib.ExitStack() as stack:
-        folder = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="kode-")))
+        folder = real_path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kode-")))
         scene = _furnished(Path(folder), stack)
         standing = scene.sandbox.standing()
         if standing.kind == "none":

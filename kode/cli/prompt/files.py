@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kode.cli.prompt.fuzzy import Paths
+from kode.paths import real_path
 from kode.programs import find_program
 from kode.session import git
 
@@ -137,7 +138,7 @@ def _names(command: Sequence[str], root: Path) -> list[str] | None:
 def _walk(root: Path) -> Iterator[str]:
     from kode.tools.search_worker import walk
 
-    real = os.path.realpath(root)
+    real = real_path(root)
     for path in walk(real):
         name = os.path.relpath(path, real)
         if name.isprintable() and _is_offered(name):

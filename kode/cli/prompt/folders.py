@@ -12,6 +12,7 @@ from pathlib import Path
 from kode.cli.prompt.files import list_files
 from kode.cli.prompt.mentions import mentions
 from kode.messages import Text, plural
+from kode.paths import real_path
 
 MAX_LISTED = 200
 """In a folder with more files, only direct contents are listed, with the number of files in
@@ -50,10 +51,10 @@ def read_folder(name: str, path: Path) -> Folder | None:
 
 def mentioned_folders(text: str, cwd: Path) -> Iterator[Folder]:
     """The folders below `cwd` that are named after `@` in a message."""
-    below, seen = cwd.resolve(), set()
+    below, seen = Path(real_path(cwd)), set()
     for name in mentions(text):
         try:
-            path = (cwd / name).resolve()
+            path = Path(real_path(cwd / name))
         except (OSError, ValueError):
             continue
         if path in seen or not path.is_relative_to(below):

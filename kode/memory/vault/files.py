@@ -6,7 +6,6 @@
 A name (`facts/user.md`) shows which of the two it is. A person may edit the files at any time.
 """
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, suppress
@@ -19,6 +18,7 @@ from kode.errors import MemoryRefused
 from kode.memory.project import ProjectFolder
 from kode.memory.stored import locked, plain_lines, read_text
 from kode.memory.vault.summary import summary_of
+from kode.paths import real_path
 
 FOLDERS = ("facts", "episodes")
 SHARED = frozenset({"facts/user.md", "facts/preferences.md"})
@@ -54,8 +54,8 @@ def resolve_name(root: Path, name: str) -> Path:
     Raises: MemoryRefused naming the file.
     """
     path = root / name
-    real = Path(os.path.realpath(path))
-    home = Path(os.path.realpath(root))
+    real = Path(real_path(path))
+    home = Path(real_path(root))
     if home not in real.parents or real.suffix != ".md":
         raise _refused(name, "it is a link out of the memory folder")
     if real.exists() and not real.is_file():

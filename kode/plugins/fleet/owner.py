@@ -4,12 +4,12 @@ home is obeyed; a queue from elsewhere is just a list of tasks, and the person c
 import contextlib
 import hashlib
 import hmac
-import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from kode.paths import real_path
 from kode.plugin import durable
 from kode.plugin.contracts import PermissionMode
 from kode.plugin.errors import StorageError
@@ -30,7 +30,7 @@ def is_own(home: Path, folder: Path, tasks: bytes) -> bool:
     """Whether this home made a queue with exactly these tasks. A queue inside the home, where only
     the owner can write, needs no signature: older versions of kode wrote none. Raises:
     StorageError."""
-    if Path(os.path.realpath(folder)).parent == Path(os.path.realpath(fleet_folder(home))):
+    if Path(real_path(folder)).parent == Path(real_path(fleet_folder(home))):
         return True
     try:
         signature = (folder / SIGNATURE).read_text("ascii", "replace")

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kode.paths import real_path
 from kode.plugin import beneath, paths, run_git
 from kode.plugin.errors import GitError, SessionError, StorageError
 from kode.plugin.messages import first_of
@@ -64,11 +65,11 @@ class Scratch:
 
     def holds(self, path: str) -> bool:
         """Whether a path leads into the copy, links followed."""
-        return Path(os.path.realpath(path)).is_relative_to(self.project)
+        return Path(real_path(path)).is_relative_to(self.project)
 
     def owns(self, path: str) -> bool:
         """Whether a path leads into the copy, or to kode's home beside it."""
-        return Path(os.path.realpath(path)).is_relative_to(self.folder)
+        return Path(real_path(path)).is_relative_to(self.folder)
 
     def set(self, recorded: str, state: str | None, mode: int) -> bool:
         """Sets a file's state; returns whether it succeeded. Leaves files outside of the copy
@@ -113,7 +114,7 @@ def scratch(recording: Recording, original_cwd: Path) -> Iterator[Scratch]:
         )
     original = paths.project_root(original_cwd)
     _check_size(original)
-    folder = Path(tempfile.mkdtemp(prefix="kode-replay-")).resolve()
+    folder = Path(real_path(tempfile.mkdtemp(prefix="kode-replay-")))
     try:
         made = Scratch(
             folder=folder,
@@ -121,7 +122,7 @@ def scratch(recording: Recording, original_cwd: Path) -> Iterator[Scratch]:
             original=original,
             cwd=folder
             / (original.name or "project")
-            / original_cwd.resolve().relative_to(original),
+            / Path(real_path(original_cwd)).relative_to(original),
             home=folder / "home",
             recording=recording,
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from kode.paths import real_path
 from kode.plugin import credentials, paths
 from kode.plugin.errors import ConfigError
 
@@ -92,9 +93,11 @@ def origin_of(root: Path) -> str:
     try:
         if folder.is_file():  # of a worktree
             named = folder.read_text().removeprefix("gitdir:").strip()
-            folder = (root / named).resolve()
+            folder = Path(real_path(root / named))
             common = folder / "commondir"
-            folder = (folder / common.read_text().strip()).resolve() if common.exists() else folder
+            folder = (
+                Path(real_path(folder / common.read_text().strip())) if common.exists() else folder
+            )
         settings = configparser.RawConfigParser(strict=False, allow_no_value=True)
         settings.read_string((folder / "config").read_text())
     except (OSError, ValueError, configparser.Error):
