@@ -8,16 +8,17 @@ from collections.abc import Mapping
 
 FLAGS: Mapping[str, str] = {
     "-a": "`--permission-mode ask|auto-edit|plan|full` sets what is asked.",
+    "-c": "`kode config set KEY VALUE` changes a setting; flags change one run.",
     "-i": "`--ctx FILE` attaches an image or a file.",
+    "-o": "The answer is on stdout: `kode run TASK > FILE`.",
     "-s": "`--sandbox` keeps commands in the sandbox; `--permission-mode` sets what is asked.",
     "-v": "`--version` prints the version, `--verbose` shows more.",
     "-w": "kode makes no worktrees: make one with git and name it with `--cwd DIR`.",
-    "-C": "`--cwd DIR` sets the working directory.",
     "--agent": "`kode subagent --agent NAME` uses an agent definition; `kode agents` lists them.",
     "--agents": "Write a definition into `.claude/agents`; `kode agents` lists them.",
     "--approval-mode": "`--permission-mode ask|auto-edit|plan|full` sets what is asked.",
     "--ask-for-approval": "`--permission-mode ask|auto-edit|plan|full` sets what is asked.",
-    "--cd": "`--cwd DIR` sets the working directory.",
+    "--betas": "kode sends what a model needs by itself: leave the flag out.",
     "--checkpointing": "kode always saves what /undo needs.",
     "--debug": "`--verbose` shows more.",
     "--fallback-model": "kode retries the same model and does not switch to another.",
@@ -26,23 +27,34 @@ FLAGS: Mapping[str, str] = {
     "--full-auto": "`--permission-mode auto-edit` runs edits and sandboxed commands.",
     "--image": "`--ctx FILE` attaches an image.",
     "--include-directories": "`--add-dir DIR` allows work in another folder.",
+    "--ide": "`kode acp` works in editors that speak the Agent Client Protocol.",
+    "--include-partial-messages": "`--output-format stream-json` gives the text in parts.",
     "--json": "`--output-format json` or `stream-json` prints JSON.",
     "--last": "`kode continue` resumes the newest session of this directory.",
     "--mcp-config": "`kode mcp add` configures a server; `.mcp.json` of the project is read.",
     "--message": "`kode run TASK` runs one task.",
     "--no-sandbox": "Set `sandbox.enabled` to false in the config to run without one.",
     "--oss": "`--base-url URL --model M` uses a local server.",
-    "--output-schema": "`--json-schema FILE` holds the answer to a schema.",
+    "--output-last-message": "The answer is on stdout: `kode run TASK > FILE`.",
+    "--plugin-dir": "Skills, commands, agents and hooks are read from `.claude` and `.kode` here.",
     "--profile": "kode has no profiles; `KODE_HOME` names another home with its own config.",
     "--search": "`web_search` in the config lets the vendor's server search the web.",
-    "--session-id": "kode chooses the ids of sessions; `kode -r ID` opens one.",
-    "--settings": "Settings are in config files: `kode config path` lists them.",
+    "--settings": "`kode config set KEY VALUE` changes a setting; flags change one run.",
+    "--strict-mcp-config": "`kode mcp list` shows what is configured.",
+    "--tools": "`--deny RULE` takes tools away, `--allow RULE` lets them run unasked.",
     "--skip-git-repo-check": "kode needs no git repository: leave the flag out.",
     "--thinking": "`--effort LEVEL` sets how much the model thinks.",
     "--worktree": "kode makes no worktrees: make one with git and name it with `--cwd DIR`.",
     "--yes": "`--allow RULE` allows by name, `--permission-mode full` nearly everything.",
 }
 """Flags that kode lacks → what to do instead."""
+
+SANDBOX_MODES: Mapping[str, str] = {
+    "read-only": "`--permission-mode plan`",
+    "workspace-write": "`--permission-mode auto-edit`",
+    "danger-full-access": "`--permission-mode full`",
+}
+"""Values of `--sandbox` → the mode that allows as much. kode's flag of that name has none."""
 
 COMMANDS: Mapping[str, str] = {
     "ask": "`kode run TASK` runs one task.",

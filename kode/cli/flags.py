@@ -107,6 +107,14 @@ def _add_other_names(parser: Parser) -> None:
     add("--reasoning-effort", dest="effort", metavar="LEVEL", choices=EFFORTS)
     add("--system-prompt", dest="system", metavar="TEXT")
     add("--append-system-prompt", dest="append_system", metavar="TEXT")
+    for name, dest in (
+        ("--system-prompt-file", "system"),
+        ("--append-system-prompt-file", "append_system"),
+    ):
+        add(name, dest=dest, metavar="FILE", type=_text_of)
+    add("-C", "--cd", dest="cwd", metavar="DIR")
+    add("--output-schema", dest="json_schema", metavar="FILE")
+    add("--no-session-persistence", dest="no_session", action="store_true")
     for name in ("--yolo", "--dangerously-skip-permissions"):
         add(name, dest="permission_mode", action="store_const", const="full")
     for dest, names in (
@@ -114,6 +122,16 @@ def _add_other_names(parser: Parser) -> None:
         ("deny", ("--disallowedTools", "--disallowed-tools")),
     ):
         add(*names, dest=dest, metavar="RULES", action="extend", type=rules_of)
+
+
+def _text_of(name: str) -> str:
+    """The text of the file that a flag names."""
+    try:
+        return paths.expand(name).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{name} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{name} is not UTF-8 text") from None
 
 
 def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:

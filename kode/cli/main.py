@@ -134,6 +134,11 @@ def _dispatch(argv: list[str]) -> int:
             plugin, command = installed.added("commands")[first]
             return _finished(installed.load(plugin, command.run)(argv[1:]))
         raise ConfigError(f"kode: unknown command {first!r}.{_instead(first, argv[1:])}")
+    if argv:
+        from kode.cli.commands.interactive import command_first
+
+        if (moved := command_first(argv)) != argv:
+            return _dispatch(moved)
     return _run("kode.cli.commands.interactive", argv)
 
 

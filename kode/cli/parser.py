@@ -1,6 +1,7 @@
 """The list of commands, and the parser that each of them uses."""
 
 import argparse
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -149,6 +150,10 @@ class Parser(argparse.ArgumentParser):
         Raises: ConfigError; Described if help is asked for."""
         if Parser.describing:
             raise Described(self)
+        for flag, value in itertools.pairwise(argv):
+            if flag == "--sandbox" and value in elsewhere.SANDBOX_MODES:
+                instead = elsewhere.SANDBOX_MODES[value]
+                raise ConfigError(f"{self.prog}: --sandbox takes no value. Use {instead}.")
         parse = self.parse_known_intermixed_args if mixed else self.parse_known_args
         arguments, unknown = parse(list(argv))
         if not unknown:

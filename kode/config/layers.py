@@ -170,6 +170,25 @@ def load_config(
     return Loaded(config=config, origins=origins, warnings=tuple(warnings), files=tuple(files))
 
 
+def with_value(document: Mapping[str, Any], key: str, value: Any, place: str) -> dict[str, Any]:
+    """A config file's document with one more key, dotted. `place` is named in errors.
+
+    Raises: ConfigError (`Faults`) for a key or a value that is none.
+    """
+    asked = _respell(Layer(values=_nest({key: value}), places={key: place}))
+    assert asked is not None
+    _validate(asked.values, asked.places)
+    changed = copy.deepcopy(dict(document))
+    other = next((name for name, own in OTHER_SPELLINGS.items() if own == key), key)
+    is_there = _at(other, document, _NOTHING) is not _NOTHING
+    *sections, name = (other if is_there else key).split(".")
+    section = changed
+    for part in sections:
+        section = section.setdefault(part, {})
+    section[name] = value
+    return changed
+
+
 def project_file(cwd: Path) -> Path | None:
     """`kode.json` in `cwd` or a parent folder, up to the repository root; None if there is none.
     Outside a repository only `cwd` itself counts."""

@@ -1,5 +1,6 @@
 import pytest
 
+from kode.cli.commands.interactive import command_first
 from kode.cli.main import main
 from kode.cli.parser import COMMANDS
 
@@ -26,3 +27,28 @@ def test_help_fits_the_narrowest_usual_terminal(command, capsys, monkeypatch):
 def test_an_argument_too_many_gets_advice_for_its_command(command, advice, capsys):
     assert main([*command.split(), "more"]) == 3
     assert f"unexpected argument 'more'. {advice}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("--plain run hi", "run hi --plain"),
+        ("--model m exec hi", "exec hi --model m"),
+        ("--model run hi", "--model run hi"),
+        ("-p run", "-p run"),
+        ("--plain continue", "continue --plain"),
+    ],
+)
+def test_a_command_may_follow_its_flags(typed: str, meant: str) -> None:
+    assert command_first(typed.split()) == meant.split()
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["exec --sandbox workspace-write hi", "run -o out hi", "run --settings s hi", "run -c a=b hi"],
+)
+def test_a_flag_of_another_agent_gets_a_hint(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 3
+    assert "`k" in (said := capsys.readouterr().err) or "`--permission-mode" in said

@@ -143,6 +143,32 @@ def test_stdin_is_the_task_or_its_context(place: Place) -> None:
     assert said[3].endswith("\n\nfrom a pipe beside an empty task")
 
 
+def test_a_pipe_left_open_does_not_hold_up_a_task(place: Place) -> None:
+    with ScriptedServer([{"text": "ok"}]) as server:
+        place.url = server.openai_url
+        with place.start("run", "hi", stdin=subprocess.PIPE) as process:
+            assert process.stderr is not None
+            noticed = process.stderr.readline()
+            assert process.wait(30) == 0
+    assert "--ctx" in noticed
+
+
+def test_a_script_names_the_session_and_prompt_file(place: Place) -> None:
+    (place.project / "more.txt").write_text("Answer in French.")
+    with ScriptedServer([{"text": "ok"}]) as server:
+        place.url = server.openai_url
+        words = (
+            "--session-id",
+            "20261127-020304-0a1b2c",
+            "--append-system-prompt-file",
+            "more.txt",
+        )
+        assert place.run("-p", "hi", *words).code == 0
+        assert "Answer in French." in str(server.requests[0].json["messages"][0])
+    exported = place.run("session", "export")
+    assert json.loads(exported.out)["id"] == "20261127-020304-0a1b2c"
+
+
 def test_attached_files_travel_with_the_task(place: Place) -> None:
     (place.project / "notes.txt").write_text("blue is best")
     with ScriptedServer([{"text": "ok"}]) as server:

@@ -2,17 +2,21 @@
 
 import argparse
 import contextlib
+import copy
 import json
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from kode import paths
 from kode.cli.flags import working_directory
-from kode.cli.parser import command_of
+from kode.cli.parser import command_of, nearest
 from kode.cli.screen.output import settings_rows
 from kode.cli.screen.printer import Answer
 from kode.config import Faults, Loaded, flat, is_url, load_config, project_file, shown
+from kode.config.files import read_layer, write_document
+from kode.config.layers import with_value
 from kode.errors import EXIT_NOT_STARTED, ConfigError
 from kode.messages import plural
 
@@ -20,6 +24,9 @@ COMMANDS = {
     "show": "show every key, its value and its layer (--json: one object)",
     "path": "show the config files of this directory",
     "check": "check the config files",
+    "get": "print the value of one key",
+    "set": "set a key in your own config file: KEY VALUE",
+    "unset": "remove a key from your own config file",
 }
 
 
@@ -28,8 +35,18 @@ def main(argv: Sequence[str]) -> Answer:
     command, parser, rest = command_of("config", COMMANDS, argv)
     if command == "show":
         parser.add_argument("--json", action="store_true", help="one JSON object")
+    if command in ("get", "set", "unset"):
+        parser.add_argument("key", metavar="KEY", help="its dotted name, as `config show` lists it")
+    if command == "set":
+        parser.add_argument("value", metavar="VALUE", help="JSON, or a text as it is")
     arguments = parser.parse(rest)
     match command:
+        case "get":
+            return _get(arguments.key)
+        case "set":
+            return _set(arguments.key, arguments.value)
+        case "unset":
+            return _unset(arguments.key)
         case "path":
             return _path()
         case "check":
@@ -61,6 +78,61 @@ def _show(loaded: Loaded, *, as_json: bool) -> Answer:
         lines=["", "Values without a source are defaults."],
         faults=() if as_json else loaded.warnings,
     )
+
+
+def _get(key: str) -> Answer:
+    """Raises: ConfigError for a key that is none."""
+    loaded = _load()
+    values = flat(loaded.config)
+    if key not in values:
+        raise ConfigError(
+            f"There is no key `{key}`.{nearest(key, values)} `kode config show` lists them."
+        )
+    value = shown(key, values[key])
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return Answer(lines=[text], faults=loaded.warnings)
+
+
+def _set(key: str, text: str) -> Answer:
+    """Raises: ConfigError for a key or a value that is none: nothing is written then."""
+    path, document = _own_document()
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    try:
+        document = with_value(document, key, value, "kode config set")
+    except Faults:
+        if isinstance(value, str):
+            raise
+        # A model may be named 5.
+        value, document = text, with_value(document, key, text, "kode config set")
+    write_document(path, document)
+    loaded = _load()
+    origin = loaded.origins.get(key, str(path))
+    notes = [] if str(path) in origin else [f"note: here {origin} decides."]
+    saved = json.dumps(shown(key, value), ensure_ascii=False)
+    return Answer(lines=[f"{key} is {saved} in {path}.", *notes], faults=loaded.warnings)
+
+
+def _unset(key: str) -> Answer:
+    """Raises: ConfigError for a key that is not in the file."""
+    path, document = _own_document()
+    *sections, name = key.split(".")
+    section: Any = document
+    for part in sections:
+        section = section.get(part) if isinstance(section, dict) else None
+    if not isinstance(section, dict) or name not in section:
+        raise ConfigError(f"{path} does not set `{key}`. `kode config show` says what does.")
+    del section[name]
+    write_document(path, document)
+    return Answer(lines=[f"{key} is no longer set in {path}."])
+
+
+def _own_document() -> tuple[Path, dict[str, Any]]:
+    path = paths.config_file(paths.home())
+    layer = read_layer(path)
+    return path, copy.deepcopy(dict(layer.values)) if layer is not None else {}
 
 
 def _check() -> Answer:

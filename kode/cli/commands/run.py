@@ -46,18 +46,13 @@ SLOW_S = 0.5
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `kode run` with these arguments and returns its exit code. Raises: ConfigError for flags
-    that contradict each other; else as `run_task`."""
+    """Runs `kode run` with these arguments and returns its exit code. Raises: as `run_task`."""
     parser = Parser("kode run", "One task, the answer on stdout, then exit.")
     parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
     add_conversation_flags(parser)
     add_cassette_flags(parser)
     parser.add_argument("--session-id", metavar="ID", help="the id of the new session")
     arguments = parser.parse(argv)
-    if arguments.session_id and arguments.no_session:
-        raise ConfigError(
-            "--session-id names a session, and --no-session saves none. Drop one of the two."
-        )
     return run_task(arguments, arguments.task, session_id=None)
 
 
@@ -65,8 +60,13 @@ def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | 
     """Runs one task in a new session, or in the one named, and returns the exit code; with
     `--input-format stream-json`, runs the turns that arrive on stdin.
 
-    Raises: UserError, SessionError or StorageError if it could not start.
+    Raises: UserError, SessionError or StorageError if it could not start; ConfigError for flags
+    that contradict each other.
     """
+    if getattr(arguments, "session_id", None) and arguments.no_session:
+        raise ConfigError(
+            "--session-id names a session, and --no-session saves none. Drop one of the two."
+        )
     if arguments.input_format != "stream-json":
         return run_read_task(arguments, *read_task(task), session_id)
     if arguments.output_format != "stream-json" or task == "-":

@@ -12,6 +12,7 @@ from kode.cli.screen.lines import clean
 from kode.cli.screen.printer import Answered
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.installed import ExportFile
+from kode.session import index
 from kode.session.export import as_json, as_markdown
 from kode.session.reading import session_path
 from kode.session.transcript import Transcript
@@ -20,14 +21,20 @@ from kode.session.transcript import Transcript
 def export(parser: Parser, argv: Sequence[str]) -> Answered:
     """Runs the command. Raises: ConfigError, SessionError, StorageError."""
     of_plugins = installed.added("exports")
-    parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
+    parser.add_argument(
+        "id", metavar="ID", nargs="?", help="a session id, or any unique prefix (the newest here)"
+    )
     parser.add_argument("file", metavar="FILE", nargs="?", help="the file for the cassette")
     parser.add_argument("--format", choices=list({**FORMATS, **of_plugins}), default="json")
     parser.add_argument("--yes", action="store_true", help="write the cassette without asking")
     arguments = parser.parse(argv, mixed=True)
     name, file = arguments.format, arguments.file
     run = FORMATS[name] if name in FORMATS else installed.load(*of_plugins[name])
-    path = session_path(paths.home(), session_places.find(arguments.id))
+    if arguments.id is None:
+        id, _ = index.newest(paths.home(), Path.cwd())
+    else:
+        id = session_places.find(arguments.id)
+    path = session_path(paths.home(), id)
     found = run(Transcript.read(path))
     if isinstance(found, ExportFile):
         if file is None:

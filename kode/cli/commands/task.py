@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from kode.messages import Text
 
 MAX_STDIN_BYTES = 10 * 1024 * 1024  # more than any window holds
-STDIN_HINT_AFTER_S = 3.0  # a pipe that will give something has given it by then
+STDIN_WAIT_S = 3.0
+"""A pipe that gives something beside a task has begun by then. Programs that start kode and leave
+an open pipe as its standard input never would, nor close it."""
 
 
 def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":
     """The task's text, and the texts sent with it: the text is the argument, or stdin if that is
-    missing, empty or `-`. With an argument, stdin is outside text. From here on signals interrupt
-    in good order."""
+    missing, empty or `-`. With an argument, stdin is outside text, unless nothing comes on it for
+    a while. From here on signals interrupt in good order."""
     interrupt_by_signals()
     if task is None or task == "-" or not task.strip():
         nobody_typed = sys.stdin is None or (sys.stdin.isatty() and task != "-")
@@ -39,6 +41,13 @@ def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":
     from kode.engine.fence import fence_text
     from kode.messages import Text
 
+    if not _begins_soon():
+        print(
+            f"kode: nothing came on standard input in {STDIN_WAIT_S:g} s; the task starts "
+            "without it. Give what takes longer as a file: --ctx FILE.",
+            file=sys.stderr,
+        )
+        return task, ()
     extra = _read_stdin()
     # Somebody else's text: it must not be able to end its fence and continue as the task.
     piped = Text(text=fence_text(extra, "standard input"), source="outside")
@@ -120,11 +129,16 @@ def _stdin_has_something_to_say() -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
-def _read_stdin() -> str:
+def _begins_soon() -> bool:
+    """Whether stdin has something to read, or has ended, within `STDIN_WAIT_S`."""
     with contextlib.suppress(OSError, ValueError):
-        ready, _, _ = select.select([sys.stdin], [], [], STDIN_HINT_AFTER_S)
-        if not ready:
-            print("kode: waiting for standard input to end (or use </dev/null)", file=sys.stderr)
+        return bool(select.select([sys.stdin], [], [], STDIN_WAIT_S)[0])
+    return True
+
+
+def _read_stdin() -> str:
+    if not _begins_soon():
+        print("kode: waiting for standard input to end (or use </dev/null)", file=sys.stderr)
     try:
         data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1)
     except KeyboardInterrupt:

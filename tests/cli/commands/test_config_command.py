@@ -131,3 +131,58 @@ def test_check_names_a_tool_that_there_is_not(
     assert run(config, ["check"]) == 3
     captured = capsys.readouterr()
     assert "bash(ls)" in captured.out + captured.err
+
+
+def written(home: Path) -> dict[str, object]:
+    return json.loads((home / "config.json").read_text())
+
+
+def test_set_writes_values_of_their_kind(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said(capsys, "set", "model", "m")
+    said(capsys, "set", "max_steps", "5")
+    said(capsys, "set", "permissions.allow", '["shell(ls)"]')
+    said(capsys, "set", "permissions.allow", '["shell(pwd)"]')
+
+    allowed = {"allow": ["shell(pwd)"]}
+    assert written(home) == {"model": "m", "max_steps": 5, "permissions": allowed}
+    assert said(capsys, "get", "max_steps") == "5\n"
+    assert said(capsys, "get", "model") == "m\n"
+
+
+def test_a_name_that_looks_like_a_number_stays_text(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said(capsys, "set", "model", "5")
+
+    assert written(home) == {"model": "5"}
+
+
+@pytest.mark.parametrize(("key", "value"), [("max_steps", "five"), ("modle", "m"), ("memory", "1")])
+def test_set_refuses_a_fault_and_writes_nothing(home: Path, key: str, value: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        run(config, ("set", key, value))
+
+    assert f"`{key}`" in str(refused.value)
+    assert not (home / "config.json").exists()
+
+
+def test_set_shows_no_secret_and_names_a_stronger_layer(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KODE_MODEL", "other")
+
+    assert KEY not in said(capsys, "set", "providers.openai.api_key", KEY)
+    assert "KODE_MODEL" in said(capsys, "set", "model", "m")
+
+
+def test_unset_removes_only_a_key_that_is_set(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said(capsys, "set", "memory.dataDir", "/tmp/m")
+    said(capsys, "set", "memory.data_dir", "/tmp/n")
+    assert written(home) == {"memory": {"dataDir": "/tmp/n"}}
+    said(capsys, "unset", "memory.dataDir")
+
+    assert written(home) == {"memory": {}}
+    with pytest.raises(ConfigError):
+        run(config, ("unset", "model"))
