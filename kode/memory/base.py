@@ -5,8 +5,10 @@ A hook that a system does not define gives the neutral answer (`NullMemory`).
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from contextlib import suppress
+import secrets
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -53,6 +55,8 @@ _TAKEN = (
     "What waited for your approval in files is in memory's history now, for `kode memory review`. "
     "Undo with: kode memory undo --import {batch}"
 )
+_TOGETHER: ContextVar[str] = ContextVar("together", default="")
+"""The batch of the changes that this task makes; another task's changes are not of it."""
 SHARE_OF_GRACE = 0.9
 """Share of the time at the end for finishing; the rest is for cancelling."""
 
@@ -547,6 +551,15 @@ class BaseMemory(NullMemory):
         if self._context.read_only:
             raise MemoryRefused("This memory was opened for reading only.")
 
+    @contextmanager
+    def together(self) -> Iterator[str]:
+        """All that is changed inside is one change to undo; yields its batch."""
+        token = _TOGETHER.set(secrets.token_hex(6))
+        try:
+            yield _TOGETHER.get()
+        finally:
+            _TOGETHER.reset(token)
+
     def _hear(self, turn: Turn) -> None:
         """Sets the turn that further changes belong to."""
         self._turn, self.asked = turn.number, shorten(turn.text, WORDS_CHARS)
@@ -568,7 +581,7 @@ class BaseMemory(NullMemory):
             session=self._context.session_id,
             turn=self._turn or None,
             words=self.asked if who == "model" else "",
-            batch=batch,
+            batch=batch or _TOGETHER.get(),
         )
         return holding(citing(author, self.project, source), since, until)
 

@@ -26,7 +26,7 @@ from kode.memory.journal.by_hand import JournalByHand
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.consolidator import Consolidated, Consolidator
 from kode.memory.journal.files import MEMORY, Entry, JournalFiles
-from kode.memory.journal.folder import JournalFolder
+from kode.memory.journal.folder import journal_folder
 from kode.memory.journal.places import JournalPlaces
 from kode.memory.journal.said import Queue, Said, recap_lines, said_in
 from kode.memory.journal.search import grep, history_tool, texts_of, where_of
@@ -137,8 +137,8 @@ class Journal(JournalByHand):
         search = history_tool(self._matching, self.since_then)
         if self._settings.tool_face == "native":
             return (search,)
-        folder = JournalFolder(
-            self.seen,
+        folder = journal_folder(
+            self,
             self.files,
             self._committer,
             lambda: self._author("model"),

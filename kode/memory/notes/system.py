@@ -32,7 +32,7 @@ from kode.memory.lineage import Place
 from kode.memory.notes import jobs, maintenance, pack
 from kode.memory.notes.by_hand import NotesByHand
 from kode.memory.notes.database import Database
-from kode.memory.notes.folder import NotesFolder
+from kode.memory.notes.folder import notes_folder
 from kode.memory.notes.note import Note, Untrusted, stamp
 from kode.memory.notes.places import NotesPlaces
 from kode.memory.notes.replica import NotesReplica, remote_of
@@ -165,7 +165,7 @@ class Notes(NotesByHand):
         tools = note_tools(self)
         if self._settings.tool_face == "native":
             return tools
-        return (folder_tool(NotesFolder(self)), *(one for one in tools if one.name == "recall"))
+        return (folder_tool(notes_folder(self)), *(one for one in tools if one.name == "recall"))
 
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)

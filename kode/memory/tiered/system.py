@@ -145,9 +145,9 @@ class Tiered(FactMemory):
         if self._settings.tool_face == "native":
             return (memory_tool(self),)
         from kode.memory.folder_tool import folder_tool
-        from kode.memory.tiered.folder import TieredFolder
+        from kode.memory.tiered.folder import tiered_folder
 
-        return (folder_tool(TieredFolder(self)),)
+        return (folder_tool(tiered_folder(self)),)
 
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)

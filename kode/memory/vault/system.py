@@ -34,7 +34,7 @@ from kode.memory.vault.files import (
     VaultFiles,
     is_facts,
 )
-from kode.memory.vault.folder import VaultFolder
+from kode.memory.vault.folder import vault_folder
 from kode.memory.vault.places import VaultPlaces
 from kode.memory.vault.reflector import Reflector
 from kode.memory.vault.summary import blocks_of
@@ -105,7 +105,7 @@ class Vault(VaultByHand):
         )
         if self._settings.tool_face == "native":
             return vault_tools(desk)
-        return (folder_tool(VaultFolder(desk)),)
+        return (folder_tool(vault_folder(self, desk)),)
 
     async def after_turn(self, turn: Turn) -> None:
         """Puts every task of a person down for the reflector, which judges what is worth
