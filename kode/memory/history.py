@@ -291,17 +291,20 @@ class History:
         return {place: stands for place, stands in places if place}
 
     def take_hand_edit(self, target: str, state: State) -> Change | None:
-        """Appends what a person changed in a place since its last change, with its lock held; None
-        if nothing differs. Raises: StorageError."""
+        """Appends what a person changed in a place since its last change, with its lock held, as
+        changes to undo together; returns the last one, None if nothing differs. Raises:
+        StorageError."""
         places, known = self.places, self.stands(target)
         if places is None or known == fingerprint(state):
             return None
         before, masked = self.replayed(target)
-        fields = places.apart(target, before, state)
-        if not fields:
-            return None
-        fields |= {"stands": fingerprint(state), "redacted": masked}
-        return self.record(Author(who="user"), places.system, BY_HAND, target, **fields)
+        edits = list(places.edits(target, before, state))
+        author = Author(who="user", batch=secrets.token_hex(6) if edits[1:] else "")
+        written = None
+        for at, fields in enumerate(edits, 1):  # the last says what stands there
+            fields |= {"stands": fingerprint(state) if at == len(edits) else "", "redacted": masked}
+            written = self.record(author, places.system, BY_HAND, target, **fields)
+        return written
 
     def stands(self, target: str) -> str:
         """The fingerprint of what stands in a place after its last change; "" if unknown."""

@@ -179,7 +179,7 @@ async def test_status_tells_the_system_fill_levels_and_what_is_pending(tmp_path)
 
     assert "system: tiered" in status
     assert "user: 1 entry, 1% (10/1500 characters)" in status
-    assert "still to be noted: 1" in status
+    assert "not finished with: 1" in status
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
 from kode.memory.base import has_lost_messages
 from kode.memory.folder_tool import folder_tool
-from kode.memory.journal import report
 from kode.memory.journal.by_hand import JournalByHand
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.consolidator import Consolidated, Consolidator
@@ -74,7 +73,7 @@ class Journal(JournalByHand):
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await super().open(context, state)
         self.files = JournalFiles(self.folder)
-        self.history.places = JournalPlaces(self.folder)
+        self.history.places = JournalPlaces(self.folder, self._journal.max_memory_size)
         self._queue = Queue(self.files.root / "queue")
         self._committer = Committer(self.files, self._queue, self.history)
         door = MemoryModel(
@@ -220,18 +219,6 @@ class Journal(JournalByHand):
     @property
     def unfinished(self) -> int:
         return len(self._queue.ids())
-
-    async def show(self) -> str:
-        limit = self._journal.max_memory_size
-        return report.show(self.files, self.files.read_memory(), limit, self.history)
-
-    async def status(self) -> str:
-        return report.status(
-            self.files,
-            self._memory(),
-            self._journal.max_memory_size,
-            len(self._queue.ids()),
-        )
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

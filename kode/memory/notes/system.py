@@ -43,6 +43,7 @@ from kode.memory.notes.write import Kept, NoteWriter
 from kode.memory.places import Row
 from kode.memory.queue import Item, work, work_through
 from kode.memory.rank import Text
+from kode.memory.report import Part
 from kode.memory.search import CANDIDATES, POOL, Finder, with_note
 from kode.memory.stale import Doubt
 from kode.memory.stored import may_name_a_file
@@ -300,11 +301,14 @@ class Notes(NotesByHand):
         self._wrote_in_turn = True
         self._work.start(self._make_vectors())
 
-    async def show(self) -> str:
-        return pack.show(self.store, pack.agent_context(self.store))
+    def parts(self) -> Sequence[Part]:
+        return pack.parts(self.store, pack.agent_context(self.store))
+
+    def figures(self) -> Mapping[str, object]:
+        return pack.figures(self.store, self.vectors.count_missing())
 
     async def status(self) -> str:
-        status = pack.status(self.store, self.vectors.count_missing())
+        status = await super().status()
         return f"{status}\n{await self.team.status()}" if self.team else status
 
     @property

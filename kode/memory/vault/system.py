@@ -195,18 +195,15 @@ class Vault(VaultByHand):
     def unfinished(self) -> int:
         return len(self._reflector.waiting())
 
-    async def show(self) -> str:
-        return report.show(self.files, self.history)
-
-    async def status(self) -> str:
-        open_ = [item for item in self._queue.items() if not item.tainted]
-        given_up = sum(item.given_up for item in open_)
-        return report.status(
-            self.files,
-            self._settings.vault.facts_budget_bytes,
-            len(open_) - given_up,
-            given_up,
-        )
+    def figures(self) -> Mapping[str, object]:
+        sizes = [row.size for row in self.files.rows() if is_facts(row.path)]
+        budget = self._settings.vault.facts_budget_bytes
+        return {
+            "bytes of facts": f"{sum(sizes):,}" + (f" of {budget:,}" if budget else ""),
+            "tasks given up after several attempts, in pending/": sum(
+                item.given_up for item in self._queue.items() if not item.tainted
+            ),
+        }
 
     def writer(self, files: VaultFiles, seen: Seen) -> VaultWriter:
         return VaultWriter(files, self.history, self._settings.vault, seen)
