@@ -335,7 +335,9 @@ class BaseMemory(NullMemory):
 
     async def show(self) -> str:
         """What is remembered here, each entry with its origin and what speaks against it."""
-        doubts = stale.doubts(self, self._context.now().date())
+        found = stale.doubts(self, self._context.now().date()).items()
+        hidden = ": not shown to a model"
+        doubts = {at: f"{one.why}{hidden if one.expired else ''}" for at, one in found}
         return report.show(self.parts(), self.ledger, doubts, self.unsettled())
 
     async def status(self) -> str:

@@ -477,10 +477,6 @@ class History:
         """The effective changes of a batch, newest first."""
         return [one for one in self.in_effect(system) if batch and one.batch == batch]
 
-    def origins(self, keys: Callable[[Change], Iterable[str]]) -> dict[str, Change]:
-        """The newest change for each key."""
-        return {key: change for change in self.lines() for key in keys(change)}
-
 
 class Lines(Sequence[Change]):
     """The changes of one file, oldest first, as far as this process has read it. A line that is
@@ -609,9 +605,8 @@ def nothing_left(change: Change, gone: str = "") -> NothingToUndo:
     )
 
 
-def origin_of(change: Change | None, before: str = "") -> str:
-    """A text's origin for a person: `add by model, 2026-03-01 12:00 UTC, session ...`, after the
-    word `before`."""
+def origin_of(change: Change | None) -> str:
+    """A text's origin for a person: `add by model, 2026-03-01 12:00 UTC, session ...`."""
     if change is None:
         return "written by hand"
     session = f", session {change.session}" if change.session else ""
@@ -619,8 +614,8 @@ def origin_of(change: Change | None, before: str = "") -> str:
     when = change.at[:16].replace("T", " ")
     source = f", from {change.source}" if change.source else ""
     if change.undoes:
-        return f"{before + 'undo' if before else 'restored by an undo'}, {when} UTC{session}{turn}"
-    return f"{before}{change.kind} by {change.who}{change.whose}{source}, {when} UTC{session}{turn}"
+        return f"restored by an undo, {when} UTC{session}{turn}"
+    return f"{change.kind} by {change.who}{change.whose}{source}, {when} UTC{session}{turn}"
 
 
 def refuse_redacted(change: Change, instead: str) -> None:

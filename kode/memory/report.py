@@ -9,7 +9,6 @@ from kode.memory.frame import suspicion
 from kode.memory.history import origin_of
 from kode.memory.ledger import Ledger
 from kode.memory.lineage import Entry, Place
-from kode.memory.stale import Doubt
 from kode.messages import plural, shorten
 
 LATEST = 5
@@ -42,10 +41,11 @@ class Part:
 def show(
     parts: Sequence[Part],
     ledger: Ledger,
-    doubts: Mapping[Place, Doubt],
+    doubts: Mapping[Place, str],
     unsettled: Mapping[Place, str],
 ) -> str:
-    """Every entry with its origin, and what speaks against it; "" for none."""
+    """Every entry with its origin, and what speaks against it; "" for none. `doubts` say why an entry
+    may not hold any more, `unsettled` what nobody has decided about it."""
 
     def lines(part: Part) -> Iterator[str]:
         found = _latest(part.entries, ledger) if part.of_notes else part.entries
@@ -59,16 +59,15 @@ def show(
         yield from (f"  {line}" for line in part.lines)
 
     def remarks(entry: Entry) -> Iterator[str]:
-        statement, doubt = ledger.statement(entry), doubts.get(entry.place)
+        statement = ledger.statement(entry)
         if not entry.text.startswith("#"):
             yield ", ".join(filter(None, (entry.id, origin_of(statement.change))))
         if statement.archived:
             yield "archived: not in prompts, found by search"
         if statement.terms and statement.terms.since:
             yield f"since {statement.terms.since}"
-        if doubt is not None:
-            hidden = ": not shown to a model" if doubt.expired else ""
-            yield f"may be stale: {doubt.why}{hidden}"
+        if entry.place in doubts:
+            yield f"may be stale: {doubts[entry.place]}"
         if entry.place in unsettled:
             yield unsettled[entry.place]
         if what := suspicion(entry.text):
