@@ -44,8 +44,10 @@ def show(
     doubts: Mapping[Place, str],
     unsettled: Mapping[Place, str],
 ) -> str:
-    """Every entry with its origin, and what speaks against it; "" for none. `doubts` say why one may
-    not hold any more, `unsettled` what nobody has decided about it."""
+    """Every entry with its origin, and what speaks against it; "" for none.
+
+    `doubts` say why one may not hold any more, `unsettled` what nobody has decided about it.
+    """
 
     def lines(part: Part) -> Iterator[str]:
         found = _latest(part.entries, ledger) if part.of_notes else part.entries
