@@ -5,8 +5,10 @@ A hook that a system does not define gives the neutral answer (`NullMemory`).
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from contextlib import suppress
+import secrets
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -26,9 +28,9 @@ from kode.contracts import (
 from kode.credentials import redact
 from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused, StorageError
 from kode.events import MemoryChanged, Notice
-from kode.memory import frame, scan, standing
+from kode.memory import frame, report, scan, stale, standing
 from kode.memory.compare import KIND, PAIRS, compare
-from kode.memory.history import Author, Change, History, Who, origin_of
+from kode.memory.history import Author, Change, History, Who
 from kode.memory.ledger import Ledger
 from kode.memory.lineage import Entry, Pair, Place
 from kode.memory.replacing import Seen
@@ -53,6 +55,8 @@ _TAKEN = (
     "What waited for your approval in files is in memory's history now, for `kode memory review`. "
     "Undo with: kode memory undo --import {batch}"
 )
+_TOGETHER: ContextVar[str] = ContextVar("together", default="")
+"""The batch of the changes that this task makes; another task's changes are not of it."""
 SHARE_OF_GRACE = 0.9
 """Share of the time at the end for finishing; the rest is for cancelling."""
 
@@ -330,26 +334,30 @@ class BaseMemory(NullMemory):
     # ── for a person ─────────────────────────────────────────────────────────────────────────────
 
     async def show(self) -> str:
-        """What the next session will see, with fill levels and origins."""
-        places, parts = self.history.places, list[str]()
-        for target in places.here() if places else ():
-            entries = self._standing_in([target])
-            told = (
-                f"  {redact(one.text)}\n    ({origin_of(self.ledger.statement(one).change)})"
-                for one in entries
-            )
-            if entries:
-                parts.append("\n".join([self._place_line(target), *told]))
-        return "\n\n".join(parts)
+        """What is remembered here, each entry with its origin and what speaks against it."""
+        found = stale.doubts(self, self._context.now().date()).items()
+        hidden = ": not shown to a model"
+        doubts = {at: f"{one.why}{hidden if one.expired else ''}" for at, one in found}
+        return report.show(self.parts(), self.ledger, doubts, self.unsettled())
 
     async def status(self) -> str:
-        """The active system, fill levels, and pending work."""
+        """The active system, how full its places are, its figures."""
+        left = plural(self.unfinished, "session")
+        wait = {"not finished with": f"{left} (done at the next start)"} if self.unfinished else {}
+        figures = {**self.figures(), **wait}
+        return report.status(self.name, str(self._context.root), self.parts(), figures)
+
+    def parts(self) -> Sequence[report.Part]:
+        """What a person is shown of it: the places of facts, then the notes on sessions."""
         places = self.history.places
-        lines = [f"system: {self.name}", f"folder: {self._context.root / self.name}"]
-        lines += map(self._place_line, places.of_facts() if places else ())
-        if left := self.unfinished:
-            lines.append(f"not finished with: {plural(left, 'session')} (done at the next start)")
-        return "\n".join(lines)
+        facts = list(places.of_facts()) if places else []
+        notes = [entry for entry in self.entries() if entry.target not in facts]
+        found = [self._part(places, target) for target in facts if places]
+        return [*found, report.Part(called="session notes", entries=notes, of_notes=True)]
+
+    def figures(self) -> Mapping[str, object]:
+        """What only this system counts, by what a person calls it."""
+        return {}
 
     def entries(self) -> Sequence[Entry]:
         """The current entries that apply in this project."""
@@ -547,6 +555,15 @@ class BaseMemory(NullMemory):
         if self._context.read_only:
             raise MemoryRefused("This memory was opened for reading only.")
 
+    @contextmanager
+    def together(self) -> Iterator[str]:
+        """All that is changed inside is one change to undo; yields its batch."""
+        token = _TOGETHER.set(secrets.token_hex(6))
+        try:
+            yield _TOGETHER.get()
+        finally:
+            _TOGETHER.reset(token)
+
     def _hear(self, turn: Turn) -> None:
         """Sets the turn that further changes belong to."""
         self._turn, self.asked = turn.number, shorten(turn.text, WORDS_CHARS)
@@ -568,7 +585,7 @@ class BaseMemory(NullMemory):
             session=self._context.session_id,
             turn=self._turn or None,
             words=self.asked if who == "model" else "",
-            batch=batch,
+            batch=batch or _TOGETHER.get(),
         )
         return holding(citing(author, self.project, source), since, until)
 
@@ -586,18 +603,20 @@ class BaseMemory(NullMemory):
     def _called(self, target: str) -> str:
         return self.history.places.called(target) if self.history.places else target
 
-    def _fill(self, target: str) -> str:
-        places = self.history.places
-        return places.fill(target, places.read(target)) if places else ""
-
-    def _place_line(self, target: str) -> str:
-        """`env: 3 entries, 37% (561/1500 characters)`."""
-        held = plural(len(self._standing_in([target])), "entry", "entries")
-        return ", ".join(filter(None, (f"{self._called(target)}: {held}", self._fill(target))))
+    def _part(self, places: "Places", target: str) -> report.Part:
+        """One place; of an unreadable one what is wrong with it."""
+        called, where = places.called(target), str(places.root / target)
+        try:
+            state = places.read(target)
+        except MemoryRefused as error:
+            return report.Part(called=called, where=where, lines=[str(error)])
+        entries, fill = places.entries_of(target, state), places.fill(target, state)
+        return report.Part(called=called, fill=fill, where=where, entries=entries)
 
     def _done(self, did: str, entry: Entry, change: Change) -> Outcome:
         """A change of one entry, with how full its place is now."""
-        called, fill = self._called(entry.target), self._fill(entry.target)
+        places, called = self.history.places, self._called(entry.target)
+        fill = places.fill(entry.target, places.read(entry.target)) if places else ""
         return Outcome(
             line=f'{did} {called} "{shorten(redact(entry.text), QUOTED_CHARS)}"',
             detail=f"{called}: {fill}" if fill else "",

@@ -8,12 +8,9 @@ A paragraph and a block of code also parse as entries. A heading does not: a fac
 must contain what the heading says.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-
-from kode.errors import MemoryRefused
-from kode.memory.base import BaseMemory, Outcome
 
 _INDENT = "  "
 _FENCES = ("```", "~~~")
@@ -92,22 +89,6 @@ def steps(rows: Sequence[Row], text: str) -> list[Step]:
             gone += (Step(key=row.key) for row in old_rows)
             added += (Step(text=entry) for entry in dict.fromkeys(texts))
     return [*gone, *changed, *added]
-
-
-async def apply(
-    steps: Sequence[Step], do: Callable[[Step], Awaitable[Outcome]], system: BaseMemory
-) -> list[Outcome]:
-    """Runs all steps or none. Raises: MemoryRefused with the obstacle, StorageError, BusyError."""
-    done: list[Outcome] = []
-    try:
-        for step in steps:
-            done.append(await do(step))
-    except MemoryRefused:
-        for outcome in reversed(done):
-            for change in system.history.find(outcome.change_id) if outcome.change_id else ():
-                await system.undo_change(change)
-        raise
-    return done
 
 
 def _bullet(text: str) -> str:

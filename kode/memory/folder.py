@@ -6,14 +6,13 @@ into its own operations, so history, scan, limits and undo apply to every comman
 worded as in the tool's documentation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from kode.errors import MemoryRefused
-from kode.memory import replacing
-from kode.memory.base import Outcome
-from kode.memory.replacing import Seen
+from kode.memory import entry_lines, replacing
+from kode.memory.base import BaseMemory, Outcome
+from kode.memory.entry_lines import Row, Step
 from kode.memory.stored import version_of
 
 ROOT = "/memories"
@@ -21,6 +20,10 @@ LINE_NUMBER_WIDTH = 6
 """As in the file views of Anthropic's memory tool."""
 AROUND = 2
 """Lines shown before and after a change."""
+
+Write = Callable[[str], Awaitable[Sequence[Outcome]]]
+"""Gives a file another text, "" for none, and returns what it changed. Raises: MemoryRefused,
+StorageError, BusyError."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,25 +35,37 @@ class MemoryFile:
     text: str
     about: str = ""
     """What belongs in it, or what may not hold any more."""
-    read_only: bool = False
+    write: Write | None = None
+    """None for a file that kode alone writes."""
 
 
-class Folder(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Folder:
     """A system's memory as files."""
 
+    system: BaseMemory
     notice: str
     """What a model must know about them, a sentence."""
-    seen: Seen
-    """The files that the session's model was shown whole."""
+    files: Callable[[], Awaitable[Sequence[MemoryFile]]]
+    """Every file, including empty ones that may be written."""
+    new: Callable[[str], MemoryFile] | None = None
+    """A file of another name, where the system keeps any. Raises: MemoryRefused."""
 
-    async def files(self) -> Sequence[MemoryFile]:
-        """Every file, including empty ones that may be written."""
+    @property
+    def seen(self) -> replacing.Seen:
+        """The files that the session's model was shown whole."""
+        return self.system.seen
 
-    async def put(self, name: str, before: str, after: str) -> Sequence[Outcome]:
-        """Changes a file from `before` to `after`; "" for no file. All of it, or nothing.
 
-        Raises: MemoryRefused, StorageError, BusyError.
-        """
+def of_entries(
+    name: str, rows: Sequence[Row], do: Callable[[Step], Awaitable[Outcome]], about: str
+) -> MemoryFile:
+    """A file of separate entries, a bullet each; `do` stores a change of one."""
+
+    async def write(text: str) -> list[Outcome]:
+        return [await do(step) for step in entry_lines.steps(rows, text)]
+
+    return MemoryFile(name=name, text=entry_lines.render(rows), about=about, write=write)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +75,27 @@ class Done:
     text: str
     """For the model, as documented."""
     outcomes: Sequence[Outcome] = ()
-    """Its changes to memory."""
+    """Its changes to memory, which are undone together."""
+
+
+async def put(folder: Folder, wanted: Sequence[tuple[MemoryFile, str]]) -> Sequence[Outcome]:
+    """Gives files these texts, as one change to undo: all of it, or nothing. Raises: MemoryRefused,
+    StorageError, BusyError."""
+    system, done = folder.system, list[Outcome]()
+    if fixed := next((file for file, _ in wanted if file.write is None), None):
+        raise MemoryRefused(
+            f"{ROOT}/{fixed.name} is written by kode alone and can only be viewed. Nothing was "
+            "changed."
+        )
+    try:
+        with system.together() as batch:
+            for file, text in wanted:
+                done += await file.write(text) if file.write else ()
+    except MemoryRefused:
+        for change in system.history.batch(system.name, batch):
+            await system.undo_change(change)
+        raise
+    return done
 
 
 async def view(folder: Folder, path: str, view_range: Sequence[int] | None = None) -> Done:
@@ -92,13 +127,13 @@ async def create(folder: Folder, path: str, text: str) -> Done:
         raise MemoryRefused(f"File {path} already exists")
     if not text.strip():
         raise MemoryRefused("`file_text` is empty: memory keeps no empty files.")
-    outcomes = await folder.put(name, "", text)
+    outcomes = await put(folder, [(await _writable(folder, name), text)])
     return await _written(folder, path, "", text, outcomes, f"File created successfully at: {path}")
 
 
 async def str_replace(folder: Folder, path: str, old: str, new: str) -> Done:
     """Replaces a text that occurs exactly once. Raises: MemoryRefused."""
-    file = await _existing(folder, path)
+    file = await _existing(folder, path, filled=False)
     count = file.text.count(old) if old else 0
     if count == 0:
         raise MemoryRefused(
@@ -110,7 +145,7 @@ async def str_replace(folder: Folder, path: str, old: str, new: str) -> Done:
             f"{_lines_with(file.text, old)}. Please ensure it is unique"
         )
     wanted = file.text.replace(old, new)
-    outcomes = await folder.put(file.name, file.text, wanted)
+    outcomes = await put(folder, [(file, wanted)])
     first = file.text[: file.text.index(old)].count("\n") + 1
     said = "The memory file has been edited. Here is the snippet showing the change (with line "
     span = (max(1, first - AROUND), first + new.count("\n") + AROUND)
@@ -120,7 +155,7 @@ async def str_replace(folder: Folder, path: str, old: str, new: str) -> Done:
 
 async def insert(folder: Folder, path: str, line: int, text: str) -> Done:
     """Inserts a text after a line; 0 is the beginning. Raises: MemoryRefused."""
-    file = await _existing(folder, path)
+    file = await _existing(folder, path, filled=False)
     lines = file.text.removesuffix("\n").split("\n") if file.text else []
     if not 0 <= line <= len(lines):
         raise MemoryRefused(
@@ -129,35 +164,37 @@ async def insert(folder: Folder, path: str, line: int, text: str) -> Done:
         )
     lines.insert(line, text.rstrip("\n"))
     wanted = "\n".join(lines) + "\n"
-    outcomes = await folder.put(file.name, file.text, wanted)
+    outcomes = await put(folder, [(file, wanted)])
     return await _written(
         folder, path, file.text, wanted, outcomes, f"The file {path} has been edited."
     )
 
 
 async def delete(folder: Folder, path: str) -> Done:
-    """Deletes a file with its content. Raises: MemoryRefused for a directory, which would delete
-    too much."""
-    if not name_of(path):
+    """Deletes a file with its content, or all files of a directory below `/memories`. Raises:
+    MemoryRefused; then nothing was deleted."""
+    name = name_of(path)
+    if not name:
         raise MemoryRefused("Cannot delete the /memories directory itself")
-    file = await _existing(folder, path, filled=True)
-    _check_seen(folder, file)
-    outcomes = await folder.put(file.name, file.text, "")
+    below = [one for one in await folder.files() if one.name.startswith(f"{name}/")]
+    files = [one for one in below if one.text.strip()] or [await _existing(folder, path)]
+    for file in files:
+        _check_seen(folder, file)
+    outcomes = await put(folder, [(file, "") for file in files])
     return Done(text=f"Successfully deleted {path}", outcomes=outcomes)
 
 
 async def rename(folder: Folder, old_path: str, new_path: str) -> Done:
-    """Moves a file's content to another, empty file. Raises: MemoryRefused; then nothing is lost:
-    the content is in the old file, or in both."""
+    """Moves a file's content to another, empty file. Raises: MemoryRefused; then nothing was
+    moved."""
     if not name_of(old_path):
         raise MemoryRefused("Cannot rename the /memories directory itself")
-    file = await _existing(folder, old_path, filled=True)
+    file = await _existing(folder, old_path)
     _check_seen(folder, file)
-    name = _file_name(new_path)
-    if any(one.name == name and one.text.strip() for one in await folder.files()):
+    new = await _writable(folder, _file_name(new_path))
+    if new.text.strip():
         raise MemoryRefused(f"The destination {new_path} already exists")
-    outcomes = [*await folder.put(name, "", file.text)]
-    outcomes += await folder.put(file.name, file.text, "")
+    outcomes = await put(folder, [(new, file.text), (file, "")])
     return Done(text=f"Successfully renamed {old_path} to {new_path}", outcomes=outcomes)
 
 
@@ -171,21 +208,6 @@ def name_of(path: str) -> str:
     return "/".join(parts)
 
 
-def unknown(name: str, known: Sequence[str]) -> MemoryRefused:
-    """The error for an unknown file."""
-    listed = ", ".join(f"{ROOT}/{one}" for one in known)
-    return MemoryRefused(
-        f"This memory keeps no {ROOT}/{name}. Put it into one of: {listed}. Nothing was changed."
-    )
-
-
-def read_only(name: str) -> MemoryRefused:
-    """The error for a file that only kode writes."""
-    return MemoryRefused(
-        f"{ROOT}/{name} is written by kode alone and can only be viewed. Nothing was changed."
-    )
-
-
 def _file_name(path: str) -> str:
     name = name_of(path)
     if not name:
@@ -193,13 +215,24 @@ def _file_name(path: str) -> str:
     return name
 
 
-async def _existing(folder: Folder, path: str, *, filled: bool = False) -> MemoryFile:
+async def _writable(folder: Folder, name: str) -> MemoryFile:
+    """The file of a name, which may not be there yet. Raises: MemoryRefused."""
+    files = {file.name: file for file in await folder.files()}
+    if name in files:
+        return files[name]
+    if folder.new is not None:
+        return folder.new(name)
+    listed = ", ".join(f"{ROOT}/{file.name}" for file in files.values() if file.write)
+    raise MemoryRefused(
+        f"This memory keeps no {ROOT}/{name}. Put it into one of: {listed}. Nothing was changed."
+    )
+
+
+async def _existing(folder: Folder, path: str, *, filled: bool = True) -> MemoryFile:
     """The file to change; `filled`: it must have content. Raises: MemoryRefused."""
     name = _file_name(path)
     files = await folder.files()
     for file in files:
-        if file.name == name and file.read_only:
-            raise read_only(name)
         if file.name == name and (file.text.strip() or not filled):
             return file
     if any(file.name.startswith(f"{name}/") for file in files):

@@ -82,12 +82,11 @@ def folder_tool(folder: Folder) -> Tool:
                 case "rename":
                     old = _given(old_path, "old_path")
                     done = await commands.rename(folder, old, _given(new_path, "new_path"))
-        for outcome in done.outcomes:
-            if outcome.change_id:
-                context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
-        return ToolOutput(
-            text=frame.escape(_words(done)), summary="; ".join(o.line for o in done.outcomes)
-        )
+        lines = "; ".join(one.line for one in done.outcomes)
+        changes = [one.change_id for one in done.outcomes if one.change_id]
+        if changes:
+            context.emit(MemoryChanged(text=lines, change_id=changes[-1]))
+        return ToolOutput(text=frame.escape(_words(done)), summary=lines)
 
     return memory
 

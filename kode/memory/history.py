@@ -291,17 +291,20 @@ class History:
         return {place: stands for place, stands in places if place}
 
     def take_hand_edit(self, target: str, state: State) -> Change | None:
-        """Appends what a person changed in a place since its last change, with its lock held; None
-        if nothing differs. Raises: StorageError."""
+        """Appends what a person changed in a place since its last change, with its lock held, as
+        changes to undo together; returns the last one, None if nothing differs. Raises:
+        StorageError."""
         places, known = self.places, self.stands(target)
         if places is None or known == fingerprint(state):
             return None
         before, masked = self.replayed(target)
-        fields = places.apart(target, before, state)
-        if not fields:
-            return None
-        fields |= {"stands": fingerprint(state), "redacted": masked}
-        return self.record(Author(who="user"), places.system, BY_HAND, target, **fields)
+        edits = list(places.edits(target, before, state))
+        author = Author(who="user", batch=secrets.token_hex(6) if edits[1:] else "")
+        written = None
+        for at, fields in enumerate(edits, 1):  # the last says what stands there
+            fields |= {"stands": fingerprint(state) if at == len(edits) else "", "redacted": masked}
+            written = self.record(author, places.system, BY_HAND, target, **fields)
+        return written
 
     def stands(self, target: str) -> str:
         """The fingerprint of what stands in a place after its last change; "" if unknown."""
@@ -474,10 +477,6 @@ class History:
         """The effective changes of a batch, newest first."""
         return [one for one in self.in_effect(system) if batch and one.batch == batch]
 
-    def origins(self, keys: Callable[[Change], Iterable[str]]) -> dict[str, Change]:
-        """The newest change for each key."""
-        return {key: change for change in self.lines() for key in keys(change)}
-
 
 class Lines(Sequence[Change]):
     """The changes of one file, oldest first, as far as this process has read it. A line that is
@@ -606,9 +605,8 @@ def nothing_left(change: Change, gone: str = "") -> NothingToUndo:
     )
 
 
-def origin_of(change: Change | None, before: str = "") -> str:
-    """A text's origin for a person: `add by model, 2026-03-01 12:00 UTC, session ...`, after the
-    word `before`."""
+def origin_of(change: Change | None) -> str:
+    """A text's origin for a person: `add by model, 2026-03-01 12:00 UTC, session ...`."""
     if change is None:
         return "written by hand"
     session = f", session {change.session}" if change.session else ""
@@ -616,8 +614,8 @@ def origin_of(change: Change | None, before: str = "") -> str:
     when = change.at[:16].replace("T", " ")
     source = f", from {change.source}" if change.source else ""
     if change.undoes:
-        return f"{before + 'undo' if before else 'restored by an undo'}, {when} UTC{session}{turn}"
-    return f"{before}{change.kind} by {change.who}{change.whose}{source}, {when} UTC{session}{turn}"
+        return f"restored by an undo, {when} UTC{session}{turn}"
+    return f"{change.kind} by {change.who}{change.whose}{source}, {when} UTC{session}{turn}"
 
 
 def refuse_redacted(change: Change, instead: str) -> None:

@@ -11,7 +11,7 @@ from datetime import date, datetime
 from pathlib import Path
 
 from kode import paths
-from kode.memory import foreign, terms
+from kode.memory import foreign
 from kode.memory.base import BaseMemory
 from kode.memory.foreign import Entry, Source
 from kode.memory.history import new_batch
@@ -131,19 +131,8 @@ class _Known:
             key for text in texts for key in ((text, "user", ""), (text, "project", here))
         }
         changes = system.history.standing(system.name)
-        self._saying: dict[frozenset[str], tuple[str, str]] = {}
-        for entry in system.entries():
-            self._saying.setdefault(_about_what(entry.text), (entry.text, "remembered"))
         digests = (_DIGEST.search(change.source) for change in changes)
         self._approved = {found[1] for found in digests if found}
-
-    def beside(self, entry: Entry, where: str) -> list[str]:
-        """Names another entry in the same words but for a number or a "not", as at most one of the
-        two can hold."""
-        other, place = self._saying.setdefault(_about_what(entry.text), (entry.text, where))
-        if other == entry.text:
-            return []
-        return [f'disputed, {where}: {place} has "{shorten(other, SHOWN_CHARS)}"']
 
     def add(self, proposal: Proposal) -> bool:
         """Adds an entry; returns whether it was known."""
@@ -154,11 +143,6 @@ class _Known:
         return False
 
 
-def _about_what(text: str) -> frozenset[str]:
-    found = (term for term in terms.telling(text) if not term[0].isdigit())
-    return frozenset(found) or frozenset([text])
-
-
 def _read(source: Source, known: _Known, project: Path, now: datetime) -> _Taken:
     agent = foreign.agents()[source.agent]
     reading = foreign.read(source, now.date())
@@ -166,7 +150,6 @@ def _read(source: Source, known: _Known, project: Path, now: datetime) -> _Taken
     of = "" if agent.is_format else f" of {agent.title}"
     for entry in _allowed(reading.entries, source, taken.notes):
         where = _where(source, entry)
-        taken.notes += known.beside(entry, where)
         if len(entry.text) > Entry.MAX_CHARS:
             taken.notes.append(
                 f"refused, {where}: {len(entry.text):,} characters, and a fact may have "

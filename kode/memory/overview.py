@@ -1,8 +1,6 @@
 """Everything that an open memory keeps, as values: entries with their source, what was
 superseded, what waits for the person."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -20,7 +18,7 @@ from kode.memory.review import Item, items_of
 from kode.memory.stale import Doubt
 
 LOOKED_THROUGH = 20_000
-"""How many of the newest changes are searched for the origin of an entry."""
+"""The newest changes that are listed."""
 MOST_SUPERSEDED = 20
 
 
@@ -66,7 +64,7 @@ async def overview(system: MemorySystem) -> Overview:
     tail = kept.history.tail(LOOKED_THROUGH)
     return Overview(
         system=kept.name,
-        entries=tuple(await _entries(kept, tail.changes)),
+        entries=tuple(await _entries(kept)),
         waiting=tuple(
             replace(one, texts=tuple(map(redact, one.texts))) for one in await items_of(kept)
         ),
@@ -82,16 +80,14 @@ def changes(system: MemorySystem) -> tuple[Change, ...]:
     return tuple(kept_in(system, "view").history.tail(LOOKED_THROUGH).changes)
 
 
-async def _entries(system: BaseMemory, newest_first: Iterable[Change]) -> list[Remembered]:
-    pieces = await carrier_of(system).pieces()
-    places = Counter(piece.origin for piece in pieces)
-    origins = _origins(change for change in newest_first if change.system == system.name)
+async def _entries(system: BaseMemory) -> list[Remembered]:
     found = stale.doubts(system, datetime.now().astimezone().date())
     doubts = {doubt.change.id: doubt for doubt in found.values()}
+    standing = system.ledger.standing().values()
+    origins = {_plain(one.text): one.change for one in standing}
     entries = []
-    for piece in pieces:
-        # A change of a place that holds nothing else is a change of the entry.
-        origin = _origin(piece, origins, alone=places[piece.origin] == 1)
+    for piece in await carrier_of(system).pieces():
+        origin = origins.get(_plain(piece.content))
         entries.append(
             Remembered(
                 piece=replace(piece, content=redact(piece.content)),
@@ -103,18 +99,9 @@ async def _entries(system: BaseMemory, newest_first: Iterable[Change]) -> list[R
     return entries
 
 
-def _origins(newest_first: Iterable[Change]) -> dict[str, Change]:
-    """The newest change that created a text, or wrote a place in full."""
-    found: dict[str, Change] = {}
-    for change in newest_first:
-        for key in (*change.after, change.target):
-            found.setdefault(key.strip(), change)
-    return found
-
-
-def _origin(piece: Piece, origins: Mapping[str, Change], *, alone: bool) -> Change | None:
-    origin = origins.get(piece.content.strip())
-    return origins.get(piece.origin) if origin is None and alone else origin
+def _plain(text: str) -> str:
+    """An entry without what its file puts before it: a piece has none of that."""
+    return text.lstrip("-*+# ").strip()
 
 
 def _masked(fate: Fate) -> Fate:

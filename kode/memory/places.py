@@ -5,9 +5,10 @@ are more than whole texts.
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -151,6 +152,32 @@ class Places:
             return {"before": old, "after": new}
         before = tuple(text for text in old if text not in new)
         return self.fields(before, tuple(text for text in new if text not in old))
+
+    def edits(self, target: str, old: State, new: State) -> Iterator[dict[str, Any]]:
+        """The same as one change of each run of entries that differs: what took the place of what
+        is clear, where only one does."""
+        if not self.is_of_entries(target):
+            yield from filter(None, (self.apart(target, old, new),))
+            return
+
+        def keys(texts: Iterable[str]) -> list[str]:
+            return [one.key for text in texts for one in self.entries_of(target, (text,))]
+
+        same = {*keys(old)} & {*keys(new)}
+        moved, to = (
+            tuple(text for text in side if text not in other and same.issuperset(keys((text,))))
+            for side, other in ((old, new), (new, old))
+        )
+        if moved or to:
+            yield self.fields(moved, to)
+        matcher = SequenceMatcher(None, old, new, autojunk=False)
+        for _, i1, i2, j1, j2 in matcher.get_opcodes():
+            gone, came = (
+                tuple(text for text in side if same.isdisjoint(keys((text,))))
+                for side in (old[i1:i2], new[j1:j2])
+            )
+            if gone or came:
+                yield {**self.fields(gone, came), "position": j1}
 
     def placed(self, name: str, text: str, now: datetime) -> tuple[str, str]:
         """The place that a person calls `name` in `add`, and their text as it will stand there.

@@ -127,19 +127,26 @@ async def _undo_one(
     change: Change,
     following: Following,
 ) -> Outcome:
-    followers = _followers(system, [change])
+    changes = _together(system, change)
+    followers = _followers(system, changes)
     if not followers:
-        return await take_back(system, [change])
+        return await take_back(system, changes)
     listed = _list("Made from it", followers, following)
     if following.go_along(listed):
-        return await take_back(system, newest_first(system, [change, *followers]))
+        return await take_back(system, newest_first(system, [*changes, *followers]))
     try:
-        done = await take_back(system, [change])
+        done = await take_back(system, changes)
     except MemoryRefused as error:
         again = f"`kode memory undo {change.id} --with-derived` undoes them too."
         raise MemoryRefused(f"{error}\n{listed}\n{again}") from error
     stay = f"{listed}\nThey stay; each is undone by `kode memory undo` and its id."
     return replace(done, remark="\n".join(filter(None, (done.remark, stay))))
+
+
+def _together(system: BaseMemory, change: Change) -> list[Change]:
+    """The changes of its batch, newest first. What a person approved was decided one by one."""
+    batch = [one for one in system.history.batch(system.name, change.batch) if not one.approves]
+    return batch if change in batch else [change]
 
 
 async def _undo_last(

@@ -132,6 +132,65 @@ async def test_a_deleted_file_is_gone_and_comes_back_by_undo(memory):
     assert "likes zebras" in await memory.text(memory.file)
 
 
+async def test_deleting_a_file_is_one_change_to_undo(memory):
+    lines = "- likes zebras\n- deploys by hand\n- uses uv\n"
+    await memory("create", path=memory.file, file_text=lines)
+    memory.events.clear()
+
+    await memory("delete", path=memory.file)
+    (change,) = [one.change_id for one in memory.events if isinstance(one, MemoryChanged)]
+    await memory_command(memory.system, ["undo", change])
+    back = await memory.text(memory.file)
+    await memory_command(memory.system, ["undo"])
+
+    assert sorted(filter(None, back.split("\n"))) == sorted(lines.split("\n")[:-1])
+    assert not (await memory.text(memory.file)).strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "files"),
+    [
+        ("tiered", "project", ("project/user.md", "project/env.md")),
+        ("vault", "facts", ("facts/user.md", "facts/tools.md")),
+    ],
+)
+async def test_deleting_a_folder_is_one_change_to_undo(tmp_path, name, folder, files):
+    memory = await opened(tmp_path, name)
+    for number, file in enumerate(files):
+        text = f"- likes zebras {number}\n- uses uv {number}\n"
+        await memory("create", path=f"/memories/{file}", file_text=text)
+
+    await memory("delete", path=f"/memories/{folder}")
+    assert not [hit for hit in await memory.system.search("zebras", 5) if "zebras" in hit.text]
+    await memory_command(memory.system, ["undo"])
+
+    for number, file in enumerate(files):
+        text = await memory.text(f"/memories/{file}")
+        assert {f"- likes zebras {number}", f"- uses uv {number}"} <= {*text.split("\n")}
+
+
+async def test_a_folder_that_kode_writes_is_not_deleted(tmp_path):
+    memory = await opened(tmp_path, "journal")
+    await memory_command(memory.system, ["add", "history", "fixed the parser"])
+    listed = await memory("view", path="/memories")
+
+    await memory.fault("delete", path="/memories/history")
+
+    assert await memory("view", path="/memories") == listed
+
+
+async def test_a_folder_is_deleted_whole_or_not_at_all(tmp_path):
+    memory = await opened(tmp_path, "vault")
+    await memory("create", path="/memories/facts/a.md", file_text="- Likes: zebras")
+    unread = memory.system.files.path("facts/b.md")
+    unread.write_text("- Uses: uv\n")
+
+    await memory.fault("delete", path="/memories/facts")
+
+    assert "zebras" in await memory.text("/memories/facts/a.md")
+    assert "uv" in unread.read_text()
+
+
 async def test_a_renamed_file_holds_what_the_other_held(memory):
     _, other = FILES[memory.name]
     await memory("create", path=memory.file, file_text="- likes zebras\n")

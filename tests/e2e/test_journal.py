@@ -83,7 +83,7 @@ def test_a_cut_answer_spares_memory_and_is_made_up(place: Place) -> None:
     assert before == "- a fact of note\n"
     assert "[raw-fallback]" in history
     assert str(place.session_files[-1]) in history
-    assert "still to be consolidated: 1" in status.out
+    assert "not finished with: 1" in status.out
 
 
 def test_an_overflow_shortens_the_conversation_and_sends_a_recap_once(place: Place) -> None:

@@ -189,4 +189,4 @@ def test_commands_show_log_and_undo(place: Place) -> None:
     assert "by extraction" in shown.out
     assert "write vault/facts/user.md" in log.out
     assert undone.out.startswith("undid write")
-    assert "facts: 0 files" in status.out
+    assert "bytes of facts: 0" in status.out

@@ -31,7 +31,7 @@ async def test_show_tells_every_entry_with_its_origin_and_fill_level(tmp_path):
 
     assert "likes tabs\n    (add by model, " in shown
     assert "session 20260301-123400-abcdef" in shown
-    assert "typed into the file\n    (edited by hand)" in shown
+    assert "typed into the file\n    (written by hand)" in shown
     assert "user · 1% (10/1500 characters)" in shown
 
 
@@ -179,7 +179,7 @@ async def test_status_tells_the_system_fill_levels_and_what_is_pending(tmp_path)
 
     assert "system: tiered" in status
     assert "user: 1 entry, 1% (10/1500 characters)" in status
-    assert "still to be noted: 1" in status
+    assert "not finished with: 1" in status
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from kode.memory.journal.files import (
     as_read,
     block_of,
     parse,
+    size_of,
 )
 from kode.memory.lineage import Entry
 from kode.memory.places import Piece, Places, Row, State, whole
@@ -23,10 +24,12 @@ from kode.memory.project import ProjectFolder
 
 
 class JournalPlaces(Places):
-    def __init__(self, folder: ProjectFolder) -> None:
+    def __init__(self, folder: ProjectFolder, limit_bytes: int) -> None:
         pattern = rf"journal/(?:[0-9a-f]{{16}}/)?(?:{MEMORY}|{HISTORY})"
         super().__init__(folder.system.parent, SYSTEM, pattern)
         self._folder = folder
+        self._limit_bytes = limit_bytes
+        """Of MEMORY.md; over it, the next consolidation says it in less."""
 
     def is_here(self, target: str) -> bool:
         return target in (self._folder.target(MEMORY), self._folder.target(HISTORY))
@@ -69,6 +72,11 @@ class JournalPlaces(Places):
 
     def called(self, target: str) -> str:
         return self._folder.of_target(target)[1]
+
+    def fill(self, target: str, state: State) -> str:
+        size, limit = size_of("".join(state)), self._limit_bytes
+        is_memory = target.endswith(MEMORY)
+        return f"{round(100 * size / limit)}% ({size:,}/{limit:,} bytes)" if is_memory else ""
 
     def read(self, target: str) -> State:
         if not target.endswith(HISTORY):

@@ -1,7 +1,9 @@
 """The journal: MEMORY.md in every prompt, a history searched on demand, and consolidation."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import credentials
@@ -16,22 +18,23 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.errors import BusyError
+from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
-from kode.memory.base import has_lost_messages
+from kode.memory.base import Outcome, has_lost_messages, joined
 from kode.memory.folder_tool import folder_tool
-from kode.memory.journal import report
-from kode.memory.journal.by_hand import JournalByHand
+from kode.memory.history import Change
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.consolidator import Consolidated, Consolidator
-from kode.memory.journal.files import MEMORY, Entry, JournalFiles
-from kode.memory.journal.folder import JournalFolder
+from kode.memory.journal.files import MEMORY, SYSTEM, Entry, JournalFiles
+from kode.memory.journal.folder import journal_folder
 from kode.memory.journal.places import JournalPlaces
 from kode.memory.journal.said import Queue, Said, recap_lines, said_in
 from kode.memory.journal.search import grep, history_tool, texts_of, where_of
+from kode.memory.project import ProjectMemory
 from kode.memory.search import Finder, with_note
-from kode.memory.stored import may_name_a_file
+from kode.memory.stored import locked, may_name_a_file, read_row, stems
+from kode.memory.waiting import Proposal
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -50,7 +53,8 @@ SHOWN_TIMES_LIMIT = 4
 """A memory edited far over its limit is shown up to this many times the limit."""
 
 
-class Journal(JournalByHand):
+class Journal(ProjectMemory):
+    system = SYSTEM
     left_from_before = (f"{MEMORY}*", "HISTORY*", "queue", "approval")
 
     def __init__(self, settings: "MemoryConfig") -> None:
@@ -74,7 +78,7 @@ class Journal(JournalByHand):
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await super().open(context, state)
         self.files = JournalFiles(self.folder)
-        self.history.places = JournalPlaces(self.folder)
+        self.history.places = JournalPlaces(self.folder, self._journal.max_memory_size)
         self._queue = Queue(self.files.root / "queue")
         self._committer = Committer(self.files, self._queue, self.history)
         door = MemoryModel(
@@ -137,8 +141,8 @@ class Journal(JournalByHand):
         search = history_tool(self._matching, self.since_then)
         if self._settings.tool_face == "native":
             return (search,)
-        folder = JournalFolder(
-            self.seen,
+        folder = journal_folder(
+            self,
             self.files,
             self._committer,
             lambda: self._author("model"),
@@ -221,19 +225,42 @@ class Journal(JournalByHand):
     def unfinished(self) -> int:
         return len(self._queue.ids())
 
-    async def show(self) -> str:
-        limit = self._journal.max_memory_size
-        return report.show(self.files, self.files.read_memory(), limit, self.history)
-
-    async def status(self) -> str:
-        return report.status(
-            self.files,
-            self._memory(),
-            self._journal.max_memory_size,
-            len(self._queue.ids()),
+    async def accept(self, proposal: Proposal) -> Outcome:
+        """As in any system; an update of MEMORY.md from a session with outside text is merged."""
+        self.check_writable()
+        if not proposal.place:
+            return await super().accept(proposal)
+        author = replace(
+            self._author("user"),
+            source=f"an update that waited, {proposal.id}",
+            approves=proposal.id,
         )
+        change = Change.by(author, SYSTEM, "approve", self.folder.target(MEMORY))
+        async with locked(self.files.root):
+            outcomes = self._committer.update_memory(proposal.base or "", proposal.text, change)
+        done = [self._report(one) for one in outcomes]
+        return joined(done) if done else Outcome(line=f"{MEMORY} reads so already")
+
+    def left_waiting(self) -> Iterable[tuple[Path, Proposal]]:
+        folder = self.files.root / "approval"
+        for path in (folder / f"{name}.json" for name in stems(folder)):
+            row = read_row(dict[str, str], path.read_bytes()) or {}
+            yield (
+                path,
+                self._committer.proposal(path.stem, row["session"], row["base"], row["update"]),
+            )
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    def _memory(self) -> str:
+        """MEMORY.md; "" if unreadable."""
+        try:
+            return self.files.read_memory()
+        except MemoryRefused as error:
+            if str(error) not in self._noticed:
+                self._noticed.add(str(error))
+                self._notice(str(error))
+            return ""
 
     @property
     def _kept(self) -> int:

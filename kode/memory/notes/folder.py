@@ -2,15 +2,15 @@
 summaries to be read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kode.errors import MemoryRefused
-from kode.memory import entry_lines, folder
+from kode.memory import entry_lines
 from kode.memory.base import Outcome
 from kode.memory.entry_lines import Row, Step
-from kode.memory.folder import MemoryFile
-from kode.memory.notes.note import Note
+from kode.memory.folder import Folder, MemoryFile, of_entries
+from kode.memory.notes.note import Kind
 from kode.memory.notes.store import Wanted
 
 if TYPE_CHECKING:
@@ -18,103 +18,76 @@ if TYPE_CHECKING:
 
 MOST = 500
 """Notes of one file, the newest; the others are not in it, so that no edit of it touches them."""
-SOUL, RULES, EVERYWHERE, PROJECT, SUMMARIES = (
-    "soul.md",
-    "rules.md",
-    "notes.md",
-    "project.md",
-    "summaries.md",
-)
-ABOUT = {
-    SOUL: "who you are for this user, all of it; only at their wish",
-    RULES: "what always holds; in every prompt",
-    EVERYWHERE: "decisions, preferences, how things work",
-    PROJECT: "the same of this project only",
-    SUMMARIES: "what was done in earlier sessions",
+SOUL = "soul.md"
+ABOUT_SOUL = "who you are for this user, all of it; only at their wish"
+FILES: Mapping[str, tuple[Kind, bool, str]] = {
+    "rules.md": ("rule", False, "what always holds; in every prompt"),
+    "notes.md": ("log", False, "decisions, preferences, how things work"),
+    "project.md": ("log", True, "the same of this project only"),
 }
+"""Name → the kind of its notes, whether they are of this project, what belongs in it."""
+NOTICE = (
+    f"Each `- ` line of the files below is one note, read alone, without headings; but {SOUL} is "
+    "one text."
+)
 
 
-class NotesFolder:
-    notice = (
-        f"Each `- ` line of the files below is one note, read alone, without headings; but {SOUL} "
-        "is one text."
-    )
-
-    def __init__(self, system: "Notes") -> None:
-        self._system = system
-        self.seen = system.seen
-
-    async def files(self) -> Sequence[MemoryFile]:
+def notes_folder(system: "Notes") -> Folder:
+    async def files() -> list[MemoryFile]:
+        summaries = entry_lines.render(_rows(system, Wanted(kinds=("summary",), limit=MOST)))
         return [
+            _soul(system),
+            *(_notes(system, name) for name in FILES),
             MemoryFile(
-                name=name,
-                text=self._text(name),
-                about=about,
-                read_only=name == SUMMARIES,
-            )
-            for name, about in ABOUT.items()
+                name="summaries.md", text=summaries, about="what was done in earlier sessions"
+            ),
         ]
 
-    async def put(self, name: str, before: str, after: str) -> Sequence[Outcome]:
-        """Raises: MemoryRefused, StorageError, BusyError; then nothing was changed."""
-        if name == SUMMARIES:
-            raise folder.read_only(name)
-        if name not in ABOUT:
-            raise folder.unknown(name, [SOUL, RULES, EVERYWHERE, PROJECT])
-        done = await self._put(name, after)
-        await self._system.after_change()
+    return Folder(system=system, notice=NOTICE, files=files)
+
+
+def _soul(system: "Notes") -> MemoryFile:
+    async def write(after: str) -> Sequence[Outcome]:
+        if not after.strip():
+            raise MemoryRefused("The soul cannot be deleted, only changed.")
+        done = await system.writer.update_soul(after.strip())
+        await system.after_change()
+        return [done]
+
+    souls = system.store.get(Wanted(kinds=("soul",), limit=1))
+    text = "".join(f"{note.content}\n" for note in souls)
+    return MemoryFile(name=SOUL, text=text, about=ABOUT_SOUL, write=write)
+
+
+def _notes(system: "Notes", name: str) -> MemoryFile:
+    kind, in_project, about = FILES[name]
+
+    async def do(step: Step) -> Outcome:
+        if kind == "rule" and not system.asked:
+            raise MemoryRefused("A rule needs the user's words. Put it into notes.md.")
+        if step.key is None:
+            evidence = (system.asked,) if kind == "rule" else ()
+            done = await system.writer.remember(
+                step.text or "", kind=kind, evidence=evidence, in_project=in_project
+            )
+        elif step.text is None:
+            done = await system.writer.forget(step.key)
+        else:
+            done = await system.writer.update(step.key, step.text)
+        await system.after_change()
         return done
 
-    async def _put(self, name: str, after: str) -> list[Outcome]:
-        system = self._system
-        if name == SOUL:
-            if not after.strip():
-                raise MemoryRefused("The soul cannot be deleted, only changed.")
-            return [await system.writer.update_soul(after.strip())]
-        asked = system.asked
-        if name == RULES and not asked:
-            raise MemoryRefused("A rule needs the user's words. Put it into notes.md.")
+    scope = system.store.project_scope if in_project else "user" if kind == "log" else None
+    return of_entries(
+        name, _rows(system, Wanted(kinds=(kind,), scope=scope, limit=MOST)), do, about
+    )
 
-        async def do(step: Step) -> Outcome:
-            if step.key is None:
-                return await system.writer.remember(
-                    step.text or "",
-                    kind="rule" if name == RULES else "log",
-                    evidence=(asked,) if name == RULES else (),
-                    in_project=name == PROJECT,
-                )
-            if step.text is None:
-                return await system.writer.forget(step.key)
-            return await system.writer.update(step.key, step.text)
 
-        steps = entry_lines.steps(self._rows(name), after)
-        return await entry_lines.apply(steps, do, system)
-
-    def _text(self, name: str) -> str:
-        if name == SOUL:
-            return "".join(f"{note.content}\n" for note in self._notes(name))
-        return entry_lines.render(self._rows(name))
-
-    def _rows(self, name: str) -> list[Row]:
-        doubts = self._system.doubts
-        known = ((note, doubts.get(("notes", note.id))) for note in self._notes(name))
-        return [
-            Row(key=note.id, text=note.content, mark=doubt.mark if doubt else "")
-            for note, doubt in known
-        ]
-
-    def _notes(self, name: str) -> list[Note]:
-        """Oldest first."""
-        store = self._system.store
-        match name:
-            case "soul.md":
-                wanted = Wanted(kinds=("soul",), limit=1)
-            case "rules.md":
-                wanted = Wanted(kinds=("rule",), limit=MOST)
-            case "summaries.md":
-                wanted = Wanted(kinds=("summary",), limit=MOST)
-            case "project.md":
-                wanted = Wanted(kinds=("log",), scope=store.project_scope, limit=MOST)
-            case _:
-                wanted = Wanted(kinds=("log",), scope="user", limit=MOST)
-        return store.get(wanted)[::-1]
+def _rows(system: "Notes", wanted: Wanted) -> list[Row]:
+    """Oldest first."""
+    notes = ((note, system.doubts.get(("notes", note.id))) for note in system.store.get(wanted))
+    rows = [
+        Row(key=note.id, text=note.content, mark=doubt.mark if doubt else "")
+        for note, doubt in notes
+    ]
+    return rows[::-1]

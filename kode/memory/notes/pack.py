@@ -1,5 +1,5 @@
 """What of the notes a model sees: the agent context in the system prompt, the context pack beside a
-message; and what a person reads of them. Text and choice only.
+message; and what a person is shown of them. Text and choice only.
 
 Sensitive, expired, superseded and unapproved notes are in neither. Limits count after filters.
 """
@@ -7,16 +7,14 @@ Sensitive, expired, superseded and unapproved notes are in neither. Limits count
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from kode import credentials
 from kode.memory import rank
-from kode.memory.history import whose
 from kode.memory.lineage import Entry, Place
-from kode.memory.notes.database import LAST_MAINTENANCE, Database
-from kode.memory.notes.note import SOUL_CHARS, Note, in_words
+from kode.memory.notes.database import LAST_MAINTENANCE
+from kode.memory.notes.note import Note, in_words
 from kode.memory.notes.search import NoteVectors, search
 from kode.memory.notes.store import NoteStore, Wanted
+from kode.memory.report import Part
 from kode.memory.stale import Doubt
 from kode.memory.waiting import Waiting
 
@@ -164,78 +162,47 @@ _EXPIRED = "n.superseded_by IS NULL AND n.expires_at <= :now"
 _ACTIVE = "n.superseded_by IS NULL AND (n.expires_at IS NULL OR n.expires_at > :now)"
 
 
-def show(store: NoteStore, context: AgentContext) -> str:
-    """What the next session will see, each note with where it came from."""
-    parts = []
-    if context.soul:
-        head = f"soul · {len(context.soul.content)}/{SOUL_CHARS} characters"
-        parts.append(_section(head, (context.soul,)))
-    else:
-        parts.append("soul · the first one (the system prompt says the same)")
-    if context.rules:
-        parts.append(_section("rules · in every prompt", context.rules))
-    if context.rules_left_out:
-        parts.append(f"{context.rules_left_out} more rules do not fit into the prompt: merge some")
-    if context.summaries:
-        parts.append(_section("recent summaries · in every prompt", context.summaries))
+def parts(store: NoteStore, context: AgentContext) -> list[Part]:
+    """What the next session will see, and the newest notes besides."""
     seen = {note.id for note in context.notes}
     wanted = Wanted(kinds=("log", "summary", "rule"), limit=PACK + len(seen))
     others = [note for note in store.get(wanted) if note.id not in seen][:PACK]
-    if others:
-        parts.append(_section("newest notes · with the first message, if they fit", tuple(others)))
-    kept = _kept_back(store)
-    if kept:
-        parts.append(kept)
-    return "\n\n".join(parts)
-
-
-def status(store: NoteStore, waiting: int) -> str:
-    """The system, how full it is and what is pending."""
-    database = store.database
-    kinds = ("log", "summary", "rule", "soul")
-    counts = {kind: store.count(f"n.kind = '{kind}' AND {_ACTIVE}") for kind in kinds}
-    lines = [
-        "system: notes",
-        f"file: {database.path} ({_size(database)})",
-        "notes: " + ", ".join(f"{count} {kind}" for kind, count in counts.items()),
-        f"replaced or merged, kept: {store.count('n.superseded_by IS NOT NULL')}",
-        f"expired, to be pruned: {store.count(_EXPIRED)}",
-        f"sensitive, never shown: {store.count(f'{_SENSITIVE} AND {_ACTIVE}')}",
-        f"words: {'FTS5' if database.index.able.words else 'one by one (no FTS5)'}",
-        f"vectors: {'sqlite-vec' if database.index.able.vectors else 'numpy (no sqlite-vec)'}"
-        + (f", {waiting} still to compute" if waiting else ""),
-        f"last maintenance: {database.meta(LAST_MAINTENANCE) or 'never'}",
-    ]
-    return "\n".join(lines)
-
-
-_SENSITIVE = "n.sensitivity = 'sensitive'"
-
-
-def _section(head: str, notes: tuple[Note, ...]) -> str:
-    lines = [head]
-    for note in notes:
-        text = credentials.redact(note.content).replace("\n", "\n    ")
-        lines += [f"  - {text}", f"    ({_origin(note)})"]
-    return "\n".join(lines)
-
-
-def _origin(note: Note) -> str:
-    session = f", session {note.session}" if note.session else ""
-    turn = f" turn {note.turn}" if note.turn else ""
-    when = note.created_at[:16].replace("T", " ")
-    marks = "".join(f" #{tag}" for tag in note.tags)
-    by = f"by {note.who}{whose(note.person, note.host)}"
-    return f"{note.kind} {note.id}, {note.lasts}, {by}, {when} UTC{session}{turn}{marks}"
-
-
-def _kept_back(store: NoteStore) -> str:
-    counts: Mapping[str, int] = {
-        "sensitive": store.count(f"{_SENSITIVE} AND {_ACTIVE}"),
-        "waiting for `kode memory approve`": store.count(f"n.untrusted = 'waits' AND {_ACTIVE}"),
+    left = f"{context.rules_left_out} do not fit, merge some" if context.rules_left_out else ""
+    groups: Mapping[str, Sequence[Note]] = {
+        "soul": (context.soul,) if context.soul else (),
+        "rules, in every prompt": context.rules,
+        "recent summaries, in every prompt": context.summaries,
+        "newest notes, with the first message": others,
     }
-    kept = [f"{count} {what}" for what, count in counts.items() if count]
-    return f"kept and not shown to a model: {', '.join(kept)}" if kept else ""
+    return [
+        Part(
+            called=called,
+            fill=left if notes is context.rules else "",
+            entries=entries(notes),
+            remarks={
+                ("notes", one.id): " ".join((one.kind, one.lasts, *one.tags)) for one in notes
+            },
+        )
+        for called, notes in groups.items()
+    ]
+
+
+def figures(store: NoteStore, waiting: int) -> dict[str, object]:
+    """What there is of each kind, and how the database works."""
+    database = store.database
+    able = database.index.able
+    kinds = ("log", "summary", "rule", "soul")
+    counts = ((kind, store.count(f"n.kind = '{kind}' AND {_ACTIVE}")) for kind in kinds)
+    return {
+        "notes": ", ".join(f"{count} {kind}" for kind, count in counts),
+        "replaced or merged, kept": store.count("n.superseded_by IS NOT NULL"),
+        "expired, to be pruned": store.count(_EXPIRED),
+        "sensitive, never shown": store.count(f"n.sensitivity = 'sensitive' AND {_ACTIVE}"),
+        "words": "FTS5" if able.words else "one by one (no FTS5)",
+        "vectors": "sqlite-vec" if able.vectors else "numpy (no sqlite-vec)",
+        "vectors still to compute": waiting,
+        "last maintenance": database.meta(LAST_MAINTENANCE) or "never",
+    }
 
 
 def entries(notes: Iterable[Note]) -> list[Entry]:
@@ -261,9 +228,3 @@ def _text(note: Note) -> str:
 def waiting(note: Note) -> Waiting:
     line = f"{note.created_at[:10]}  {in_words(note, 160)}"
     return Waiting(id=note.id, line=line, text=note.content)
-
-
-def _size(database: Database) -> str:
-    path: Path = database.path
-    size = path.stat().st_size if path.exists() else 0
-    return f"{size / 1024:.0f} KB"

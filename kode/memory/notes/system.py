@@ -32,7 +32,7 @@ from kode.memory.lineage import Place
 from kode.memory.notes import jobs, maintenance, pack
 from kode.memory.notes.by_hand import NotesByHand
 from kode.memory.notes.database import Database
-from kode.memory.notes.folder import NotesFolder
+from kode.memory.notes.folder import notes_folder
 from kode.memory.notes.note import Note, Untrusted, stamp
 from kode.memory.notes.places import NotesPlaces
 from kode.memory.notes.replica import NotesReplica, remote_of
@@ -43,6 +43,7 @@ from kode.memory.notes.write import Kept, NoteWriter
 from kode.memory.places import Row
 from kode.memory.queue import Item, work, work_through
 from kode.memory.rank import Text
+from kode.memory.report import Part
 from kode.memory.search import CANDIDATES, POOL, Finder, with_note
 from kode.memory.stale import Doubt
 from kode.memory.stored import may_name_a_file
@@ -165,7 +166,7 @@ class Notes(NotesByHand):
         tools = note_tools(self)
         if self._settings.tool_face == "native":
             return tools
-        return (folder_tool(NotesFolder(self)), *(one for one in tools if one.name == "recall"))
+        return (folder_tool(notes_folder(self)), *(one for one in tools if one.name == "recall"))
 
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)
@@ -300,11 +301,14 @@ class Notes(NotesByHand):
         self._wrote_in_turn = True
         self._work.start(self._make_vectors())
 
-    async def show(self) -> str:
-        return pack.show(self.store, pack.agent_context(self.store))
+    def parts(self) -> Sequence[Part]:
+        return pack.parts(self.store, pack.agent_context(self.store))
+
+    def figures(self) -> Mapping[str, object]:
+        return pack.figures(self.store, self.vectors.count_missing())
 
     async def status(self) -> str:
-        status = pack.status(self.store, self.vectors.count_missing())
+        status = await super().status()
         return f"{status}\n{await self.team.status()}" if self.team else status
 
     @property

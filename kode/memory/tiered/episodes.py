@@ -159,11 +159,6 @@ class EpisodeKeeper:
         found = (self.files.read(row["session_id"]) for row in rows)
         return [episode for episode in found if episode is not None]
 
-    async def counts(self) -> tuple[int, int]:
-        """The number of episodes: existing, and pending."""
-        rows = await self.files.rows()
-        return len(rows), len(self.queue.items())
-
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     def _is_due(self, turns: int, recording: Recording) -> bool:

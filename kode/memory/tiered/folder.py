@@ -1,93 +1,66 @@
 """The facts as files of the memory tool, one line per entry; episodes beside them, read-only."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kode.memory import entry_lines, folder
+from kode.memory import entry_lines
 from kode.memory.base import Outcome
 from kode.memory.entry_lines import Row, Step
-from kode.memory.folder import MemoryFile
+from kode.memory.folder import Folder, MemoryFile, of_entries
 from kode.memory.tiered import report
-from kode.memory.tiered.facts import FactFile, Scope, Target, check_text
+from kode.memory.tiered.facts import FactFile, Scope, Target
 
 if TYPE_CHECKING:
     from kode.memory.tiered.system import Tiered
 
-NAMES: Mapping[str, tuple[Target, Scope, str]] = {
-    "user.md": ("user", "global", "who the user is, what they prefer"),
-    "env.md": ("env", "global", "machine and tools, in every project"),
-    "project/user.md": ("user", "project", "what the user prefers in this project only"),
-    "project/env.md": ("env", "project", "conventions and architecture of this project"),
+NAMES: Mapping[tuple[Target, Scope], tuple[str, str]] = {
+    ("user", "global"): ("user.md", "who the user is, what they prefer"),
+    ("env", "global"): ("env.md", "machine and tools, in every project"),
+    ("user", "project"): ("project/user.md", "what the user prefers in this project only"),
+    ("env", "project"): ("project/env.md", "conventions and architecture of this project"),
 }
 ARCHIVED = "archived facts, in no prompt"
+NOTICE = (
+    "Each `- ` line of the files below is one fact, read alone and in every prompt: keep them "
+    "short, without headings. The rest is written by kode."
+)
 
 
-class TieredFolder:
-    notice = (
-        "Each `- ` line of the files below is one fact, read alone and in every prompt: keep them "
-        "short, without headings. The rest is written by kode."
-    )
+def tiered_folder(system: "Tiered") -> Folder:
+    async def files() -> list[MemoryFile]:
+        read = system.files()
+        marked = system.marked(read, {entry for file in read for entry in file.entries})
+        archives = (
+            MemoryFile(name=f"archive/{_name(file)}", text=text, about=ARCHIVED)
+            for file in marked
+            if (text := entry_lines.render(_rows(file, archived=True)))
+        )
+        episodes = (
+            MemoryFile(name=f"episodes/{one.session_id}.md", text=report.episode(one))
+            for one in await system.newest_episodes()
+        )
+        return [*(_facts(system, file) for file in marked), *archives, *episodes]
 
-    def __init__(self, system: "Tiered") -> None:
-        self._system = system
-        self.seen = system.seen
+    return Folder(system=system, notice=NOTICE, files=files)
 
-    async def files(self) -> Sequence[MemoryFile]:
-        layers = self._layers()
-        found = [
-            MemoryFile(
-                name=name,
-                text=entry_lines.render(_rows(layers[target, scope], archived=False)),
-                about=f"{about} ({layers[target, scope].fill})",
-            )
-            for name, (target, scope, about) in NAMES.items()
-            if (target, scope) in layers
-        ]
-        found += [
-            MemoryFile(
-                name=f"archive/{name}",
-                text=entry_lines.render(rows),
-                about=ARCHIVED,
-                read_only=True,
-            )
-            for name, (target, scope, _) in NAMES.items()
-            if (target, scope) in layers and (rows := _rows(layers[target, scope], archived=True))
-        ]
-        found += [
-            MemoryFile(
-                name=f"episodes/{one.session_id}.md", text=report.episode(one), read_only=True
-            )
-            for one in await self._system.newest_episodes()
-        ]
-        return found
 
-    async def put(self, name: str, before: str, after: str) -> Sequence[Outcome]:
-        """Raises: MemoryRefused, StorageError, BusyError; then nothing was changed."""
-        if name.startswith(("archive/", "episodes/")):
-            raise folder.read_only(name)
-        if name not in NAMES:
-            raise folder.unknown(name, list(NAMES))
-        target, scope, _ = NAMES[name]
-        file = self._layers().get((target, scope))
-        steps = entry_lines.steps(_rows(file, archived=False) if file else [], after)
-        for step in steps:
-            if step.text is not None:
-                check_text(step.text)
-        system, author = self._system, self._system.author()
+def _facts(system: "Tiered", file: FactFile) -> MemoryFile:
+    target, scope = file.target, file.scope
 
-        async def do(step: Step) -> Outcome:
-            if step.key is None:
-                return await system.writer.add(target, scope, step.text or "", author)
-            if step.text is None:
-                return await system.writer.remove(target, scope, step.key, author)
-            return await system.writer.replace(target, scope, step.key, step.text, author)
+    async def do(step: Step) -> Outcome:
+        writer, author = system.writer, system.author()
+        if step.key is None:
+            return await writer.add(target, scope, step.text or "", author)
+        if step.text is None:
+            return await writer.remove(target, scope, step.key, author)
+        return await writer.replace(target, scope, step.key, step.text, author)
 
-        return await entry_lines.apply(steps, do, system)
+    name, about = NAMES[target, scope]
+    return of_entries(name, _rows(file, archived=False), do, f"{about} ({file.fill})")
 
-    def _layers(self) -> dict[tuple[Target, Scope], FactFile]:
-        files = self._system.files()
-        entries = {entry for file in files for entry in file.entries}
-        return {(file.target, file.scope): file for file in self._system.marked(files, entries)}
+
+def _name(file: FactFile) -> str:
+    return NAMES[file.target, file.scope][0]
 
 
 def _rows(file: FactFile, *, archived: bool) -> list[Row]:

@@ -23,6 +23,7 @@ from kode.memory.ask import MemoryModel
 from kode.memory.base import has_lost_messages
 from kode.memory.frame import Recording
 from kode.memory.lineage import Entry
+from kode.memory.report import Part
 from kode.memory.search import Finder
 from kode.memory.tiered import buffer, report
 from kode.memory.tiered.by_hand import FactMemory
@@ -145,9 +146,9 @@ class Tiered(FactMemory):
         if self._settings.tool_face == "native":
             return (memory_tool(self),)
         from kode.memory.folder_tool import folder_tool
-        from kode.memory.tiered.folder import TieredFolder
+        from kode.memory.tiered.folder import tiered_folder
 
-        return (folder_tool(TieredFolder(self)),)
+        return (folder_tool(tiered_folder(self)),)
 
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)
@@ -202,20 +203,13 @@ class Tiered(FactMemory):
 
     # ── what the tool and the commands need ──────────────────────────────────────────────────
 
-    async def show(self) -> str:
-        files = self.files(notice=True)
-        entries = {entry for file in files for entry in file.entries}
-        return report.show(
-            self.marked(files, entries), self._context.root, self.ledger, self._lines
-        )
+    def parts(self) -> Sequence[Part]:
+        turns = Part(called="recent turns of this session", lines=self._lines)
+        return [*super().parts(), turns]
 
-    async def status(self) -> str:
-        return report.status(
-            self._context.root,
-            self.layers(notice=True),
-            await self._episodes.counts(),
-            sum(not pair.contradict for pair in self.writer.pairs()),
-        )
+    def figures(self) -> Mapping[str, object]:
+        unjudged = sum(not pair.contradict for pair in self.writer.pairs())
+        return {"similar facts to compare when a session ends": unjudged}
 
     async def list_episodes(self, count: int) -> str:
         newest = await self._index.newest(count)

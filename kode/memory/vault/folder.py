@@ -1,11 +1,9 @@
 """The vault's files unchanged, except for the Summary line that kode regenerates with every
 write."""
 
-from collections.abc import Sequence
-
 from kode.errors import MemoryRefused
-from kode.memory.base import Outcome
-from kode.memory.folder import MemoryFile
+from kode.memory.base import BaseMemory, Outcome
+from kode.memory.folder import Folder, MemoryFile
 from kode.memory.vault.files import checked_name
 from kode.memory.vault.summary import without_summary
 from kode.memory.vault.tools import Desk
@@ -16,40 +14,36 @@ ABOUT = {
     "facts/project.md": "conventions and architecture of this project",
 }
 """Files that are offered even if they do not exist yet."""
+NOTICE = (
+    "facts/NAME.md holds facts, one `- Key: value` a line, episodes/YYYY-MM.md what was done in a "
+    "month."
+)
 
 
-class VaultFolder:
-    notice = (
-        "facts/NAME.md holds facts, one `- Key: value` a line, episodes/YYYY-MM.md what was done "
-        "in a month."
-    )
+def vault_folder(system: BaseMemory, desk: Desk) -> Folder:
+    async def files() -> list[MemoryFile]:
+        return [_file(desk, name) for name in dict.fromkeys([*ABOUT, *desk.writer.files.names()])]
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self.seen = desk.writer.seen
+    return Folder(system=system, notice=NOTICE, files=files, new=lambda name: _file(desk, name))
 
-    async def files(self) -> Sequence[MemoryFile]:
-        files = self._desk.writer.files
-        return [
-            MemoryFile(
-                name=name,
-                text=without_summary(files.read(name) or ""),
-                about=f"{ABOUT.get(name, '')}{self._desk.stale(name)}".strip(),
-            )
-            for name in dict.fromkeys([*ABOUT, *files.names()])
-        ]
 
-    async def put(self, name: str, before: str, after: str) -> Sequence[Outcome]:
-        """Raises: MemoryRefused, StorageError, BusyError; then nothing was changed."""
-        writer, author = self._desk.writer, self._desk.author(None)
-        name = checked_name(name)
-        if before:
+def _file(desk: Desk, name: str) -> MemoryFile:
+    """Raises: MemoryRefused."""
+    writer, name = desk.writer, checked_name(name)
+    shown = without_summary(writer.files.read(name) or "")
+
+    async def write(after: str) -> list[Outcome]:
+        author = desk.author(None)
+        if shown:
             # From here on the writer refuses to overwrite changes by somebody else.
             _, text = writer.read(name)
-            if without_summary(text) != before:
+            if without_summary(text) != shown:
                 raise MemoryRefused(
                     f"{name} was changed meanwhile. View it again. Nothing was changed."
                 )
         if after:
-            return [await writer.write(name, after, author, named=(before,))]
+            return [await writer.write(name, after, author, named=(shown,))]
         return [await writer.remove(name, author)]
+
+    about = f"{ABOUT.get(name, '')}{desk.stale(name)}".strip()
+    return MemoryFile(name=name, text=shown, about=about, write=write)

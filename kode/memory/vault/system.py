@@ -1,7 +1,9 @@
 """The vault: Markdown files that the model reads and writes with five tools, and a reflector."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from kode import credentials
@@ -16,41 +18,46 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.errors import BusyError
+from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, frame, stale, when
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Outcome, reason_of
+from kode.memory.base import Addition, Outcome, reason_of
 from kode.memory.folder_tool import folder_tool
 from kode.memory.history import Author, Change
+from kode.memory.project import ProjectMemory
 from kode.memory.queue import Item, work_through
 from kode.memory.rank import Text
 from kode.memory.replacing import Seen
 from kode.memory.search import Finder, with_note
-from kode.memory.stored import may_name_a_file, version_of
+from kode.memory.stored import locked, may_name_a_file, version_of
 from kode.memory.vault import reflect, report
-from kode.memory.vault.by_hand import VaultByHand
 from kode.memory.vault.files import (
     SHARED,
+    SYSTEM,
     VaultFiles,
+    is_episodes,
     is_facts,
+    month_file,
 )
-from kode.memory.vault.folder import VaultFolder
+from kode.memory.vault.folder import vault_folder
 from kode.memory.vault.places import VaultPlaces
 from kode.memory.vault.reflector import Reflector
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import VaultWriter
-from kode.memory.waiting import hold
-from kode.messages import Message, keep_ends
+from kode.memory.waiting import Proposal, came_from, hold
+from kode.messages import Message, keep_ends, shorten
 
 SHORT_CHARS = 1_000
 """Facts files of at most this total size are included in full with the index."""
 ABOUT_SHORT = "What the files of facts say."
+LISTED_CHARS = 100
 ASIDE_S = 300.0
 """How long to wait for another process that reflects."""
 
 
-class Vault(VaultByHand):
+class Vault(ProjectMemory):
+    system = SYSTEM
     shared = SHARED
     left_from_before = ("facts/*.md", "episodes", "pending")
 
@@ -105,7 +112,7 @@ class Vault(VaultByHand):
         )
         if self._settings.tool_face == "native":
             return vault_tools(desk)
-        return (folder_tool(VaultFolder(desk)),)
+        return (folder_tool(vault_folder(self, desk)),)
 
     async def after_turn(self, turn: Turn) -> None:
         """Puts every task of a person down for the reflector, which judges what is worth
@@ -195,18 +202,75 @@ class Vault(VaultByHand):
     def unfinished(self) -> int:
         return len(self._reflector.waiting())
 
-    async def show(self) -> str:
-        return report.show(self.files, self.history)
+    def figures(self) -> Mapping[str, object]:
+        sizes = [row.size for row in self.files.rows() if is_facts(row.path)]
+        budget = self._settings.vault.facts_budget_bytes
+        return {
+            "bytes of facts": f"{sum(sizes):,}" + (f" of {budget:,}" if budget else ""),
+            "tasks given up after several attempts, in pending/": sum(
+                item.given_up for item in self._queue.items() if not item.tainted
+            ),
+        }
 
-    async def status(self) -> str:
-        open_ = [item for item in self._queue.items() if not item.tainted]
-        given_up = sum(item.given_up for item in open_)
-        return report.status(
-            self.files,
-            self._settings.vault.facts_budget_bytes,
-            len(open_) - given_up,
-            given_up,
+    async def add(self, addition: Addition) -> Outcome:
+        """Adds an entry to a file for a person. Raises: MemoryRefused, StorageError, BusyError."""
+        self.check_writable()
+        addition.check(SYSTEM, self.row.options)
+        target = addition.target
+        if target == "episodes" or is_episodes(target):
+            path, entry = month_file(self.now()), addition.text
+        else:
+            path = target if "/" in target else f"facts/{target.removesuffix('.md')}.md"
+            is_line = "\n" not in addition.text and not addition.text.startswith(("-", "*", "#"))
+            entry = f"- {addition.text}" if is_line else addition.text
+        author = addition.kept_by(self._author("user"))
+        outcome = await self._writer.append(path, entry, author, self.now())
+        return self._report(outcome)
+
+    async def accept(self, proposal: Proposal) -> Outcome:
+        """As in any system; what a task with outside text waits for is to be reflected on."""
+        self.check_writable()
+        if not proposal.place:
+            return await super().accept(proposal)
+        session, _, turn = proposal.id.rpartition(".")
+        item = Item(
+            id=proposal.id,
+            session=session,
+            turn=int(turn),
+            at=proposal.at,
+            text=proposal.text,
+            asked=proposal.title,
+            approved=True,
         )
+        async with locked(self._queue.folder):
+            self._queue.write(item)
+        return Outcome(line=f"approved {proposal.id}: it is reflected on at the next start")
+
+    async def reject(self, proposal: Proposal) -> None:
+        if proposal.place:
+            async with locked(self._queue.folder):
+                self._queue.remove(proposal.id)
+
+    def left_waiting(self) -> Iterable[tuple[Path, Proposal]]:
+        return [
+            (self._queue.folder / f"{one.id}.json", self.proposal(one))
+            for one in self._queue.items()
+            if one.tainted
+        ]
+
+    def proposal(self, task: Item) -> Proposal:
+        """A task with outside text, as it waits for approval."""
+        return Proposal(
+            id=task.id,
+            text=task.text,
+            title=shorten(task.asked, LISTED_CHARS) or "a task",
+            source=came_from(task.session, task.outside),
+            place=self.place,
+        )
+
+    def now(self) -> datetime:
+        """In local time."""
+        return self._context.now()
 
     def writer(self, files: VaultFiles, seen: Seen) -> VaultWriter:
         return VaultWriter(files, self.history, self._settings.vault, seen)
@@ -233,6 +297,13 @@ class Vault(VaultByHand):
             self._notice(f"Memory could not reflect on this task: {why} It is tried again later.")
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    def _text(self, name: str) -> str:
+        """The text of a file; "" if unreadable."""
+        try:
+            return self.files.read(name) or ""
+        except MemoryRefused:
+            return ""
 
     def _stale_in(self, name: str) -> str:
         if not is_facts(name):

@@ -233,7 +233,7 @@ async def test_why_and_show_know_it_as_the_entry_it_was(tmp_path):
 
     assert "add" in why(system, PORT)
     shown = await system.show()
-    assert shown.index("archived: not in prompts") < shown.index(PORT)
+    assert shown.index(PORT) < shown.index("archived: not in prompts")
     assert [entry.text for entry in system.entries()] == [PORT]
     assert not system.facts()
 

@@ -8,7 +8,7 @@ from kode.errors import ProviderError
 from kode.memory import question
 from kode.memory.history import History
 from kode.memory.tiered.facts import parse
-from kode.memory.waiting import came_from, proposals
+from kode.memory.waiting import Proposal, came_from, proposals, take
 from tests.memory.life import (
     OTHER_SESSION,
     SESSION,
@@ -121,6 +121,28 @@ async def test_a_contradicting_fact_stands_beside_until_the_person_decides(tmp_p
 
     assert facts_of(env_file(tmp_path)) == ("Deployed by hand", "Deployed with Ansible")
     assert [pair.contradict for pair in (await opened(tmp_path)).pairs()] == [True]
+
+
+async def test_imported_facts_that_contradict_are_disputed_by_the_question(tmp_path):
+    texts = ("The port is 80", "The port is 8080")
+    said = {
+        "narrative": "Talked.",
+        "facts": [],
+        "lines": [{"line": 2, "how": "contradicts", "of": 1}],
+    }
+    model = Model([json.dumps(said)])
+    system = await opened(tmp_path, model=model, config=settings(merge_on_write=False))
+    imported = [Proposal(id=f"i-{at}", text=text, batch="i") for at, text in enumerate(texts)]
+    await take(system.history, imported)
+    for one in imported:
+        await system.accept(one)
+    assert system.pairs() == []
+
+    await system.after_turn(turn(3, SAID))
+    await system.before_drop(THREE, "exit")
+
+    assert tuple(fact.text for fact in system.facts()) == texts
+    assert [pair.contradict for pair in system.pairs()] == [True]
 
 
 async def test_a_known_fact_is_not_written_again(tmp_path):

@@ -64,7 +64,7 @@ async def test_both_facts_stay_and_wait_when_no_model_judges(tmp_path):
     assert entries(tmp_path) == (OLD, NEW)
     assert await waiting(tmp_path) == [(OLD, NEW)]
     assert f'similar to "{OLD}"' in told
-    assert "similar facts to compare: 1" in await (await opened(tmp_path)).status()
+    assert "when a session ends: 1" in await (await opened(tmp_path)).status()
 
 
 @pytest.mark.parametrize("answer", [ProviderError("down"), "perhaps"])

@@ -130,8 +130,8 @@ async def test_show_tells_every_file_with_its_origin(tmp_path):
 
     shown = await memory_command(system, ["show"])
 
-    assert re.search(r"facts/user\.md · 27B · last write by model, .*20260301-123400-abcdef", shown)
-    assert "facts/hand.md · 10B · written by hand" in shown
+    assert re.search(r"Name: A\n    \(write by model, .*20260301-123400-abcdef", shown)
+    assert "  - by hand\n    (written by hand)" in shown
 
 
 CHANGES = {
@@ -218,7 +218,7 @@ async def test_status_tells_how_full_it_is(tmp_path):
     status = await memory_command(system, ["status"])
 
     assert "system: vault" in status
-    assert "facts: 2 files, 345B of 9,000 bytes" in status
+    assert "bytes of facts: 345 of 9,000" in status
 
 
 async def test_short_facts_that_look_like_orders_are_not_sent(tmp_path):

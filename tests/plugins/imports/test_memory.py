@@ -365,14 +365,14 @@ def test_each_bullet_of_a_fact_file_is_an_entry(home, memory):
     assert "ci.md:8: credential" in told
 
 
-def test_two_entries_that_cannot_both_hold_are_named(home, memory):
-    lines = "- staging needs the VPN\n- the port is 80\n- staging does not need the VPN\n"
-    put(home / "notes.md", lines)
+def test_entries_that_cannot_both_hold_wait_side_by_side(home, memory):
+    lines = ["staging needs the VPN", "the port is 80", "staging does not need the VPN"]
+    put(home / "notes.md", "".join(f"- {line}\n" for line in lines))
 
-    told = memory("import", str(home / "notes.md"))
+    memory("import", str(home / "notes.md"))
 
-    assert 'disputed, ~/notes.md:3: ~/notes.md:1 has "staging needs the VPN"' in told
-    assert told.count("disputed") == 1
+    waiting = proposals(History(home / ".kode" / "memory" / "history.jsonl"))
+    assert [one.text for one in waiting] == lines
 
 
 AGENT_FILE = {
