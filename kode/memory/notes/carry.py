@@ -7,7 +7,9 @@ from typing import Literal
 from kode import paths
 from kode.errors import MemoryRefused
 from kode.memory.exchange import Carrier
+from kode.memory.notes.by_hand import NotesByHand
 from kode.memory.notes.note import (
+    FIRST_SOUL,
     MAX_MERGED_CHARS,
     PROJECT_SCOPE,
     SYSTEM,
@@ -16,16 +18,14 @@ from kode.memory.notes.note import (
     note_of,
     row_of,
 )
-from kode.memory.notes.pack import FIRST_SOUL
 from kode.memory.notes.store import Wanted
-from kode.memory.notes.system import Notes
 from kode.memory.places import Piece, Places, Row
 
 
 class NotesCarrier(Carrier):
     """One open notes memory."""
 
-    def __init__(self, notes: Notes, places: Places) -> None:
+    def __init__(self, notes: NotesByHand, places: Places) -> None:
         super().__init__(notes, places)
         self._notes = notes
         self._store = notes.store

@@ -18,7 +18,7 @@ from kode.memory import scan
 from kode.memory.ask import MemoryModel, is_placeholder
 from kode.memory.history import Author
 from kode.memory.notes.database import LAST_MAINTENANCE
-from kode.memory.notes.jobs import Summed, of, open_queue
+from kode.memory.notes.jobs import Queued, details_of, open_queue
 from kode.memory.notes.note import (
     MAX_EVIDENCE,
     MAX_NOTE_CHARS,
@@ -56,7 +56,6 @@ class Done:
     into: int = 0
     given_up: int = 0
     """Merges for which no model answered, because kode ended each time."""
-    pruned: int = 0
 
 
 def is_due(store: NoteStore) -> bool:
@@ -90,11 +89,10 @@ async def run(
             if synthesize and sends and door.usable and number < MAX_SYNTHESES:
                 await work(merging.queue, merging, merging.put_down(batch), timeout_s=0.0)
             else:
-                await merging.merge([note.id for note in batch], joined(batch))
+                await merging.merge([note.id for note in batch])
         async with store.writing():
-            pruned = prune_expired(store, author)
+            prune_expired(store, author)
             store.database.set_meta(LAST_MAINTENANCE, stamp(store.now()))
-            merging.done = replace(merging.done, pruned=pruned)
     return merging.done
 
 
@@ -113,9 +111,9 @@ class Merging:
         """The id of the batch's item, which an earlier process may have left. Raises:
         StorageError."""
         id = f"{MERGE}.{batch[0].id}"
-        more = Summed(notes=tuple(note.id for note in batch))
+        more = Queued(notes=tuple(note.id for note in batch))
         known = self.queue.read(id)
-        if known is None or of(known) != more:
+        if known is None or details_of(known) != more:
             text = "\n\n".join(f"{note.created_at[:10]}: {note.content}" for note in batch)
             at = stamp(self.store.now())
             self.queue.write(Item(id=id, session=MERGE, at=at, text=text, more=asdict(more)))
@@ -126,15 +124,10 @@ class Merging:
 
     async def do(self, item: Item) -> str:
         """The batch in the model's words, else joined and degraded."""
-        ids = of(item).notes
-        notes = self.store.by_ids(ids)
-        if len(notes) == len(ids) and not any(note.superseded_by for note in notes.values()):
-            item, text = await answered(self.queue, item, lambda: self._ask(item))
-            unusable = is_placeholder(text, SYSTEM) or len(text) > MAX_NOTE_CHARS or scan.scan(text)
-            if not text or unusable:
-                await self.merge(ids, joined([notes[id] for id in ids]), degraded=True)
-            else:
-                await self.merge(ids, text)
+        item, text = await answered(self.queue, item, lambda: self._ask(item))
+        unusable = is_placeholder(text, SYSTEM) or len(text) > MAX_NOTE_CHARS or scan.scan(text)
+        text = "" if unusable else text
+        await self.merge(details_of(item).notes, text, degraded=not text)
         self.queue.finish(item)
         return ""
 
@@ -142,12 +135,11 @@ class Merging:
         """It does not."""
 
     async def give_up(self, item: Item, why: str) -> None:
-        notes = self.store.by_ids(of(item).notes)
-        await self.merge(list(notes), joined(list(notes.values())), degraded=True)
+        await self.merge(details_of(item).notes, degraded=True)
         self.done = replace(self.done, given_up=self.done.given_up + 1)
         self.queue.finish(item)
 
-    async def merge(self, ids: Sequence[str], text: str, *, degraded: bool = False) -> None:
+    async def merge(self, ids: Sequence[str], text: str = "", *, degraded: bool = False) -> None:
         async with self.store.writing():
             merged = merge(self.store, ids, self.author, text=text, degraded=degraded)
         if merged is not None:
@@ -195,7 +187,7 @@ def merge(
     # Not scanned again: each part was, and side by side two harmless ones are still harmless.
     merged = Note(
         id=store.free_id(store.now()),
-        content=text or joined(notes),
+        content=text or "\n\n".join(dict.fromkeys(note.content for note in notes)),
         kind="summary",
         user=notes[0].user,
         scope=notes[0].scope,
@@ -220,11 +212,6 @@ def _may_become_one(notes: Sequence[Note]) -> bool:
         and not any(note.kind == "soul" for note in notes)
         and len({(note.user, note.scope, note.untrusted) for note in notes}) == 1
     )
-
-
-def joined(notes: Sequence[Note]) -> str:
-    """The contents one after the other, each once."""
-    return "\n\n".join(dict.fromkeys(note.content for note in notes))
 
 
 def prune_expired(store: NoteStore, author: Author) -> int:

@@ -14,7 +14,7 @@ from kode.memory import rank
 from kode.memory.history import whose
 from kode.memory.lineage import Entry, Place
 from kode.memory.notes.database import LAST_MAINTENANCE, Database
-from kode.memory.notes.note import SOUL_CHARS, Note, in_words
+from kode.memory.notes.note import FIRST_SOUL, SOUL_CHARS, Note, entry_of, in_words
 from kode.memory.notes.search import NoteVectors, search
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.stale import Doubt
@@ -35,13 +35,6 @@ PACK_CHARS = 6_000
 SUMMARIES_CHARS = 5_000
 SHARE_OF_BEST = 0.35
 """A hit that scores less than this share of the best one matched a common word by chance."""
-
-FIRST_SOUL = (
-    "I am kode, a coding agent in this user's terminal. I do what is asked, say plainly what I "
-    "did and what I did not, and ask before what cannot be undone."
-)
-"""What the first soul says until it is updated. The system prompt says as much of its own, so it is
-shown only once it says something else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,23 +232,8 @@ def _kept_back(store: NoteStore) -> str:
 
 
 def entries(notes: Iterable[Note]) -> list[Entry]:
-    """Those of the notes that stand; a sensitive one is only named."""
-    return [
-        Entry(
-            target="notes",
-            key=note.id,
-            text=_text(note),
-            id=note.id,
-            is_fact=note.kind in ("log", "rule") and note.untrusted != "waits",
-        )
-        for note in notes
-        if note.superseded_by is None
-    ]
-
-
-def _text(note: Note) -> str:
-    waits = " (waits for approval)" if note.untrusted == "waits" else ""
-    return f"{in_words(note) if note.sensitive else note.content}{waits}"
+    """Those of the notes that stand."""
+    return [entry_of(note) for note in notes if note.superseded_by is None]
 
 
 def waiting(note: Note) -> Waiting:

@@ -25,15 +25,21 @@ from kode.memory.ask import MemoryModel
 from kode.memory.base import Outcome, has_lost_messages
 from kode.memory.exchange import read_row
 from kode.memory.folder_tool import folder_tool
-from kode.memory.frame import count_turns, transcript
+from kode.memory.frame import (
+    MAX_PART_CHARS,
+    MOST_SAID,
+    count_turns,
+    transcript,
+    typed_in,
+)
 from kode.memory.history import REBUILD, Author, History, Who
 from kode.memory.ledger import Ledger
 from kode.memory.lineage import Place
-from kode.memory.notes import jobs, maintenance, pack
+from kode.memory.notes import jobs, learn, maintenance, pack
 from kode.memory.notes.by_hand import NotesByHand
 from kode.memory.notes.database import Database
 from kode.memory.notes.folder import NotesFolder
-from kode.memory.notes.note import Note, Untrusted, stamp
+from kode.memory.notes.note import PROJECT_SCOPE, Note, Untrusted, stamp
 from kode.memory.notes.places import NotesPlaces
 from kode.memory.notes.replica import NotesReplica, remote_of
 from kode.memory.notes.search import NoteVectors, search, text_of
@@ -91,10 +97,10 @@ class Notes(NotesByHand):
         if self.team is None:
             self.history.places = self._layout
         self.store = NoteStore(
-            self.database,
-            self.history,
+            database=self.database,
+            history=self.history,
             user=settings.notes.user,
-            project=project,
+            project_scope=PROJECT_SCOPE + project,
             now=context.now,
         )
         self.writer = NoteWriter(self.store, self._writing, settings.notes)
@@ -111,6 +117,7 @@ class Notes(NotesByHand):
         self._finder = Finder(self._door, embedder, context.now, llm=settings.llm_search)
         self._tainted = False
         self._wrote_in_turn = False
+        self._said: list[str] = []
         shown = state.get("shown")
         listed = shown if isinstance(shown, list) else []
         self._shown = dict.fromkeys(id for id in listed if isinstance(id, str))
@@ -170,6 +177,7 @@ class Notes(NotesByHand):
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)
         self._tainted = self._tainted or turn.tainted
+        self._said = [*self._said, *typed_in(turn, self._context.typed)][-MOST_SAID:]
         if self._context.read_only:
             return
         if is_command(turn.text) and not self._wrote_in_turn:
@@ -331,20 +339,20 @@ class Notes(NotesByHand):
 
     @property
     def unfinished(self) -> int:
-        return len(self._summarizing().waiting())
+        return len(self._learning().waiting())
 
     async def _maintain(self) -> None:
         """Finishes what earlier processes left, and tidies up."""
-        summarizing = self._summarizing()
-        for path in summarizing.queue.set_aside_damaged():
+        learning = self._learning()
+        for path in learning.queue.set_aside_damaged():
             self._notice(f"What was kept of a session to sum up cannot be read. It is now {path}.")
 
         def ids() -> list[str]:
             can_ask = self._door.usable and self._settings.llm_extract
-            return summarizing.waiting() if can_ask and not self._work.is_closing else []
+            return learning.waiting() if can_ask and not self._work.is_closing else []
 
         with suppress(BusyError):  # another process works on them
-            await work_through(summarizing.queue, summarizing, ids, timeout_s=0.0)
+            await work_through(learning.queue, learning, ids, timeout_s=0.0)
         done = await maintenance.run(
             self.store,
             self._door,
@@ -397,7 +405,7 @@ class Notes(NotesByHand):
             sensitivity="sensitive"
             if any(
                 note.turn == turn.number
-                for note in jobs.of_session(self.store, self._context.session_id, _SENSITIVE)
+                for note in learn.of_session(self.store, self._context.session_id, _SENSITIVE)
             )
             else "normal",
             untrusted=self._untrusted,
@@ -407,43 +415,57 @@ class Notes(NotesByHand):
         self._mark_said(kept)
 
     async def _keep_session(self, messages: Sequence[Message]) -> bool:
-        """Leaves the session to the queue, and sums it up if a model can; returns whether nothing
-        is left to do."""
+        """Leaves the session to the queue, and asks about it if a model can answer; returns whether
+        nothing is left to do. A short session is not summed up: it is asked about only if a note
+        was kept that no question has compared with what is near it."""
         settings, session = self._settings, self._context.session_id
-        enough = count_turns(messages) >= settings.min_turns_for_extraction
+        learning = self._learning()
         wanted = settings.extract_on_end and settings.llm_extract and self._door.usable
-        if not (enough and wanted and may_name_a_file(session) and session and self._turn):
+        if not (wanted and may_name_a_file(session) and session and self._turn):
             return True
-        sensitive = bool(jobs.of_session(self.store, session, _SENSITIVE))
+        is_long = count_turns(messages) >= settings.min_turns_for_extraction
+        if not is_long and (self._untrusted or not await learning.has_new()):
+            return True
+        details = jobs.Queued(
+            sensitive=bool(learn.of_session(self.store, session, _SENSITIVE)),
+            scope=self.store.project_scope,
+            in_repository=self._context.project_root is not None,
+        )
         item = Item(
             id=f"{session}.{self._turn:04d}",
             session=session,
             turn=self._turn,
             at=stamp(self.store.now()),
-            text=transcript(messages),
+            text=transcript(messages) if is_long else "",
+            said=tuple(credentials.redact(text[:MAX_PART_CHARS]) for text in self._said),
             tainted=bool(self._untrusted),
-            more=asdict(jobs.Summed(sensitive=sensitive)),
+            more=asdict(details),
         )
-        summarizing = self._summarizing()
-        summarizing.queue.write(item)
+        learning.queue.write(item)
         with suppress(TimeoutError, BusyError):
             async with asyncio.timeout(settings.end_deadline_s):
                 return await work(
-                    summarizing.queue, summarizing, item.id, timeout_s=settings.end_deadline_s
+                    learning.queue, learning, item.id, timeout_s=settings.end_deadline_s
                 )
         return False
 
-    def _summarizing(self) -> jobs.Summarizing:
-        return jobs.Summarizing(
+    def _learning(self) -> learn.Learning:
+        return learn.Learning(
             store=self.store,
+            history=self.history,
+            ledger=self.ledger,
             queue=jobs.open_queue(self.database.path.parent),
             door=self._door,
-            settings=self._settings.notes,
-            written=self._summed_up,
+            writer=self.writer,
+            vectors=self.vectors,
+            project=self.project,
+            timeout_s=self._settings.end_deadline_s,
+            written=self._learned,
         )
 
-    def _summed_up(self, kept: Kept) -> None:
-        self._mark_said(kept)
+    def _learned(self, kept: Kept) -> None:
+        if kept.note is not None and kept.note.kind == "summary":
+            self._mark_said(kept)
         self._report(kept)
         self._work.start(self._make_vectors())
 
