@@ -1,12 +1,15 @@
 """Notes as rows of an export, and back; and to pieces for display."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
 from kode import paths
 from kode.errors import MemoryRefused
-from kode.memory.exchange import Carrier
+from kode.memory.base import Outcome
+from kode.memory.exchange import Carrier, read_row
+from kode.memory.history import REBUILD, History
 from kode.memory.notes.by_hand import NotesByHand
 from kode.memory.notes.note import (
     FIRST_SOUL,
@@ -77,6 +80,28 @@ class NotesCarrier(Carrier):
             after = [*replaced, *fresh]
             change = store.commit(kind, [*old, *before], after, self.author, reason)
         return [change.id]
+
+    async def rebuild(self, history: History) -> Outcome:
+        """Puts back the notes as the history has them last; one that the database alone has
+        stays. Raises as `write`."""
+        rows: dict[str, Row] = {}
+        for change in history.made(""):
+            before, after = (map(read_row, side) for side in (change.before, change.after))
+            for row in before:
+                rows.pop(str(row.get("id")), None)
+            rows |= {str(row.get("id")): row for row in after}
+        counts = Counter[str]()
+        for row in rows.values():
+            try:
+                counts[self.place_row(row)] += 1
+            except MemoryRefused:
+                counts["refused"] += 1
+        ids = await self.write(REBUILD)
+        if not ids:
+            return Outcome(line="Every note that the history has is there.")
+        lost = f"; {counts['refused']} cannot be read" if counts["refused"] else ""
+        line = f"rebuilt {counts['added']} notes, and {counts['changed']} as they were last{lost}"
+        return Outcome(line=line, change_id=ids[0])
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

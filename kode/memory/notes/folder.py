@@ -14,7 +14,7 @@ from kode.memory.notes.note import Note
 from kode.memory.notes.store import Wanted
 
 if TYPE_CHECKING:
-    from kode.memory.notes.system import Notes
+    from kode.memory.notes.opened import OpenedNotes
 
 MOST = 500
 """Notes of one file, the newest; the others are not in it, so that no edit of it touches them."""
@@ -40,7 +40,7 @@ class NotesFolder:
         "is one text."
     )
 
-    def __init__(self, system: "Notes") -> None:
+    def __init__(self, system: "OpenedNotes") -> None:
         self._system = system
         self.seen = system.seen
 

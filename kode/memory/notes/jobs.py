@@ -1,4 +1,4 @@
-"""What one job (a turn that used tools) was, as a note, without a model; and what is queued for one."""
+"""What one job (a turn that used tools) was, as a note without a model; and what waits for one."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

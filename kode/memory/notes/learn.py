@@ -1,5 +1,5 @@
-"""What an ended session leaves: its summary, the facts that the person stated in it, and which notes
-repeat, change or contradict others, all by the one question."""
+"""What an ended session leaves, by the one question: its summary, the facts that the person stated
+in it, and which notes repeat, change or contradict others."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -232,8 +232,9 @@ class Learning:
     async def _relate(
         self, store: NoteStore, item: Item, one: Relation, shown: Sequence[Note | None]
     ) -> None:
-        """What the model says of two notes. It knows what they say, the notes which is the newer:
-        one that is outdated or said twice goes; where the older ranks higher, both are in dispute."""
+        """What the model says of two notes: one that is outdated or said twice goes; where the
+        older ranks higher, both are in dispute. The model knows what they say, and the notes which
+        is the newer."""
         async with store.writing():
             pair = [note for note in (shown[one.line - 1], shown[one.of - 1]) if note]
             standing = store.by_ids(note.id for note in pair)

@@ -5,19 +5,18 @@ Sensitive, expired, superseded and unapproved notes are in neither. Limits count
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from kode import credentials
 from kode.memory import rank
 from kode.memory.history import whose
-from kode.memory.lineage import Entry, Place
+from kode.memory.lineage import Entry
 from kode.memory.notes.database import LAST_MAINTENANCE, Database
 from kode.memory.notes.note import FIRST_SOUL, SOUL_CHARS, Note, entry_of, in_words
 from kode.memory.notes.search import NoteVectors, search
 from kode.memory.notes.store import NoteStore, Wanted
-from kode.memory.stale import Doubt
 from kode.memory.waiting import Waiting
 
 RULES = 10
@@ -98,32 +97,6 @@ async def context_pack(
         chosen += store.get(kinds)
     fresh = {note.id: note for note in chosen if note.id not in shown}
     return list(fresh.values())[:PACK]
-
-
-def marked(
-    notes: Iterable[Note], doubts: Mapping[Place, Doubt], since: Callable[[Note], str]
-) -> list[Note]:
-    """The notes as a model is shown them: what may be stale says so, and `since` says what of one
-    no longer holds."""
-    found = ((note, doubts.get(("notes", note.id))) for note in notes)
-    texts = (
-        (note, f"{doubt.mark if doubt else ''}{note.content}", since(note)) for note, doubt in found
-    )
-    return [
-        replace(
-            note,
-            content=("\n" if note.kind == "summary" else " ").join(filter(None, (text, told))),
-        )
-        for note, text, told in texts
-    ]
-
-
-def marked_context(
-    context: AgentContext, doubts: Mapping[Place, Doubt], since: Callable[[Note], str]
-) -> AgentContext:
-    """The same of rules and summaries."""
-    rules, summaries = (tuple(marked(x, doubts, since)) for x in (context.rules, context.summaries))
-    return replace(context, rules=rules, summaries=summaries)
 
 
 def fitting(notes: Sequence[Note], max_chars: int) -> list[str]:
