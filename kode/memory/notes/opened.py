@@ -1,6 +1,6 @@
 """An open notes memory as its tools, its folder and a person use it: found, marked, shown."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from kode.contracts import Hit, Remote
@@ -65,15 +65,18 @@ class OpenedNotes(NotesByHand):
         """Finds what may be stale by now."""
         self.doubts = stale.doubts(self, self._context.now().date())
 
-    def marked(self, notes: Iterable[Note]) -> list[Note]:
-        """The notes as a model is shown them: what may be stale says so, and what no longer holds
-        of a note on past work, or is not settled of another, follows it."""
+    def marked(
+        self, notes: Iterable[Note], shorten: Callable[[str], str] = lambda text: text
+    ) -> list[Note]:
+        """The notes as a model is shown them, each text as `shorten` leaves it: what may be stale
+        says so, and what no longer holds of a note on past work, or is not settled of another,
+        follows it."""
         kept = list(notes)
         marks = self._marks(kept)
         shown = []
         for note in kept:
             doubt = self.doubts.get(entry_of(note).place)
-            text = f"{doubt.mark if doubt else ''}{note.content}"
+            text = f"{doubt.mark if doubt else ''}{shorten(note.content)}"
             between = "\n" if note.kind == "summary" else " "
             shown.append(replace(note, content=between.join(filter(None, (text, marks[note.id])))))
         return shown

@@ -5,15 +5,14 @@ Sensitive, expired, superseded and unapproved notes are in neither. Limits count
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from kode import credentials
 from kode.memory import rank
 from kode.memory.history import whose
 from kode.memory.lineage import Entry
-from kode.memory.notes.database import LAST_MAINTENANCE, Database
+from kode.memory.notes.database import LAST_MAINTENANCE
 from kode.memory.notes.note import FIRST_SOUL, SOUL_CHARS, Note, entry_of, in_words
 from kode.memory.notes.search import NoteVectors, search
 from kode.memory.notes.store import NoteStore, Wanted
@@ -113,11 +112,13 @@ def fitting(notes: Sequence[Note], max_chars: int) -> list[str]:
 
 
 def line_of(note: Note) -> str:
-    """`[rule] ...`, cut where it is long."""
-    text = note.content
-    if len(text) > SHOWN_CHARS:
-        text = text[: SHOWN_CHARS - 1].rstrip() + "…"
-    return f"[{note.kind}] {text}"
+    """`[rule] ...`"""
+    return f"[{note.kind}] {note.content}"
+
+
+def cut(text: str) -> str:
+    """A text as it is shown where nobody asked for all of it."""
+    return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1].rstrip() + "…"
 
 
 def with_id(note: Note) -> str:
@@ -126,33 +127,26 @@ def with_id(note: Note) -> str:
     return f"[{note.id}] ({note.kind}, {note.lasts}, {note.created_at[:10]}){tags}\n{note.content}"
 
 
-_EXPIRED = "n.superseded_by IS NULL AND n.expires_at <= :now"
 _ACTIVE = "n.superseded_by IS NULL AND (n.expires_at IS NULL OR n.expires_at > :now)"
 
 
 def show(store: NoteStore, context: AgentContext) -> str:
     """What the next session will see, each note with where it came from."""
-    parts = []
-    if context.soul:
-        head = f"soul · {len(context.soul.content)}/{SOUL_CHARS} characters"
-        parts.append(_section(head, (context.soul,)))
-    else:
-        parts.append("soul · the first one (the system prompt says the same)")
-    if context.rules:
-        parts.append(_section("rules · in every prompt", context.rules))
-    if context.rules_left_out:
-        parts.append(f"{context.rules_left_out} more rules do not fit into the prompt: merge some")
-    if context.summaries:
-        parts.append(_section("recent summaries · in every prompt", context.summaries))
+    soul = context.soul
     seen = {note.id for note in context.notes}
     wanted = Wanted(kinds=("log", "summary", "rule"), limit=PACK + len(seen))
     others = [note for note in store.get(wanted) if note.id not in seen][:PACK]
-    if others:
-        parts.append(_section("newest notes · with the first message, if they fit", tuple(others)))
-    kept = _kept_back(store)
-    if kept:
-        parts.append(kept)
-    return "\n\n".join(parts)
+    first = "soul · the first one (the system prompt says the same)"
+    left_out = f"{context.rules_left_out} more rules do not fit into the prompt: merge some"
+    parts = (
+        _section(f"soul · {len(soul.content)}/{SOUL_CHARS} characters", [soul]) if soul else first,
+        _section("rules · in every prompt", context.rules),
+        left_out if context.rules_left_out else "",
+        _section("recent summaries · in every prompt", context.summaries),
+        _section("newest notes · with the first message, if they fit", others),
+        _kept_back(store),
+    )
+    return "\n\n".join(filter(None, parts))
 
 
 def status(store: NoteStore, waiting: int) -> str:
@@ -160,30 +154,29 @@ def status(store: NoteStore, waiting: int) -> str:
     database = store.database
     kinds = ("log", "summary", "rule", "soul")
     counts = {kind: store.count(f"n.kind = '{kind}' AND {_ACTIVE}") for kind in kinds}
-    lines = [
+    size = database.path.stat().st_size if database.path.exists() else 0
+    able = database.index.able
+    lines = (
         "system: notes",
-        f"file: {database.path} ({_size(database)})",
+        f"file: {database.path} ({size / 1024:.0f} KB)",
         "notes: " + ", ".join(f"{count} {kind}" for kind, count in counts.items()),
         f"replaced or merged, kept: {store.count('n.superseded_by IS NOT NULL')}",
-        f"expired, to be pruned: {store.count(_EXPIRED)}",
-        f"sensitive, never shown: {store.count(f'{_SENSITIVE} AND {_ACTIVE}')}",
-        f"words: {'FTS5' if database.index.able.words else 'one by one (no FTS5)'}",
-        f"vectors: {'sqlite-vec' if database.index.able.vectors else 'numpy (no sqlite-vec)'}"
+        _kept_back(store),
+        f"words: {'FTS5' if able.words else 'one by one (no FTS5)'}",
+        f"vectors: {'sqlite-vec' if able.vectors else 'numpy (no sqlite-vec)'}"
         + (f", {waiting} still to compute" if waiting else ""),
         f"last maintenance: {database.meta(LAST_MAINTENANCE) or 'never'}",
-    ]
-    return "\n".join(lines)
+    )
+    return "\n".join(filter(None, lines))
 
 
-_SENSITIVE = "n.sensitivity = 'sensitive'"
-
-
-def _section(head: str, notes: tuple[Note, ...]) -> str:
+def _section(head: str, notes: Sequence[Note]) -> str:
+    """ "" without a note."""
     lines = [head]
     for note in notes:
         text = credentials.redact(note.content).replace("\n", "\n    ")
         lines += [f"  - {text}", f"    ({_origin(note)})"]
-    return "\n".join(lines)
+    return "\n".join(lines) if notes else ""
 
 
 def _origin(note: Note) -> str:
@@ -196,12 +189,13 @@ def _origin(note: Note) -> str:
 
 
 def _kept_back(store: NoteStore) -> str:
-    counts: Mapping[str, int] = {
-        "sensitive": store.count(f"{_SENSITIVE} AND {_ACTIVE}"),
-        "waiting for `kode memory approve`": store.count(f"n.untrusted = 'waits' AND {_ACTIVE}"),
+    conditions = {
+        "sensitive": "n.sensitivity = 'sensitive'",
+        "waiting for `kode memory approve`": "n.untrusted = 'waits'",
     }
-    kept = [f"{count} {what}" for what, count in counts.items() if count]
-    return f"kept and not shown to a model: {', '.join(kept)}" if kept else ""
+    counts = {of: store.count(f"{sql} AND {_ACTIVE}") for of, sql in conditions.items()}
+    kept = ", ".join(f"{count} {of}" for of, count in counts.items() if count)
+    return f"kept and not shown to a model: {kept}" if kept else ""
 
 
 def entries(notes: Iterable[Note]) -> list[Entry]:
@@ -212,9 +206,3 @@ def entries(notes: Iterable[Note]) -> list[Entry]:
 def waiting(note: Note) -> Waiting:
     line = f"{note.created_at[:10]}  {in_words(note, 160)}"
     return Waiting(id=note.id, line=line, text=note.content)
-
-
-def _size(database: Database) -> str:
-    path: Path = database.path
-    size = path.stat().st_size if path.exists() else 0
-    return f"{size / 1024:.0f} KB"

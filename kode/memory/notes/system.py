@@ -136,9 +136,8 @@ class Notes(OpenedNotes):
                 f"{context.rules_left_out} of your rules do not fit into the prompt, which holds "
                 f"{pack.RULES} of {pack.RULES_CHARS:,} characters together. Ask kode to merge some."
             )
-        rules, summaries = (
-            tuple(self.marked(notes)) for notes in (context.rules, context.summaries)
-        )
+        rules = tuple(self.marked(context.rules))
+        summaries = tuple(self.marked(context.summaries, pack.cut))
         body = pack.context_text(replace(context, rules=rules, summaries=summaries))
         replacing.note(self.seen, SOUL, self.soul())
         if not body:
@@ -155,7 +154,7 @@ class Notes(OpenedNotes):
             self.store, self.vectors, turn.text, seen, fill=self._first_pack
         )
         self._first_pack = False
-        lines = pack.fitting(self.marked(notes), pack.PACK_CHARS)
+        lines = pack.fitting(self.marked(notes, pack.cut), pack.PACK_CHARS)
         self._shown |= dict.fromkeys(note.id for note in notes[: len(lines)])
         parts = ["## Memory Context", *lines] if lines else []
         parts += ["## Changed by colleagues just now", news] if news else []
@@ -200,7 +199,7 @@ class Notes(OpenedNotes):
         sections = {
             "Soul": [context.soul] if context.soul else [],
             "Rules": self.marked(context.rules),
-            "Notes": self.marked((*context.summaries, *others[:SNAPSHOT_NOTES])),
+            "Notes": self.marked((*context.summaries, *others[:SNAPSHOT_NOTES]), pack.cut),
         }
         return tuple(
             SnapshotSection(
