@@ -13,7 +13,7 @@ from kode.memory.ask import MemoryModel, says_something
 from kode.memory.base import WORDS_CHARS
 from kode.memory.compare import PAIRS
 from kode.memory.history import Author, History
-from kode.memory.ledger import Ledger
+from kode.memory.ledger import Ledger, Statement
 from kode.memory.notes.jobs import details_of
 from kode.memory.notes.note import SYSTEM, Note, entry_of, in_words
 from kode.memory.notes.search import NoteVectors, search
@@ -206,7 +206,7 @@ class Learning:
             old = None
         wins = old is not None and supersedes(
             source_rank(author, fact.text, old.content),
-            rank(self.ledger.statement(entry_of(old)), self.project, fact.text),
+            rank(self._statement(old), self.project, fact.text),
         )
         replaces = old if wins and fact.how == "changes" else None
         of_project = fact.about == "project" and details.in_repository
@@ -240,7 +240,7 @@ class Learning:
             standing = store.by_ids(note.id for note in pair)
             if len(pair) < 2 or any(standing.get(note.id) != note for note in pair):
                 return
-            older, newer = sorted(pair, key=_age)
+            older, newer = sorted(pair, key=lambda note: self._statement(note).at)
             places = frozenset(entry_of(note).place for note in pair)
             if self.ledger.is_settled(places) or any(
                 known.contradict and known.places == places for known in self.ledger.disputes()
@@ -280,10 +280,13 @@ class Learning:
         return not passes and self._outranks(older, newer)
 
     def _outranks(self, older: Note, newer: Note) -> bool:
-        old, new = (self.ledger.statement(entry_of(note)) for note in (older, newer))
+        old, new = self._statement(older), self._statement(newer)
         return supersedes(
             rank(new, self.project, older.content), rank(old, self.project, newer.content)
         )
+
+    def _statement(self, note: Note) -> Statement:
+        return self.ledger.statement(entry_of(note))
 
 
 def of_session(store: NoteStore, session: str | None, condition: str) -> list[Note]:
