@@ -1,26 +1,41 @@
 """What one job (a turn that used tools) was, as a note without a model; and what waits for one."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kode import credentials
 from kode.contracts import Turn
 from kode.memory import scan
 from kode.memory.queue import Item, Queue, details
-from kode.messages import first_of, shorten
+from kode.messages import Message, ToolResult, first_of, shorten
 
 JOB_TTL_DAYS = 7
 TASK_CHARS = 300
 OUTCOME_CHARS = 400
 LISTED = 6
 
-MEMORY_TOOLS = frozenset({"remember", "recall", "update_memory", "update_soul", "forget"})
+MEMORY_TOOLS = frozenset({"remember", "recall", "update_memory", "update_soul", "forget", "memory"})
 
 
 def is_job(turn: Turn) -> bool:
     """Whether a turn did something beyond talking and remembering."""
     return any(name not in MEMORY_TOOLS for name, _ in turn.tools)
+
+
+def without_memory(messages: Iterable[Message]) -> list[Message]:
+    """Messages without what memory's own tools gave: that is no news of the session."""
+    return [
+        replace(
+            message,
+            parts=tuple(
+                part
+                for part in message.parts
+                if not (isinstance(part, ToolResult) and part.name in MEMORY_TOOLS)
+            ),
+        )
+        for message in messages
+    ]
 
 
 def job_summary(turn: Turn, cwd: Path) -> str | None:

@@ -333,7 +333,7 @@ class Notes(OpenedNotes):
             session=session,
             turn=self._turn,
             at=stamp(self.store.now()),
-            text=transcript(messages) if is_long else "",
+            text=transcript(jobs.without_memory(messages)) if is_long else "",
             said=tuple(credentials.redact(text[:MAX_PART_CHARS]) for text in self._said),
             tainted=bool(self._untrusted),
             more=asdict(details),

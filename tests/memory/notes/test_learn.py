@@ -1,10 +1,11 @@
-"""The one question at the end of a session: what it shows, and what its answer does to the notes."""
+"""The one question at the end of a session: what it shows, what its answer does to the notes."""
 
 import json
 
 import pytest
 
 from kode.memory import question
+from kode.messages import Message, ToolResult
 from tests.memory.life import OTHER_SESSION, Model, lived, turn
 from tests.memory.notes.life import Clock, active, contents, keep, opened, use
 
@@ -183,6 +184,21 @@ async def test_many_notes_are_shown_by_nearness_within_the_limit(tmp_path):
     known = prompt.partition("The transcript")[0]
     assert OLD in known
     assert len(known) < question.KNOWN_CHARS + 500
+
+
+async def test_a_result_of_memorys_own_tools_is_no_news(tmp_path):
+    model = Model([answer()])
+    system = await opened(tmp_path, model=model)
+    for number in (1, 2, 3):
+        await system.after_turn(turn(number, "and on"))
+    result = ToolResult(call_id="1", name="recall", text=f"[1a21] {OLD}")
+
+    await system.before_drop(
+        (*lived(*["and on"] * 3), Message(role="user", parts=(result,))), "exit"
+    )
+
+    ((_, prompt),) = model.asked
+    assert OLD not in prompt
 
 
 async def test_an_answer_an_older_kode_paid_for_is_used(tmp_path):
