@@ -86,8 +86,6 @@ def _short_path(path: str, cwd: Path) -> str:
 class Queued:
     """What the queue keeps of an item besides."""
 
-    notes: tuple[str, ...] = ()
-    """The notes to merge; none for a session that ended."""
     sensitive: bool = False
     """Whether something that was said in the session is never to be shown."""
     scope: str = ""

@@ -34,6 +34,8 @@ NEAR = 5
 """Notes that each new one is shown with, the nearest, where not all fit."""
 ASKED_AT = "asked_at"
 """In the database's `meta`: the newest note that a question has shown."""
+MERGE = "merge"
+"""What an older kode wrote for the session of old notes to merge: maintenance joins those."""
 _WHAT_HOLDS = ("log", "rule")
 
 Verdict = Literal["same", "outdated", "contradicts"]
@@ -66,12 +68,15 @@ class Learning:
     attempts: int = MAX_ATTEMPTS
 
     def waiting(self) -> list[str]:
-        return [item.id for item in self.queue.items() if not details_of(item).notes]
+        return [item.id for item in self.queue.items()]
 
     def is_answered(self, item: Item) -> bool:
-        return bool(item.answer)
+        return bool(item.answer) or item.session == MERGE
 
     async def do(self, item: Item) -> str:
+        if item.session == MERGE:
+            self.queue.finish(item)
+            return ""
         scope = details_of(item).scope
         store = replace(self.store, project_scope=scope) if scope else self.store
         item, saved = await answered(self.queue, item, lambda: self._ask(store, item))

@@ -67,7 +67,7 @@ class Note:
     untrusted: Untrusted = ""
     """`waits`: from a session that took in untrusted content, not shown before it is approved."""
     degraded: bool = False
-    """A merge that should have been a synthesis by the model, and is a list."""
+    """A merge that is a list of what its parts said, and no synthesis by a model."""
     who: str = "user"
     session: str | None = None
     turn: int | None = None

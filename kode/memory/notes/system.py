@@ -96,14 +96,12 @@ class Notes(OpenedNotes):
             project_scope=PROJECT_SCOPE + project,
             now=context.now,
         )
+        replica = NotesReplica(self.store, self.history)
         self.writer = NoteWriter(self.store, self._writing, settings.notes)
         self.vectors = NoteVectors(self.store, embedder)
         if self.team is not None:
-            replica = NotesReplica(self.store, self.history)
             self.team.join(replica, context.emit, self._work.start)
-            self.writer = NoteWriter(
-                self.store, self._writing, settings.notes, replica.check_approval
-            )
+            self.writer = replace(self.writer, _check_approval=replica.check_approval)
             if embedder is not None:
                 shared = self.team.vectors(settings.embedding.model or embed.DEFAULT_MODEL)
                 self.vectors = NoteVectors(self.store, embedder, shared)
@@ -250,20 +248,8 @@ class Notes(OpenedNotes):
 
         with suppress(BusyError):  # another process works on them
             await work_through(learning.queue, learning, ids, timeout_s=0.0)
-        done = await maintenance.run(
-            self.store,
-            self._door,
-            self._author("merge"),
-            synthesize=self._settings.llm_consolidate,
-            is_closing=lambda: self._work.is_closing,
-        )
-        if done.into:
-            self._notice(f"memory: merged {done.merged} old notes into {done.into}", level="info")
-        if done.given_up:
-            self._notice(
-                f"{done.given_up} merges of old notes were begun {maintenance.MAX_ATTEMPTS} times "
-                "and never finished, because kode ended: the notes were joined as they are."
-            )
+        if made := await maintenance.run(self.store, self._author("merge")):
+            self._notice(f"memory: merged old notes into {len(made)}", level="info")
         await self.vectors.make_missing()
 
     @property
