@@ -325,7 +325,7 @@ def _opened(path: Path, *, read_only: bool = False) -> "apsw.Connection":
         size = path.stat().st_size
         if 0 < size < HEADER_BYTES:
             raise apsw.NotADBError("it is too short for a database")
-        found = [("ok",)]
+        found: list[tuple[object, ...]] = [("ok",)]
         if size <= WHOLE_CHECK_BYTES:
             try:
                 found = connection.execute("PRAGMA quick_check(1)").fetchall()

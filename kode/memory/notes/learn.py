@@ -15,7 +15,7 @@ from kode.memory.compare import PAIRS
 from kode.memory.history import Author, History
 from kode.memory.ledger import Ledger, Statement
 from kode.memory.notes.jobs import details_of
-from kode.memory.notes.note import SYSTEM, Note, entry_of, in_words
+from kode.memory.notes.note import SYSTEM, Kind, Note, entry_of, in_words
 from kode.memory.notes.search import NoteVectors, search
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.write import Kept, NoteWriter
@@ -36,7 +36,7 @@ ASKED_AT = "asked_at"
 """In the database's `meta`: the newest note that a question has shown."""
 MERGE = "merge"
 """What an older kode wrote for the session of old notes to merge: maintenance joins those."""
-_WHAT_HOLDS = ("log", "rule")
+_WHAT_HOLDS: tuple[Kind, ...] = ("log", "rule")
 
 Verdict = Literal["same", "outdated", "contradicts"]
 
