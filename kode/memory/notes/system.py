@@ -310,7 +310,7 @@ class Notes(OpenedNotes):
         if not is_long and (self._untrusted or not await learning.has_new()):
             return True
         details = jobs.Queued(
-            sensitive=bool(learn.of_session(self.store, session, _SENSITIVE)),
+            sensitive=self._was_sensitive(session),
             scope=self.store.project_scope,
             in_repository=self._context.project_root is not None,
         )
@@ -331,6 +331,20 @@ class Notes(OpenedNotes):
                     learning.queue, learning, item.id, timeout_s=settings.end_deadline_s
                 )
         return False
+
+    def _was_sensitive(self, session: str) -> bool:
+        """Whether a change of this session was of a sensitive note, which may be gone since."""
+        ours = [one for one in self.history.lines() if one.session == session]
+        try:
+            return any(
+                note.sensitive
+                for change in ours
+                if change.system == self.name
+                for side in self.store.sides(change)
+                for note in side
+            )
+        except MemoryRefused:  # a row that another program has spoiled: nobody knows
+            return True
 
     def _learning(self) -> learn.Learning:
         return learn.Learning(

@@ -127,10 +127,13 @@ async def test_a_stated_fact_takes_the_place_of_the_one_it_changes(tmp_path):
     assert (note.content, note.tags) == (NEW, ("ops",))
 
 
-async def test_facts_of_a_sensitive_session_are_sensitive(tmp_path):
+@pytest.mark.parametrize("is_forgotten", [False, True])
+async def test_facts_of_a_sensitive_session_are_sensitive(tmp_path, is_forgotten):
     system = await opened(tmp_path, model=Model([answer(facts=[fact("Earns 91k", "I earn 91k")])]))
     await system.recall(turn(1, "I earn 91k"))
     await use(system, "remember", content="salary 91k", sensitivity="sensitive")
+    if is_forgotten:
+        await use(system, "forget", id=active(system)[0].id)
 
     await ended(system, "I earn 91k")
 
