@@ -12,7 +12,6 @@ from kode.memory.exchange import Carrier, read_row
 from kode.memory.history import REBUILD, History
 from kode.memory.notes.by_hand import NotesByHand
 from kode.memory.notes.note import (
-    FIRST_SOUL,
     MAX_MERGED_CHARS,
     PROJECT_SCOPE,
     SYSTEM,
@@ -44,9 +43,7 @@ class NotesCarrier(Carrier):
         wanted = Wanted(sensitive=True, unapproved=True, anywhere=True)
         where, values = self._store.filter(wanted)
         notes = self._store.select(f"WHERE {where} ORDER BY n.created_at, n.id", values)
-        return [
-            _piece(note, self._project(note.scope)) for note in notes if note.content != FIRST_SOUL
-        ]
+        return [_piece(note, self._project(note.scope)) for note in notes if not note.is_first_soul]
 
     def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
         """New ids are added; a known id with another content or other fields is changed. Raises:
@@ -111,7 +108,7 @@ class NotesCarrier(Carrier):
         coming = list(filter(_is_soul, notes))
         ids = {note.id for note in notes}
         old = [n for n in self._store.get(Wanted(kinds=("soul",))) if coming and n.id not in ids]
-        said = [soul for soul in old if soul.content != FIRST_SOUL]
+        said = [soul for soul in old if not soul.is_first_soul]
         return old, [replace(soul, superseded_by=coming[0].id) for soul in said]
 
     def _project(self, scope: str) -> str:

@@ -82,6 +82,11 @@ class Note:
         return self.sensitivity == "sensitive"
 
     @property
+    def is_first_soul(self) -> bool:
+        """Whether it says who kode is anyway."""
+        return self.content == FIRST_SOUL
+
+    @property
     def lasts(self) -> str:
         """`permanent`, or `volatile until 2026-03-31`."""
         return self.stability + (f" until {self.expires_at[:10]}" if self.expires_at else "")

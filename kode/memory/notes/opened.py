@@ -9,7 +9,7 @@ from kode.memory import stale
 from kode.memory.lineage import Place
 from kode.memory.notes import pack
 from kode.memory.notes.by_hand import NotesByHand
-from kode.memory.notes.note import FIRST_SOUL, Note, entry_of
+from kode.memory.notes.note import Note, entry_of
 from kode.memory.notes.places import NotesPlaces
 from kode.memory.notes.search import NoteVectors, search, text_of
 from kode.memory.notes.store import Wanted
@@ -94,7 +94,7 @@ class OpenedNotes(NotesByHand):
     def soul(self) -> str:
         """Who kode is for this user; "" for the first one, which says nothing of its own."""
         souls = self.store.get(Wanted(kinds=("soul",), limit=1))
-        return "" if not souls or souls[0].content == FIRST_SOUL else souls[0].content
+        return "" if not souls or souls[0].is_first_soul else souls[0].content
 
     async def after_change(self) -> None:
         """A tool has written: it needs a vector, and the trigger needs not write it again."""

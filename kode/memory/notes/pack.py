@@ -13,7 +13,7 @@ from kode.memory import rank
 from kode.memory.history import whose
 from kode.memory.lineage import Entry
 from kode.memory.notes.database import LAST_MAINTENANCE
-from kode.memory.notes.note import FIRST_SOUL, SOUL_CHARS, Note, entry_of, in_words
+from kode.memory.notes.note import SOUL_CHARS, Note, entry_of, in_words
 from kode.memory.notes.search import NoteVectors, search
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.waiting import Waiting
@@ -58,7 +58,7 @@ def agent_context(store: NoteStore, session: str | None = None) -> AgentContext:
     rules = store.get(Wanted(kinds=("rule",), limit=MOST_RULES))
     sizes = itertools.accumulate(len(rule.content) for rule in rules[:RULES])
     fit = sum(size <= RULES_CHARS for size in sizes)
-    said = [soul for soul in souls if soul.content != FIRST_SOUL]
+    said = [soul for soul in souls if not soul.is_first_soul]
     return AgentContext(
         soul=said[0] if said else None,
         rules=tuple(rules[:fit]),

@@ -86,7 +86,7 @@ async def test_a_line_that_repeats_another_is_merged_with_it(tmp_path):
 
 
 @pytest.mark.parametrize("fields", [{"in_project": True}, {"stability": "permanent"}])
-async def test_what_holds_elsewhere_or_for_good_is_not_ended(tmp_path, fields):
+async def test_notes_of_other_scopes_and_permanent_ones_stay(tmp_path, fields):
     system, _ = await two_notes(tmp_path, says("changes"), **fields)
 
     assert set(contents(active(system, "log"))) == {OLD, NEW}
@@ -115,7 +115,7 @@ async def test_a_fact_the_person_stated_is_kept_in_their_words(tmp_path):
     assert change.words == "billing is on 4200 now"
 
 
-async def test_a_stated_fact_takes_the_place_of_the_one_it_changes(tmp_path):
+async def test_a_stated_fact_replaces_the_one_it_changes(tmp_path):
     model = Model([answer(facts=[fact(NEW, "the port of billing is 4200", how="changes", line=1)])])
     first = await opened(tmp_path)
     await keep(first, OLD, who="user", tags=("ops",))
