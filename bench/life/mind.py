@@ -14,7 +14,6 @@ from bench.life.reader import facts_in
 from bench.life.story import Fact, target_of
 from kode.contracts import Request
 from kode.memory.journal.consolidate import SYSTEM_PROMPT as JOURNAL
-from kode.memory.notes.jobs import SYSTEM as SESSION
 from kode.memory.question import INSTRUCTIONS as EPISODE
 from kode.memory.tiered.consolidate import SYSTEM as SHORTEN
 from kode.messages import Message, Text, text_of
@@ -51,8 +50,6 @@ class Mind:
             return json.dumps(self._shortened(_numbered(prompt)))
         if system == EPISODE:
             return json.dumps(self._noted(prompt))
-        if system == SESSION:
-            return self._narrative(prompt)
         if system == JOURNAL:
             return json.dumps(self._journal(prompt))
         return self._judged(prompt)

@@ -39,7 +39,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     "memory/cache.py": {"_open": HOME, "throw_away": HOME},
     "memory/history.py": {"_seal": HOME, "forget": HOME, "making": HOME},
     "memory/notes/database.py": {
-        "_connect_copy": NEW,
+        "_copy": NEW,
         "_connect_file": HOME,
         "_make_private": HOME,
         "set_aside": HOME,

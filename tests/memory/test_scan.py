@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.errors import MemoryRefused
-from kode.memory.notes.pack import FIRST_SOUL
+from kode.memory.notes.note import FIRST_SOUL
 from kode.memory.scan import check, scan
 
 DATA = Path(__file__).parent / "data"

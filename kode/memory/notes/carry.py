@@ -1,12 +1,16 @@
 """Notes as rows of an export, and back; and to pieces for display."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
 from kode import paths
 from kode.errors import MemoryRefused
-from kode.memory.exchange import Carrier
+from kode.memory.base import Outcome
+from kode.memory.exchange import Carrier, read_row
+from kode.memory.history import REBUILD, History
+from kode.memory.notes.by_hand import NotesByHand
 from kode.memory.notes.note import (
     MAX_MERGED_CHARS,
     PROJECT_SCOPE,
@@ -16,16 +20,14 @@ from kode.memory.notes.note import (
     note_of,
     row_of,
 )
-from kode.memory.notes.pack import FIRST_SOUL
 from kode.memory.notes.store import Wanted
-from kode.memory.notes.system import Notes
 from kode.memory.places import Piece, Places, Row
 
 
 class NotesCarrier(Carrier):
     """One open notes memory."""
 
-    def __init__(self, notes: Notes, places: Places) -> None:
+    def __init__(self, notes: NotesByHand, places: Places) -> None:
         super().__init__(notes, places)
         self._notes = notes
         self._store = notes.store
@@ -41,9 +43,7 @@ class NotesCarrier(Carrier):
         wanted = Wanted(sensitive=True, unapproved=True, anywhere=True)
         where, values = self._store.filter(wanted)
         notes = self._store.select(f"WHERE {where} ORDER BY n.created_at, n.id", values)
-        return [
-            _piece(note, self._project(note.scope)) for note in notes if note.content != FIRST_SOUL
-        ]
+        return [_piece(note, self._project(note.scope)) for note in notes if not note.is_first_soul]
 
     def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
         """New ids are added; a known id with another content or other fields is changed. Raises:
@@ -78,6 +78,28 @@ class NotesCarrier(Carrier):
             change = store.commit(kind, [*old, *before], after, self.author, reason)
         return [change.id]
 
+    async def rebuild(self, history: History) -> Outcome:
+        """Puts back the notes as the history has them last; one that the database alone has
+        stays. Raises as `write`."""
+        rows: dict[str, Row] = {}
+        for change in history.made(""):
+            before, after = (map(read_row, side) for side in (change.before, change.after))
+            for row in before:
+                rows.pop(str(row.get("id")), None)
+            rows |= {str(row.get("id")): row for row in after}
+        counts = Counter[str]()
+        for row in rows.values():
+            try:
+                counts[self.place_row(row)] += 1
+            except MemoryRefused:
+                counts["refused"] += 1
+        ids = await self.write(REBUILD)
+        if not ids:
+            return Outcome(line="Every note that the history has is there.")
+        lost = f"; {counts['refused']} cannot be read" if counts["refused"] else ""
+        line = f"rebuilt {counts['added']} notes, and {counts['changed']} as they were last{lost}"
+        return Outcome(line=line, change_id=ids[0])
+
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     def _souls_replaced(self, notes: Sequence[Note]) -> tuple[list[Note], list[Note]]:
@@ -86,7 +108,7 @@ class NotesCarrier(Carrier):
         coming = list(filter(_is_soul, notes))
         ids = {note.id for note in notes}
         old = [n for n in self._store.get(Wanted(kinds=("soul",))) if coming and n.id not in ids]
-        said = [soul for soul in old if soul.content != FIRST_SOUL]
+        said = [soul for soul in old if not soul.is_first_soul]
         return old, [replace(soul, superseded_by=coming[0].id) for soul in said]
 
     def _project(self, scope: str) -> str:

@@ -148,83 +148,56 @@ class Database:
                 f"{self.path} is empty (0 bytes), as after a crash or a failed copy. A new one "
                 "is started; `kode memory rebuild` puts back what the history has."
             )
-        if self.read_only and (is_empty or not self.path.exists()):
-            connection = apsw.Connection(":memory:")
-            self._prepare(connection)
-            return connection
+        if self.read_only:
+            return self._prepared(self._copy(is_empty=is_empty or not self.path.exists()))
         try:
             return self._connect_file()
-        except apsw.ReadOnlyError:
-            if not self.read_only:
-                raise
-            # A process was killed in a transaction: who may not write cannot roll it back there.
-            return self._connect_copy()
         except (apsw.CorruptError, apsw.NotADBError):
-            if self.read_only:
-                raise
-        self.set_aside()
+            self.set_aside()
         return self._connect_file()
 
     def _connect_file(self) -> "apsw.Connection":
-        import apsw
-
-        made = False
-        if not self.read_only:
-            durable.make_folder(self.path.parent)
-            made = _make_private(self.path)
-        flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE
-        connection = apsw.Connection(str(self.path), flags=flags)
+        durable.make_folder(self.path.parent)
+        made = _make_private(self.path)
         try:
-            connection.set_busy_timeout(BUSY_MS)
-            if 0 < self.path.stat().st_size < HEADER_BYTES:
-                raise apsw.NotADBError("it is too short for a database")
-            if self.path.stat().st_size <= WHOLE_CHECK_BYTES:
-                _check(connection, self.path)
-            if self.read_only and self._is_to_be_filled(connection):
-                return self._in_memory(connection)
-            self._prepare(connection)
+            return self._prepared(_opened(self.path))
         except BaseException:
-            connection.close()
             if made and self.path.stat().st_size == 0:
                 self.path.unlink()  # or it would look like one that has lost its notes
             raise
-        return connection
 
-    def _connect_copy(self) -> "apsw.Connection":
-        """The notes without the transaction that a killed process left half done, in memory."""
+    def _copy(self, *, is_empty: bool) -> "apsw.Connection":
+        """The notes in memory, for who may not write: without a transaction that a killed process
+        left half done, which they cannot roll back in the file."""
         import apsw
 
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / self.path.name
-            shutil.copyfile(self.path, copy)
-            shutil.copyfile(f"{self.path}-journal", f"{copy}-journal")
-            whole = apsw.Connection(str(copy))
-            _check(whole, self.path)
-            return self._in_memory(whole)
-
-    def _in_memory(self, source: "apsw.Connection") -> "apsw.Connection":
-        """A copy that may be changed; `source` is closed."""
-        import apsw
-
-        try:
-            data = source.serialize("main")
-        finally:
-            source.close()
         connection = apsw.Connection(":memory:")
+        if is_empty:
+            return connection
+        try:
+            data = _serialized(_opened(self.path, read_only=True))
+        except apsw.ReadOnlyError:
+            with tempfile.TemporaryDirectory() as folder:
+                copy = Path(folder) / self.path.name
+                shutil.copyfile(self.path, copy)
+                shutil.copyfile(f"{self.path}-journal", f"{copy}-journal")
+                data = _serialized(_opened(copy))
         connection.deserialize("main", data)
-        self._prepare(connection)
         return connection
 
-    def _prepare(self, connection: "apsw.Connection") -> None:
-        connection.execute("PRAGMA synchronous=EXTRA")
-        connection.execute("PRAGMA secure_delete=ON")
-        writable = not self.read_only or str(connection.filename) == ""
-        if writable and self._is_to_be_filled(connection):
-            with transaction(connection):
-                self._fill(connection)
-        if writable:
+    def _prepared(self, connection: "apsw.Connection") -> "apsw.Connection":
+        """The same connection; closed if it cannot be used."""
+        try:
+            connection.execute("PRAGMA synchronous=EXTRA")
+            connection.execute("PRAGMA secure_delete=ON")
+            if self._is_to_be_filled(connection):
+                with transaction(connection):
+                    self._fill(connection)
             connection.execute(_ROWS)
-        self.index.able = prepare(connection, INDEX, writable=writable)
+            self.index.able = prepare(connection, INDEX, writable=True)
+        except BaseException:
+            connection.close()
+            raise
         if not self.index.able.vectors:
             self._say_once(
                 "sqlite-vec cannot be loaded here, so notes are compared with numpy. "
@@ -234,6 +207,7 @@ class Database:
             self._say_once(
                 "This SQLite has no FTS5, so the words of notes are searched without an index."
             )
+        return connection
 
     def _is_to_be_filled(self, connection: "apsw.Connection") -> bool:
         """Whether the file is new, or its words were read otherwise."""
@@ -340,12 +314,34 @@ def _make_private(path: Path) -> bool:
     return True
 
 
-def _check(connection: "apsw.Connection", path: Path) -> None:
+def _opened(path: Path, *, read_only: bool = False) -> "apsw.Connection":
+    """A whole file. Raises: apsw.CorruptError, apsw.NotADBError for another."""
     import apsw
 
+    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
+    connection = apsw.Connection(str(path), flags=flags)
     try:
-        found = connection.execute("PRAGMA quick_check(1)").fetchall()
-    except apsw.SQLError as error:  # a spoiled index says so
-        raise apsw.CorruptError(str(error)) from error
-    if found != [("ok",)]:
-        raise apsw.CorruptError(str(found[0][0]) if found else "no answer")
+        connection.set_busy_timeout(BUSY_MS)
+        size = path.stat().st_size
+        if 0 < size < HEADER_BYTES:
+            raise apsw.NotADBError("it is too short for a database")
+        found: list[tuple[object, ...]] = [("ok",)]
+        if size <= WHOLE_CHECK_BYTES:
+            try:
+                found = connection.execute("PRAGMA quick_check(1)").fetchall()
+            except apsw.SQLError as error:  # a spoiled index says so
+                raise apsw.CorruptError(str(error)) from error
+        if found != [("ok",)]:
+            raise apsw.CorruptError(str(found[0][0]) if found else "no answer")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _serialized(source: "apsw.Connection") -> bytes:
+    """What is in a database, which is closed."""
+    try:
+        return source.serialize("main")
+    finally:
+        source.close()

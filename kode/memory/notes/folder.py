@@ -14,7 +14,7 @@ from kode.memory.notes.note import Kind
 from kode.memory.notes.store import Wanted
 
 if TYPE_CHECKING:
-    from kode.memory.notes.system import Notes
+    from kode.memory.notes.opened import OpenedNotes
 
 MOST = 500
 """Notes of one file, the newest; the others are not in it, so that no edit of it touches them."""
@@ -32,7 +32,7 @@ NOTICE = (
 )
 
 
-def notes_folder(system: "Notes") -> Folder:
+def notes_folder(system: "OpenedNotes") -> Folder:
     async def files() -> list[MemoryFile]:
         summaries = entry_lines.render(_rows(system, Wanted(kinds=("summary",), limit=MOST)))
         return [
@@ -46,7 +46,7 @@ def notes_folder(system: "Notes") -> Folder:
     return Folder(system=system, notice=NOTICE, files=files)
 
 
-def _soul(system: "Notes") -> MemoryFile:
+def _soul(system: "OpenedNotes") -> MemoryFile:
     async def write(after: str) -> Sequence[Outcome]:
         if not after.strip():
             raise MemoryRefused("The soul cannot be deleted, only changed.")
@@ -59,7 +59,7 @@ def _soul(system: "Notes") -> MemoryFile:
     return MemoryFile(name=SOUL, text=text, about=ABOUT_SOUL, write=write)
 
 
-def _notes(system: "Notes", name: str) -> MemoryFile:
+def _notes(system: "OpenedNotes", name: str) -> MemoryFile:
     kind, in_project, about = FILES[name]
 
     async def do(step: Step) -> Outcome:
@@ -83,7 +83,7 @@ def _notes(system: "Notes", name: str) -> MemoryFile:
     )
 
 
-def _rows(system: "Notes", wanted: Wanted) -> list[Row]:
+def _rows(system: "OpenedNotes", wanted: Wanted) -> list[Row]:
     """Oldest first."""
     notes = ((note, system.doubts.get(("notes", note.id))) for note in system.store.get(wanted))
     rows = [

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
+from kode.memory.lineage import Entry
 from kode.memory.places import Row
 from kode.memory.stored import check_row
 from kode.messages import shorten
@@ -30,6 +31,12 @@ MAX_NOTE_CHARS = 4_096
 """What one write may hold."""
 MAX_MERGED_CHARS = 5 * MAX_NOTE_CHARS + 64
 """What merging five of them may make."""
+FIRST_SOUL = (
+    "I am kode, a coding agent in this user's terminal. I do what is asked, say plainly what I "
+    "did and what I did not, and ask before what cannot be undone."
+)
+"""What the first soul says until it is updated. The system prompt says as much of its own, so it is
+shown only once it says something else."""
 MIN_RULE_CONFIDENCE = 0.8
 MAX_TTL_DAYS = 36_500
 MAX_TAGS = 20
@@ -60,7 +67,7 @@ class Note:
     untrusted: Untrusted = ""
     """`waits`: from a session that took in untrusted content, not shown before it is approved."""
     degraded: bool = False
-    """A merge that should have been a synthesis by the model, and is a list."""
+    """A merge that is a list of what its parts said, and no synthesis by a model."""
     who: str = "user"
     session: str | None = None
     turn: int | None = None
@@ -73,6 +80,11 @@ class Note:
     @property
     def sensitive(self) -> bool:
         return self.sensitivity == "sensitive"
+
+    @property
+    def is_first_soul(self) -> bool:
+        """Whether it says who kode is anyway."""
+        return self.content == FIRST_SOUL
 
     @property
     def lasts(self) -> str:
@@ -252,6 +264,19 @@ def _time(name: str, value: Any) -> str:
 def in_words(note: Note, max_chars: int = 80) -> str:
     """A note quoted in a line that ends on a screen or in a log: a sensitive one is only named."""
     return "a sensitive note" if note.sensitive else f'"{shorten(note.content, max_chars)}"'
+
+
+def entry_of(note: Note) -> Entry:
+    """A note for a person; a sensitive one is only named."""
+    waits = note.untrusted == "waits"
+    text = in_words(note) if note.sensitive else note.content
+    return Entry(
+        target=SYSTEM,
+        key=note.id,
+        text=f"{text} (waits for approval)" if waits else text,
+        id=note.id,
+        is_fact=note.kind in ("log", "rule") and not waits,
+    )
 
 
 def union(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:

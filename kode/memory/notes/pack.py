@@ -5,17 +5,16 @@ Sensitive, expired, superseded and unapproved notes are in neither. Limits count
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from kode.memory import rank
-from kode.memory.lineage import Entry, Place
+from kode.memory.lineage import Entry
 from kode.memory.notes.database import LAST_MAINTENANCE
-from kode.memory.notes.note import Note, in_words
+from kode.memory.notes.note import Note, entry_of, in_words
 from kode.memory.notes.search import NoteVectors, search
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.report import Part
-from kode.memory.stale import Doubt
 from kode.memory.waiting import Waiting
 
 RULES = 10
@@ -33,13 +32,6 @@ PACK_CHARS = 6_000
 SUMMARIES_CHARS = 5_000
 SHARE_OF_BEST = 0.35
 """A hit that scores less than this share of the best one matched a common word by chance."""
-
-FIRST_SOUL = (
-    "I am kode, a coding agent in this user's terminal. I do what is asked, say plainly what I "
-    "did and what I did not, and ask before what cannot be undone."
-)
-"""What the first soul says until it is updated. The system prompt says as much of its own, so it is
-shown only once it says something else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +57,7 @@ def agent_context(store: NoteStore, session: str | None = None) -> AgentContext:
     rules = store.get(Wanted(kinds=("rule",), limit=MOST_RULES))
     sizes = itertools.accumulate(len(rule.content) for rule in rules[:RULES])
     fit = sum(size <= RULES_CHARS for size in sizes)
-    said = [soul for soul in souls if soul.content != FIRST_SOUL]
+    said = [soul for soul in souls if not soul.is_first_soul]
     return AgentContext(
         soul=said[0] if said else None,
         rules=tuple(rules[:fit]),
@@ -105,32 +97,6 @@ async def context_pack(
     return list(fresh.values())[:PACK]
 
 
-def marked(
-    notes: Iterable[Note], doubts: Mapping[Place, Doubt], since: Callable[[Note], str]
-) -> list[Note]:
-    """The notes as a model is shown them: what may be stale says so, and `since` says what of one
-    no longer holds."""
-    found = ((note, doubts.get(("notes", note.id))) for note in notes)
-    texts = (
-        (note, f"{doubt.mark if doubt else ''}{note.content}", since(note)) for note, doubt in found
-    )
-    return [
-        replace(
-            note,
-            content=("\n" if note.kind == "summary" else " ").join(filter(None, (text, told))),
-        )
-        for note, text, told in texts
-    ]
-
-
-def marked_context(
-    context: AgentContext, doubts: Mapping[Place, Doubt], since: Callable[[Note], str]
-) -> AgentContext:
-    """The same of rules and summaries."""
-    rules, summaries = (tuple(marked(x, doubts, since)) for x in (context.rules, context.summaries))
-    return replace(context, rules=rules, summaries=summaries)
-
-
 def fitting(notes: Sequence[Note], max_chars: int) -> list[str]:
     """The notes as lines, as many as fit; the first always does."""
     lines: list[str] = []
@@ -145,11 +111,13 @@ def fitting(notes: Sequence[Note], max_chars: int) -> list[str]:
 
 
 def line_of(note: Note) -> str:
-    """`[rule] ...`, cut where it is long."""
-    text = note.content
-    if len(text) > SHOWN_CHARS:
-        text = text[: SHOWN_CHARS - 1].rstrip() + "…"
-    return f"[{note.kind}] {text}"
+    """`[rule] ...`"""
+    return f"[{note.kind}] {note.content}"
+
+
+def cut(text: str) -> str:
+    """A text as it is shown where nobody asked for all of it."""
+    return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1].rstrip() + "…"
 
 
 def with_id(note: Note) -> str:
@@ -206,23 +174,8 @@ def figures(store: NoteStore, waiting: int) -> dict[str, object]:
 
 
 def entries(notes: Iterable[Note]) -> list[Entry]:
-    """Those of the notes that stand; a sensitive one is only named."""
-    return [
-        Entry(
-            target="notes",
-            key=note.id,
-            text=_text(note),
-            id=note.id,
-            is_fact=note.kind in ("log", "rule") and note.untrusted != "waits",
-        )
-        for note in notes
-        if note.superseded_by is None
-    ]
-
-
-def _text(note: Note) -> str:
-    waits = " (waits for approval)" if note.untrusted == "waits" else ""
-    return f"{in_words(note) if note.sensitive else note.content}{waits}"
+    """Those of the notes that stand."""
+    return [entry_of(note) for note in notes if note.superseded_by is None]
 
 
 def waiting(note: Note) -> Waiting:

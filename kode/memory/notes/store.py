@@ -8,7 +8,7 @@ filters.
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
@@ -57,25 +57,16 @@ class Wanted:
     limit: int = DEFAULT_LIMIT
 
 
+@dataclass(kw_only=True)
 class NoteStore:
-    """`project` is the path hash of the project that the session is in, or what a team calls it."""
-
-    def __init__(
-        self,
-        database: Database,
-        history: History,
-        *,
-        user: str,
-        project: str,
-        now: Callable[[], datetime],
-    ) -> None:
-        self.database = database
-        self.user = user
-        self.project_scope = PROJECT_SCOPE + project
-        self.now = now
-        self._history = history
-        self._making = contextlib.ExitStack()
-        """The changes of the transaction that is open."""
+    database: Database
+    history: History
+    user: str
+    project_scope: str
+    """The scope of the project that the session is in."""
+    now: Callable[[], datetime]
+    _making: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    """The changes of the transaction that is open."""
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────
 
@@ -223,6 +214,11 @@ class NoteStore:
             with contextlib.ExitStack() as self._making, self.database.transaction():
                 yield
 
+    async def keep_meta(self, name: str, value: str) -> None:
+        """Keeps a value beside the notes. Raises as `writing`."""
+        async with self.writing():
+            self.database.set_meta(name, value)
+
     def commit(
         self,
         kind: str,
@@ -230,10 +226,10 @@ class NoteStore:
         after: Sequence[Note],
         author: Author,
         reason: str,
-        *,
-        undoes: str = "",
+        **values: Any,
     ) -> Change:
-        """Inside `writing`: the notes `before` become the notes `after`, and the history knows.
+        """Inside `writing`: the notes `before` become the notes `after`, and the history knows;
+        `values` are further fields of its line.
 
         Raises: MemoryRefused when that would leave two souls; StorageError.
         """
@@ -247,7 +243,7 @@ class NoteStore:
             before=tuple(map(_line, before)),
             after=tuple(map(_line, after)),
             reason=reason,
-            undoes=undoes,
+            **values,
         )
         change = self._making.enter_context(self._recorded(change))
         self.database.set_meta(CHANGE, change.id)
@@ -257,15 +253,15 @@ class NoteStore:
     def _recorded(self, change: Change) -> Iterator[Change]:
         """The line of a change. One that is not made after all, since the transaction fails, is
         marked so: nobody who replicates the history is to get it."""
-        with self._history.making(change) as written:
+        with self.history.making(change) as written:
             try:
                 yield written
             except BaseException:
-                if self._history.places is None:
+                if self.history.places is None:
                     never = Author(who="undo")
                     reason = f"{written.kind} {written.id} was never made"
                     mark = undo_of(written, never, before=(), after=(), reason=reason)
-                    self._history.append(mark)
+                    self.history.append(mark)
                 raise
 
     def apply(self, before: Sequence[Note], after: Sequence[Note]) -> None:

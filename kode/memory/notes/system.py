@@ -1,7 +1,6 @@
 """The notes system: a database of notes of four kinds, with lifetimes, sensitivity and vectors."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -11,7 +10,6 @@ from kode import credentials, paths
 from kode.contracts import (
     Drop,
     DropReason,
-    Hit,
     Injection,
     InjectReason,
     MemoryContext,
@@ -19,32 +17,34 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.errors import BusyError, MemoryRefused, StorageError
-from kode.memory import embed, replacing, stale
+from kode.errors import BusyError, MemoryRefused
+from kode.memory import embed, replacing
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Outcome, has_lost_messages
-from kode.memory.exchange import read_row
+from kode.memory.base import has_lost_messages
 from kode.memory.folder_tool import folder_tool
-from kode.memory.frame import count_turns, transcript
-from kode.memory.history import REBUILD, Author, History, Who
+from kode.memory.frame import (
+    MAX_PART_CHARS,
+    MOST_SAID,
+    count_turns,
+    transcript,
+    typed_in,
+)
+from kode.memory.history import Author, History, Who
 from kode.memory.ledger import Ledger
 from kode.memory.lineage import Place
-from kode.memory.notes import jobs, maintenance, pack
-from kode.memory.notes.by_hand import NotesByHand
+from kode.memory.notes import jobs, learn, maintenance, pack
 from kode.memory.notes.database import Database
 from kode.memory.notes.folder import notes_folder
-from kode.memory.notes.note import Note, Untrusted, stamp
+from kode.memory.notes.note import PROJECT_SCOPE, Untrusted, stamp
+from kode.memory.notes.opened import TURN_S, OpenedNotes
 from kode.memory.notes.places import NotesPlaces
 from kode.memory.notes.replica import NotesReplica, remote_of
-from kode.memory.notes.search import NoteVectors, search, text_of
+from kode.memory.notes.search import NoteVectors
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.tools import SOUL, note_tools
 from kode.memory.notes.write import Kept, NoteWriter
-from kode.memory.places import Row
 from kode.memory.queue import Item, work, work_through
-from kode.memory.rank import Text
-from kode.memory.report import Part
-from kode.memory.search import CANDIDATES, POOL, Finder, with_note
+from kode.memory.search import Finder
 from kode.memory.stale import Doubt
 from kode.memory.stored import may_name_a_file
 from kode.messages import Message, keep_ends
@@ -53,7 +53,6 @@ ABOUT_CONTEXT = "What kode remembers from earlier sessions."
 ABOUT_PACK = "Notes of earlier sessions that may bear on this request."
 OPEN_S = 4.0
 """How long opening waits for a team's server; what is not there by then comes with a later turn."""
-TURN_S = 1.0
 ASKED_TTL_DAYS = 30
 ASKED_CHARS = 2_000
 SNAPSHOT_NOTES = 20
@@ -61,7 +60,6 @@ MOST_SHOWN = 500
 """Ids of notes that the session remembers as shown."""
 
 _SENSITIVE = "n.sensitivity = 'sensitive'"
-_FAULTS = (MemoryRefused, StorageError, BusyError)
 
 
 def is_command(text: str) -> bool:
@@ -71,7 +69,7 @@ def is_command(text: str) -> bool:
     return bool(said) and command.rstrip(":,").lower() == "remember"
 
 
-class Notes(NotesByHand):
+class Notes(OpenedNotes):
     # ── the moments of the contract ──────────────────────────────────────────────────────────
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
@@ -92,26 +90,25 @@ class Notes(NotesByHand):
         if self.team is None:
             self.history.places = self._layout
         self.store = NoteStore(
-            self.database,
-            self.history,
+            database=self.database,
+            history=self.history,
             user=settings.notes.user,
-            project=project,
+            project_scope=PROJECT_SCOPE + project,
             now=context.now,
         )
+        replica = NotesReplica(self.store, self.history)
         self.writer = NoteWriter(self.store, self._writing, settings.notes)
         self.vectors = NoteVectors(self.store, embedder)
         if self.team is not None:
-            replica = NotesReplica(self.store, self.history)
             self.team.join(replica, context.emit, self._work.start)
-            self.writer = NoteWriter(
-                self.store, self._writing, settings.notes, replica.check_approval
-            )
+            self.writer = replace(self.writer, _check_approval=replica.check_approval)
             if embedder is not None:
                 shared = self.team.vectors(settings.embedding.model or embed.DEFAULT_MODEL)
                 self.vectors = NoteVectors(self.store, embedder, shared)
         self._finder = Finder(self._door, embedder, context.now, llm=settings.llm_search)
         self._tainted = False
         self._wrote_in_turn = False
+        self._said: list[str] = []
         shown = state.get("shown")
         listed = shown if isinstance(shown, list) else []
         self._shown = dict.fromkeys(id for id in listed if isinstance(id, str))
@@ -129,16 +126,17 @@ class Notes(NotesByHand):
         if has_lost_messages(reason):
             self._shown.clear()
             self._first_pack = True
-        self.doubts = stale.doubts(self, self._context.now().date())
+        self.look_again()
         context = pack.agent_context(self.store, self._context.session_id)
-        context = pack.marked_context(context, self.doubts, self._told_since)
         self._in_prompt = frozenset(note.id for note in context.notes)
         if context.rules_left_out:
             self._notice(
                 f"{context.rules_left_out} of your rules do not fit into the prompt, which holds "
                 f"{pack.RULES} of {pack.RULES_CHARS:,} characters together. Ask kode to merge some."
             )
-        body = pack.context_text(context)
+        rules = tuple(self.marked(context.rules))
+        summaries = tuple(self.marked(context.summaries, pack.cut))
+        body = pack.context_text(replace(context, rules=rules, summaries=summaries))
         replacing.note(self.seen, SOUL, self.soul())
         if not body:
             return Injection()
@@ -154,7 +152,7 @@ class Notes(NotesByHand):
             self.store, self.vectors, turn.text, seen, fill=self._first_pack
         )
         self._first_pack = False
-        lines = pack.fitting(pack.marked(notes, self.doubts, self._told_since), pack.PACK_CHARS)
+        lines = pack.fitting(self.marked(notes, pack.cut), pack.PACK_CHARS)
         self._shown |= dict.fromkeys(note.id for note in notes[: len(lines)])
         parts = ["## Memory Context", *lines] if lines else []
         parts += ["## Changed by colleagues just now", news] if news else []
@@ -171,6 +169,7 @@ class Notes(NotesByHand):
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)
         self._tainted = self._tainted or turn.tainted
+        self._said = [*self._said, *typed_in(turn, self._context.typed)][-MOST_SAID:]
         if self._context.read_only:
             return
         if is_command(turn.text) and not self._wrote_in_turn:
@@ -189,68 +188,22 @@ class Notes(NotesByHand):
             return
         await self._work.finish(self._maintain())
 
-    @property
-    def layout(self) -> NotesPlaces:
-        return self._layout
-
-    async def rebuild(self) -> str:
-        """Puts back the notes as the history has them last; one that the database alone has
-        stays."""
-        from kode.memory.notes.carry import NotesCarrier
-
-        if self.history.places is None:
-            return await super().rebuild()
-        rows: dict[str, Row] = {}
-        for change in self.history.made(""):
-            before, after = (map(read_row, side) for side in (change.before, change.after))
-            for row in before:
-                rows.pop(str(row.get("id")), None)
-            rows |= {str(row.get("id")): row for row in after}
-        carrier = NotesCarrier(self, self.history.places)
-        carrier.author = self._author("user")
-        counts = Counter[str]()
-        for row in rows.values():
-            try:
-                counts[carrier.place_row(row)] += 1
-            except MemoryRefused:
-                counts["refused"] += 1
-        ids = await carrier.write(REBUILD)
-        if not ids:
-            return "Every note that the history has is there."
-        lost = f"; {counts['refused']} cannot be read" if counts["refused"] else ""
-        line = f"rebuilt {counts['added']} notes, and {counts['changed']} as they were last{lost}"
-        return Outcome(line=line, change_id=ids[0]).in_words()
-
-    async def search(self, query: str, k: int) -> list[Hit]:
-        found = await self.find(query, Wanted(limit=k))
-        return [
-            with_note(replace(hit, why=f"{note.kind}; {hit.why}"), self._told_since(note))
-            for hit, note in found
-        ]
-
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
-        doubts = stale.doubts(self, self._context.now().date())
-        context = pack.marked_context(pack.agent_context(self.store), doubts, self._told_since)
+        self.look_again()
+        context = pack.agent_context(self.store)
         seen = {note.id for note in context.notes}
         wanted = Wanted(kinds=("log", "summary"), limit=SNAPSHOT_NOTES + len(seen))
         others = [note for note in self.store.get(wanted) if note.id not in seen]
-        others = pack.marked(others[:SNAPSHOT_NOTES], doubts, self._told_since)
-        sections = (
-            ("Soul", (context.soul,) if context.soul else ()),
-            ("Rules", context.rules),
-            (
-                "Notes",
-                (
-                    *context.summaries,
-                    *pack.marked(others[:SNAPSHOT_NOTES], doubts, self._told_since),
-                ),
-            ),
-        )
+        sections = {
+            "Soul": [context.soul] if context.soul else [],
+            "Rules": self.marked(context.rules),
+            "Notes": self.marked((*context.summaries, *others[:SNAPSHOT_NOTES]), pack.cut),
+        }
         return tuple(
             SnapshotSection(
                 title=title, content=credentials.redact("\n\n".join(map(pack.line_of, notes)))
             )
-            for title, notes in sections
+            for title, notes in sections.items()
             if notes
         )
 
@@ -264,60 +217,6 @@ class Notes(NotesByHand):
             await self.team.finish(grace_s / 2)
         await super().close(grace_s)
         self.database.close()
-
-    # ── what the tools and the commands need ─────────────────────────────────────────────────
-
-    async def find(self, query: str, wanted: Wanted) -> list[tuple[Hit, Note]]:
-        """The best of the wanted notes, with how they were found."""
-        more = replace(wanted, limit=max(wanted.limit, CANDIDATES))
-        found = await search(self.store, self.vectors, query, more)
-
-        async def pool() -> list[Text]:
-            newest = replace(wanted, limit=POOL)
-            # Who kode is answers no question that none of its words is in.
-            return [text_of(note) for note in self.store.get(newest) if note.kind != "soul"]
-
-        ranked = [(text_of(one.note), one.ranked) for one in found]
-        hits = await self._finder.hits(query, ranked, pool, wanted.limit)
-        ids = [hit.where.removeprefix("notes/") for hit in hits]
-        doubts = stale.doubts(self, self._context.now().date())
-        found_notes = pack.marked(self.store.by_ids(ids).values(), doubts, self._told_since)
-        notes = {note.id: note for note in found_notes}
-        return [(hit, notes[id]) for hit, id in zip(hits, ids, strict=True)]
-
-    def soul(self) -> str:
-        """Who kode is for this user; "" for the first one, which says nothing of its own."""
-        souls = self.store.get(Wanted(kinds=("soul",), limit=1))
-        return "" if not souls or souls[0].content == pack.FIRST_SOUL else souls[0].content
-
-    def _told_since(self, note: Note) -> str:
-        """What no longer holds of a note on past work, or is not settled of another."""
-        if note.kind != "summary":
-            return f"({why})" if (why := self.unsettled().get(("notes", note.id))) else ""
-        return self.since_then(note.content, note.session or "")
-
-    async def after_change(self) -> None:
-        """A tool has written: it needs a vector, and the trigger needs not write it again."""
-        self._wrote_in_turn = True
-        self._work.start(self._make_vectors())
-
-    def parts(self) -> Sequence[Part]:
-        return pack.parts(self.store, pack.agent_context(self.store))
-
-    def figures(self) -> Mapping[str, object]:
-        return pack.figures(self.store, self.vectors.count_missing())
-
-    async def status(self) -> str:
-        status = await super().status()
-        return f"{status}\n{await self.team.status()}" if self.team else status
-
-    @property
-    def trouble(self) -> str:
-        if self.team is None or self.team.answers:
-            return ""
-        return (
-            "check memory.notes.url, and that the server runs; until then kode works with its copy"
-        )
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -335,34 +234,22 @@ class Notes(NotesByHand):
 
     @property
     def unfinished(self) -> int:
-        return len(self._summarizing().waiting())
+        return len(self._learning().waiting())
 
     async def _maintain(self) -> None:
         """Finishes what earlier processes left, and tidies up."""
-        summarizing = self._summarizing()
-        for path in summarizing.queue.set_aside_damaged():
+        learning = self._learning()
+        for path in learning.queue.set_aside_damaged():
             self._notice(f"What was kept of a session to sum up cannot be read. It is now {path}.")
 
         def ids() -> list[str]:
             can_ask = self._door.usable and self._settings.llm_extract
-            return summarizing.waiting() if can_ask and not self._work.is_closing else []
+            return learning.waiting() if can_ask and not self._work.is_closing else []
 
         with suppress(BusyError):  # another process works on them
-            await work_through(summarizing.queue, summarizing, ids, timeout_s=0.0)
-        done = await maintenance.run(
-            self.store,
-            self._door,
-            self._author("merge"),
-            synthesize=self._settings.llm_consolidate,
-            is_closing=lambda: self._work.is_closing,
-        )
-        if done.into:
-            self._notice(f"memory: merged {done.merged} old notes into {done.into}", level="info")
-        if done.given_up:
-            self._notice(
-                f"{done.given_up} merges of old notes were begun {maintenance.MAX_ATTEMPTS} times "
-                "and never finished, because kode ended: the notes were joined as they are."
-            )
+            await work_through(learning.queue, learning, ids, timeout_s=0.0)
+        if made := await maintenance.run(self.store, self._author("merge")):
+            self._notice(f"memory: merged old notes into {len(made)}", level="info")
         await self.vectors.make_missing()
 
     @property
@@ -401,7 +288,7 @@ class Notes(NotesByHand):
             sensitivity="sensitive"
             if any(
                 note.turn == turn.number
-                for note in jobs.of_session(self.store, self._context.session_id, _SENSITIVE)
+                for note in learn.of_session(self.store, self._context.session_id, _SENSITIVE)
             )
             else "normal",
             untrusted=self._untrusted,
@@ -411,43 +298,71 @@ class Notes(NotesByHand):
         self._mark_said(kept)
 
     async def _keep_session(self, messages: Sequence[Message]) -> bool:
-        """Leaves the session to the queue, and sums it up if a model can; returns whether nothing
-        is left to do."""
+        """Leaves the session to the queue, and asks about it if a model can answer; returns whether
+        nothing is left to do. A short session is not summed up: it is asked about only if a note
+        was kept that no question has compared with what is near it."""
         settings, session = self._settings, self._context.session_id
-        enough = count_turns(messages) >= settings.min_turns_for_extraction
+        learning = self._learning()
         wanted = settings.extract_on_end and settings.llm_extract and self._door.usable
-        if not (enough and wanted and may_name_a_file(session) and session and self._turn):
+        if not (wanted and may_name_a_file(session) and session and self._turn):
             return True
-        sensitive = bool(jobs.of_session(self.store, session, _SENSITIVE))
+        is_long = count_turns(messages) >= settings.min_turns_for_extraction
+        if not is_long and (self._untrusted or not await learning.has_new()):
+            return True
+        details = jobs.Queued(
+            sensitive=self._was_sensitive(session),
+            scope=self.store.project_scope,
+            in_repository=self._context.project_root is not None,
+        )
         item = Item(
             id=f"{session}.{self._turn:04d}",
             session=session,
             turn=self._turn,
             at=stamp(self.store.now()),
-            text=transcript(messages),
+            text=transcript(jobs.without_memory(messages)) if is_long else "",
+            said=tuple(credentials.redact(text[:MAX_PART_CHARS]) for text in self._said),
             tainted=bool(self._untrusted),
-            more=asdict(jobs.Summed(sensitive=sensitive)),
+            more=asdict(details),
         )
-        summarizing = self._summarizing()
-        summarizing.queue.write(item)
+        learning.queue.write(item)
         with suppress(TimeoutError, BusyError):
             async with asyncio.timeout(settings.end_deadline_s):
                 return await work(
-                    summarizing.queue, summarizing, item.id, timeout_s=settings.end_deadline_s
+                    learning.queue, learning, item.id, timeout_s=settings.end_deadline_s
                 )
         return False
 
-    def _summarizing(self) -> jobs.Summarizing:
-        return jobs.Summarizing(
+    def _was_sensitive(self, session: str) -> bool:
+        """Whether a change of this session was of a sensitive note, which may be gone since."""
+        ours = [one for one in self.history.lines() if one.session == session]
+        try:
+            return any(
+                note.sensitive
+                for change in ours
+                if change.system == self.name
+                for side in self.store.sides(change)
+                for note in side
+            )
+        except MemoryRefused:  # a row that another program has spoiled: nobody knows
+            return True
+
+    def _learning(self) -> learn.Learning:
+        return learn.Learning(
             store=self.store,
+            history=self.history,
+            ledger=self.ledger,
             queue=jobs.open_queue(self.database.path.parent),
             door=self._door,
-            settings=self._settings.notes,
-            written=self._summed_up,
+            writer=self.writer,
+            vectors=self.vectors,
+            project=self.project,
+            timeout_s=self._settings.end_deadline_s,
+            written=self._learned,
         )
 
-    def _summed_up(self, kept: Kept) -> None:
-        self._mark_said(kept)
+    def _learned(self, kept: Kept) -> None:
+        if kept.note is not None and kept.note.kind == "summary":
+            self._mark_said(kept)
         self._report(kept)
         self._work.start(self._make_vectors())
 
@@ -455,11 +370,3 @@ class Notes(NotesByHand):
         """Marks a summary of this session's own work as shown: its messages say the same."""
         if kept.note is not None:
             self._shown[kept.note.id] = None
-
-    async def _make_vectors(self) -> None:
-        if self.team:  # which keeps vectors of notes that it has
-            await self.team.update(TURN_S)
-        try:
-            await self.vectors.make_missing()
-        except _FAULTS:
-            pass  # found missing and made by the next maintenance

@@ -15,7 +15,7 @@ from kode.memory.notes.store import Wanted
 from kode.memory.notes.write import Kept
 
 if TYPE_CHECKING:
-    from kode.memory.notes.system import Notes
+    from kode.memory.notes.opened import OpenedNotes
 
 DEFAULT_K = 8
 MAX_K = 20
@@ -39,7 +39,7 @@ UNLISTED = (
 """What `remember` takes besides: as document 004 has it, and as earlier sessions called it."""
 
 
-def note_tools(notes: "Notes") -> tuple[Tool, ...]:
+def note_tools(notes: "OpenedNotes") -> tuple[Tool, ...]:
     """The tools over one open memory, in their order."""
 
     @tool(
@@ -107,7 +107,9 @@ def note_tools(notes: "Notes") -> tuple[Tool, ...]:
             about += ". These are the newest."
         for _, note in found:
             replacing.note(notes.seen, f"note {note.id}", note.content)
-        text = frame.wrap(about, "\n\n".join(with_id(note) for _, note in found))
+        notes.look_again()
+        shown = notes.marked(note for _, note in found)
+        text = frame.wrap(about, "\n\n".join(map(with_id, shown)))
         return ToolOutput(text=text, summary=f"{len(found)} notes")
 
     @tool(effect="memory", subject="id", unlisted=("tags",))
@@ -160,7 +162,7 @@ def note_tools(notes: "Notes") -> tuple[Tool, ...]:
     return remember, recall, update_memory, update_soul, forget
 
 
-def _check_soul(notes: "Notes", content: str) -> None:
+def _check_soul(notes: "OpenedNotes", content: str) -> None:
     """Raises: NotReplaced, with the soul where it was not shown: no tool reads it."""
     soul = notes.soul()
     shown = frame.wrap("The soul as it is now.", soul)
@@ -177,7 +179,7 @@ def _check_soul(notes: "Notes", content: str) -> None:
         replacing.note(notes.seen, SOUL, soul)
 
 
-async def _answer(context: ToolContext, notes: "Notes", outcome: Kept) -> ToolOutput:
+async def _answer(context: ToolContext, notes: "OpenedNotes", outcome: Kept) -> ToolOutput:
     if outcome.change_id:
         context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
         await notes.after_change()

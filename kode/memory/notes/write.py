@@ -2,28 +2,26 @@
 and can be undone. What an operation did comes back as an `Outcome` in words.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.base import Addition, Outcome
 from kode.memory.history import Author, Change, Who
 from kode.memory.notes.note import (
+    FIRST_SOUL,
     SOUL_CHARS,
     Kind,
     Note,
-    Sensitivity,
-    Stability,
-    Untrusted,
     checked,
+    entry_of,
     expiry,
     in_words,
     new_id,
     stamp,
 )
-from kode.memory.notes.pack import FIRST_SOUL
 from kode.memory.notes.store import NoteStore, Wanted
 
 if TYPE_CHECKING:
@@ -35,73 +33,47 @@ class Kept(Outcome):
     note: Note | None = None
 
 
+@dataclass
 class NoteWriter:
     """`author` says on whose behalf the next write is, where nobody is named, and takes the code
     that it rests on."""
 
-    def __init__(
-        self,
-        store: NoteStore,
-        author: Callable[[Who | None, str | None], Author],
-        settings: "Settings",
-        check_approval: Callable[[Note], None] = lambda note: None,
-    ) -> None:
-        self._store = store
-        self._check_approval = check_approval
-        """Raises MemoryRefused for a note that somebody else has to approve."""
-        self._author = author
-        self._settings = settings
+    _store: NoteStore
+    _author: Callable[[Who | None, str | None], Author]
+    _settings: "Settings"
+    _check_approval: Callable[[Note], None] = lambda note: None
+    """Raises MemoryRefused for a note that somebody else has to approve."""
 
     async def remember(
         self,
         content: str,
         *,
         kind: Kind = "log",
-        tags: tuple[str, ...] = (),
-        stability: Stability = "stable",
         ttl_days: int | None = None,
-        confidence: float = 1.0,
-        evidence: tuple[str, ...] = (),
-        sensitivity: Sensitivity = "normal",
         in_project: bool = False,
-        job_id: str | None = None,
-        untrusted: Untrusted = "",
         source: str | None = None,
         addition: Addition | None = None,
         who: Who | None = None,
+        author: Author | None = None,
         change: str = "remember",
-        supersedes: tuple[Note, ...] = (),
+        supersedes: Sequence[Note] = (),
+        beside: Note | None = None,
+        wins: bool = False,
+        **fields: Any,
     ) -> Kept:
-        """A new note, which may stand in the place of others; `change` is the history's word for
-        it, `addition` what a person keeps it as. Raises: MemoryRefused, StorageError,
-        BusyError."""
+        """A new note, which may stand in the place of others; `fields` are its further ones,
+        `change` is the history's word for it, `addition` what a person keeps it as. It contradicts
+        a note that it stands `beside`, and counts meanwhile if it `wins`. Raises: MemoryRefused,
+        StorageError, BusyError."""
         if kind == "soul":
-            raise MemoryRefused("The soul is changed with update_soul. Nothing was changed.")
-        author = self._author(who, source)
+            raise _by_its_own_tool()
+        author = author or self._author(who, source)
         author = addition.kept_by(author) if addition else author
-        now = self._store.now()
-        note = Note(
-            id=new_id(now),
-            content=content,
-            kind=kind,
-            user=self._store.user,
-            scope=self._store.project_scope if in_project else "user",
-            tags=tags,
-            confidence=confidence,
-            stability=stability,
-            sensitivity=sensitivity,
-            evidence=evidence,
-            job_id=job_id,
-            created_at=stamp(now),
-            expires_at=expiry(now, ttl_days),
-            untrusted=untrusted,
-            who=author.who,
-            session=author.session,
-            turn=author.turn,
-        )
-        note = checked(note, author.who, strict_ttl=self._settings.strict_ttl)
+        fields.setdefault("scope", self._store.project_scope if in_project else "user")
+        expires_at = expiry(self._store.now(), ttl_days)
+        new = self._new(content, author, kind=kind, expires_at=expires_at, **fields)
         async with self._store.writing():
-            note = replace(note, id=self._store.free_id(now))
+            note = replace(new, id=self._store.free_id(self._store.now()))
             known = self._store.same(note)
             if known is not None and not supersedes and author.source_hash:
                 return self._confirm(known, author)
@@ -109,9 +81,13 @@ class NoteWriter:
                 return Kept(line=f"known already as {known.id}: {in_words(known)}", note=known)
             current = self._store.by_ids(old.id for old in supersedes)
             before = [old for old in current.values() if old.superseded_by is None]
-            after = [replace(old, superseded_by=note.id) for old in before]
+            after = [*(replace(old, superseded_by=note.id) for old in before), note]
+            sides = [entry_of(one).place for one in (beside, note) if one]
+            pair = tuple(sides[::-1] if wins else sides)
             reason = f"{kind}: {in_words(note, 100)}"
-            written = self._store.commit(change, before, [*after, note], author, reason)
+            written = self._store.commit(
+                change, before, after, author, reason, against=(pair,) if beside else ()
+            )
         return Kept(
             line=f"remembered {in_words(note)}",
             detail=_detail(f"It is note {note.id} ({note.kind}, {note.lasts}).", note),
@@ -125,7 +101,7 @@ class NoteWriter:
         async with self._store.writing():
             old = self._active(id)
             if old.kind == "soul":
-                raise MemoryRefused("The soul is changed with update_soul. Nothing was changed.")
+                raise _by_its_own_tool()
             new = replace(
                 old,
                 id=self._store.free_id(now),
@@ -153,34 +129,19 @@ class NoteWriter:
     async def update_soul(self, content: str, *, who: Who | None = None) -> Kept:
         """The one active soul gives way to another, in one transaction. Raises as `remember`."""
         author = self._author(who, None)
-        now = self._store.now()
-        new = Note(
-            id=new_id(now),
-            content=content,
-            kind="soul",
-            user=self._store.user,
-            stability="permanent",
-            created_at=stamp(now),
-            who=author.who,
-            session=author.session,
-            turn=author.turn,
-        )
-        new = checked(new, author.who)
+        new = self._new(content, author, kind="soul", stability="permanent")
         async with self._store.writing():
-            new = replace(new, id=self._store.free_id(now))
+            new = replace(new, id=self._store.free_id(self._store.now()))
             before = self._store.get(Wanted(kinds=("soul",)))
             if before and before[0].content == new.content:
                 return Kept(line="the soul says so already", note=before[0])
             after = [*(replace(old, superseded_by=new.id) for old in before), new]
             reason = f"soul: {in_words(new, 100)}"
             change = self._store.commit("soul", before, after, author, reason)
+        size = f"{len(new.content)} of {SOUL_CHARS} characters"
         return Kept(
             line="updated the soul",
-            detail=_detail(
-                f"It has {len(new.content)} of {SOUL_CHARS} characters and shows in the next "
-                "session's prompt.",
-                new,
-            ),
+            detail=_detail(f"It has {size} and shows in the next session's prompt.", new),
             change_id=change.id,
             note=new,
         )
@@ -213,7 +174,7 @@ class NoteWriter:
         what = "is back: " if back else "went with it: "
         listed = "; ".join(map(in_words, earlier))
         detail = f"What it had replaced {what}{listed}." if earlier else ""
-        return Kept(line=f"forgot {in_words(old)}", detail=detail, change_id=change.id)
+        return Kept(line=reason, detail=detail, change_id=change.id)
 
     async def approve(self, id: str) -> Kept:
         """Lets a note from a session with untrusted content be shown. Raises as `remember`."""
@@ -222,11 +183,10 @@ class NoteWriter:
             if old.untrusted != "waits":
                 return Kept(line=f"note {old.id} does not wait for approval", note=old)
             self._check_approval(old)
-            new = replace(old, untrusted="approved")
-            reason = f"approved {in_words(old)}"
+            new, reason = replace(old, untrusted="approved"), f"approved {in_words(old)}"
             author = self._author("user", None)
             change = self._store.commit("approve", [old], [new], author, reason)
-        return Kept(line=f"approved {in_words(old)}", change_id=change.id, note=new)
+        return Kept(line=reason, change_id=change.id, note=new)
 
     async def undo(self, change: Change, batch: str = "") -> Kept:
         """Takes back one change. Raises as `remember`."""
@@ -241,19 +201,27 @@ class NoteWriter:
         """One permanent soul where there is none; no change, since it says what is so anyway."""
         if self._store.count("n.kind = 'soul'"):
             return
-        now = self._store.now()
-        soul = Note(
-            id=new_id(now),
-            content=FIRST_SOUL,
-            kind="soul",
-            user=self._store.user,
-            stability="permanent",
-            created_at=stamp(now),
-            who="user",
-        )
+        soul = self._new(FIRST_SOUL, Author(who="user"), kind="soul", stability="permanent")
         async with self._store.writing():
             if not self._store.count("n.kind = 'soul'"):
-                self._store.apply((), [replace(soul, id=self._store.free_id(now))])
+                self._store.apply((), [soul])
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    def _new(self, content: str, author: Author, **fields: Any) -> Note:
+        """A note of this moment, as it may be stored. Raises: MemoryRefused."""
+        now = self._store.now()
+        note = Note(
+            id=new_id(now),
+            content=content,
+            user=self._store.user,
+            created_at=stamp(now),
+            who=author.who,
+            session=author.session,
+            turn=author.turn,
+            **fields,
+        )
+        return checked(note, author.who, strict_ttl=self._settings.strict_ttl)
 
     def _confirm(self, note: Note, author: Author) -> Kept:
         reason = f"confirmed {in_words(note)}"
@@ -268,6 +236,10 @@ class NoteWriter:
                 "Nothing was changed."
             )
         return note
+
+
+def _by_its_own_tool() -> MemoryRefused:
+    return MemoryRefused("The soul is changed with update_soul. Nothing was changed.")
 
 
 def _detail(text: str, note: Note) -> str:

@@ -95,7 +95,7 @@ async def test_late_damage_is_reported_and_the_next_open_begins_anew(tmp_path, m
     path = first.database.path
     path.write_bytes(overwritten_in_the_middle(path.read_bytes()))
     monkeypatch.setattr(database, "WHOLE_CHECK_BYTES", 0)
-    monkeypatch.setattr(Database, "_prepare", lambda self, connection: None)
+    monkeypatch.setattr(Database, "_prepared", lambda self, connection: connection)
     events = []
     damaged = Database(path, read_only=False, notice=events.append)
 

@@ -1,23 +1,20 @@
 """Merging, then pruning, once a day."""
 
-import asyncio
 from dataclasses import replace
 
 import pytest
 
 from kode.memory.history import Author
-from kode.memory.notes import maintenance
 from kode.memory.notes.maintenance import due_batches, merge, prune_expired
-from tests.memory.life import Model, notices
 from tests.memory.notes.life import Clock, active, contents, keep, opened
 from tests.memory.notes.test_system import NeuralEmbedder, with_embedder
 
 AUTHOR = Author(who="merge")
 
 
-async def old_notes(tmp_path, count, *, days=8, model=None, **fields):
+async def old_notes(tmp_path, count, *, days=8, **fields):
     clock = Clock()
-    system = await opened(tmp_path, clock=clock, model=model)
+    system = await opened(tmp_path, clock=clock)
     fields = {"stability": "volatile", **fields}
     notes = await keep(system, *(f"event {n}" for n in range(count)), **fields)
     clock.pass_(days=days)
@@ -184,128 +181,6 @@ async def test_it_runs_at_most_once_a_day_in_whichever_process(tmp_path):
     await other.maintain()
 
     assert other.store.count("n.content LIKE 'more%'") == 0
-
-
-async def test_a_model_shortens_a_merge_or_leaves_a_marked_list(tmp_path):
-    model = Model(["Five events happened.", RuntimeError("down")])
-    system, _, _ = await old_notes(tmp_path, 10, model=model)
-
-    await system.maintain()
-
-    merged = {note.content: note.degraded for note in active(system, "summary")}
-    joined = "\n\n".join(f"event {n}" for n in range(5, 10))
-    assert merged == {"Five events happened.": False, joined: True}
-
-
-async def test_a_sensitive_note_is_not_sent_to_the_model(tmp_path):
-    model = Model(["short"])
-    system, _, _ = await old_notes(tmp_path, 4, model=model, sensitivity="sensitive")
-
-    await system.maintain()
-
-    assert model.asked == []
-    assert [note.sensitive for note in active(system, "summary")] == [True]
-
-
-class Hanging(Model):
-    """Answers the first question and no other."""
-
-    async def __call__(self, *question):
-        if self.asked:
-            self.asked.append(question)
-            await asyncio.Event().wait()
-        return await super().__call__(*question)
-
-
-async def test_an_interrupted_run_keeps_its_merges_and_the_next_continues(tmp_path):
-    hanging = Hanging(["Five events happened."])
-    system, clock, _ = await old_notes(tmp_path, 10, model=hanging)
-    work = asyncio.create_task(system.maintain())
-    while len(hanging.asked) < 2:
-        await asyncio.sleep(0)
-    work.cancel()
-    await system.close(0.05)
-
-    model = Model(["The other five."])
-    again = await opened(tmp_path, clock=clock, model=model)
-    await again.maintain()
-
-    merged = contents(active(again, "summary"))
-    assert sorted(merged) == ["Five events happened.", "The other five."]
-    assert len(model.asked) == 1
-    assert not maintenance.is_due(again.store)
-
-
-async def test_closing_waits_for_a_question_being_answered(tmp_path):
-    answering, go_on = asyncio.Event(), asyncio.Event()
-
-    class Slow(Model):
-        async def __call__(self, *question):
-            answering.set()
-            await go_on.wait()
-            return await super().__call__(*question)
-
-    model = Slow(["Five events happened."])
-    system, clock, _ = await old_notes(tmp_path, 10, model=model)
-    work = asyncio.create_task(system.maintain())
-    await answering.wait()
-    work.cancel()
-    closing = asyncio.create_task(system.close(60))
-    while not system._work.is_closing:
-        await asyncio.sleep(0)
-    go_on.set()
-    await closing
-
-    again = await opened(tmp_path, clock=clock)
-    assert contents(active(again, "summary")) == ["Five events happened."]
-    assert len(model.asked) == 1
-
-
-async def test_notes_are_joined_unasked_after_three_vain_starts(tmp_path):
-    system, clock, _ = await old_notes(tmp_path, 2)
-    asked = 0
-    for _ in range(4):
-        model = Hanging(["x"], [("", "")])
-        events = []
-        system = await opened(tmp_path, clock=clock, model=model, emit=events.append)
-        work = asyncio.create_task(system.maintain())
-        while len(model.asked) < 2 and not work.done():
-            await asyncio.sleep(0)
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
-        await system.close(0.01)
-        asked += len(model.asked) - 1
-
-    system = await opened(tmp_path, clock=clock)
-    (merged,) = active(system, "summary")
-    assert asked == 3
-    assert (merged.content, merged.degraded) == ("event 0\n\nevent 1", True)
-    assert any("begun 3 times" in notice for notice in notices(events))
-
-
-async def test_only_one_process_asks_at_a_time(tmp_path):
-    model = Model(["once"])
-    system, clock, _ = await old_notes(tmp_path, 2, model=model)
-    other = await opened(tmp_path, clock=clock, model=model)
-
-    await asyncio.gather(system.maintain(), other.maintain())
-
-    assert len(model.asked) == 1
-    assert contents(active(system, "summary")) == ["once"]
-
-
-async def test_a_note_updated_during_a_merge_is_not_merged_away(tmp_path):
-    class Meddling(Model):
-        async def __call__(self, *question):
-            await system.writer.update(notes[0].id, "event 0, corrected")
-            return await super().__call__(*question)
-
-    system, _, notes = await old_notes(tmp_path, 5, model=Meddling(["All of it."]))
-
-    await system.maintain()
-
-    assert "event 0, corrected" in contents(active(system))
-    assert "All of it." not in contents(active(system))
 
 
 async def test_a_merge_and_a_prune_can_be_undone(tmp_path):

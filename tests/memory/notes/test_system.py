@@ -8,8 +8,7 @@ import pytest
 from kode.config import MemoryConfig
 from kode.errors import MemoryRefused, ProviderError, StorageError, ToolError
 from kode.memory.commands import memory_command
-from kode.memory.notes.note import stamp
-from kode.memory.notes.pack import FIRST_SOUL
+from kode.memory.notes.note import FIRST_SOUL, stamp
 from kode.memory.notes.write import NoteWriter
 from tests.memory.life import OTHER_SESSION, SESSION, Model, lived, notices, turn
 from tests.memory.notes.life import Clock, active, contents, keep, opened, tool, use
