@@ -1,17 +1,15 @@
 """The facts as files of the memory tool, one line per entry; episodes beside them, read-only."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from kode.memory import entry_lines, folder
 from kode.memory.base import Outcome
 from kode.memory.entry_lines import Row, Step
 from kode.memory.folder import MemoryFile
 from kode.memory.tiered import report
+from kode.memory.tiered.by_hand import FactMemory
+from kode.memory.tiered.episode_files import Episode
 from kode.memory.tiered.facts import FactFile, Scope, Target, check_text
-
-if TYPE_CHECKING:
-    from kode.memory.tiered.system import Tiered
 
 NAMES: Mapping[str, tuple[Target, Scope, str]] = {
     "user.md": ("user", "global", "who the user is, what they prefer"),
@@ -28,8 +26,11 @@ class TieredFolder:
         "short, without headings. The rest is written by kode."
     )
 
-    def __init__(self, system: "Tiered") -> None:
+    def __init__(
+        self, system: FactMemory, episodes: Callable[[], Awaitable[Sequence[Episode]]]
+    ) -> None:
         self._system = system
+        self._episodes = episodes
         self.seen = system.seen
 
     async def files(self) -> Sequence[MemoryFile]:
@@ -57,7 +58,7 @@ class TieredFolder:
             MemoryFile(
                 name=f"episodes/{one.session_id}.md", text=report.episode(one), read_only=True
             )
-            for one in await self._system.newest_episodes()
+            for one in await self._episodes()
         ]
         return found
 

@@ -13,12 +13,10 @@ from kode.memory.lineage import Entry
 from kode.memory.places import Piece, Places, Row, State, path_hash_of, whole
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, valid_id
 from kode.memory.tiered.facts import (
-    SCOPES,
     TARGET_PATH,
     TARGETS,
     FactFile,
     FactStore,
-    Target,
     check_room,
     check_text,
 )
@@ -36,19 +34,14 @@ class TieredPlaces(Places):
         self._episodes = EpisodeFiles(store.root / "episodes")
 
     def is_here(self, target: str) -> bool:
-        path = self.root / target
-        return any(
-            path in (self._store.path(one, "global"), self._store.path(one, "project"))
-            for one in TARGETS
-        )
+        return target in self._store.names()
 
     def here(self) -> list[str]:
         """The fact files, global before project, then the episodes."""
         return [*self.of_facts(), *(f"episodes/{id}.md" for id in self._episodes.session_ids())]
 
     def of_facts(self) -> list[str]:
-        paths = (self._store.path(target, scope) for target in TARGETS for scope in SCOPES)
-        return [path.relative_to(self.root).as_posix() for path in paths]
+        return self._store.names()
 
     def entries_of(self, target: str, texts: Sequence[str]) -> list[Entry]:
         if self.is_of_entries(target):
@@ -56,7 +49,7 @@ class TieredPlaces(Places):
         return [_entry(parse(text, Path(target).stem, 0.0)) for text in texts]
 
     def called(self, target: str) -> str:
-        return self._empty(target).label if self.is_of_entries(target) else target
+        return self._store.file(target).label if self.is_of_entries(target) else target
 
     def fill(self, target: str, state: State) -> str:
         return self._file(target, state).fill if self.is_of_entries(target) else ""
@@ -192,19 +185,9 @@ class TieredPlaces(Places):
         return found + list(filter(TARGET_PATH.fullmatch, names))
 
     def _file(self, target: str, state: State) -> FactFile:
-        file = replace(self._empty(target), entries=tuple(map(_plain, state)))
         archived = frozenset(_plain(text) for text in state if text.startswith(ARCHIVED))
-        return replace(file, archived=archived)
-
-    def _empty(self, target: str) -> FactFile:
-        name: Target = "user" if Path(target).stem == "user" else "env"
-        return FactFile(
-            path=self.root / target,
-            target=name,
-            scope="global" if target.startswith("facts/") else "project",
-            entries=(),
-            limit=self._store.limits[name],
-        )
+        entries = tuple(map(_plain, state))
+        return replace(self._store.file(target), entries=entries, archived=archived)
 
 
 def state_of(file: FactFile) -> State:
