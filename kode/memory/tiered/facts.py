@@ -8,7 +8,6 @@ This module defines the format and the places, and reads and replaces files unde
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -19,7 +18,7 @@ from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.history import Who
 from kode.memory.stale import Doubt
-from kode.memory.stored import locked, plain_lines, read_text
+from kode.memory.stored import plain_lines, read_text
 from kode.paths import path_hash
 
 Target = Literal["user", "env"]
@@ -251,11 +250,6 @@ class FactStore:
             entries=(),
             limit=self.limits[target],
         )
-
-    def lock(self, name: str) -> AbstractAsyncContextManager[None]:
-        """The lock of the file's folder. Read the file again inside it: another process or an
-        editor may have changed it."""
-        return locked((self.root / name).parent)
 
     def write(self, file: FactFile) -> None:
         """Writes the entries; the caller holds the lock and has read the file inside it. Writes the

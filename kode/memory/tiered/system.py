@@ -76,9 +76,10 @@ class Tiered(FactMemory):
             in_repository=context.project_root is not None,
             limits={"user": settings.facts_limit_user, "env": settings.facts_limit_env},
         )
-        self.history.places = TieredPlaces(self._store)
+        self.history.places = places = TieredPlaces(self._store)
         self.writer = FactWriter(
             self._store,
+            places,
             self.history,
             self._door,
             Judge(self._door, settings, embedder),
@@ -175,7 +176,7 @@ class Tiered(FactMemory):
     async def search(self, query: str, k: int) -> list[Hit]:
         if self._context.session_id is None:  # a person waits for an answer that looked everywhere
             await self._index.refresh()
-        return await self._searcher.search(query, k, self.layers())
+        return await self._searcher.search(query, k, self.files())
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         sections = []

@@ -28,13 +28,12 @@ from kode.memory.tiered.facts import (
     FactStore,
     Scope,
     Target,
-    check_room,
     check_text,
     find,
     shorten,
 )
 from kode.memory.tiered.merge import Judge, Plan, kept
-from kode.memory.tiered.places import state_of
+from kode.memory.tiered.places import TieredPlaces
 
 SYSTEM = "tiered"
 JUDGED_AT_END = "the model judged, with the whole file"
@@ -84,6 +83,7 @@ class FactWriter:
     """Operations on the facts, as seen from one project, in one session."""
 
     store: FactStore
+    _places: TieredPlaces
     _history: History
     _door: MemoryModel
     _judge: Judge
@@ -420,16 +420,18 @@ class FactWriter:
     ) -> Outcome:
         """Makes one edit of the file as it is: the lock syncs what a killed writer left, so that a
         confirmation is durable."""
-        async with self.store.lock(name):
+        places = self._places
+        async with locked(places.lock(name)):
             file = self.store.read_named(name)
             edit = edit_of(file)
             if not edit.kind:
                 return Outcome(file=file, line=edit.line, detail=edit.detail)
-            after = _after(file, edit)
-            check_room(file, after)
-            new = after.archived - {*file.entries}
-            # A text that is new counts as found where it was put.
+            # What takes the place of archived entries alone is archived too; a text that is new
+            # counts as found where it was put.
+            gone = {*file.entries} & {*edit.before} - {*edit.after}
+            new = {*edit.after} - {*file.entries} if gone and gone <= file.archived else set[str]()
             was_archived = file.archived | new
+            archived = was_archived | ({*edit.after} if edit.kind == ARCHIVE else set())
             change = Change.by(
                 author,
                 SYSTEM,
@@ -443,31 +445,22 @@ class FactWriter:
                 near=edit.near,
                 against=edit.against,
                 was_archived=tuple(n for n, one in enumerate(edit.before) if one in was_archived),
-                archived=tuple(n for n, one in enumerate(edit.after) if one in after.archived),
+                archived=tuple(n for n, one in enumerate(edit.after) if one in archived),
             )
-            with self._history.making(change, state_of(after)):
-                self.store.write(after)
+            state = places.read(name)
+            after = places.after(state, change)
+            places.check(name, state, after)
+            with self._history.making(change, after):
+                places.put(name, after)
         also = "it is archived, as what it replaces was" if new else ""
         detail = "; ".join(filter(None, (edit.detail, also)))
-        return Outcome(file=after, line=edit.line, detail=detail, change_id=change.id)
+        file = self.store.read_named(name)
+        return Outcome(file=file, line=edit.line, detail=detail, change_id=change.id)
 
 
 # ── what a change does to a file ─────────────────────────────────────────────────────────────
 
 ARCHIVE = "archive"
-
-
-def _after(file: FactFile, edit: Edit) -> FactFile:
-    """The file after an edit. What takes the place of archived entries alone is archived too."""
-    if edit.before == edit.after:
-        moved = {*edit.after} if edit.kind == ARCHIVE else set[str]()
-        return replace(file, archived=file.archived | moved)
-    rest = [one for one in file.entries if one not in edit.before]
-    at = len(rest) if edit.position is None else edit.position
-    entries = (*rest[:at], *edit.after, *rest[at:])
-    gone = {*file.entries} - {*entries}
-    follows = {*entries} - {*file.entries} if gone and gone <= file.archived else set()
-    return replace(file, entries=entries, archived=frozenset((file.archived - gone) | follows))
 
 
 def _known(file: FactFile, entry: str, why: str = "it is the same text") -> Edit:
