@@ -7,6 +7,7 @@ damaged.
 import json
 import os
 import re
+import time
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -152,15 +153,19 @@ class EpisodeFiles:
             return ""
 
     def write(self, episode: Episode) -> None:
-        """Writes an episode and its index row; the caller holds the lock.
+        """As `put`, its text."""
+        self.put(episode.session_id, render(episode))
+
+    def put(self, session_id: str, text: str) -> None:
+        """Writes an episode's file and its index row; the caller holds the lock.
 
         Raises: MemoryRefused for a bad id; StorageError.
         """
-        path, row = self.path(episode.session_id), episode.row
+        path, row = self.path(session_id), parse(text, session_id, time.time()).row
         durable.make_folder(self.folder)
         fresh, is_new = self.is_fresh(), not path.exists()
         rows = None if is_new else self._fresh_rows()
-        durable.replace(path, render(episode).encode(errors="replace"))
+        durable.replace(path, text.encode(errors="replace"))
         if fresh and is_new and self._append(row):
             return
         if rows is None:

@@ -261,7 +261,7 @@ class FactWriter:
         such that nobody was waiting for. A pair that waited, and of which it said nothing, stands
         side by side. Returns the changes, and the number of contradictions that are now for the
         person. Raises: StorageError, BusyError."""
-        said = {
+        said: dict[frozenset[Place], tuple[Sequence[Place], How]] = {
             frozenset(pair): (pair, how)
             for pair, how in (((shown[it.of - 1], shown[it.line - 1]), it.how) for it in relations)
         }
