@@ -7,7 +7,7 @@ the model saves one by its tool, as it comes; the other is found by the question
 when the session ends. The script knows of every sentence what it is about and what it says of that,
 and answers both questions by it: what is left wrong is what memory did not ask, or did not do.
 
-`large` is one life with 120 other facts in memory, more than one question shows.
+`large` are lives that begin with 120 other facts in memory, more than one question shows.
 
 duplicates   of the repeats, the share that stand beside the entry they repeat
 stale        of the changes, the share whose old value still stands unmarked
@@ -165,7 +165,7 @@ def others() -> Iterator[str]:
     """Facts about other things, enough that no question shows them all."""
     places = ("barn", "harbour", "mill", "orchard", "quarry", "tower")
     for n in range(OTHERS):
-        yield f"Sensor {n} of the {places[n % len(places)]} reports {n * 7 % 91} every {n + 3} minutes"
+        yield f"Sensor {n} of the {places[n % len(places)]} reads {n * 7 % 91} every {n + 3} hours"
 
 
 async def live(root: Path, seed: int, *, large: bool) -> tuple[list[Update], list[str], int, int]:

@@ -3,6 +3,7 @@ answer says: new facts that rest on the person's words, and which lines repeat o
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -84,7 +85,7 @@ class Learner:
 
     def shown(self, item: Item) -> list[Line]:
         """The facts for the question, in file order: all, if they fit, else the sides of the pairs
-        that wait, and those nearest to what the person said."""
+        that wait, and by turns those nearest to what the person said and the newest."""
         store = self._writer_of(item).store
         files = store.files(lambda _: None)
         lines = [Line(store.name_of(file), text) for file in files for text in file.standing]
@@ -94,8 +95,12 @@ class Learner:
         texts = [Text(line.target, line.text) for line in lines]
         ranked = rank.rank("\n".join(item.said) or item.text, texts, self._context.now())
         first = [at for at, line in enumerate(lines) if line.place in waiting]
+        known = self._ledger.standing()
+        ages = [known[line.place].at if line.place in known else -1 for line in lines]
+        newest = sorted(range(len(lines)), key=lambda at: -ages[at])
         chosen, room = set[int](), question.KNOWN_CHARS
-        for at in dict.fromkeys((*first, *(one.index for one in ranked))):
+        both = zip_longest((one.index for one in ranked), newest)
+        for at in dict.fromkeys((*first, *(at for pair in both for at in pair if at is not None))):
             room -= len(lines[at].text)
             if room >= 0:
                 chosen.add(at)
