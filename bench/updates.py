@@ -182,7 +182,7 @@ async def live(root: Path, seed: int, *, large: bool) -> tuple[list[Update], lis
     for number, some in enumerate(sessions):
         system = await _opened(root, settings, script, number)
         script.found = []
-        messages = []
+        messages: list[Message] = []
         for at, update in enumerate(some, 1):
             turn = Turn(number=at, text=update.text, answer="Noted.", messages=_talk(update.text))
             await system.recall(turn)
