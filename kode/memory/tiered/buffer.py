@@ -15,6 +15,7 @@ from kode.messages import shorten
 
 MAX_LINE_CHARS = 160
 MAX_SUBJECT_CHARS = 48
+"""Three of them fit into a line."""
 
 _DID = {
     "read_file": "read",

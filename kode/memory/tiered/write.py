@@ -40,6 +40,7 @@ JUDGED_AT_END = "the model judged, with the whole file"
 MOST_REMOVED = 200
 """How many of a file's most recently removed texts are compared with a new fact."""
 TIMEOUT_S = 45.0
+"""For consolidating: an answer about a whole file, which somebody waits for."""
 
 
 @dataclass(frozen=True, kw_only=True)
