@@ -13,6 +13,7 @@ NAMES = (
     "walk",
     "sessions",
     "merge",
+    "updates",
     "retrieval",
     "memory_scale",
     "team_notes",

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bench.corpora import DATA, rows
-from kode.memory.tiered.merge import Decision, Word, decide, kept
+from kode.memory.question import How
+from kode.memory.tiered.merge import Decision, decide, kept
 
 Label = Literal["distinct", "similar", "duplicate", "update"]
 Policy = Callable[[str, Sequence[str]], Decision]
@@ -108,8 +109,8 @@ def replay(
             continue
         text = write.text if newer_stays else candidates[0].text
         if decision.action == "judge":
-            word: Word = "update" if write.label == "update" else "same"
-            text = kept(word, write.text, candidates[0].text)
+            how: How = "changes" if write.label == "update" else "repeats"
+            text = kept(how, write.text, candidates[0].text)
         _count_merged(write, candidates[0], text, facts, tally)
         candidates[0].text = text
     return tally
@@ -243,14 +244,14 @@ def _count_merged(
 
 def _by_cosine(new: str, entries: Sequence[str], cosines: Sequence[float]) -> Decision:
     if not entries:
-        return Decision("add", (), "the file is empty")
+        return Decision("add", ())
     index = max(range(len(entries)), key=lambda at: cosines[at])
     nearness = cosines[index]
     if nearness > 0.7:
-        return Decision("duplicate", (index,), "cosine above 0.7")
+        return Decision("duplicate", (index,))
     if nearness < 0.3:
-        return Decision("add", (), "cosine below 0.3")
-    return Decision("judge", (index,), "cosine between")
+        return Decision("add", ())
+    return Decision("judge", (index,))
 
 
 def _words(text: str) -> list[str]:

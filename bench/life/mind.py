@@ -15,7 +15,6 @@ from bench.life.story import Fact, target_of
 from kode.contracts import Request
 from kode.memory.journal.consolidate import SYSTEM_PROMPT as JOURNAL
 from kode.memory.question import INSTRUCTIONS as EPISODE
-from kode.memory.tiered.consolidate import SYSTEM as SHORTEN
 from kode.messages import Message, Text, text_of
 
 ANSWER = "Answer: "
@@ -46,8 +45,6 @@ class Mind:
 
     async def ask(self, system: str, prompt: str, max_output_tokens: int) -> str:
         self.calls += 1
-        if system == SHORTEN:
-            return json.dumps(self._shortened(_numbered(prompt)))
         if system == EPISODE:
             return json.dumps(self._noted(prompt))
         if system == JOURNAL:
@@ -168,14 +165,3 @@ class Mind:
         if self._is_wrong():
             return list(lines)
         return [line for line in lines if key not in {f.key for f in facts_in(line, self._facts)}]
-
-    # ── consolidating ────────────────────────────────────────────────────────────────────────
-
-    def _shortened(self, entries: Sequence[str]) -> list[str]:
-        """Each fact once: there is nothing shorter that could still be replaced by itself."""
-        once = {tuple(facts_in(entry, self._facts)) or entry: entry for entry in entries}
-        return list(once.values())
-
-
-def _numbered(prompt: str) -> list[str]:
-    return re.findall(r"(?m)^\d+\. (.*)$", prompt.partition("\n\n")[2])

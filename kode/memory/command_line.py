@@ -169,7 +169,7 @@ COMMANDS: Sequence[Command] = (
     ),
     Command(
         name="consolidate",
-        help="say the facts in less (asks the model)",
+        help="join facts that repeat or outdate others (asks the model)",
         arguments=_fact(),
         of_all=False,
     ),

@@ -138,8 +138,7 @@ class Places:
             return state
         if not self.is_of_entries(change.target):
             return whole("".join(after))
-        gone = set(before) - set(after)
-        rest = [text for text in state if text not in gone]
+        rest = [text for text in state if text not in before]
         new = [text for text in after if text not in rest]
         at = len(rest) if change.position is None else min(change.position, len(rest))
         return (*rest[:at], *new, *rest[at:])

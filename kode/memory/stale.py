@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kode.errors import MemoryRefused
 from kode.memory import scan, source, when
 from kode.memory.history import Author, Change
-from kode.memory.ledger import Ledger, Statement, brings_newer
+from kode.memory.ledger import Statement, brings_newer
 from kode.memory.lineage import Entry, Place
 
 if TYPE_CHECKING:
@@ -56,13 +56,6 @@ def terms(system: "BaseMemory") -> dict[Place, Change]:
     """Place of an entry → the change that says what it rests on and how long it holds."""
     standing = system.ledger.standing().items()
     return {place: one.terms for place, one in standing if one.terms is not None}
-
-
-def bound(ledger: Ledger, target: str) -> set[str]:
-    """The texts of a file that rest on code or hold until a day. A merged text could say
-    neither."""
-    standing = ledger.standing().items()
-    return {key for (where, key), one in standing if where == target and one.terms is not None}
 
 
 def of_texts(found: Mapping[Place, Doubt], target: str) -> dict[str, Doubt]:

@@ -121,7 +121,7 @@ async def test_a_soul_not_shown_comes_with_the_refusal(tmp_path):
 
 async def folders(root):
     tiered = await life.opened(root / "tiered")
-    yield TieredFolder(tiered), "/memories/user.md"
+    yield TieredFolder(tiered, tiered.newest_episodes), "/memories/user.md"
     notes = await notes_life.opened(root / "notes")
     yield NotesFolder(notes), "/memories/notes.md"
     vault = await vault_life.opened(root / "vault")

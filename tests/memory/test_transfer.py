@@ -139,7 +139,7 @@ def test_facts_and_episodes_survive_export_and_import(at_home, memory, monkeypat
 
 
 def test_facts_that_do_not_fit_are_refused_as_a_whole(at_home, memory):
-    rows = [{"kind": "fact", "target": "user", "content": f"{n} " + "x" * 400} for n in range(4)]
+    rows = [{"place": "facts/user.md", "content": f"{n} " + "x" * 400} for n in range(4)]
 
     told = memory("import", written(at_home / "in", *rows), code=1)
 

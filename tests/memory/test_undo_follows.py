@@ -17,9 +17,9 @@ from kode.memory.history import Author, Change
 from kode.memory.notes import maintenance
 from kode.memory.queue import Item
 from kode.memory.stored import locked
-from kode.memory.tiered import edits
 from kode.memory.tiered.episode_files import Episode
 from kode.memory.tiered.learn import open_queue
+from kode.memory.tiered.merge import Plan
 from tests.effort import share
 from tests.memory.journal import life as journal_life
 from tests.memory.life import NOON, SESSION, opened, settings, turn, use, user_file
@@ -309,11 +309,8 @@ class TieredLife:
     async def merge(self, old, text):
         """A new text that a model found to be one with an entry."""
         writer = self.merging.writer
-        outcome = await writer._change(
-            lambda: writer._store.read("user", "global"),
-            lambda file: edits.merged(file, old, text, text, reason="judged"),
-            Author(who="model"),
-        )
+        plan = Plan(how="repeats", entry=old, reason="judged")
+        outcome = await writer._put("facts/user.md", text, plan, Author(who="model"))
         return text, outcome.change_id, outcome.change_id
 
     async def remove(self, text):

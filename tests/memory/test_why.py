@@ -132,7 +132,7 @@ async def _tiered(root):
         judge.word = "distinct"
         origins.append(Origin(second, "model", number, words, made_of=(first, second)))
     rows = [
-        {"system": "tiered", "kind": "fact", "target": "user", "content": f"zeta{n} imported"}
+        {"system": "tiered", "place": "facts/user.md", "content": f"zeta{n} imported"}
         for n in range(10)
     ]
     path = imported(root, rows)

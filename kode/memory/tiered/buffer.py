@@ -11,8 +11,11 @@ from pathlib import PurePath
 from kode import credentials
 from kode.contracts import Turn
 from kode.memory import frame
+from kode.messages import shorten
 
 MAX_LINE_CHARS = 160
+MAX_SUBJECT_CHARS = 48
+"""Three of them fit into a line."""
 
 _DID = {
     "read_file": "read",
@@ -57,13 +60,12 @@ def section(lines: Sequence[str]) -> str:
 def _summary(turn: Turn, cwd: PurePath) -> str:
     done: dict[str, list[str]] = {}
     for name, subject in turn.tools:
-        if name in _QUIET:
-            continue
-        verb = _DID.get(name, name)
-        short = _path(subject, cwd) if name.endswith("_file") else " ".join(subject.split())
-        if short not in done.setdefault(verb, []):
-            done[verb].append(short)
-    parts = [_list(verb, subjects) for verb, subjects in done.items()]
+        if name not in _QUIET:
+            path = PurePath(subject)
+            inside = name.endswith("_file") and path.is_relative_to(cwd)
+            short = str(path.relative_to(cwd)) if inside else " ".join(subject.split())
+            done.setdefault(_DID.get(name, name), []).append(shorten(short, MAX_SUBJECT_CHARS))
+    parts = [_list(verb, list(dict.fromkeys(subjects))) for verb, subjects in done.items()]
     if not parts and turn.answer.strip():
         parts = [f"answered: {turn.answer}"]
     if turn.status != "success":
@@ -73,14 +75,8 @@ def _summary(turn: Turn, cwd: PurePath) -> str:
 
 
 def _list(verb: str, subjects: Sequence[str]) -> str:
-    shown = [subject if len(subject) <= 48 else subject[:47] + "…" for subject in subjects[:3]]
     more = f" and {len(subjects) - 3} more" if len(subjects) > 3 else ""
-    return f"{verb} {', '.join(s for s in shown if s)}{more}".rstrip()
-
-
-def _path(subject: str, cwd: PurePath) -> str:
-    path = PurePath(subject)
-    return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else subject
+    return f"{verb} {', '.join(filter(None, subjects[:3]))}{more}".rstrip()
 
 
 def _plain(text: str) -> str:

@@ -1,13 +1,13 @@
 """Stores episodes: one Markdown file per session, and `index.json`, a list of them.
 
 A person may edit the files. The index is a cache, rebuilt from the files if missing, stale or
-damaged. Adding an episode takes constant time.
+damaged.
 """
 
 import json
 import os
 import re
-from collections.abc import Sequence
+import time
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +23,8 @@ from kode.messages import shorten
 SUMMARY_CHARS = 120
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _FACTS_HEAD = "## Facts"
+_END = b"}\n]\n"
+"""The end of an index with rows."""
 _FIELD = re.compile(r"([a-z_]+):[ \t]*(.*)")
 
 
@@ -151,20 +153,25 @@ class EpisodeFiles:
             return ""
 
     def write(self, episode: Episode) -> None:
-        """Writes an episode and its index row; the caller holds the lock.
+        """As `put`, its text."""
+        self.put(episode.session_id, render(episode))
+
+    def put(self, session_id: str, text: str) -> None:
+        """Writes an episode's file and its index row; the caller holds the lock.
 
         Raises: MemoryRefused for a bad id; StorageError.
         """
-        path = self.path(episode.session_id)
+        path, row = self.path(session_id), parse(text, session_id, time.time()).row
         durable.make_folder(self.folder)
         fresh, is_new = self.is_fresh(), not path.exists()
-        durable.replace(path, render(episode).encode(errors="replace"))
-        if not fresh:
+        rows = None if is_new else self._fresh_rows()
+        durable.replace(path, text.encode(errors="replace"))
+        if fresh and is_new and self._append(row):
+            return
+        if rows is None:
             self.rebuild()
-        elif is_new:
-            self._add_row(episode.row)
         else:
-            self._replace_row(episode.row)
+            self._index([*(r for r in rows if r["session_id"] != row["session_id"]), row])
 
     def set_aside_if_no_text(self, session_id: str) -> Path | None:
         """Moves a file that is not UTF-8 out of the way of a new one; returns its new path, or
@@ -204,62 +211,49 @@ class EpisodeFiles:
 
     async def rows(self) -> list[dict[str, Any]]:
         """The index, newest first, rebuilt if unusable."""
-        rows = self._read_rows() if self.is_fresh() else None
+        rows = self._fresh_rows()
         if rows is None:
             if not self.folder.is_dir():
                 return []
             async with self.lock():
-                rows = self._read_rows() if self.is_fresh() else None
+                rows = self._fresh_rows()
                 rows = self.rebuild() if rows is None else rows
         return sorted(rows, key=lambda row: str(row.get("created_at")), reverse=True)
 
     def rebuild(self) -> list[dict[str, Any]]:
         """Rebuilds the index from the files; the caller holds the lock."""
-        rows = [episode.row for episode in self.all()]
-        durable.replace(self.index, _index_bytes(rows))
-        self._mark_fresh()
-        return rows
+        return self._index([episode.row for episode in self.all()])
 
-    def _read_rows(self) -> list[dict[str, Any]] | None:
-        """None if the file is missing or damaged."""
+    def _fresh_rows(self) -> list[dict[str, Any]] | None:
+        """None if the index is missing, older than the last added or removed file, or damaged."""
         try:
             rows = read_row(list[dict[str, Any]], self.index.read_bytes())
         except OSError:
             return None
-        return rows if rows is not None and all(map(_is_row, rows)) else None
+        return rows if rows is not None and self.is_fresh() and all(map(_is_row, rows)) else None
 
-    def _add_row(self, row: dict[str, Any]) -> None:
-        """Writes one row over the closing bracket, in constant time. A crash in between leaves a
-        damaged index, which is rebuilt."""
-        data = json.dumps(row, ensure_ascii=False).encode()
+    def _index(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Writes the index, a row a line."""
+        lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+        durable.replace(self.index, f"[\n{lines}\n]\n".encode(errors="replace"))
+        with suppress(OSError):
+            os.utime(self.index)  # its own replacement has changed the folder
+        return rows
+
+    def _append(self, row: dict[str, Any]) -> bool:
+        """Writes one row over the end of the index, in constant time; False if it does not end as
+        kode writes it. A crash in between leaves a damaged index, which is rebuilt."""
+        data = f"}},\n{json.dumps(row, ensure_ascii=False)}\n]\n".encode(errors="replace")
         with durable.storage_errors(self.index, "write"), open(self.index, "r+b") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(0, end - 64))
-            tail = file.read()
-            bracket = tail.rfind(b"]")
-            if bracket >= 0:
-                empty = tail[:bracket].rstrip().endswith(b"[")
-                at = end - len(tail) + len(tail[:bracket].rstrip())
-                file.seek(at)
-                file.write((b"\n" if empty else b",\n") + data + b"\n]\n")
-                file.truncate()
-        if bracket < 0:
-            self.rebuild()
-            return
-        self._mark_fresh()
-
-    def _replace_row(self, row: dict[str, Any]) -> None:
-        rows = self._read_rows()
-        if rows is None:
-            self.rebuild()
-            return
-        others = [old for old in rows if old["session_id"] != row["session_id"]]
-        durable.replace(self.index, _index_bytes([*others, row]))
-        self._mark_fresh()
-
-    def _mark_fresh(self) -> None:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - len(_END)))
+            at, end = file.tell(), file.read()
+            if end != _END:
+                return False
+            file.seek(at)
+            file.write(data)
         with suppress(OSError):
             os.utime(self.index)
+        return True
 
 
 def _is_row(row: dict[str, Any]) -> bool:
@@ -267,11 +261,6 @@ def _is_row(row: dict[str, Any]) -> bool:
     texts = (row.get("created_at"), row.get("summary"))
     named = isinstance(id, str) and valid_id(id)
     return named and all(isinstance(text, str) for text in texts)
-
-
-def _index_bytes(rows: Sequence[dict[str, Any]]) -> bytes:
-    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-    return f"[\n{lines}\n]\n".encode(errors="replace")
 
 
 _SAID = "User: "

@@ -113,9 +113,16 @@ class EpisodeIndex:
             return rows == [(self._fingerprint(),)]
         return False
 
+    def write(self, episode: Episode, vector: "Vector | None") -> None:
+        """Writes an episode and indexes it, in constant time; the caller holds the lock. A cache
+        that lags behind the files still does. Raises: StorageError."""
+        was_current = self.is_current()
+        self.files.write(episode)
+        self.put(episode, vector, was_current=was_current)
+
     def put(self, episode: Episode, vector: "Vector | None", *, was_current: bool) -> None:
-        """Indexes an episode just written, while the folder is locked. `was_current`: what
-        `is_current` returned before; only then does the cache stay current."""
+        """Indexes an episode just written. `was_current`: what `is_current` returned before; only
+        then does the cache stay current."""
         with suppress(StorageError, OSError):
             stamp = self._stamp(self.files.path(episode.session_id).stat())
             image_of = self._fingerprint() if was_current else ""

@@ -10,25 +10,18 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from kode import credentials
 from kode.contracts import MemoryContext
 from kode.errors import BusyError, MemoryRefused
-from kode.events import MemoryChanged, Notice
 from kode.memory import question, scan
 from kode.memory.ask import MemoryModel
 from kode.memory.frame import MAX_PART_CHARS, Recording, count_turns, transcript
 from kode.memory.history import Author, Change, History
 from kode.memory.queue import Item, answered, details, work, work_through
 from kode.memory.stored import read_row
-from kode.memory.tiered.episode_files import (
-    Episode,
-    raw_note,
-    render,
-    summary_of,
-)
-from kode.memory.tiered.episode_files import valid_id as is_session_id
+from kode.memory.tiered.episode_files import Episode, raw_note, render, summary_of, valid_id
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import shorten
 from kode.memory.tiered.learn import Ended, Learner, Line, open_queue
@@ -38,6 +31,7 @@ from kode.messages import Message
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
+    from kode.memory.index import Vector
 
 FACTS_A_NOTE = 3
 """How many a question adds to a note."""
@@ -101,7 +95,7 @@ class EpisodeKeeper:
         except (TimeoutError, BusyError):
             pass
         if not finished:
-            self._notice(
+            self._learner.notice(
                 "The note of this session could not be written now; what it needs is kept, and "
                 "kode writes it at a later start.",
                 level="info",
@@ -121,7 +115,9 @@ class EpisodeKeeper:
         async with self.files.lock():
             damaged = self.queue.set_aside_damaged()
         for path in damaged:
-            self._notice(f"What was kept of a session for its note cannot be read: now {path}.")
+            self._learner.notice(
+                f"What was kept of a session for its note cannot be read: now {path}."
+            )
 
         def others() -> list[str]:
             if is_closing() or not self._settings.llm_extract or not self._door.usable:
@@ -164,7 +160,7 @@ class EpisodeKeeper:
     def _is_due(self, turns: int, recording: Recording) -> bool:
         session_id = self._context.session_id
         settings = self._settings
-        if session_id is None or not is_session_id(session_id) or self._context.read_only:
+        if session_id is None or not valid_id(session_id) or self._context.read_only:
             return False
         if not settings.extract_on_end or not settings.llm_extract:
             return False
@@ -221,7 +217,7 @@ class EpisodeKeeper:
         """The end of the session says so, and no later start."""
 
     async def give_up(self, item: Item, why: str) -> None:
-        self._notice(
+        self._learner.notice(
             f"No model could summarize session {item.session} in "
             f"{MAX_ATTEMPTS} attempts: its note says what you asked, in your words."
         )
@@ -251,16 +247,12 @@ class EpisodeKeeper:
                 return  # written before a kill
             source = came_from(item.session, item.outside) if item.tainted else ""
             author = Author(who="extraction", session=item.session, turn=item.turn, source=source)
-            was_current = self._index.is_current()
-            outcome = self._write(episode, "episode", author, summary_of(narrative))
-            self._index.put(episode, vector, was_current=was_current)
-        self._context.emit(
-            MemoryChanged(text=outcome.line, change_id=outcome.change_id, of_session=True)
-        )
+            outcome = self._write(episode, "episode", author, summary_of(narrative), vector)
+        self._learner.tell(outcome)
 
     async def _ask(self, item: Item) -> str:
         """The model's answer with what it was shown; "" for none."""
-        shown = self._learner.shown(item, self._learner.pairs(item))
+        shown = self._learner.shown(item)
         text = await self._question(item, shown)
         saved = Answer(text=text, shown=tuple(shown))
         return json.dumps(asdict(saved), ensure_ascii=False) if text else ""
@@ -288,18 +280,12 @@ class EpisodeKeeper:
         item = Item(id="", session=session, at="", text="", tainted=tainted)
         if self._context.read_only or not self._door.usable or not session:
             return
-        pairs = self._learner.pairs(item)
-        if not pairs:
-            return
-        shown = self._learner.shown(item, pairs)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                text = await self._question(item, shown)
-                lines = question.read(text, len(shown)).lines
-                await self._learner.learn(item, question.Found(lines=lines), shown)
-
-    def _notice(self, text: str, *, level: Literal["info", "warning"] = "warning") -> None:
-        self._context.emit(Notice(text=text, level=level))
+        if self._learner.pairs(item):
+            shown = self._learner.shown(item)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    lines = question.read(await self._question(item, shown), len(shown)).lines
+                    await self._learner.learn(item, question.Found(lines=lines), shown)
 
     def _scan(self, narrative: str, facts: Sequence[str], item: Item) -> tuple[str, list[str]]:
         """Both without what may not be remembered; the narrative is never empty."""
@@ -309,33 +295,32 @@ class EpisodeKeeper:
         if scan.scan(narrative):
             narrative = f"(A session of {item.turn} turns; the scan refused its note.)"
         if len(good) < len(facts):
-            self._notice("A fact that the model drew from this session was refused by the scan.")
+            self._learner.notice(
+                "A fact that the model drew from this session was refused by the scan."
+            )
         return narrative, good
 
-    def _write(self, episode: Episode, kind: str, author: Author, reason: str) -> Outcome:
+    def _write(
+        self,
+        episode: Episode,
+        kind: str,
+        author: Author,
+        reason: str,
+        vector: "Vector | None" = None,
+    ) -> Outcome:
         """History, then file and index; call with the lock held."""
-        aside = self.files.set_aside_if_no_text(episode.session_id)
-        if aside is not None:
-            id = episode.session_id
-            self._notice(f"The note of session {id} was not UTF-8 text. It is now {aside}.")
-        before = self.files.text(episode.session_id)
-        change = Change.by(
-            author,
-            SYSTEM,
-            kind,
-            f"episodes/{episode.session_id}.md",
-            before=(before,) if before else (),
-            after=(render(episode),),
-            reason=reason,
-        )
+        id = episode.session_id
+        if (aside := self.files.set_aside_if_no_text(id)) is not None:
+            self._learner.notice(f"The note of session {id} was not UTF-8 text. It is now {aside}.")
+        before, after = self.files.text(id), render(episode)
+        values = {"before": (before,) if before else (), "after": (after,), "reason": reason}
+        change = Change.by(author, SYSTEM, kind, f"episodes/{id}.md", **values)
         with self._history.making(change):
-            self.files.write(episode)
-        verb = {"approve": "approved", "episode": "kept"}.get(kind, kind)
+            self._index.write(episode, vector)
+        verb = {"approve": "approved", "episode": "kept"}[kind]
         waits = "" if episode.recallable else " (waits for `kode memory approve`)"
-        return Outcome(
-            line=f'{verb} episode "{shorten(episode.narrative, 60)}"{waits}',
-            change_id=change.id,
-        )
+        line = f'{verb} episode "{shorten(episode.narrative, 60)}"{waits}'
+        return Outcome(line=line, change_id=change.id)
 
 
 def _read_answer(saved: str) -> Answer:

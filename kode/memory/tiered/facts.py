@@ -8,7 +8,6 @@ This module defines the format and the places, and reads and replaces files unde
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -19,7 +18,7 @@ from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.history import Who
 from kode.memory.stale import Doubt
-from kode.memory.stored import locked, plain_lines, read_text
+from kode.memory.stored import plain_lines, read_text
 from kode.paths import path_hash
 
 Target = Literal["user", "env"]
@@ -189,7 +188,8 @@ def shorten(text: str, max_chars: int) -> str:
 
 @dataclass
 class FactStore:
-    """The fact files of one memory folder, seen from one project."""
+    """The fact files of one memory folder, seen from one project, each with its archive. A file is
+    named as in the history, by its path below the folder."""
 
     root: Path
     project: Path
@@ -200,50 +200,56 @@ class FactStore:
     def default_scope(self, target: Target) -> Scope:
         return "project" if target == "env" and self.in_repository else "global"
 
-    def path(self, target: Target, scope: Scope) -> Path:
-        if scope == "global":
-            return self.root / "facts" / f"{target}.md"
-        return self.root / "project-facts" / path_hash(self.project) / f"{target}.md"
+    def name(self, target: Target, scope: Scope) -> str:
+        folder = "facts" if scope == "global" else f"project-facts/{path_hash(self.project)}"
+        return f"{folder}/{target}.md"
+
+    def names(self) -> list[str]:
+        """Those of this project, global before project."""
+        return [self.name(target, scope) for target in TARGETS for scope in SCOPES]
 
     def name_of(self, file: FactFile) -> str:
-        """A file's name in the history: its path below the memory folder."""
         return file.path.relative_to(self.root).as_posix()
 
-    def read(self, target: Target, scope: Scope) -> FactFile:
-        """Reads the current file; a missing one is empty.
-
-        Raises: MemoryRefused if it is not readable UTF-8 text.
-        """
-        return self._read(self.path(target, scope), target, scope)
-
     def files(self, notice: Callable[[str], None]) -> list[FactFile]:
-        """The files that apply here, global before project; an unreadable one is skipped and
-        reported to `notice`."""
+        """The files that apply here; an unreadable one is skipped and reported to `notice`."""
         read = []
-        for target in TARGETS:
-            for scope in SCOPES:
-                try:
-                    read.append(self._read(self.path(target, scope), target, scope))
-                except MemoryRefused as error:
-                    notice(str(error))
+        for name in self.names():
+            try:
+                read.append(self.read_named(name))
+            except MemoryRefused as error:
+                notice(str(error))
         return read
 
-    def read_named(self, name: str) -> FactFile:
-        """Reads the file with this name in the history, of any project.
+    def read(self, target: Target, scope: Scope) -> FactFile:
+        return self.read_named(self.name(target, scope))
 
-        Raises: MemoryRefused.
+    def read_named(self, name: str) -> FactFile:
+        """Reads the file of this name, of any project; a missing one is empty.
+
+        Raises: MemoryRefused if it is not readable UTF-8 text, or has no such name.
         """
+        file = self.file(name)
+        entries = parse(read_text(file.path) or "")
+        archived = dict.fromkeys(parse(read_text(file.archive_path) or ""))
+        for entry in entries:
+            archived.pop(entry, None)
+        return replace(file, entries=(*entries, *archived), archived=frozenset(archived))
+
+    def file(self, name: str) -> FactFile:
+        """The file of this name without entries. Raises: MemoryRefused."""
         match = TARGET_PATH.fullmatch(name)
         if match is None:
             raise MemoryRefused(f"{name!r} is no fact file.")
         target: Target = "user" if match[1] == "user" else "env"
         scope: Scope = "global" if name.startswith("facts/") else "project"
-        return self._read(self.root / name, target, scope)
-
-    def lock(self, file: FactFile) -> AbstractAsyncContextManager[None]:
-        """The lock of the file's folder. Read the file again inside it: another process or an
-        editor may have changed it."""
-        return locked(file.path.parent)
+        return FactFile(
+            path=self.root / name,
+            target=target,
+            scope=scope,
+            entries=(),
+            limit=self.limits[target],
+        )
 
     def write(self, file: FactFile) -> None:
         """Writes the entries; the caller holds the lock and has read the file inside it. Writes the
@@ -260,19 +266,6 @@ class FactStore:
         durable.replace(file.path, render(file.standing).encode())
         if not gains and archive != before:
             _put(file.archive_path, archive)
-
-    def _read(self, path: Path, target: Target, scope: Scope) -> FactFile:
-        entries = parse(text) if (text := read_text(path)) else ()
-        file = FactFile(
-            path=path, target=target, scope=scope, entries=entries, limit=self.limits[target]
-        )
-        text = read_text(file.archive_path)
-        if not text:
-            return file
-        archived = dict.fromkeys(parse(text))
-        for entry in entries:
-            archived.pop(entry, None)
-        return replace(file, entries=(*entries, *archived), archived=frozenset(archived))
 
 
 def _put(path: Path, entries: Sequence[str]) -> None:

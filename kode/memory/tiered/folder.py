@@ -1,17 +1,15 @@
 """The facts as files of the memory tool, one line per entry; episodes beside them, read-only."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from kode.memory import entry_lines
 from kode.memory.base import Outcome
 from kode.memory.entry_lines import Row, Step
 from kode.memory.folder import Folder, MemoryFile, of_entries
 from kode.memory.tiered import report
+from kode.memory.tiered.by_hand import FactMemory
+from kode.memory.tiered.episode_files import Episode
 from kode.memory.tiered.facts import FactFile, Scope, Target
-
-if TYPE_CHECKING:
-    from kode.memory.tiered.system import Tiered
 
 NAMES: Mapping[tuple[Target, Scope], tuple[str, str]] = {
     ("user", "global"): ("user.md", "who the user is, what they prefer"),
@@ -26,7 +24,9 @@ NOTICE = (
 )
 
 
-def tiered_folder(system: "Tiered") -> Folder:
+def tiered_folder(
+    system: FactMemory, episodes: Callable[[], Awaitable[Sequence[Episode]]]
+) -> Folder:
     async def files() -> list[MemoryFile]:
         read = system.files()
         marked = system.marked(read, {entry for file in read for entry in file.entries})
@@ -35,16 +35,16 @@ def tiered_folder(system: "Tiered") -> Folder:
             for file in marked
             if (text := entry_lines.render(_rows(file, archived=True)))
         )
-        episodes = (
+        noted = (
             MemoryFile(name=f"episodes/{one.session_id}.md", text=report.episode(one))
-            for one in await system.newest_episodes()
+            for one in await episodes()
         )
-        return [*(_facts(system, file) for file in marked), *archives, *episodes]
+        return [*(_facts(system, file) for file in marked), *archives, *noted]
 
     return Folder(system=system, notice=NOTICE, files=files)
 
 
-def _facts(system: "Tiered", file: FactFile) -> MemoryFile:
+def _facts(system: FactMemory, file: FactFile) -> MemoryFile:
     target, scope = file.target, file.scope
 
     async def do(step: Step) -> Outcome:

@@ -3,6 +3,7 @@ answer says: new facts that rest on the person's words, and which lines repeat o
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -12,23 +13,19 @@ from kode.errors import MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import question, rank
 from kode.memory.base import WORDS_CHARS
-from kode.memory.history import Author, History, Side
-from kode.memory.ledger import Dispute, Ledger, Statement
-from kode.memory.lineage import Entry
+from kode.memory.compare import MAX_PAIRS
+from kode.memory.history import Author, History
+from kode.memory.ledger import Dispute, Ledger
+from kode.memory.lineage import Place
 from kode.memory.question import Fact, Found
 from kode.memory.queue import Item, Queue, details
 from kode.memory.rank import Text
-from kode.memory.tiered.facts import FactStore, Target, shorten
-from kode.memory.tiered.write import FactWriter, Outcome, Verdict
+from kode.memory.tiered.facts import Target, shorten
+from kode.memory.tiered.write import FactWriter, Outcome
 from kode.memory.waiting import came_from, propose
 
 FOUND_BY = "kode, in a session that read outside text"
 """Who proposes a fact of such a session."""
-_WORDS: dict[question.How, Verdict] = {
-    "repeats": "same",
-    "changes": "update",
-    "contradicts": "contradicts",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +53,7 @@ class Line:
     text: str
 
     @property
-    def side(self) -> Side:
+    def place(self) -> Place:
         return self.target, self.text
 
 
@@ -65,14 +62,13 @@ class Learner:
     """The facts, seen from the end of a session."""
 
     _context: MemoryContext
-    _store: FactStore
     _writer: FactWriter
     _ledger: Ledger
     _history: History
 
     @property
     def ended(self) -> Ended:
-        store = self._store
+        store = self._writer.store
         return Ended(
             project=paths.path_hash(store.project),
             root=str(store.project),
@@ -80,26 +76,31 @@ class Learner:
         )
 
     def pairs(self, item: Item) -> list[Dispute]:
-        """The pairs of facts that wait for a model's word; none if outside text may have a say in
-        it. Raises: StorageError."""
-        files = self._store_of(item).files(lambda _: None)
-        names = [self._store.name_of(file) for file in files]
-        return [] if item.tainted else self._writer.unjudged(names)
+        """The oldest pairs of facts that wait for a model's word, as many as one question has; none
+        if outside text may have a say in it. Raises: StorageError."""
+        writer = self._writer_of(item)
+        here, found = set(writer.store.names()), [] if item.tainted else writer.pairs()
+        unjudged = (one for one in found if not one.contradict)
+        return [one for one in unjudged if {at[0] for at in one.places} <= here][:MAX_PAIRS]
 
-    def shown(self, item: Item, pairs: Sequence[Dispute]) -> list[Line]:
-        """The facts for the question, in file order: all, if they fit, else the sides of these
-        pairs, and those nearest to what the person said."""
-        store = self._store_of(item)
+    def shown(self, item: Item) -> list[Line]:
+        """The facts for the question, in file order: all, if they fit, else the sides of the pairs
+        that wait, and by turns those nearest to what the person said and the newest."""
+        store = self._writer_of(item).store
         files = store.files(lambda _: None)
         lines = [Line(store.name_of(file), text) for file in files for text in file.standing]
         if sum(len(line.text) for line in lines) <= question.KNOWN_CHARS:
             return lines
-        sides = {side for pair in pairs for side in pair.places}
+        waiting = {place for pair in self.pairs(item) for place in pair.places}
         texts = [Text(line.target, line.text) for line in lines]
         ranked = rank.rank("\n".join(item.said) or item.text, texts, self._context.now())
-        first = [at for at, line in enumerate(lines) if line.side in sides]
+        first = [at for at, line in enumerate(lines) if line.place in waiting]
+        known = self._ledger.standing()
+        ages = [known[line.place].at if line.place in known else -1 for line in lines]
+        newest = sorted(range(len(lines)), key=lambda at: -ages[at])
         chosen, room = set[int](), question.KNOWN_CHARS
-        for at in dict.fromkeys((*first, *(one.index for one in ranked))):
+        both = zip_longest((one.index for one in ranked), newest)
+        for at in dict.fromkeys((*first, *(at for pair in both for at in pair if at is not None))):
             room -= len(lines[at].text)
             if room >= 0:
                 chosen.add(at)
@@ -109,119 +110,85 @@ class Learner:
         """Writes what the answer says of the facts. Outside text may have worded all of it, so of a
         session that read any, new facts wait for the person, and no line loses another. Raises:
         StorageError, BusyError."""
-        facts = [fact for fact in found.facts if self._is_said(fact, item, shown)]
-        refused: list[str] = []
-        for fact in facts:
+        writer, refused = self._writer_of(item), list[str]()
+        for fact in found.facts:
+            if not self._is_said(fact, item, shown):
+                continue
+            add = self._propose if item.tainted else self._write
             try:
-                if item.tainted:
-                    await self._propose(item, fact)
-                else:
-                    await self._write(item, fact, shown)
+                self.tell(await add(item, fact, shown, writer))
             except MemoryRefused as error:
                 refused.append(str(error))
         if refused:
-            self._notice(
-                f"{len(refused)} facts are only in the note of their session. {refused[0]}"
+            self.notice(f"{len(refused)} facts are only in the note of their session. {refused[0]}")
+        if item.tainted or found.lines is None:
+            return
+        author = Author(who="merge", session=item.session or None)
+        places = [line.place for line in shown]
+        changes, disputed = await writer.settle(found.lines, places, author)
+        for outcome in changes:
+            self.tell(outcome)
+        if disputed:
+            self.notice(
+                f"{disputed} facts contradict others that they cannot replace. Both stay "
+                "until you decide: `kode memory review`.",
+                level="info",
             )
-        if not item.tainted:
-            await self._settle(item, found, shown)
 
-    # ── new facts ────────────────────────────────────────────────────────────────────────────
+    def tell(self, done: Outcome) -> None:
+        if done.change_id:
+            self._context.emit(
+                MemoryChanged(text=done.line, change_id=done.change_id, of_session=True)
+            )
+
+    def notice(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
+        self._context.emit(Notice(text=text, level=level))
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     def _is_said(self, fact: Fact, item: Item, shown: Sequence[Line]) -> bool:
         """Whether a fact is new, and rests on words that the person typed; else it is the model's,
         and stays in the note."""
         if fact.how == "repeats" or any(fact.text == line.text for line in shown):
             return False
-        ended = ((one.text, one.ended) for one in self._ledger.ended())
-        if any(
-            end and (end.kind, end.session) == ("remove", item.session) and text == fact.text
-            for text, end in ended
-        ):
-            return False
-        return question.stands_in(fact.words, item.said)
-
-    async def _write(self, item: Item, fact: Fact, shown: Sequence[Line]) -> None:
-        store = self._store_of(item)
-        old = shown[fact.line - 1] if fact.line else None
-        target: Target = "user" if fact.about == "user" else "env"
-        path = store.path(target, store.default_scope(target))
-        name = old.target if old else path.relative_to(store.root).as_posix()
-        author = Author(
-            who="extraction", session=item.session, words=shorten(fact.words, WORDS_CHARS)
+        ended = ((one.ended, one.text) for one in self._ledger.ended())
+        removed = (
+            text
+            for end, text in ended
+            if end and end.kind == "remove" and end.session == item.session
         )
-        wins = fact.how != "contradicts"
-        writer = replace(self._writer, _store=store)
-        entry = old.text if old else ""
-        self._tell(await writer.learn(name, fact.text, author, entry=entry, wins=wins))
+        return fact.text not in removed and question.stands_in(fact.words, item.said)
 
-    async def _propose(self, item: Item, fact: Fact) -> None:
+    async def _write(
+        self, item: Item, fact: Fact, shown: Sequence[Line], writer: FactWriter
+    ) -> Outcome:
+        target: Target = "user" if fact.about == "user" else "env"
+        old = shown[fact.line - 1] if fact.line else None
+        name = old.target if old else writer.store.name(target, writer.store.default_scope(target))
+        words = shorten(fact.words, WORDS_CHARS)
+        author = Author(who="extraction", session=item.session, words=words)
+        entry = old.text if old else ""
+        return await writer.learn(name, fact.text, author, entry=entry, how=fact.how)
+
+    async def _propose(
+        self, item: Item, fact: Fact, shown: Sequence[Line], writer: FactWriter
+    ) -> Outcome:
         waits = await propose(
             self._history,
             fact.text,
             fact.about,
             client=FOUND_BY,
-            project=self._store_of(item).project,
+            project=writer.store.project,
             author=Author(who="extraction", session=item.session, turn=item.turn),
             source=came_from(item.session, item.outside),
         )
-        if waits is not None:
-            line = f'"{shorten(fact.text, 60)}" waits in `kode memory review`'
-            self._tell(Outcome(line=line, change_id=waits.id))
+        line = f'"{shorten(fact.text, 60)}" waits in `kode memory review`'
+        return Outcome(line=line, change_id=waits.id if waits else "")
 
-    # ── known lines ──────────────────────────────────────────────────────────────────────────
-
-    async def _settle(self, item: Item, found: Found, shown: Sequence[Line]) -> None:
-        """Applies what the answer says of pairs of lines. Of a pair that waits, no word is a word:
-        the two stand side by side."""
-        if found.lines is None:
-            return
-        sides = {line.side for line in shown}
-        said = {
-            frozenset((shown[one.of - 1].side, shown[one.line - 1].side)): (one, _WORDS[one.how])
-            for one in found.lines
-        }
-        known = {pair.places: pair for pair in self._writer.pairs() if pair.places <= sides}
-        judged: list[tuple[Dispute, Verdict]] = []
-        for places, pair in known.items():
-            named = said.pop(places, None)
-            if not pair.contradict:  # else the person decides
-                judged.append((pair, named[1] if named else "distinct"))
-        for places, (one, word) in said.items():
-            if len(places) == 2 and not self._ledger.is_settled(places):
-                older, newer = (self._statement(shown[at - 1]) for at in (one.of, one.line))
-                # The model knows what two lines say, the history which of them was said last.
-                first, second = sorted((older, newer), key=lambda it: it.at)
-                judged.append((Dispute(first=first, second=second, contradict=False), word))
-        settled = await self._writer.settle(
-            judged, Author(who="merge", session=item.session or None)
-        )
-        for outcome in settled.changes:
-            self._tell(outcome)
-        if settled.disputed:
-            self._notice(
-                f"{settled.disputed} facts contradict others that they cannot replace. Both stay "
-                "until you decide: `kode memory review`.",
-                level="info",
-            )
-
-    # ── inside ───────────────────────────────────────────────────────────────────────────────
-
-    def _store_of(self, item: Item) -> FactStore:
+    def _writer_of(self, item: Item) -> FactWriter:
         """The facts as seen from the item's project."""
-        ended = details(Ended, item) or Ended()
-        if not ended.root or Path(ended.root) == self._store.project:
-            return self._store
-        return replace(self._store, project=Path(ended.root), in_repository=ended.in_repository)
-
-    def _statement(self, line: Line) -> Statement:
-        return self._ledger.statement(Entry(target=line.target, key=line.text, text=line.text))
-
-    def _tell(self, done: Outcome) -> None:
-        if done.change_id:
-            self._context.emit(
-                MemoryChanged(text=done.line, change_id=done.change_id, of_session=True)
-            )
-
-    def _notice(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
-        self._context.emit(Notice(text=text, level=level))
+        ended, store = details(Ended, item) or Ended(), self._writer.store
+        if not ended.root or Path(ended.root) == store.project:
+            return self._writer
+        store = replace(store, project=Path(ended.root), in_repository=ended.in_repository)
+        return replace(self._writer, store=store)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,10 @@ from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.history import Change
 from kode.memory.lineage import Entry
-from kode.memory.places import Piece, Places, Row, State, path_hash_of, whole
-from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, valid_id
+from kode.memory.places import Piece, Places, Row, State, whole
+from kode.memory.stored import plain_lines
+from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse
 from kode.memory.tiered.facts import (
-    SCOPES,
     TARGET_PATH,
     TARGETS,
     FactFile,
@@ -23,7 +22,7 @@ from kode.memory.tiered.facts import (
     check_text,
 )
 
-MAX_NARRATIVE_CHARS = 20_000
+MAX_EPISODE_CHARS = 20_000
 
 ARCHIVED = "\x1f"
 """Begins an archived entry in a state; no text that is read back has it at its beginning."""
@@ -36,19 +35,14 @@ class TieredPlaces(Places):
         self._episodes = EpisodeFiles(store.root / "episodes")
 
     def is_here(self, target: str) -> bool:
-        path = self.root / target
-        return any(
-            path in (self._store.path(one, "global"), self._store.path(one, "project"))
-            for one in TARGETS
-        )
+        return target in self._store.names()
 
     def here(self) -> list[str]:
         """The fact files, global before project, then the episodes."""
         return [*self.of_facts(), *(f"episodes/{id}.md" for id in self._episodes.session_ids())]
 
     def of_facts(self) -> list[str]:
-        paths = (self._store.path(target, scope) for target in TARGETS for scope in SCOPES)
-        return [path.relative_to(self.root).as_posix() for path in paths]
+        return self._store.names()
 
     def entries_of(self, target: str, texts: Sequence[str]) -> list[Entry]:
         if self.is_of_entries(target):
@@ -56,7 +50,7 @@ class TieredPlaces(Places):
         return [_entry(parse(text, Path(target).stem, 0.0)) for text in texts]
 
     def called(self, target: str) -> str:
-        return self._empty(target).label if self.is_of_entries(target) else target
+        return self._store.file(target).label if self.is_of_entries(target) else target
 
     def fill(self, target: str, state: State) -> str:
         return self._file(target, state).fill if self.is_of_entries(target) else ""
@@ -72,7 +66,7 @@ class TieredPlaces(Places):
             return
         session_id = Path(target).stem
         if state:
-            self._episodes.write(parse(state[0], session_id, 0.0))
+            self._episodes.put(session_id, f"{state[0]}\n")
         else:
             self._episodes.remove(session_id)
 
@@ -101,48 +95,30 @@ class TieredPlaces(Places):
 
     def rows(self) -> Iterator[Row]:
         """Every fact in file order, then every episode."""
-        for name in self._fact_files():
-            file = self._store.read_named(name)
-            where = {"system": self.system, "kind": "fact", "target": file.target}
-            if file.scope == "project":
-                where["project"] = file.path.parent.name
-            yield from ({**where, "content": entry} for entry in file.standing)
-            yield from ({**where, "archived": True, "content": entry} for entry in file.in_archive)
-        yield from map(_row_of, self._episodes.all())
-
-    def target_of(self, row: Row) -> str:
-        """Raises: MemoryRefused."""
-        if row.get("kind") == "episode":
-            session = row.get("session_id")
-            if not isinstance(session, str) or not valid_id(session):
-                raise MemoryRefused(f"`session_id` is {session!r}, which names no session")
-            return f"episodes/{session}.md"
-        target, project = row.get("target"), row.get("project")
-        if target not in TARGETS:
-            raise MemoryRefused(f"`target` is {target!r}; allowed are {', '.join(TARGETS)}")
-        return (
-            f"project-facts/{path_hash_of(project)}/{target}.md"
-            if project
-            else f"facts/{target}.md"
-        )
+        episodes = (f"episodes/{id}.md" for id in self._episodes.session_ids())
+        for target in (*self._fact_files(), *episodes):
+            for text in self.read(target):
+                where: Row = {"system": self.system, "place": target}
+                is_archived = {"archived": True} if text.startswith(ARCHIVED) else {}
+                yield {**where, **is_archived, "content": _plain(text)}
 
     def texts_of(self, row: Row) -> State:
-        if row.get("kind") != "episode":
-            text = check_text(str(row["content"]))
-            return (f"{ARCHIVED}{text}" if row.get("archived") is True else text,)
-        episode = _episode_of(row)
-        for text in (episode.narrative, *episode.facts, episode.created_at, episode.updated_at):
-            scan.check(text, max_chars=MAX_NARRATIVE_CHARS)
-        return whole(render(episode))
+        content = str(row["content"])
+        if not self.is_of_entries(self.target_of(row)):
+            scan.check(content, max_chars=MAX_EPISODE_CHARS)
+            return whole(plain_lines(content))
+        text = check_text(content)
+        return (f"{ARCHIVED}{text}" if row.get("archived") is True else text,)
 
     def pieces_of(self, row: Row) -> Iterator[Piece]:
         origin, content = self.target_of(row), row["content"]
-        if row["kind"] == "fact":
-            project = row.get("project", "")
-            about = row["target"]
+        if self.is_of_entries(origin):
+            about: Target = self._store.file(origin).target
+            folder = Path(origin).parent.name
+            project = "" if folder == "facts" else folder
             yield Piece(content=content, kind="fact", about=about, project=project, origin=origin)
             return
-        one = _episode_of(row)
+        one = parse(content, Path(origin).stem, 0.0)
         yield Piece(
             content=one.text,
             kind="episode",
@@ -192,19 +168,9 @@ class TieredPlaces(Places):
         return found + list(filter(TARGET_PATH.fullmatch, names))
 
     def _file(self, target: str, state: State) -> FactFile:
-        file = replace(self._empty(target), entries=tuple(map(_plain, state)))
         archived = frozenset(_plain(text) for text in state if text.startswith(ARCHIVED))
-        return replace(file, archived=archived)
-
-    def _empty(self, target: str) -> FactFile:
-        name: Target = "user" if Path(target).stem == "user" else "env"
-        return FactFile(
-            path=self.root / target,
-            target=name,
-            scope="global" if target.startswith("facts/") else "project",
-            entries=(),
-            limit=self._store.limits[name],
-        )
+        entries = tuple(map(_plain, state))
+        return replace(self._store.file(target), entries=entries, archived=archived)
 
 
 def state_of(file: FactFile) -> State:
@@ -222,44 +188,6 @@ def _archived_in(state: State) -> tuple[int, ...]:
 
 def _plain(text: str) -> str:
     return text.removeprefix(ARCHIVED)
-
-
-def _row_of(episode: Episode) -> Row:
-    row = {
-        "system": "tiered",
-        "kind": "episode",
-        "session_id": episode.session_id,
-        "turns": episode.turns,
-        "created_at": episode.created_at,
-        "updated_at": episode.updated_at,
-        "facts": list(episode.facts),
-    }
-    if episode.project:
-        row["project"] = episode.project
-    if episode.tainted:
-        row["untrusted"] = "approved" if episode.approved else "waits"
-    return {**row, "content": episode.narrative}
-
-
-def _episode_of(row: Row) -> Episode:
-    """Raises: MemoryRefused."""
-    facts = row.get("facts") or []
-    if not isinstance(facts, list) or not all(isinstance(fact, str) for fact in facts):
-        raise MemoryRefused("`facts` is a list of texts")
-    turns = row.get("turns")
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    created = str(row.get("created_at") or now)
-    return Episode(
-        session_id=row["session_id"],
-        turns=turns if isinstance(turns, int) else 0,
-        created_at=created,
-        updated_at=str(row.get("updated_at") or created),
-        narrative=str(row["content"]).strip(),
-        facts=tuple(facts),
-        tainted=bool(row.get("untrusted")),
-        approved=row.get("untrusted") == "approved",
-        project=str(row.get("project") or ""),
-    )
 
 
 def _entry(episode: Episode) -> Entry:

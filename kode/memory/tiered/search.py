@@ -54,9 +54,14 @@ class Searcher:
 
     async def search(self, query: str, k: int, files: Sequence[FactFile]) -> list[Hit]:
         """The best `k`; empty if nothing matches."""
-        facts = [Text(file.label, entry) for file in files for entry in file.shown]
-        found = await self._finder.find(query, facts, k)
-        found += await self._find_archived(query, k, files)
+        places = {_text_of(file, entry): (file, entry) for file in files for entry in file.entries}
+        by_words = await self._finder.find(query, list(places), k)
+        shown = self._as_shown([places[text] for text, _ in by_words])
+        found = [
+            (replace(text, text=now), ranked)
+            for (text, ranked), (_, now) in zip(by_words, shown, strict=True)
+            if now
+        ]
         noted: list[Found] = []
         for session_id, ranked in await self._index.search(query, 2 * max(k, CANDIDATES)):
             episode = self._index.files.read(session_id)
@@ -66,6 +71,8 @@ class Searcher:
 
         async def pool() -> list[Text]:
             newest = [_text(e) for e in await self._index.newest(POOL) if e.recallable]
+            standing = [(file, entry) for file in files for entry in file.standing]
+            facts = [Text(at.label, now) for (at, _), now in self._as_shown(standing) if now]
             return [*facts, *newest]
 
         hits = await self._finder.hits(query, found, pool, k)
@@ -99,7 +106,7 @@ class Searcher:
 
     def recall_archived(self, query: str, files: Sequence[FactFile]) -> list[str]:
         """Relevant archived facts not yet shown in this session, as a model sees facts."""
-        places = _in_archives(files)
+        places = [(file, entry) for file in files for entry in file.in_archive]
         if not places:
             return []
         texts = [Text(file.label, entry) for file, entry in places]
@@ -136,16 +143,6 @@ class Searcher:
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
-    async def _find_archived(self, query: str, k: int, files: Sequence[FactFile]) -> list[Found]:
-        places = {Text(f"{file.label}, archived", e): (file, e) for file, e in _in_archives(files)}
-        found = await self._finder.find(query, list(places), k) if places else []
-        shown = self._as_shown([places[text] for text, _ in found])
-        return [
-            (replace(text, text=now), ranked)
-            for (text, ranked), (_, now) in zip(found, shown, strict=True)
-            if now
-        ]
-
     def _as_shown(self, places: Sequence[Place]) -> list[tuple[Place, str]]:
         """Each with the text for the model; "" if expired."""
         files = list({file.path: file for file, _ in places}.values())
@@ -175,8 +172,8 @@ class Searcher:
         return [episode for episode in here if not scan.scan(episode.narrative)]
 
 
-def _in_archives(files: Sequence[FactFile]) -> list[Place]:
-    return [(file, entry) for file in files if file.archived for entry in file.in_archive]
+def _text_of(file: FactFile, entry: str) -> Text:
+    return Text(f"{file.label}, archived" if entry in file.archived else file.label, entry)
 
 
 def _fingerprint(entry: str) -> str:

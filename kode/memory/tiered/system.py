@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kode import credentials, paths
@@ -18,7 +17,7 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import MemoryRefused
-from kode.memory import embed, frame, nearness
+from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
 from kode.memory.base import has_lost_messages
 from kode.memory.frame import Recording
@@ -78,12 +77,13 @@ class Tiered(FactMemory):
             in_repository=context.project_root is not None,
             limits={"user": settings.facts_limit_user, "env": settings.facts_limit_env},
         )
-        self.history.places = TieredPlaces(self._store)
+        self.history.places = places = TieredPlaces(self._store)
         self.writer = FactWriter(
             self._store,
+            places,
             self.history,
             self._door,
-            Judge(self._door, settings, partial(nearness.cosines, embedder)),
+            Judge(self._door, settings, embedder),
             self.ledger,
             may_consolidate=settings.llm_consolidate,
         )
@@ -94,7 +94,7 @@ class Tiered(FactMemory):
             door=self._door,
             history=self.history,
             index=self._index,
-            learner=Learner(context, self._store, self.writer, self.ledger, self.history),
+            learner=Learner(context, self.writer, self.ledger, self.history),
         )
         # In a session the model always ranks, as the design says; a person at the shell waits for
         # it and pays only if words find too little.
@@ -144,11 +144,11 @@ class Tiered(FactMemory):
         if self._context.read_only:
             return ()
         if self._settings.tool_face == "native":
-            return (memory_tool(self),)
+            return (memory_tool(self, self.read_episodes),)
         from kode.memory.folder_tool import folder_tool
         from kode.memory.tiered.folder import tiered_folder
 
-        return (folder_tool(tiered_folder(self)),)
+        return (folder_tool(tiered_folder(self, self.newest_episodes)),)
 
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)
@@ -177,7 +177,7 @@ class Tiered(FactMemory):
     async def search(self, query: str, k: int) -> list[Hit]:
         if self._context.session_id is None:  # a person waits for an answer that looked everywhere
             await self._index.refresh()
-        return await self._searcher.search(query, k, self.layers())
+        return await self._searcher.search(query, k, self.files())
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         sections = []

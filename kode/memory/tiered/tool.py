@@ -1,7 +1,7 @@
 """The `memory` tool: the model's operations on memory."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, Literal
 
 from kode.contracts import Brief, Effect, Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
@@ -9,11 +9,9 @@ from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.frame import as_tool_errors
+from kode.memory.tiered.by_hand import FactMemory
 from kode.memory.tiered.facts import TARGETS, Action, Scope, Target
 from kode.memory.tiered.write import Outcome
-
-if TYPE_CHECKING:
-    from kode.memory.tiered.system import Tiered
 
 Command = Literal[Action, "read", "search", "episodes"]
 
@@ -36,8 +34,8 @@ def _effect_of(arguments: Mapping[str, Any]) -> Effect:
     return "memory-read" if reads else "memory"
 
 
-def memory_tool(facts: "Tiered") -> Tool:
-    """The tool over one open memory."""
+def memory_tool(facts: FactMemory, read_episodes: Callable[[str], Awaitable[str]]) -> Tool:
+    """The tool over one open memory; `read_episodes` gives the episode of an id, or lists them."""
 
     @tool(
         effect="memory",
@@ -65,7 +63,7 @@ def memory_tool(facts: "Tiered") -> Tool:
             if action == "search":
                 return await _search(facts, query or content or old_text or "")
             if action == "episodes":
-                text = await facts.read_episodes(query or content or old_text or "")
+                text = await read_episodes(query or content or old_text or "")
                 return ToolOutput(text=text, summary="episodes")
             author = facts.author(source, since, until)
             if target is None:
@@ -84,7 +82,7 @@ def memory_tool(facts: "Tiered") -> Tool:
     return memory
 
 
-async def _search(facts: "Tiered", query: str) -> ToolOutput:
+async def _search(facts: FactMemory, query: str) -> ToolOutput:
     if not query.strip():
         raise ToolError("`search` needs `query`: a few words of what you look for.")
     hits = await facts.search(query, 8)
@@ -102,7 +100,7 @@ async def _search(facts: "Tiered", query: str) -> ToolOutput:
     return ToolOutput(text=text, summary=f"{len(hits)} hits")
 
 
-def _everything(facts: "Tiered") -> str:
+def _everything(facts: FactMemory) -> str:
     files = facts.layers()
     parts = [
         f"── {file.label} · {file.fill} ──\n" + ("\n§\n".join(file.shown) or "(empty)")

@@ -1,7 +1,7 @@
-"""Changes facts: add (with merge on write), replace, remove, consolidate, settle pairs, undo.
+"""Changes facts: every way in ends in one `Edit`, applied to the file as it is under its lock.
 
-Every change takes the same steps: scan, decide (asking the model if needed) without a lock, then
-lock, read again, and apply the decision to the current file, history first.
+What to do is decided without a lock, asking the model if needed; then the file is read again, and
+the history has the change before it is made.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -9,39 +9,38 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from kode import durable
 from kode.errors import MemoryRefused
-from kode.memory import base, replacing, stale
+from kode.memory import base, question
 from kode.memory.ask import MemoryModel
 from kode.memory.compare import PAIRS
-from kode.memory.history import Author, Change, History, Side
+from kode.memory.history import Author, Change, History
 from kode.memory.history import Pair as TextPair
 from kode.memory.ledger import Dispute, Ledger, Statement
-from kode.memory.lineage import Entry, Pair
+from kode.memory.lineage import Entry, Pair, Place
 from kode.memory.precedence import rank, source_rank, supersedes
-from kode.memory.stored import locked, read_row, version_of
-from kode.memory.tiered import consolidate, edits, merge
-from kode.memory.tiered.edits import Edit
+from kode.memory.question import How, Relation
+from kode.memory.stored import locked, read_row
 from kode.memory.tiered.facts import (
     FactFile,
     FactStore,
     Scope,
     Target,
-    check_room,
     check_text,
     find,
+    shorten,
 )
-from kode.memory.tiered.merge import Judge, Plan
-from kode.memory.tiered.places import state_of
+from kode.memory.tiered.merge import Judge, Plan, kept
+from kode.memory.tiered.places import TieredPlaces
 
 SYSTEM = "tiered"
-JUDGED_AT_END = "the model judged, with the whole file: update"
-MAX_PAIRS = 40
-"""Pairs per question; the others wait for the next."""
+JUDGED_AT_END = "the model judged, with the whole file"
 MOST_REMOVED = 200
 """How many of a file's most recently removed texts are compared with a new fact."""
+TIMEOUT_S = 45.0
+"""For consolidating: an answer about a whole file, which somebody waits for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,17 +49,23 @@ class Outcome(base.Outcome):
     """The current file; None if the change was not in a fact file."""
 
 
-Verdict = merge.Word | Literal["contradicts"]
-"""A model's word about two entries."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class Settled:
-    """The result for pairs that waited."""
+class Edit:
+    """A change of one file's entries, as in the history: `after` takes the place of `before`."""
 
-    changes: Sequence[Outcome]
-    disputed: int
-    """Contradicting pairs that now wait for the person."""
+    kind: str = ""
+    """"" if nothing changes."""
+    line: str
+    """One line for a person: `merged into env "uses pytest -q"`."""
+    detail: str = ""
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    position: int | None = None
+    """The index of `after` among the other entries; None for the end."""
+    reason: str = ""
+    supersedes: str = ""
+    near: tuple[TextPair, ...] = ()
+    against: tuple[TextPair, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +81,10 @@ class _WaitingPair:
 
 @dataclass
 class FactWriter:
-    """Operations on the facts of one session."""
+    """Operations on the facts, as seen from one project, in one session."""
 
-    _store: FactStore
+    store: FactStore
+    _places: TieredPlaces
     _history: History
     _door: MemoryModel
     _judge: Judge
@@ -90,104 +96,123 @@ class FactWriter:
 
         Raises: MemoryRefused (refused, full), StorageError, BusyError; then nothing changed.
         """
-        text = check_text(content, author.who)
-        file = self._store.read(target, scope)
-        name = self._store.name_of(file)
+        text, name = check_text(content, author.who), self.store.name(target, scope)
+        entries = self.store.read_named(name).entries
         # Removed texts still count: the model must not get around the user's words by removing
         # them.
-        removed = self._removed(name, file)
-        plan = await self._judge.compare(text, (*file.entries, *removed))
-        wins = plan.word != "update" or self._wins(name, author, text, plan.entry)
-        if plan.entry in removed and not wins:
+        removed = self._removed(name, entries)
+        plan = await self._judge.compare(text, (*entries, *removed))
+        if plan.entry in removed and not self._wins(name, author, text, plan):
             raise MemoryRefused(
                 "This contradicts what the user said, which is no longer among the facts. Ask the "
                 "user which of the two holds, then add what they say. Nothing was changed."
             )
-        elsewhere = [] if plan.known else await self._near_elsewhere(name, text)
-        return await self._change(
-            lambda: self._store.read(target, scope),
-            lambda file: _plan(file, name, text, plan, author, wins, elsewhere),
-            author,
-        )
+        near = [(name, one) for one in plan.unjudged]
+        if text not in entries:
+            near += await self._near_elsewhere(name, text)
+        return await self._put(name, text, plan, author, near)
 
     async def learn(
-        self, name: str, content: str, author: Author, *, entry: str = "", wins: bool = True
+        self, name: str, content: str, author: Author, *, entry: str = "", how: How = "new"
     ) -> Outcome:
-        """Adds a fact that a model has compared with the whole file of this name: it supersedes
-        `entry` if one is given, or stands beside it if `wins` is false or that ranks higher. Raises
-        as `add`."""
+        """Adds a fact that a model has compared with the whole file of this name: `how` is what it
+        does to `entry`. Raises as `add`."""
         text = check_text(content, author.who)
-        file = self._store.read_named(name)
-        known = text if text in file.entries else ""
-        entry = entry if entry in file.entries else ""
-        plan = Plan(known=known, entry=entry, word="update", kept=text, reason=JUDGED_AT_END)
-        wins = wins and (not entry or self._wins(name, author, text, entry))
-        return await self._change(
-            lambda: self._store.read_named(name),
-            lambda file: _plan(file, name, text, plan, author, wins, ()),
-            author,
-        )
+        plan = Plan(how=how, entry=entry, reason=f"{JUDGED_AT_END}: {how}")
+        return await self._put(name, text, plan, author)
 
     async def replace(
         self, target: Target, scope: Scope, old_text: str, content: str, author: Author
     ) -> Outcome:
         """Replaces the one entry that `old_text` means; a higher-ranking one stays beside the new
         text. Raises as `add`."""
-        text = check_text(content, author.who)
-        file = self._store.read(target, scope)
-        name, old = self._store.name_of(file), file.entries[find(file, old_text)]
-        wins = text == old or self._wins(name, author, text, old)
+        text, name = check_text(content, author.who), self.store.name(target, scope)
+        file = self.store.read_named(name)
+        old = file.entries[find(file, old_text)]
+        wins = text == old or self._wins(name, author, text, Plan(how="changes", entry=old))
 
         def replaced(file: FactFile) -> Edit:
-            if wins or old not in file.entries or text in file.entries:
-                return edits.replaced(file, old_text, text)
-            return edits.disputed(file, (name, old), (name, text))
+            if not wins and old in file.entries and text not in file.entries:
+                return _disputed(file, name, old, text, "it contradicts an entry that counts more")
+            at = find(file, old_text)
+            there = file.entries[at]
+            if there == text:
+                return _known(file, text, "it already says that")
+            return Edit(
+                kind="replace",
+                line=f"replaced in {file.label} {_quote(there)} by {_quote(text)}",
+                before=tuple(one for one in file.entries if one in (there, text)),
+                after=(text,),
+                position=_place(file, there, text),
+            )
 
-        return await self._change(lambda: self._store.read(target, scope), replaced, author)
+        return await self._change(name, replaced, author)
 
     async def remove(self, target: Target, scope: Scope, old_text: str, author: Author) -> Outcome:
         """Removes the one entry that `old_text` means. Raises as `add`."""
-        return await self._change(
-            lambda: self._store.read(target, scope),
-            lambda file: edits.removed(file, old_text),
-            author,
-        )
+        name = self.store.name(target, scope)
+        return await self._change(name, partial(_removed, old=old_text), author)
 
     async def archive(self, target: Target, scope: Scope, old_text: str, author: Author) -> Outcome:
         """Moves the one entry that `old_text` means into the archive. Raises as `add`."""
-        return await self._change(
-            lambda: self._store.read(target, scope),
-            lambda file: edits.archived(file, old_text),
-            author,
-        )
 
-    async def tend(self, name: str, edit: Callable[[FactFile], Edit], author: Author) -> Outcome:
-        """Applies an edit to the file with this name in the history. Raises as `add`."""
-        return await self._change(lambda: self._store.read_named(name), edit, author)
+        def archived(file: FactFile) -> Edit:
+            at = find(file, old_text)
+            old = file.entries[at]
+            if old in file.archived:
+                return _known(file, old, "it is archived already")
+            return Edit(
+                kind=ARCHIVE,
+                line=f"archived from {file.label} {_quote(old)}",
+                detail="not in prompts any more; recalled with a message it fits, and found by "
+                "search",
+                before=(old,),
+                after=(old,),
+                position=at,
+            )
+
+        return await self._change(self.store.name(target, scope), archived, author)
 
     async def settle_pair(self, pair: Pair, kept: tuple[Entry, ...], author: Author) -> Outcome:
         """Keeps what the person chose of a waiting pair. Raises as `add`."""
-        first, second = pair.first, pair.second
-        texts = tuple(one.key for one in kept)
-        if first.target == second.target:
-            return await self.tend(
-                first.target, lambda file: edits.settled(file, first.key, second.key, texts), author
+        sides = pair.first, pair.second
+        first, second, name = pair.first.key, pair.second.key, pair.first.target
+        gone = next((one for one in sides if one not in kept), None)
+        if name != pair.second.target and gone is None:
+            change = self._record(
+                author, "settle", settled=((pair.first.place, pair.second.place),)
             )
-        for gone in (one for one in (first, second) if one not in kept):
-            edit = partial(edits.removed, old_text=gone.key, instead=kept[0].key)
-            return await self.tend(gone.target, edit, author)
-        change = self._record(author, "settle", settled=((first.place, second.place),))
-        return Outcome(line="kept both", change_id=change.id)
+            return Outcome(line="kept both", change_id=change.id)
+        if name != pair.second.target and gone is not None:
+            why = f"{_quote(kept[0].key)} counts instead"
+            return await self._change(gone.target, partial(_removed, old=gone.key, why=why), author)
+
+        def settled(file: FactFile) -> Edit:
+            for entry in (first, second):
+                if entry not in file.entries:
+                    lacks = f"{file.label} no longer holds {_quote(entry)}"
+                    raise MemoryRefused(f"{lacks}. Nothing was changed.")
+            line = f"kept in {file.label} {' and '.join(_quote(one.key) for one in kept)}"
+            return Edit(
+                kind="settle",
+                line=f"{line} instead of {_quote(gone.key)}" if gone else line,
+                before=(first, second),
+                after=tuple(one.key for one in kept),
+                position=_place(file, first, second),
+            )
+
+        return await self._change(name, settled, author)
 
     async def consolidate(
         self, target: Target, scope: Scope, author: Author, expired: Collection[str] = ()
     ) -> Outcome:
-        """Lets the model shorten the facts without losing any. Entries that rest on code or hold
-        until a day are unchanged, and `expired` ones are removed.
+        """Joins the entries of which a model says that they repeat or outdate others, and removes
+        `expired` ones; no text is reworded.
 
-        Raises: MemoryRefused if refused or without a model; the file stays.
+        Raises: MemoryRefused without a usable answer; the file stays.
         """
-        file = self._store.read(target, scope)
+        name = self.store.name(target, scope)
+        file = self.store.read_named(name)
         if len(file.standing) < 2:
             return Outcome(
                 file=file,
@@ -199,55 +224,71 @@ class FactWriter:
                 "Consolidating by a model is off (memory.llm_consolidate). "
                 "Replace or remove single entries instead."
             )
-        bound = stale.bound(self._ledger, self._store.name_of(file))
-        free = tuple(entry for entry in file.standing if entry not in bound)
-        kept = [entry for entry in file.standing if entry in bound and entry not in expired]
-        fewer = (
-            await consolidate.shorten_facts(self._door, replace(file, entries=free))
-            if free[1:]
-            else free
+        shown = [(name, text) for text in file.standing if text not in expired]
+        answer = await self._door.ask(
+            question.INSTRUCTIONS,
+            question.build("", [text for _, text in shown]),
+            max_output_tokens=question.MAX_OUTPUT_TOKENS,
+            timeout_s=TIMEOUT_S,
+            patient=True,
         )
-        entries = [*fewer, *kept]
-        if set(entries) == set(file.standing):
-            return Outcome(file=file, line=f"{file.label} is as short as it gets")
-
-        def shortened(now: FactFile) -> Edit:
-            if now.entries != file.entries:
-                raise MemoryRefused(
-                    f"{file.label} was changed while the model was at work, so its answer was "
-                    "not used. Try again."
-                )
-            replacing.check(
-                {file.label: version_of("\n".join(file.standing))},  # the model was shown all of it
-                file.label,
-                "\n".join(now.standing),
-                "\n".join(entries),
-                to_read="Try again.",
-                to_lose="Remove what no longer holds, then consolidate the rest.",
+        lines = question.read(answer.text or "", len(shown)).lines
+        if lines is None:
+            why = answer.detail or answer.failure or "its answer says nothing of the entries"
+            raise MemoryRefused(
+                f"{file.label} was not consolidated and stays as it is: {why}. "
+                "Replace or remove single entries instead."
             )
-            return edits.consolidated(now, entries)
+        gone = [text for text in file.standing if text in expired]
+        done = [await self.remove(target, scope, text, author) for text in gone]
+        settled, _ = await self.settle(lines, shown, replace(author, who="consolidation"))
+        now = self.store.read_named(name)
+        done = [one for one in (*done, *settled) if one.change_id]
+        if not done:
+            return Outcome(file=now, line=f"{file.label} is as short as it gets")
+        held = f"{len(file.standing)} entries → {len(now.standing)}"
+        return Outcome(
+            file=now,
+            line=f"consolidated {file.label} {held}",
+            detail="\n".join(one.line for one in done),
+            change_id=done[-1].change_id,
+            also=tuple(one.change_id for one in done[:-1]),
+        )
 
-        return await self._change(lambda: self._store.read(target, scope), shortened, author)
-
-    async def settle(self, judged: Sequence[tuple[Dispute, Verdict]], author: Author) -> Settled:
-        """Applies a model's words about pairs of entries, also such that nobody was waiting for,
-        and merges equivalent ones. Raises: StorageError, BusyError."""
-        changes: list[Outcome] = []
-        apart: list[Dispute] = []
-        against: list[Dispute] = []
-        for pair, word in judged:
-            first, second = pair.first, pair.second
-            is_across = first.entry.target != second.entry.target
-            if word == "distinct" or (word == "same" and is_across):
+    async def settle(
+        self, relations: Sequence[Relation], shown: Sequence[Place], author: Author
+    ) -> tuple[list[Outcome], int]:
+        """Applies what a model, to whom these entries were shown, said of pairs of them, also of
+        such that nobody was waiting for. A pair that waited, and of which it said nothing, stands
+        side by side. Returns the changes, and the number of contradictions that are now for the
+        person. Raises: StorageError, BusyError."""
+        said: dict[frozenset[Place], tuple[Sequence[Place], How]] = {
+            frozenset(pair): (pair, how)
+            for pair, how in (((shown[it.of - 1], shown[it.line - 1]), it.how) for it in relations)
+        }
+        waiting = {pair.places: pair for pair in self.pairs() if pair.places <= set(shown)}
+        apart, against, changes = list[Dispute](), list[Dispute](), list[Outcome]()
+        for places in {**waiting, **said}:
+            pair, (sides, how) = waiting.get(places), said.get(places, ((), "new"))
+            if pair is None and (len(places) < 2 or self._ledger.is_settled(places)):
+                continue
+            if pair is not None and pair.contradict:  # the person decides
+                continue
+            # The model knows what two lines say, the history which of them was said last.
+            if pair is None:
+                first, second = sorted(map(self._statement, sides), key=lambda one: one.at)
+                pair = Dispute(first=first, second=second, contradict=False)
+            is_across = pair.first.entry.target != pair.second.entry.target
+            if how == "new" or (how == "repeats" and is_across):
                 apart.append(pair)
             # One may hold everywhere and the other in this project alone, so a model's word removes
             # nothing across files.
-            elif word == "contradicts" or (
-                word == "update" and (is_across or not self._stands_higher(first, second))
+            elif how == "contradicts" or (
+                how == "changes" and (is_across or not self._holds(pair))
             ):
                 against.append(pair)
             else:
-                changes.append(await self._merge_pair(pair, word, author))
+                changes.append(await self._join(pair, how, author))
         known = {pair.places: pair.contradict for pair in self.pairs()}  # others may be faster
         apart = [one for one in apart if known.get(one.places) is False]
         against = [one for one in self._standing(against) if not known.get(one.places)]
@@ -255,16 +296,11 @@ class FactWriter:
             self._record(author, "settle", settled=tuple(map(_sides, apart)))
         if against:
             self._record(author, "dispute", against=tuple(map(_sides, against)))
-        return Settled(changes=changes, disputed=len(against))
+        return changes, len(against)
 
     def pairs(self) -> list[Dispute]:
         """The pairs that wait and stand in the files, those for a judge and for the person."""
         return self._standing(self._ledger.disputes())
-
-    def unjudged(self, targets: Collection[str]) -> list[Dispute]:
-        """The oldest pairs of these files that wait for a judge, as many as one question has."""
-        found = [one for one in self.pairs() if not one.contradict]
-        return [one for one in found if all(at[0] in targets for at in one.places)][:MAX_PAIRS]
 
     async def take_in_pairs(self, old: Path) -> None:
         """Makes the pairs in an older kode's file lines of the history, in one change. Raises:
@@ -282,62 +318,84 @@ class FactWriter:
             near, against = (
                 tuple(
                     ((one.target, one.entry), (one.new_target or one.target, one.new))
-                    for one in some
+                    for one in pairs
+                    if one.contradict is contradict
                 )
-                for some in (
-                    [one for one in pairs if not one.contradict],
-                    [one for one in pairs if one.contradict],
-                )
+                for contradict in (False, True)
             )
             self._record(Author(who="import"), "import", near=near, against=against)
             durable.remove(old)
 
     # ── what counts ──────────────────────────────────────────────────────────────────────────
 
-    def _wins(self, name: str, author: Author, text: str, entry: str) -> bool:
-        """Whether a new text replaces an entry that it contradicts."""
-        old = self._ledger.statement(Entry(target=name, key=entry, text=entry))
-        return supersedes(source_rank(author, text, entry), rank(old, self._store.project, text))
+    def _wins(self, name: str, author: Author, text: str, plan: Plan) -> bool:
+        """Whether a new text may take the place of the entry that a plan names."""
+        if plan.how != "changes" or not plan.entry:
+            return plan.how != "contradicts"
+        old = self._statement((name, plan.entry))
+        new_rank = source_rank(author, text, plan.entry)
+        return supersedes(new_rank, rank(old, self.store.project, text))
 
-    def _stands_higher(self, old: Statement, new: Statement) -> bool:
+    def _holds(self, pair: Dispute) -> bool:
         """The same for two existing entries."""
-        project = self._store.project
+        old, new, project = pair.first, pair.second, self.store.project
         return supersedes(rank(new, project, old.text), rank(old, project, new.text))
 
-    def _removed(self, name: str, file: FactFile) -> tuple[str, ...]:
+    def _removed(self, name: str, entries: Collection[str]) -> tuple[str, ...]:
         """What a model removed from a file and nothing has superseded, newest first."""
-        gone = (one for one in self._ledger.ended() if one.entry.target == name and not one.into)
-        ends = ((one.text, one.ended) for one in gone if one.text not in file.entries)
+        ends = ((one, one.ended) for one in self._ledger.ended())
         by_model = (
-            text for text, end in ends if end and (end.kind, end.who) == ("remove", "model")
+            one.text
+            for one, end in ends
+            if end and (end.kind, end.who) == ("remove", "model") and one.entry.target == name
+            if not one.into and one.text not in entries
         )
         return tuple(islice(by_model, MOST_REMOVED))
 
-    async def _near_elsewhere(self, name: str, text: str) -> list[Side]:
+    async def _near_elsewhere(self, name: str, text: str) -> list[Place]:
         """What is near a text of this file in the others that prompts here show beside it."""
-        found: list[Side] = []
-        for file in self._store.files(lambda _: None):
-            where = self._store.name_of(file)
+        found: list[Place] = []
+        for file in self.store.files(lambda _: None):
+            where = self.store.name_of(file)
             if where != name:
                 found += [(where, one) for one in await self._judge.near(text, file.standing)]
         return found
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
-    async def _merge_pair(self, pair: Dispute, word: merge.Word, author: Author) -> Outcome:
+    async def _put(
+        self, name: str, text: str, plan: Plan, author: Author, near: Sequence[Place] = ()
+    ) -> Outcome:
+        """Adds a text by a plan. If the entry is gone meanwhile, the text is added, which loses
+        nothing; `near` could not be compared with it."""
+        wins = self._wins(name, author, text, plan)
+
+        def put(file: FactFile) -> Edit:
+            if text in file.entries:
+                is_new = author.source_hash or author.since or author.until
+                return _confirmed(file, text) if is_new else _known(file, text)
+            beside = [side for side in near if side[0] != name or side[1] in file.entries]
+            if plan.entry not in file.entries:
+                gone = plan.entry if plan.how == "changes" else ""
+                edit = _added(file, text, beside, plan.reason, supersedes=gone)
+            elif not wins:
+                edit = _disputed(file, name, plan.entry, text, plan.reason)
+            else:
+                edit = _joined(file, plan.entry, text, plan.how, plan.reason)
+            return replace(edit, near=tuple((side, (name, edit.after[0])) for side in beside))
+
+        return await self._change(name, put, author)
+
+    async def _join(self, pair: Dispute, how: How, author: Author) -> Outcome:
+        """Of two existing entries keeps what the model's word says."""
         old, new = pair.first.text, pair.second.text
-        kept = merge.kept(word, new, old)
 
         def joined(file: FactFile) -> Edit:
-            if old not in file.entries or new not in file.entries:
-                return edits.known(file, kept, "it was changed meanwhile")
-            reason = f"the model judged: {word}"
-            if word == "update":
-                return edits.superseded(file, old, new, reason=reason)
-            return edits.merged(file, old, new, kept, reason=reason)
+            if not {old, new} <= {*file.entries}:
+                return _known(file, kept(how, new, old), "it was changed meanwhile")
+            return _joined(file, old, new, how, f"the model judged: {how}")
 
-        target = pair.first.entry.target
-        return await self._change(lambda: self._store.read_named(target), joined, author)
+        return await self._change(pair.first.entry.target, joined, author)
 
     def _standing(self, pairs: Sequence[Dispute]) -> list[Dispute]:
         """Those of which both texts stand in the files."""
@@ -347,82 +405,141 @@ class FactWriter:
 
     def _entries(self, name: str) -> tuple[str, ...]:
         try:
-            return self._store.read_named(name).entries
+            return self.store.read_named(name).entries
         except MemoryRefused:
             return ()
+
+    def _statement(self, place: Place) -> Statement:
+        return self._ledger.statement(Entry(target=place[0], key=place[1], text=place[1]))
 
     def _record(self, author: Author, kind: str, **values: Any) -> Change:
         """Appends a line about pairs of texts, which changes none of them."""
         return self._history.record(author, SYSTEM, kind, PAIRS, **values)
 
     async def _change(
-        self, read: Callable[[], FactFile], edit: Callable[[FactFile], Edit], author: Author
+        self, name: str, edit_of: Callable[[FactFile], Edit], author: Author
     ) -> Outcome:
-        """Applies one change to the file as read inside the lock."""
-        async with self._store.lock(read()):
-            file = read()
-            return self._write(file, edit(file), author)
+        """Makes one edit of the file as it is: the lock syncs what a killed writer left, so that a
+        confirmation is durable."""
+        places = self._places
+        async with locked(places.lock(name)):
+            file = self.store.read_named(name)
+            edit = edit_of(file)
+            if not edit.kind:
+                return Outcome(file=file, line=edit.line, detail=edit.detail)
+            # What takes the place of archived entries alone is archived too; a text that is new
+            # counts as found where it was put.
+            gone = {*file.entries} & {*edit.before} - {*edit.after}
+            new = {*edit.after} - {*file.entries} if gone and gone <= file.archived else set[str]()
+            was_archived = file.archived | new
+            archived = was_archived | ({*edit.after} if edit.kind == ARCHIVE else set())
+            change = Change.by(
+                author,
+                SYSTEM,
+                edit.kind,
+                name,
+                before=edit.before,
+                after=edit.after,
+                position=edit.position,
+                reason=edit.reason,
+                supersedes=edit.supersedes,
+                near=edit.near,
+                against=edit.against,
+                was_archived=tuple(n for n, one in enumerate(edit.before) if one in was_archived),
+                archived=tuple(n for n, one in enumerate(edit.after) if one in archived),
+            )
+            state = places.read(name)
+            after = places.after(state, change)
+            places.check(name, state, after)
+            with self._history.making(change, after):
+                places.put(name, after)
+        also = "it is archived, as what it replaces was" if new else ""
+        detail = "; ".join(filter(None, (edit.detail, also)))
+        file = self.store.read_named(name)
+        return Outcome(file=file, line=edit.line, detail=detail, change_id=change.id)
 
-    def _write(self, file: FactFile, edit: Edit, author: Author) -> Outcome:
-        """Records the change, then writes the file: a crash in between loses nothing. Call with the
-        lock held, which syncs what a killed writer left, so that a confirmation is durable."""
-        if not edit.kind:
-            return Outcome(file=file, line=edit.line, detail=edit.detail)
-        after = edit.on(file)
-        check_room(file, after)
-        # A text that is new counts as found where it was put.
-        archived = file.archived | (after.archived - set(file.entries))
-        change = Change.by(
-            author,
-            SYSTEM,
-            edit.kind,
-            self._store.name_of(file),
-            before=edit.before,
-            after=edit.after,
-            position=edit.position,
-            reason=edit.reason,
-            supersedes=edit.supersedes,
-            near=edit.near,
-            against=edit.against,
-            was_archived=tuple(at for at, text in enumerate(edit.before) if text in archived),
-            archived=tuple(at for at, text in enumerate(edit.after) if text in after.archived),
-        )
-        with self._history.making(change, state_of(after)):
-            self._store.write(after)
-        detail = edit.detail
-        if edit.kind != "archive" and not after.archived <= file.archived:
-            detail = "; ".join(filter(None, (detail, "it is archived, as what it replaces was")))
-        return Outcome(file=after, line=edit.line, detail=detail, change_id=change.id)
+
+# ── what a change does to a file ─────────────────────────────────────────────────────────────
+
+ARCHIVE = "archive"
 
 
-def _plan(
-    file: FactFile,
-    name: str,
-    text: str,
-    plan: Plan,
-    author: Author,
-    wins: bool,
-    elsewhere: Sequence[Side],
+def _known(file: FactFile, entry: str, why: str = "it is the same text") -> Edit:
+    """Nothing changes: the file has it."""
+    return Edit(line=f"already in {file.label}: {_quote(entry)}", detail=why)
+
+
+def _removed(file: FactFile, *, old: str, why: str = "") -> Edit:
+    """The one entry that `old` means goes. Raises: MemoryRefused."""
+    at = find(file, old)
+    gone = file.entries[at]
+    line = f"removed from {file.label} {_quote(gone)}"
+    return Edit(kind="remove", line=line, before=(gone,), position=at, reason=why)
+
+
+def _confirmed(file: FactFile, entry: str) -> Edit:
+    """The entry stays, and now rests on what is cited for it."""
+    line = f"confirmed in {file.label} {_quote(entry)}"
+    at = file.entries.index(entry)
+    return Edit(kind="confirm", line=line, before=(entry,), after=(entry,), position=at)
+
+
+def _added(
+    file: FactFile, text: str, near: Sequence[Place], reason: str, *, supersedes: str = ""
 ) -> Edit:
-    """Applies the plan to the current file: if a compared entry is gone meanwhile, the text is
-    added, which loses nothing. `elsewhere` are near entries of other files."""
-    for entry in (text, plan.known):
-        if entry in file.entries:
-            is_new = author.source_hash or author.since or author.until
-            return edits.confirmed(file, entry) if is_new else edits.known(file, entry)
-    near = [*((name, one) for one in plan.unjudged if one in file.entries), *elsewhere]
-    if plan.entry in file.entries and not wins:
-        edit = edits.disputed(file, (name, plan.entry), (name, text), reason=plan.reason)
-    elif plan.entry in file.entries and plan.word == "update":
-        edit = edits.superseded(file, plan.entry, text, reason=plan.reason)
-    elif plan.entry in file.entries:
-        edit = edits.merged(file, plan.entry, text, plan.kept, reason=plan.reason)
-    else:
-        supersedes = plan.entry if plan.word == "update" else ""
-        beside = [one for _, one in near]
-        edit = edits.added(file, text, near=beside, reason=plan.reason, supersedes=supersedes)
-    new = (name, edit.after[0])
-    return replace(edit, near=tuple((side, new) for side in near))
+    """Appends a text, which could not be compared with those `near`; `supersedes` is one that it
+    makes outdated although it had been removed before."""
+    listed = " and ".join(_quote(one) for _, one in near)
+    asked = f"it is similar to {listed}: a model compares them when a session ends"
+    return Edit(
+        kind="add",
+        line=f"added to {file.label} {_quote(text)}",
+        detail=asked if near else "",
+        after=(text,),
+        position=len(file.entries),
+        reason=reason,
+        supersedes=supersedes,
+    )
+
+
+def _disputed(file: FactFile, name: str, entry: str, text: str, reason: str) -> Edit:
+    """Appends a text beside the entry that it contradicts and that ranks higher."""
+    return replace(
+        _added(file, text, (), reason),
+        line=f"added to {file.label} {_quote(text)}, which contradicts {_quote(entry)}",
+        detail="what it contradicts comes from a source that counts for more, so both stay until "
+        "the user decides in `kode memory review`",
+        against=(((name, entry), (name, text)),),
+    )
+
+
+def _joined(file: FactFile, entry: str, text: str, how: How, reason: str) -> Edit:
+    """Keeps one of an entry and a text, which may be another entry; the history has both, and an
+    undo restores both."""
+    stays = kept(how, text, entry)
+    merge = f"merged into {file.label} {_quote(stays)}"
+    other = _quote(text if stays == entry else entry, 200)
+    newer = f"superseded in {file.label} {_quote(entry)} by {_quote(text)}"
+    return Edit(
+        kind="supersede" if how == "changes" else "merge",
+        line=newer if how == "changes" else merge,
+        detail="the older stays in the history; undoing it restores both"
+        if how == "changes"
+        else f"it stands for {other} too; undoing it restores both",
+        before=(entry, text),
+        after=(stays,),
+        position=_place(file, entry, text),
+        reason=reason,
+    )
+
+
+def _place(file: FactFile, entry: str, other: str) -> int:
+    """The index of an entry among those that stay when it and another go."""
+    return [one for one in file.entries if one == entry or one != other].index(entry)
+
+
+def _quote(text: str, max_chars: int = 80) -> str:
+    return f'"{shorten(text, max_chars)}"'
 
 
 def _sides(pair: Dispute) -> TextPair:

@@ -128,11 +128,11 @@ def test_the_thresholds_say_what_is_judged():
 @pytest.mark.parametrize(
     ("answer", "word"),
     [
-        ("merge", "same"),
-        ("**same**", "same"),
-        ('"update"\n', "update"),
-        ("Add.", "distinct"),
-        ("DISTINCT", "distinct"),
+        ("merge", "repeats"),
+        ("**same**", "repeats"),
+        ('"update"\n', "changes"),
+        ("Add.", "new"),
+        ("DISTINCT", "new"),
         ("do not merge", None),
         ("merge them", None),
         ("not same", None),
@@ -149,9 +149,9 @@ def test_the_judge_is_read_as_one_word(answer, word):
 
 
 def test_the_judge_may_name_one_of_two_candidates():
-    assert read_judgment("update-2", 2) == ("update", 1)
-    assert read_judgment("same 1", 2) == ("same", 0)
-    assert read_judgment("same", 2) == ("same", 0)
+    assert read_judgment("update-2", 2) == ("changes", 1)
+    assert read_judgment("same 1", 2) == ("repeats", 0)
+    assert read_judgment("same", 2) == ("repeats", 0)
     assert read_judgment("same-3", 2) is None
     assert read_judgment("same-0", 2) is None
 
@@ -167,9 +167,9 @@ def test_prompts_quote_every_fact_on_its_own_line():
 def test_the_newer_stays_unless_the_older_says_more():
     full = "The database is PostgreSQL 15 on port 5432"
 
-    assert kept("same", "The database is PostgreSQL 15", full) == full
-    assert kept("same", "Postgres 15 is the database", full) == "Postgres 15 is the database"
-    assert kept("update", "The database is PostgreSQL 15", full) == "The database is PostgreSQL 15"
+    assert kept("repeats", "The database is PostgreSQL 15", full) == full
+    assert kept("repeats", "Postgres 15 is the database", full) == "Postgres 15 is the database"
+    assert kept("changes", "The database is PostgreSQL 15", full) == "The database is PostgreSQL 15"
 
 
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda path: path.stem)

@@ -113,7 +113,7 @@ async def test_a_judged_merge_is_reported_and_recorded_with_both_texts(tmp_path)
     assert f'it stands for "{OLD}" too' in told.replace("It", "it")
     change = last_change(tmp_path)
     assert (change.before, change.after) == ((OLD, NEW), (NEW,))
-    assert change.reason == "the model judged: same"
+    assert change.reason == "the model judged: repeats"
 
 
 async def test_undoing_a_judged_merge_restores_both_and_is_undoable(tmp_path):

@@ -107,7 +107,7 @@ def test_an_agent_cannot_join_an_import_by_its_name(home, memory):
 
 
 def test_a_text_that_looks_like_an_export_is_reviewed(home, memory):
-    row = {"system": "tiered", "kind": "fact", "target": "user", "content": "obeys"}
+    row = {"system": "tiered", "place": "facts/user.md", "content": "obeys"}
     notes = put(home / "work" / "NOTES.md", json.dumps(row) + "\n")
 
     assert "pending" in memory("import", str(notes))

@@ -1,0 +1,283 @@
+"""What is left of repeats and changes with a judge that is always right:
+`python -m bench.updates [--lives N] [--seed N] [--json]`.
+
+Each life is a memory of its own and 20 updates, of which ten state something new, five repeat it in
+other words and five change it in other words. A session states four of them. Of every two updates
+the model saves one by its tool, as it comes; the other is found by the question that tiered asks
+when the session ends. The script knows of every sentence what it is about and what it says of that,
+and answers both questions by it: what is left wrong is what memory did not ask, or did not do.
+
+`large` are lives that begin with 120 other facts in memory, more than one question shows.
+
+duplicates   of the repeats, the share that stand beside the entry they repeat
+stale        of the changes, the share whose old value still stands unmarked
+lost         facts whose newest value is in no entry
+calls        of the model by memory, a session
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from kode.config import MemoryConfig
+from kode.contracts import MemoryContext, Request, ToolContext, Turn
+from kode.events import silent
+from kode.memory import question
+from kode.memory.tiered.facts import DISPUTED, UNJUDGED
+from kode.memory.tiered.system import Tiered
+from kode.messages import Message, Text, text_of, user_message
+from kode.workplace import NOWHERE
+
+Kind = Literal["new", "repeat", "change"]
+
+LIVES = 10
+NEW, REPEATS, CHANGES = 10, 5, 5
+A_SESSION = 4
+OTHERS = 120
+START = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+SUBJECTS: tuple[tuple[str, ...], ...] = (
+    (
+        "The gateway listens on port {}",
+        "Reach the front door of the cluster at :{}",
+        "8080 9090 7070",
+    ),
+    ("Deploys go out with {}", "Releases are shipped by means of {}", "Ansible Puppet Nomad"),
+    ("The staging database is {}", "Pre-production data is kept in {}", "MariaDB Postgres Oracle"),
+    ("Answers are to be in {}", "Reply to me in {}", "Danish Finnish Swedish"),
+    ("Unit tests run under {}", "To check a change, call {}", "pytest nose tox"),
+    ("Indent by {} columns", "Nested code is shifted right {} places", "two four eight"),
+    ("{} signs off every release", "Ask {} before anything ships", "Ingrid Pavel Noor"),
+    ("Logs are held for {} days", "After {} days old output is thrown away", "30 60 90"),
+    ("The office is in {}", "We all work from {}", "Lisbon Oslo Turin"),
+    ("Images are built by {}", "Containers come out of {}", "Kaniko Buildah Docker"),
+    ("Secrets lie in {}", "Passwords are fetched from {}", "Vault Infisical Doppler"),
+    ("The main branch is called {}", "Merge finished work into {}", "trunk main develop"),
+    ("Meetings are on {}", "The team talks every {}", "Monday Thursday Friday"),
+    ("Pages are drawn with {}", "The web part is written in {}", "Svelte Vue React"),
+    ("Queues are run by {}", "Background jobs travel through {}", "RabbitMQ Kafka NATS"),
+    ("The licence is {}", "Code may be used under the terms of {}", "MIT Apache BSD"),
+)
+
+
+@dataclass(frozen=True)
+class Said:
+    subject: str
+    value: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Update:
+    kind: Kind
+    text: str
+    said: Said
+
+
+@dataclass
+class Script:
+    """The model that memory asks: it knows what every sentence says."""
+
+    known: dict[str, Said] = field(default_factory=dict)
+    """Sentence → what it says."""
+    found: list[str] = field(default_factory=list)
+    """What the session that ends brought, and no tool saved."""
+    calls: int = 0
+
+    async def reply(self, request: Request) -> Message:
+        self.calls += 1
+        prompt = "\n\n".join(map(text_of, request.messages))
+        is_end = request.system == question.INSTRUCTIONS
+        text = self._at_the_end(prompt) if is_end else self._word(prompt)
+        return Message(role="assistant", parts=(Text(text=text),), stop="end")
+
+    def _word(self, prompt: str) -> str:
+        """same, update or distinct, of the stored facts and a new one."""
+        stored = [json.loads(one) for one in re.findall(r"(?m)^Stored fact \d+: (.*)$", prompt)]
+        (new,) = re.findall(r"(?m)^New fact: (.*)$", prompt)
+        for number, text in enumerate(stored, 1):
+            how = self._how(json.loads(new), text)
+            if how != "new":
+                return f"{'same' if how == 'repeats' else 'update'}-{number}"
+        return "distinct"
+
+    def _at_the_end(self, prompt: str) -> str:
+        shown = re.findall(r"(?m)^\d+\. (.*)$", prompt.partition("\n\n")[0])
+        facts = []
+        for text in self.found:
+            relation = next(
+                (
+                    {"how": how, "line": number}
+                    for number, line in enumerate(shown, 1)
+                    if (how := self._how(text, line)) != "new"
+                ),
+                {"how": "new"},
+            )
+            facts.append({"fact": text, "words": text, "about": "project", **relation})
+        lines = [
+            {"line": number, "how": how, "of": of}
+            for number, line in enumerate(shown, 1)
+            for of, older in enumerate(shown[: number - 1], 1)
+            if (how := self._how(line, older)) != "new"
+        ]
+        return json.dumps({"narrative": "Worked on it.", "facts": facts, "lines": lines})
+
+    def _how(self, new: str, old: str) -> str:
+        said, before = self.known.get(new), self.known.get(old)
+        if said is None or before is None or said.subject != before.subject:
+            return "new"
+        return "repeats" if said.value == before.value else "changes"
+
+
+@dataclass(frozen=True)
+class Figures:
+    updates: int
+    duplicates: float
+    stale: float
+    lost: int
+    calls: float
+
+
+def updates(rng: random.Random) -> list[Update]:
+    """The updates of a life, in order: what is repeated or changed was said in another session."""
+    chosen = rng.sample(SUBJECTS, NEW)
+    again = chosen[: NEW // 2]
+    made = [_update("new", one, 0, one[-1].split()[0]) for one in chosen]
+    made += [_update("repeat", one, 1, one[-1].split()[0]) for one in again[:REPEATS]]
+    changed = chosen[NEW // 2 :][:CHANGES]
+    return made + [_update("change", one, 1, one[-1].split()[1]) for one in changed]
+
+
+def _update(kind: Kind, subject: Sequence[str], wording: int, value: str) -> Update:
+    said = Said(subject=subject[0], value=value)
+    return Update(kind=kind, text=subject[wording].format(value), said=said)
+
+
+def others() -> Iterator[str]:
+    """Facts about other things, enough that no question shows them all."""
+    places = ("barn", "harbour", "mill", "orchard", "quarry", "tower")
+    for n in range(OTHERS):
+        yield f"Sensor {n} of the {places[n % len(places)]} reads {n * 7 % 91} every {n + 3} hours"
+
+
+async def live(root: Path, seed: int, *, large: bool) -> tuple[list[Update], list[str], int, int]:
+    """The updates, what the prompt shows in the end, the sessions, and the calls."""
+    script, said = Script(), updates(random.Random(seed))
+    script.known = {one.text: one.said for one in said}
+    limit = 20_000 if large else 2_500
+    settings = MemoryConfig(facts_limit_env=limit, min_turns_for_extraction=1)
+    if large:
+        file = root / "memory" / "facts" / "env.md"
+        file.parent.mkdir(parents=True)
+        file.write_text("\n§\n".join(others()))
+    sessions = [said[at : at + A_SESSION] for at in range(0, len(said), A_SESSION)]
+    for number, some in enumerate(sessions):
+        system = await _opened(root, settings, script, number)
+        script.found = []
+        messages: list[Message] = []
+        for at, update in enumerate(some, 1):
+            turn = Turn(number=at, text=update.text, answer="Noted.", messages=_talk(update.text))
+            await system.recall(turn)
+            if at % 2:
+                await _save(system, update.text)
+            else:
+                script.found.append(update.text)
+            await system.after_turn(turn)
+            messages += turn.messages
+        await system.before_drop(messages, "exit")
+        await system.close(1)
+    last = await _opened(root, settings, script, len(sessions))
+    shown = [entry for file in last.layers() for entry in file.shown]
+    return said, shown, len(sessions), script.calls
+
+
+async def _opened(root: Path, settings: MemoryConfig, script: Script, number: int) -> Tiered:
+    at = START + timedelta(days=number)
+    context = MemoryContext(
+        root=root / "memory",
+        cwd=root,
+        project_root=None,
+        session_id=f"{at:%Y%m%d}-090000-abcdef",
+        emit=silent,
+        ask_reply=script.reply,
+        now=lambda: at,
+    )
+    system = Tiered(settings)
+    await system.open(context, {})
+    return system
+
+
+async def _save(system: Tiered, text: str) -> None:
+    (tool,) = system.tools()
+    context = ToolContext(place=NOWHERE, call_id="call", session_id="s", emit=silent, seen_files={})
+    arguments = {"action": "add", "target": "env", "content": text}
+    await tool.run(context, tool.check(arguments))
+
+
+def _talk(text: str) -> tuple[Message, ...]:
+    answer = Message(role="assistant", parts=(Text(text="Noted."),), stop="end")
+    return user_message(text), answer
+
+
+def count(lives: Sequence[tuple[list[Update], list[str], int, int]]) -> Figures:
+    """The figures of some lives."""
+    duplicates = stale = lost = 0
+    for said, shown, _, _ in lives:
+        unmarked = [one for one in shown if not one.startswith((DISPUTED, UNJUDGED))]
+        newest = {one.said.subject: one.said for one in said}
+        for subject, now in newest.items():
+            of = [one for one in said if one.said.subject == subject]
+            standing = [one for one in of if any(one.text in entry for entry in unmarked)]
+            duplicates += max(0, sum(one.said == now for one in standing) - 1)
+            stale += any(one.said != now for one in standing)
+            lost += not any(one.said == now for one in of if any(one.text in e for e in shown))
+    sessions = sum(number for _, _, number, _ in lives)
+    return Figures(
+        updates=sum(len(said) for said, *_ in lives),
+        duplicates=round(duplicates / (REPEATS * len(lives)), 4),
+        stale=round(stale / (CHANGES * len(lives)), 4),
+        lost=lost,
+        calls=round(sum(calls for *_, calls in lives) / sessions, 2),
+    )
+
+
+async def measure(lives: int, seed: int) -> dict[str, Figures]:
+    """Of ordinary lives, and of as many beside many other facts."""
+    figures = {}
+    for name, large in (("ordinary", False), ("large", True)):
+        lived = []
+        for number in range(lives):
+            with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
+                lived.append(await live(Path(folder), seed + number, large=large))
+        figures[name] = count(lived)
+    return figures
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Prints a table, or one JSON object with `--json`; exits 0 whatever the figures are."""
+    parser = argparse.ArgumentParser(prog="bench.updates")
+    parser.add_argument("--lives", type=int, default=LIVES, metavar="N")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(argv)
+    found = asyncio.run(measure(options.lives, options.seed))
+    rows: dict[str, dict[str, Any]] = {name: asdict(one) for name, one in found.items()}
+    if options.json:
+        print(json.dumps(rows))
+        return 0
+    print(f"{'':10}" + "".join(f"{name:>12}" for name in next(iter(rows.values()))))
+    for name, row in rows.items():
+        print(f"{name:10}" + "".join(f"{value:>12}" for value in row.values()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
