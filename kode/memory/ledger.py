@@ -19,6 +19,8 @@ from kode.memory.lineage import Entry, Place
 
 Sides = Callable[[Change], tuple[Sequence[Entry], Sequence[Entry]]]
 """The entries before and after a change, in a system's layout."""
+PAIRS = "pairs"
+"""What lines of the history change that say something about pairs of texts, and change none."""
 State = Literal["current", "archived", "superseded", "withdrawn"]
 
 JUDGED = frozenset({"merge", "supersede"})

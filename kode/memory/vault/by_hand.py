@@ -1,16 +1,15 @@
-"""A person's operations on a vault: add, approve, confirm and remove lines of the facts."""
+"""A person's operations on a vault: approve and drop tasks, and what these need."""
 
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
 from kode.errors import MemoryRefused
-from kode.memory.base import Addition, Outcome
+from kode.memory.base import Outcome
 from kode.memory.project import ProjectMemory
 from kode.memory.queue import Item, Queue
 from kode.memory.stored import locked
-from kode.memory.vault.files import SYSTEM, VaultFiles, is_episodes, month_file
-from kode.memory.vault.write import VaultWriter
+from kode.memory.vault.files import SYSTEM, VaultFiles
 from kode.memory.waiting import Proposal, came_from
 from kode.messages import shorten
 
@@ -22,23 +21,7 @@ class VaultByHand(ProjectMemory):
 
     system = SYSTEM
     files: VaultFiles
-    _writer: VaultWriter
     _queue: Queue
-
-    async def add(self, addition: Addition) -> Outcome:
-        """Adds an entry to a file for a person. Raises: MemoryRefused, StorageError, BusyError."""
-        self.check_writable()
-        addition.check(SYSTEM, self.row.options)
-        target = addition.target
-        if target == "episodes" or is_episodes(target):
-            path, entry = month_file(self.now()), addition.text
-        else:
-            path = target if "/" in target else f"facts/{target.removesuffix('.md')}.md"
-            is_line = "\n" not in addition.text and not addition.text.startswith(("-", "*", "#"))
-            entry = f"- {addition.text}" if is_line else addition.text
-        author = addition.kept_by(self._author("user"))
-        outcome = await self._writer.append(path, entry, author, self.now())
-        return self._report(outcome)
 
     async def accept(self, proposal: Proposal) -> Outcome:
         """As in any system; what a task with outside text waits for is to be reflected on."""

@@ -34,7 +34,7 @@ class VaultFolder:
             MemoryFile(
                 name=name,
                 text=without_summary(files.read(name) or ""),
-                about=f"{ABOUT.get(name, '')}{self._desk.stale(name)}".strip(),
+                about=" ".join(filter(None, (ABOUT.get(name), self._desk.marks(name)))),
             )
             for name in dict.fromkeys([*ABOUT, *files.names()])
         ]

@@ -39,8 +39,8 @@ class Desk:
     author: Callable[[str | None], Author]
     """(cited code) → the author of a change."""
     now: Callable[[], datetime]
-    stale: Callable[[str], str] = lambda name: ""
-    """File name → what may not hold any more in it: sentences that begin with a space."""
+    marks: Callable[[str], str] = lambda name: ""
+    """File name → what may not hold any more in it, a line each."""
 
 
 def vault_tools(desk: Desk) -> tuple[Tool, ...]:
@@ -60,8 +60,8 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         """Read one."""
         with as_tool_errors():
             name, text = writer.read(path)
-        stale = desk.stale(name)
-        framed = frame.wrap(f"The memory file {name}.{stale}", text.rstrip("\n"))
+        body = "\n\n".join(filter(None, (text.rstrip("\n"), desk.marks(name))))
+        framed = frame.wrap(f"The memory file {name}.", body)
         return ToolOutput(text=framed, summary=f"{text.count(chr(10))} lines")
 
     @tool(
