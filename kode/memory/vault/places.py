@@ -23,7 +23,7 @@ from kode.memory.vault.files import (
     month_file,
     title_of,
 )
-from kode.memory.vault.summary import blocks_of
+from kode.memory.vault.summary import blocks_of, key_of
 from kode.memory.vault.write import (
     VaultWriter,
     as_entry,
@@ -64,7 +64,11 @@ class VaultPlaces(Places):
         name, target = self.called(target), self.now_at(target)
         return [
             Entry(
-                target=target, key=one, text=one, is_fact=is_facts(name) and not one.startswith("#")
+                target=target,
+                key=one,
+                text=one,
+                is_fact=is_facts(name) and not one.startswith("#"),
+                subject=key_of(one) if is_facts(name) else "",
             )
             for text in texts
             for one in (_lines(text) if is_facts(name) else blocks_of(text))

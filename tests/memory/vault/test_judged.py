@@ -143,3 +143,15 @@ async def test_a_task_with_approved_outside_text_judges_no_facts(tmp_path):
 
     assert OLD not in text_of(model.requests[0].messages[0])
     assert marked(again) == {"8080", "9090"}
+
+
+async def test_each_line_of_a_rewritten_file_names_its_successor(tmp_path):
+    system = await opened(tmp_path)
+    for ports in (range(8000, 8009), range(9000, 9009)):
+        text = "\n".join(f"- Service {n}: listens on port {port}" for n, port in enumerate(ports))
+        await use(system, "memory_read", path=FILE) if ports[0] == 9000 else None
+        await use(system, "memory_write", path=FILE, content=text)
+
+    shown = system.since_then("We saw that Service 3: listens on port 8003")
+
+    assert shown.endswith('superseded by "Service 3: listens on port 9003"')
