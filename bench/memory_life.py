@@ -329,7 +329,10 @@ class Life:
             state = states[taken.value]
             figures.stale += state in ("changed", "moved", "expired")
             figures.misread += state == "false"
-            old = any(states[s.fact.value] == "changed" and not s.marked for s in shown)
+            marked = {s.fact.value for s in shown if s.marked}  # which may stand below the text
+            old = any(
+                states[s.fact.value] == "changed" for s in shown if s.fact.value not in marked
+            )
             figures.beside += state == "stands" and old
             figures.marked += any(s.marked and states[s.fact.value] == "stands" for s in shown)
 

@@ -16,6 +16,7 @@ from bench.life.story import Fact, Said
 from kode.contracts import MemorySystem, Tool, ToolContext
 from kode.errors import KodeError
 from kode.events import silent
+from kode.memory.withdrawn import HEAD
 from kode.permissions import sensitive
 from kode.permissions.decide import decide_call
 from kode.permissions.decision import Call
@@ -179,11 +180,12 @@ class Hands:
         path = _vault_file(fact.key[0])
         until = f" (until {fact.until})" if fact.until else ""
         terms = {"source": fact.source} if fact.source else {}
-        old = self._line_of(fact.key, await self._read("memory_read", path=path))
+        lines = self._lines_of(fact.key, await self._read("memory_read", path=path))
+        old = next(iter(lines), "")
         if said.kind == "forget":
-            if old:
-                patch = {"oldText": f"{old}\n", "newText": ""}
-                await self._write("memory_patch", fact, path=path, patches=[patch])
+            if lines:  # what is to be forgotten may have been put down more than once
+                patches = [{"oldText": f"{line}\n", "newText": ""} for line in lines]
+                await self._write("memory_patch", fact, path=path, patches=patches)
         elif old and said.noticed:
             patch = {"oldText": old, "newText": f"- {fact.text}{until}"}
             await self._write("memory_patch", fact, path=path, patches=[patch], **terms)
@@ -191,11 +193,10 @@ class Hands:
             entry = f"- {fact.text}{until}"
             await self._write("memory_append", fact, path=path, entry=entry, **terms)
 
-    def _line_of(self, key: tuple[str, str], text: str) -> str:
-        for line in text.split("\n"):
-            if line.startswith("- ") and self._is_about(key, line):
-                return line
-        return ""
+    def _lines_of(self, key: tuple[str, str], text: str) -> list[str]:
+        """The lines of a file about one thing, without what memory says of them below."""
+        lines = text.partition(f"\n{HEAD}\n")[0].split("\n")
+        return [line for line in lines if line.startswith("- ") and self._is_about(key, line)]
 
     # ── notes ────────────────────────────────────────────────────────────────────────────────
 

@@ -285,9 +285,9 @@ class _Model:
                 self.requests.append(body)
                 return self._step(body)
             self.calls += 1
-            if names:
-                return {"text": "nothing"}
             prompt = "\n".join(map(_text, body["messages"]))
+            if names:
+                return {"text": self._mind.reflected(prompt)}
             return {"text": _finished(self._mind.ask(_joined(body.get("system")), prompt, 0))}
 
     def _step(self, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -52,14 +52,17 @@ class Mind:
         return self._judged(prompt)
 
     async def reply(self, request: Request) -> Message:
-        """To a reflector it says that its own writing was enough."""
-        self.calls += 1
-        text = "nothing"
-        if not request.tools:
-            self.calls -= 1
-            prompt = "\n".join(map(text_of, request.messages))
+        prompt = "\n".join(map(text_of, request.messages))
+        if request.tools:
+            self.calls += 1
+            text = self.reflected(prompt)
+        else:
             text = await self.ask(request.system, prompt, request.max_output_tokens or 0)
         return Message(role="assistant", parts=(Text(text=text),), stop="end")
+
+    def reflected(self, prompt: str) -> str:
+        """A reflector's last answer: what was written is enough, and what the lines do."""
+        return json.dumps({"lines": self._related(self._known(prompt))})
 
     # ── the judge ────────────────────────────────────────────────────────────────────────────
 
@@ -105,11 +108,8 @@ class Mind:
 
     def _noted(self, prompt: str) -> dict[str, Any]:
         """The note, what was told with the words that told it, and lines about the same thing."""
-        head, _, transcript = prompt.partition("The transcript of")
-        known = [
-            (facts_in(text, self._facts), int(number))
-            for number, text in re.findall(r"(?m)^(\d+)\. (.*)$", head)
-        ]
+        transcript = prompt.partition("The transcript of")[2]
+        known = self._known(prompt)
         facts = []
         said = [fact for how, fact in self._said(transcript) if how in NEWS and not fact.until]
         for fact in {fact.key: fact for fact in said}.values():
@@ -120,12 +120,23 @@ class Mind:
             about = "user" if target_of(fact) == "user" else "project"
             row = {"fact": fact.text, "words": words, "about": about, "how": word, "line": line}
             facts.append(row)
-        lines = []
-        for at, (held, number) in enumerate(known):
-            word, of = self._compared(held, known[:at])
-            if of:
-                lines.append({"line": number, "how": word, "of": of})
+        lines = self._related(known)
         return {"narrative": self._narrative(transcript), "facts": facts, "lines": lines}
+
+    def _known(self, prompt: str) -> list[tuple[list[Fact], int]]:
+        """The known lines of a prompt, as the facts they state, each with its number."""
+        head = prompt.partition("The transcript of")[0]
+        lines = re.findall(r"(?m)^(\d+)\. (.*)$", head)
+        return [(facts_in(text, self._facts), int(number)) for number, text in lines]
+
+    def _related(self, known: Sequence[tuple[Sequence[Fact], int]]) -> list[dict[str, Any]]:
+        """Every pair of lines about the same thing: of three the last says something of both."""
+        compared = (
+            (number, self._compared(held, [other]))
+            for at, (held, number) in enumerate(known)
+            for other in known[:at]
+        )
+        return [{"line": line, "how": how, "of": of} for line, (how, of) in compared if of]
 
     def _compared(
         self, new: Sequence[Fact], known: Sequence[tuple[Sequence[Fact], int]]

@@ -29,9 +29,8 @@ from kode.credentials import redact
 from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused, StorageError
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame, report, scan, stale, standing
-from kode.memory.compare import KIND, PAIRS, compare
 from kode.memory.history import Author, Change, History, Who
-from kode.memory.ledger import Ledger
+from kode.memory.ledger import PAIRS, Ledger
 from kode.memory.lineage import Entry, Pair, Place
 from kode.memory.replacing import Seen
 from kode.memory.source import citing
@@ -43,7 +42,6 @@ from kode.registry import SYSTEMS, SystemRow
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
-    from kode.memory.ask import MemoryModel
     from kode.memory.places import Places
 
 QUOTED_CHARS = 80
@@ -511,22 +509,6 @@ class BaseMemory(NullMemory):
         author = self._author("user")
         change = self.history.record(author, self.name, "settle", PAIRS, settled=settled)
         return Outcome(line="kept both", change_id=change.id)
-
-    async def compare_facts(self, door: "MemoryModel", timeout_s: float) -> None:
-        """When a session ends: looks for facts that contradict each other. If outside text was
-        read, that waits for the end of a session without."""
-        if self._context.read_only or self._context.tainted():
-            return
-        found = await compare(self.ledger, self.facts(), self.project, door, timeout_s)
-        if found is None:
-            return
-        self.history.record(self._author("merge"), self.name, KIND, PAIRS, **vars(found))
-        if found.against:
-            self._notice(
-                f"{len(found.against)} facts contradict others. Both stay until you decide: "
-                "`kode memory review`.",
-                level="info",
-            )
 
     def since_then(self, text: str, session: str = "") -> str:
         """What no longer holds of a text that is about to be shown, which may be a record of

@@ -8,6 +8,7 @@ all be folded again, from memory.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
@@ -19,6 +20,8 @@ from kode.memory.lineage import Entry, Place
 
 Sides = Callable[[Change], tuple[Sequence[Entry], Sequence[Entry]]]
 """The entries before and after a change, in a system's layout."""
+PAIRS = "pairs"
+"""What lines of the history change that say something about pairs of texts, and change none."""
 State = Literal["current", "archived", "superseded", "withdrawn"]
 
 JUDGED = frozenset({"merge", "supersede"})
@@ -376,9 +379,30 @@ def _made(
         for place, entry in left.items()
         if place in was and was[place].text != entry.text
     )
+    named = _named(was, left)
+    known = {*was, *named.values()}
+    yield from ((new, (was[old],)) for old, new in named.items())
     for places, others in _differing(list(was), list(left)):
-        replaced = tuple(was[place] for place in places if place not in left)
-        yield from ((place, replaced) for place in others if place not in was)
+        replaced = tuple(was[place] for place in places if place not in left and place not in named)
+        yield from ((place, replaced) for place in others if place not in known)
+
+
+def _named(was: Mapping[Place, Entry], left: Mapping[Place, Entry]) -> dict[Place, Place]:
+    """Each text that is gone → the one that is new of the same subject, where both are the only
+    ones: so each line of a rewritten file has its own."""
+    gone, new = (_by_subject(side) for side in (was, left))
+    both = ((gone[subject], new[subject]) for subject in gone if subject in new)
+    return {old: now for old, now in both if old not in left and now not in was}
+
+
+def _by_subject(side: Mapping[Place, Entry]) -> dict[str, Place]:
+    """Each subject that one entry alone has → its place."""
+    counts = Counter(one.subject for one in side.values())
+    return {
+        one.subject: place
+        for place, one in side.items()
+        if one.subject and counts[one.subject] == 1
+    }
 
 
 def _differing(

@@ -22,6 +22,8 @@ class Entry:
     """Whether it says what holds, and may be told; else it is a record, a heading, or waits."""
     id: str = ""
     """What a person may call it, besides its text."""
+    subject: str = ""
+    """What it says something of, where its format names that: the key of a `- Key: value` line."""
 
     @property
     def place(self) -> Place:

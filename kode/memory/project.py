@@ -205,11 +205,7 @@ class ProjectMemory(BaseMemory):
                 "about is in its session."
             )
         if not is_take_over(change):
-            return await self._undo(change, batch)
+            return await super().undo_change(change, batch)
         author = self._author("undo", batch=batch)
         written = await undo_take_over(self.folder.system, change, self.history, author)
         return self._report(Outcome(line=f"undid {change.kind} {change.id}", change_id=written.id))
-
-    async def _undo(self, change: Change, batch: str) -> Outcome:
-        """Undoes a change to a file. Raises as `undo_change`."""
-        return await super().undo_change(change, batch)

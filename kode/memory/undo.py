@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 
 from kode.errors import MemoryRefused
 from kode.memory.base import BaseMemory, Outcome, joined
-from kode.memory.compare import is_about_pairs
 from kode.memory.history import Author, Change, NothingToUndo, undo_of
-from kode.memory.ledger import Step
+from kode.memory.ledger import PAIRS, Step
 from kode.memory.lineage import Place
 from kode.messages import plural
 
@@ -109,7 +108,7 @@ async def take_back(system: BaseMemory, changes: Sequence[Change]) -> Outcome:
 
 async def _undo(system: BaseMemory, change: Change, batch: str) -> Outcome:
     """Undoes one change; a line about pairs stands in no place."""
-    if not is_about_pairs(change):
+    if change.target != PAIRS:
         return await system.undo_change(change, batch)
     system.check_writable()
     undone = system.history.append(undo_of(change, Author(who="undo", batch=batch)))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kode.memory.journal.said import Conversation
 from kode.memory.queue import read_item
 from kode.memory.tiered.learn import Ended
-from kode.memory.vault.reflect import Nothing
+from kode.memory.vault.reflect import Asked
 from tests.faults.damage import damaged
 from tests.faults.in_process import FAULT, Finished, Here, made, undone_and_diffed
 
@@ -158,7 +158,7 @@ FORMATS = (
         "vault's task",
         "kode-home/memory/vault/*/pending/*.json",
         memory("vault"),
-        keeps=lambda found: read_item(found, Nothing) is None,
+        keeps=lambda found: read_item(found, Asked) is None,
     ),
     Format("journal's memory", "kode-home/memory/journal/*/MEMORY.md", memory("journal")),
     Format("journal's history", "kode-home/memory/journal/*/HISTORY.md", memory("journal")),

@@ -13,7 +13,6 @@ from kode.errors import MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import question, rank
 from kode.memory.base import WORDS_CHARS
-from kode.memory.compare import MAX_PAIRS
 from kode.memory.history import Author, History
 from kode.memory.ledger import Dispute, Ledger
 from kode.memory.lineage import Place
@@ -23,6 +22,9 @@ from kode.memory.rank import Text
 from kode.memory.tiered.facts import Target, shorten
 from kode.memory.tiered.write import FactWriter, Outcome
 from kode.memory.waiting import came_from, propose
+
+MAX_PAIRS = 40
+"""Pairs of one question; the others wait for the next."""
 
 FOUND_BY = "kode, in a session that read outside text"
 """Who proposes a fact of such a session."""

@@ -15,10 +15,9 @@ from kode import durable
 from kode.errors import MemoryRefused
 from kode.memory import base, question
 from kode.memory.ask import MemoryModel
-from kode.memory.compare import PAIRS
 from kode.memory.history import Author, Change, History
 from kode.memory.history import Pair as TextPair
-from kode.memory.ledger import Dispute, Ledger, Statement
+from kode.memory.ledger import PAIRS, Dispute, Ledger, Statement
 from kode.memory.lineage import Entry, Pair, Place
 from kode.memory.precedence import rank, source_rank, supersedes
 from kode.memory.question import How, Relation

@@ -48,21 +48,6 @@ def checked_name(path: str) -> str:
     return f"{parts[0]}/{name}"
 
 
-def resolve_name(root: Path, name: str) -> Path:
-    """The path of a checked name. Symlinks may not lead out of the vault.
-
-    Raises: MemoryRefused naming the file.
-    """
-    path = root / name
-    real = Path(real_path(path))
-    home = Path(real_path(root))
-    if home not in real.parents or real.suffix != ".md":
-        raise _refused(name, "it is a link out of the memory folder")
-    if real.exists() and not real.is_file():
-        raise _refused(name, "it is not a file")
-    return path
-
-
 def month_file(now: datetime) -> str:
     """The episodes' file of the month; `now` is local time."""
     return f"episodes/{now:%Y-%m}.md"
@@ -70,6 +55,10 @@ def month_file(now: datetime) -> str:
 
 def is_episodes(name: str) -> bool:
     return name.startswith("episodes/")
+
+
+def is_facts(name: str) -> bool:
+    return not is_episodes(name)
 
 
 def is_month(name: str) -> bool:
@@ -119,7 +108,13 @@ class VaultFiles:
 
     def path(self, name: str) -> Path:
         """The path of a checked name. Raises: MemoryRefused for a link to outside."""
-        return resolve_name(self._base(name).path, name)
+        root = self._base(name).path
+        real = Path(real_path(root / name))
+        if Path(real_path(root)) not in real.parents or real.suffix != ".md":
+            raise _refused(name, "it is a link out of the memory folder")
+        if real.exists() and not real.is_file():
+            raise _refused(name, "it is not a file")
+        return root / name
 
     def target(self, name: str) -> str:
         """A file's name in the history."""
@@ -193,7 +188,3 @@ def size_words(size: int) -> str:
     if size < 1024 * 1024:
         return f"{size / 1024:.1f}KB"
     return f"{size / 1024 / 1024:.1f}MB"
-
-
-def is_facts(name: str) -> bool:
-    return not is_episodes(name)

@@ -45,5 +45,5 @@ def _file(desk: Desk, name: str) -> MemoryFile:
             return [await writer.write(name, after, author, named=(shown,))]
         return [await writer.remove(name, author)]
 
-    about = f"{ABOUT.get(name, '')}{desk.stale(name)}".strip()
+    about = " ".join(filter(None, (ABOUT.get(name), desk.marks(name))))
     return MemoryFile(name=name, text=shown, about=about, write=write)

@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.history import Change
 from kode.memory.lineage import Entry
 from kode.memory.places import Piece, Places, Row, State
+from kode.memory.stored import plain_lines
 from kode.memory.vault import summary as summaries
 from kode.memory.vault.files import (
     SHARED,
@@ -18,9 +20,18 @@ from kode.memory.vault.files import (
     checked_name,
     is_episodes,
     is_facts,
+    month_file,
+    title_of,
 )
-from kode.memory.vault.summary import blocks_of
-from kode.memory.vault.write import VaultWriter, with_entry, worded_in
+from kode.memory.vault.summary import blocks_of, key_of
+from kode.memory.vault.write import (
+    VaultWriter,
+    as_entry,
+    holds,
+    regenerated,
+    with_entry,
+    worded_in,
+)
 
 ABOUT_THE_USER = frozenset({"user", "preferences", "profile"})
 _BULLET = re.compile(r"^[-*+]\s+")
@@ -35,12 +46,12 @@ class VaultPlaces(Places):
 
     def tracks(self, target: str) -> bool:
         try:
-            return super().tracks(target) and bool(target.endswith(".json") or self._of(target))
+            return super().tracks(target) and bool(self._of(target))
         except MemoryRefused:
             return False
 
     def is_here(self, target: str) -> bool:
-        return target.endswith(".md") and self._files.target(self._of(target)[1]) == target
+        return self.now_at(target) == target
 
     def here(self) -> list[str]:
         return [self._files.target(name) for name in self._files.names()]
@@ -50,11 +61,14 @@ class VaultPlaces(Places):
 
     def entries_of(self, target: str, texts: Sequence[str]) -> list[Entry]:
         """Each line of facts, each episode of a month."""
-        files, name = self._of(target)
-        target = files.target(name)
+        name, target = self.called(target), self.now_at(target)
         return [
             Entry(
-                target=target, key=one, text=one, is_fact=is_facts(name) and not one.startswith("#")
+                target=target,
+                key=one,
+                text=one,
+                is_fact=is_facts(name) and not one.startswith("#"),
+                subject=key_of(one) if is_facts(name) else "",
             )
             for text in texts
             for one in (_lines(text) if is_facts(name) else blocks_of(text))
@@ -63,41 +77,66 @@ class VaultPlaces(Places):
     def called(self, target: str) -> str:
         return self._of(target)[1]
 
+    def now_at(self, target: str) -> str:
+        """What was kept for all projects stands in this one's folder."""
+        files, name = self._of(target)
+        return files.target(name)
+
     def lock(self, target: str) -> Path:
-        return super().lock(target) if target.endswith(".json") else self._files.folder.system
+        return self._files.folder.system
 
     def read(self, target: str) -> State:
-        if target.endswith(".json"):
-            return super().read(target)
         files, name = self._of(target)
         return _state(files.read(name) or "")
 
     def put(self, target: str, state: State) -> None:
-        if target.endswith(".json"):
-            return super().put(target, state)
         files, name = self._of(target)
         if not state:
             return files.remove(name)
-        made = summaries.made_from(state[0], episodes=is_episodes(name))
-        made = worded_in(name, files.read(name) or "") or made
-        files.write(name, summaries.with_summary(state[0], made) if made else state[0])
+        worded = worded_in(name, files.read(name) or "")
+        text = summaries.with_summary(state[0], worded) if worded else regenerated(name, state[0])
+        files.write(name, text.rstrip("\n") + "\n")
+
+    def sides(self, change: Change) -> tuple[State, State]:
+        before, after = super().sides(change)
+        if change.kind == "append" or before == after:
+            return before, after
+        return _state("".join(before)), _state("".join(after))
 
     def after(self, state: State, change: Change) -> State:
-        if change.target.endswith(".json") or change.before == change.after:
-            return super().after(state, change)
+        before, after = self.sides(change)
         if change.kind == "append":
-            name = self._of(change.target)[1]
-            return _state(with_entry(name, state[0] if state else None, change.after[0]))
-        return _state("".join(change.after))
+            return _state(with_entry(self.called(change.target), "".join(state) or None, after[0]))
+        return state if before == after else after
 
-    def apart(self, target: str, old: State, new: State) -> dict[str, Any]:
-        """Of a file that stands there the text with its summary, which an undo brings back."""
-        fields = super().apart(target, old, new)
-        files, name = self._of(target)
-        there = files.read(name)
-        if fields and there is not None and _state(there) == old:
-            fields["before"] = (there,)
-        return fields
+    def reverted(self, target: str, state: State, change: Change) -> State:
+        """An entry is removed wherever it stands by now; a file with a title alone goes."""
+        name = self.called(target)
+        if change.kind != "append":
+            after = super().reverted(target, state, change)
+        elif holds("".join(state), entry := change.after[0]):
+            head, _, rest = f"\n{state[0]}\n".rpartition(f"\n{entry}\n")
+            after = _state(f"{head.rstrip(chr(10))}\n{rest}")
+        else:
+            return state
+        return () if "".join(after).strip() == title_of(name) else after
+
+    def placed(self, name: str, text: str, now: datetime) -> tuple[str, str]:
+        """By the name of a file of facts, or `episodes` for this month."""
+        text = plain_lines(text)
+        if name == "episodes" or is_episodes(name):
+            path = month_file(now)
+        else:
+            path = name if "/" in name else f"facts/{name.removesuffix('.md')}.md"
+            is_line = "\n" not in text and not text.startswith(("-", "*", "#"))
+            text = f"- {text}" if is_line else text
+        return self._files.target(checked_name(path)), as_entry(path, text, now)
+
+    def grown(self, target: str, state: State, text: str) -> State:
+        there = "".join(state)
+        if holds(there, text):
+            return state
+        return _state(with_entry(self.called(target), there or None, text))
 
     def rows(self) -> Iterator[Row]:
         """Every file in full: shared ones, then project by project."""

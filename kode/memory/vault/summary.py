@@ -93,6 +93,12 @@ def _of_episodes(body: str) -> Iterable[str]:
         yield _first_words(phrase, ENTRY_WORDS if len(entries) > 1 else MAX_WORDS)
 
 
+def key_of(line: str) -> str:
+    """The key of a `- Key: value` line; "" for any other."""
+    found = _KEY.match(line)
+    return found[1].strip() if found and found[1].lower() not in _SPEC else ""
+
+
 def _of_facts(body: str) -> Iterable[str]:
     titles = []
     for line in body.split("\n"):

@@ -21,31 +21,30 @@ from kode.contracts import (
 from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, frame, stale, when
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Addition, Outcome, reason_of
+from kode.memory.base import Outcome, reason_of
 from kode.memory.folder_tool import folder_tool
-from kode.memory.history import Author, Change
+from kode.memory.history import Author
+from kode.memory.ledger import PAIRS
 from kode.memory.project import ProjectMemory
 from kode.memory.queue import Item, work_through
 from kode.memory.rank import Text
 from kode.memory.replacing import Seen
 from kode.memory.search import Finder, with_note
 from kode.memory.stored import locked, may_name_a_file, version_of
-from kode.memory.vault import reflect, report
+from kode.memory.vault import judged, reflect, report
 from kode.memory.vault.files import (
     SHARED,
     SYSTEM,
     VaultFiles,
-    is_episodes,
     is_facts,
-    month_file,
 )
 from kode.memory.vault.folder import vault_folder
 from kode.memory.vault.places import VaultPlaces
-from kode.memory.vault.reflector import Reflector
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import VaultWriter
 from kode.memory.waiting import Proposal, came_from, hold
+from kode.memory.withdrawn import HEAD
 from kode.messages import Message, keep_ends, shorten
 
 SHORT_CHARS = 1_000
@@ -73,15 +72,16 @@ class Vault(ProjectMemory):
         self.files = VaultFiles(self.folder)
         self.history.places = VaultPlaces(self.files, lambda files: self.writer(files, {}))
         self._queue = reflect.open_queue(self.folder.path)
-        self._reflector = Reflector(
+        self._reflector = reflect.Reflector(
             queue=self._queue,
             files=self.files,
             door=self._door,
             project=self.project,
+            history=self.history,
+            ledger=self.ledger,
+            facts=self.facts,
             writer=lambda seen: self.writer(self.files, seen),
-            text=self._text,
             emit=context.emit,
-            notice=self._notice,
         )
         self._writer = self.writer(self.files, self.seen)
         index = state.get("index")
@@ -107,9 +107,7 @@ class Vault(ProjectMemory):
     def tools(self) -> tuple[Tool, ...]:
         if self._context.read_only:
             return ()
-        desk = Desk(
-            writer=self._writer, author=self._citing_model, now=self.now, stale=self._stale_in
-        )
+        desk = Desk(writer=self._writer, author=self._citing_model, now=self.now, marks=self._marks)
         if self._settings.tool_face == "native":
             return vault_tools(desk)
         return (folder_tool(vault_folder(self, desk)),)
@@ -146,8 +144,13 @@ class Vault(ProjectMemory):
             self._start_reflecting()
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
-        if reason != "window":
-            await self.compare_facts(self._door, self._settings.end_deadline_s)
+        """When a session ends, notes which new facts are near others: both are marked until a
+        model has judged them."""
+        if reason != "window" and not self._context.read_only:
+            near = judged.near(self.ledger, self.facts(), self.project)
+            if near:
+                author = self._author("merge")
+                self.history.record(author, self.name, judged.NEAR, PAIRS, near=near)
         return Drop()
 
     async def maintain(self) -> None:
@@ -187,9 +190,8 @@ class Vault(ProjectMemory):
         for name in filter(is_facts, self.files.names()):
             text = credentials.redact(self._text(name)).strip()
             if text:
-                doubtful = credentials.redact(self._stale_in(name)).strip()
-                content = f"({doubtful})\n{text}" if doubtful else text
-                sections.append(SnapshotSection(title=name, content=content))
+                marked = credentials.redact(self._marked(name, text))
+                sections.append(SnapshotSection(title=name, content=marked))
         return tuple(sections)
 
     def state(self) -> Mapping[str, Any]:
@@ -211,21 +213,6 @@ class Vault(ProjectMemory):
                 item.given_up for item in self._queue.items() if not item.tainted
             ),
         }
-
-    async def add(self, addition: Addition) -> Outcome:
-        """Adds an entry to a file for a person. Raises: MemoryRefused, StorageError, BusyError."""
-        self.check_writable()
-        addition.check(SYSTEM, self.row.options)
-        target = addition.target
-        if target == "episodes" or is_episodes(target):
-            path, entry = month_file(self.now()), addition.text
-        else:
-            path = target if "/" in target else f"facts/{target.removesuffix('.md')}.md"
-            is_line = "\n" not in addition.text and not addition.text.startswith(("-", "*", "#"))
-            entry = f"- {addition.text}" if is_line else addition.text
-        author = addition.kept_by(self._author("user"))
-        outcome = await self._writer.append(path, entry, author, self.now())
-        return self._report(outcome)
 
     async def accept(self, proposal: Proposal) -> Outcome:
         """As in any system; what a task with outside text waits for is to be reflected on."""
@@ -305,30 +292,25 @@ class Vault(ProjectMemory):
         except MemoryRefused:
             return ""
 
-    def _stale_in(self, name: str) -> str:
+    def _marks(self, name: str) -> str:
+        """What may not hold any more in a file, a heading and a line each; "" if all does."""
+        text, target = self._text(name), self.files.target(name)
         if not is_facts(name):
-            note = self.since_then(self._text(name))
-            return f" {note}\n" if note else ""
-        doubts = stale.of_texts(stale.doubts(self, self.now().date()), self.files.target(name))
-        held = [text for text in doubts if text in self._text(name)]
-        target, entries = self.files.target(name), self._text(name)
-        open_ = {
-            key: why
-            for (where, key), why in self.unsettled().items()
-            if where == target and key in entries
-        }
-        return "".join(
-            (
-                *(f' May be stale: "{text}" ({doubts[text].why}).' for text in held),
-                *(f' "{text}": {why}.' for text, why in open_.items()),
-            )
-        )
+            return self.since_then(text)
+        doubts = stale.doubts(self, self.now().date())
+        marks = {place: f"may be stale: {one.why}" for place, one in doubts.items()}
+        lines = [
+            f'- "{key}": {why}'
+            for (where, key), why in (*marks.items(), *self.unsettled().items())
+            if where == target and key in text
+        ]
+        return "\n".join([HEAD, *lines]) if lines else ""
+
+    def _marked(self, name: str, text: str) -> str:
+        return "\n\n".join(filter(None, (text.rstrip("\n"), self._marks(name))))
 
     def _citing_model(self, source: str | None) -> Author:
         return self._author("model", source=source)
-
-    async def _undo(self, change: Change, batch: str) -> Outcome:
-        return self._report(await self._writer.undo(change, self._author("undo", batch=batch)))
 
     def _short_facts(self) -> str:
         """The content of short facts files, except what the model has already seen."""
@@ -339,7 +321,7 @@ class Vault(ProjectMemory):
             return ""
         self._facts = digest
         self.seen.update({name: version_of(self.files.read(name)) for name in texts})
-        body = "\n\n".join(f"{name}{self._stale_in(name)}\n{text}" for name, text in texts.items())
+        body = "\n\n".join(f"{name}\n{self._marked(name, text)}" for name, text in texts.items())
         return self._frame(ABOUT_SHORT, body) if body else ""
 
     def _changed_index(self) -> str:

@@ -39,8 +39,8 @@ class Desk:
     author: Callable[[str | None], Author]
     """(cited code) → the author of a change."""
     now: Callable[[], datetime]
-    stale: Callable[[str], str] = lambda name: ""
-    """File name → what may not hold any more in it: sentences that begin with a space."""
+    marks: Callable[[str], str] = lambda name: ""
+    """File name → what may not hold any more in it, a line each."""
 
 
 def vault_tools(desk: Desk) -> tuple[Tool, ...]:
@@ -60,8 +60,8 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         """Read one."""
         with as_tool_errors():
             name, text = writer.read(path)
-        stale = desk.stale(name)
-        framed = frame.wrap(f"The memory file {name}.{stale}", text.rstrip("\n"))
+        body = "\n\n".join(filter(None, (text.rstrip("\n"), desk.marks(name))))
+        framed = frame.wrap(f"The memory file {name}.", body)
         return ToolOutput(text=framed, summary=f"{text.count(chr(10))} lines")
 
     @tool(
@@ -125,35 +125,25 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         memory_list,
         memory_read,
         memory_write,
-        _accept_other_names(memory_patch, _one_spelling),
-        _accept_other_names(memory_append, lambda given: _rename_keys(given, {"content": "entry"})),
+        _known_as(memory_patch, {"old_text": "oldText", "new_text": "newText"}),
+        _known_as(memory_append, {"content": "entry"}),
     )
 
 
-def _accept_other_names(
-    one: Tool, rename: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-) -> Tool:
+def _known_as(one: Tool, names: Mapping[str, str]) -> Tool:
+    """A tool whose parameters may have other names, which models confuse."""
     check = one.check
-    return replace(one, check=lambda arguments: check(rename(arguments)))
+    return replace(one, check=lambda arguments: check(_renamed(arguments, names)))
 
 
-def _one_spelling(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    names = {"old_text": "oldText", "new_text": "newText"}
-    patches = given.get("patches")
-    others = {name: value for name, value in given.items() if name in ("path", "source")}
-    if patches is None and "path" in given and len(given) == len(others) + 2:
-        patches = [{name: value for name, value in given.items() if name not in others}]
-        given = others
-    if not isinstance(patches, list):
-        return given
-    renamed = [_rename_keys(p, names) if isinstance(p, Mapping) else p for p in patches]
-    return {**given, "patches": renamed}
-
-
-def _rename_keys(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def _renamed(given: Any, names: Mapping[str, str]) -> Any:
     """Translates other names of known keys, unless the known key is given as well."""
+    if isinstance(given, list):
+        return [_renamed(one, names) for one in given]
+    if not isinstance(given, Mapping):
+        return given
     return {
-        names[key] if key in names and names[key] not in given else key: value
+        names[key] if key in names and names[key] not in given else key: _renamed(value, names)
         for key, value in given.items()
     }
 
