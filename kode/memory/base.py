@@ -27,8 +27,9 @@ from kode.credentials import redact
 from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused, StorageError
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame, scan, standing
+from kode.memory.change import Author, Change, Who, origin_of
 from kode.memory.compare import KIND, PAIRS, compare
-from kode.memory.history import Author, Change, History, Who, origin_of
+from kode.memory.history import History
 from kode.memory.ledger import Ledger
 from kode.memory.lineage import Entry, Pair, Place
 from kode.memory.replacing import Seen
@@ -373,7 +374,7 @@ class BaseMemory(NullMemory):
         """Undoes one change, as a new change. Also raises NothingToUndo if nothing of it is
         left."""
         self.check_writable()
-        undoing = await standing.undo(self, change, self._author("undo", batch=batch))
+        undoing = await standing.undo(self.history, change, self._author("undo", batch=batch))
         line = f"undid {change.kind} {change.id} in {self._called(undoing.target)}"
         gone, back = (
             "; ".join(f'"{shorten(redact(text), QUOTED_CHARS)}"' for text in side)
@@ -391,7 +392,7 @@ class BaseMemory(NullMemory):
         noticed = scan.check(addition.text, author="user")
         author = self._author("user", since=addition.since, until=addition.until)
         target, text = addition.target, addition.text.strip()
-        change = await standing.add(self, target, text, addition.kept_by(author))
+        change = await standing.add(self.history, target, text, addition.kept_by(author))
         if change is None:
             return Outcome(line=f'already there: "{shorten(redact(text), QUOTED_CHARS)}"')
         added = Entry(target=change.target, key=text, text=text)
@@ -436,20 +437,20 @@ class BaseMemory(NullMemory):
         """Confirms that an entry holds: it now rests on the cited lines as they are, and has no
         end."""
         self.check_writable()
-        change = await standing.confirm(self, entry, self._confirming(doubt))
+        change = await standing.confirm(self.history, entry, self._confirming(doubt))
         return self._report(self._done("confirmed in", entry, change))
 
     async def remove_entry(self, entry: Entry) -> Outcome:
         """Removes a current entry."""
         self.check_writable()
-        change = await standing.remove(self, entry, self._author("user"))
+        change = await standing.remove(self.history, entry, self._author("user"))
         return self._report(self._done("removed from", entry, change))
 
     async def reconcile(self) -> None:
         """Compares what is stored with the history, and reports what differs: called once it is
         open, but for a rebuild."""
         try:
-            lines = await standing.reconcile(self, read_only=self._context.read_only)
+            lines = await standing.reconcile(self.history, read_only=self._context.read_only)
             if not self._context.read_only:
                 batch = await take_older(self.history, self.left_waiting())
                 lines += [_TAKEN.format(batch=batch)] if batch else []
@@ -461,7 +462,7 @@ class BaseMemory(NullMemory):
     async def rebuild(self) -> str:
         """Puts back what the history has and the files do not."""
         self.check_writable()
-        return await standing.rebuild(self)
+        return await standing.rebuild(self.history)
 
     async def list_episodes(self, count: int) -> str:
         """The newest episodes, one a line. Raises: MemoryRefused if the system has none."""

@@ -7,17 +7,17 @@ import argparse
 import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time
 
 from kode import installed
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
 from kode.memory import exchange, stale
 from kode.memory.base import UNDO, Addition, BaseMemory, Outcome
+from kode.memory.change import BY_HAND, Change
 from kode.memory.command_line import TARGETS, CommandParser, add_commands, refuse_gone
 from kode.memory.foreign import is_own_export
 from kode.memory.guarded import inside, kept_in
-from kode.memory.history import BY_HAND, Change
 from kode.memory.moving_in import move_in
 from kode.memory.review import (
     approve,
@@ -228,7 +228,7 @@ async def _waits(system: BaseMemory) -> str:
 def _as_of(system: BaseMemory, text: str) -> str:
     now = datetime.now().astimezone()
     day = stale.day_of(text, "--as-of", now)
-    found = stale.as_of(system, day, now)
+    found = system.ledger.as_of(system.entries(), datetime.combine(day, time.max, now.tzinfo))
     since = {fate.entry.place: fate for fate in system.ledger.superseded()}
     listed = [
         f"[{entry.target}] {quoted(entry)}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from kode import credentials
 from kode.memory import question
 from kode.memory.ask import MemoryModel
-from kode.memory.history import Change, Pair
+from kode.memory.change import Change, Pair
 from kode.memory.ledger import Ledger, Statement
 from kode.memory.lineage import Entry, Place
 from kode.memory.nearness import local_nearness

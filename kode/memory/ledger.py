@@ -8,13 +8,15 @@ all be folded again, from memory.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Literal
 
-from kode.memory.history import Change, History, Lines, Pair
+from kode.memory.change import Change, Pair
+from kode.memory.history import History, Lines
 from kode.memory.lineage import Entry, Place
 
 Sides = Callable[[Change], tuple[Sequence[Entry], Sequence[Entry]]]
@@ -205,6 +207,20 @@ class Ledger:
     def steps(self) -> Sequence[Step]:
         """All effective changes, oldest first."""
         return self._folded()._in_order
+
+    def as_of(self, entries: Iterable[Entry], moment: datetime) -> list[Entry]:
+        """Which of `entries`, those of today, there were at a moment, with those that are gone
+        since; one written by hand counts as having always existed."""
+        standing = {entry.place: entry for entry in entries}
+        for change in self._history.changes(self._system):
+            if datetime.fromisoformat(change.at) <= moment:
+                continue
+            before, after = self._sides(change) if change.before or change.after else ((), ())
+            for entry in after:
+                standing.pop(entry.place, None)
+            there = before[:-1] if brings_newer(change) else before
+            standing.update({entry.place: entry for entry in there})
+        return sorted(standing.values(), key=lambda entry: entry.target)
 
     # ── the fold ─────────────────────────────────────────────────────────────────────────────
 

@@ -10,9 +10,9 @@ from kode.contracts import MemorySystem
 from kode.credentials import redact
 from kode.memory import stale
 from kode.memory.base import BaseMemory
+from kode.memory.change import Change
 from kode.memory.exchange import carrier_of
 from kode.memory.guarded import kept_in
-from kode.memory.history import Change
 from kode.memory.ledger import Fate
 from kode.memory.places import Piece
 from kode.memory.precedence import Rank, source_rank
@@ -86,7 +86,7 @@ async def _entries(system: BaseMemory, newest_first: Iterable[Change]) -> list[R
     pieces = await carrier_of(system).pieces()
     places = Counter(piece.origin for piece in pieces)
     origins = _origins(change for change in newest_first if change.system == system.name)
-    found = stale.doubts(system, datetime.now().astimezone().date())
+    found = stale.doubts(system.ledger, system.project, datetime.now().astimezone().date())
     doubts = {doubt.change.id: doubt for doubt in found.values()}
     entries = []
     for piece in pieces:

@@ -9,17 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from kode import durable, paths
 from kode.errors import MemoryRefused
 from kode.memory import scan
+from kode.memory.change import Change
 from kode.memory.lineage import Entry
 from kode.memory.lines import revert_lines, unite_lines
 from kode.memory.stored import plain_lines, read_text
-
-if TYPE_CHECKING:
-    from kode.memory.history import Change
 
 State = tuple[str, ...]
 """The texts that stand in one place, as the history has them: entries, or one whole file."""
@@ -122,7 +120,7 @@ class Places:
         """Whether the place holds separate entries, which changes name one by one."""
         return False
 
-    def sides(self, change: "Change") -> tuple[State, State]:
+    def sides(self, change: Change) -> tuple[State, State]:
         """The texts of a change as they stand in a state."""
         return change.before, change.after
 
@@ -130,7 +128,7 @@ class Places:
         """The reverse: the fields of a change with these sides."""
         return {"before": before, "after": after}
 
-    def after(self, state: State, change: "Change") -> State:
+    def after(self, state: State, change: Change) -> State:
         """What a change makes of a state."""
         before, after = self.sides(change)
         if before == after:
@@ -168,7 +166,7 @@ class Places:
         """Where that stands now which a change made in a place."""
         return target
 
-    def reverted(self, target: str, state: State, change: "Change") -> State:
+    def reverted(self, target: str, state: State, change: Change) -> State:
         """A state without what a change did, with all later ones; the same if nothing of it is
         left. Raises: MemoryRefused if what it made was changed since."""
         before, after = self.sides(change)

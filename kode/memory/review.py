@@ -12,9 +12,9 @@ from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
 from kode.memory import stale
 from kode.memory.base import UNDO, BaseMemory, Outcome, only_one, undo_with
+from kode.memory.change import Author
 from kode.memory.foreign import agents
 from kode.memory.guarded import kept_in
-from kode.memory.history import Author
 from kode.memory.ledger import Fate
 from kode.memory.lineage import Entry, Pair
 from kode.memory.stale import Doubt
@@ -303,7 +303,7 @@ def _lines(item: Item, undo: str) -> Iterator[str]:
 
 def count_doubted(system: BaseMemory, today: date) -> int:
     """How many current entries may not hold any more."""
-    found = stale.doubts(system, today)
+    found = stale.doubts(system.ledger, system.project, today)
     return len(found.keys() & {entry.place for entry in system.entries()}) if found else 0
 
 
@@ -322,7 +322,7 @@ def _pairs(system: BaseMemory, standing: Mapping[tuple[str, str], Entry]) -> Ite
 def _doubted(
     system: BaseMemory, standing: Mapping[tuple[str, str], Entry], today: date
 ) -> Iterator[Item]:
-    found = stale.doubts(system, today).items()
+    found = stale.doubts(system.ledger, system.project, today).items()
     for place, doubt in sorted(found, key=lambda one: one[1].expired):
         if place in standing:
             entry = standing[place]

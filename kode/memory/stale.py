@@ -6,18 +6,14 @@ Nothing is removed. A model sees the first kind marked, and the second not at al
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kode.errors import MemoryRefused
 from kode.memory import scan, source, when
-from kode.memory.history import Author, Change
-from kode.memory.ledger import Ledger, Statement, brings_newer
-from kode.memory.lineage import Entry, Place
-
-if TYPE_CHECKING:
-    from kode.memory.base import BaseMemory
+from kode.memory.change import Author, Change
+from kode.memory.ledger import Ledger, Statement
+from kode.memory.lineage import Place
 
 SINCE_CHARS = 40
 
@@ -40,10 +36,10 @@ class Doubt:
         return f"[may be stale: {self.why}] "
 
 
-def doubts(system: "BaseMemory", today: date) -> dict[Place, Doubt]:
-    """The doubts about entries, by place. Costs time only for changes with a source or a last
-    day."""
-    return doubts_in(terms(system), system.project, today)
+def doubts(ledger: Ledger, project: Path, today: date) -> dict[Place, Doubt]:
+    """The doubts about entries, by place; paths of code are relative to `project`. Costs time only
+    for changes with a source or a last day."""
+    return doubts_in(terms(ledger), project, today)
 
 
 def doubts_in(of: Mapping[Place, Change], project: Path, today: date) -> dict[Place, Doubt]:
@@ -52,9 +48,9 @@ def doubts_in(of: Mapping[Place, Change], project: Path, today: date) -> dict[Pl
     return {place: reason for place, reason in found if reason is not None}
 
 
-def terms(system: "BaseMemory") -> dict[Place, Change]:
+def terms(ledger: Ledger) -> dict[Place, Change]:
     """Place of an entry → the change that says what it rests on and how long it holds."""
-    standing = system.ledger.standing().items()
+    standing = ledger.standing().items()
     return {place: one.terms for place, one in standing if one.terms is not None}
 
 
@@ -100,23 +96,6 @@ def day_of(text: str, name: str, now: datetime | None = None) -> date:
     raise MemoryRefused(
         f"`{name}` is {text!r}: write a day as 2026-03-06{words}. Nothing was changed."
     )
-
-
-def as_of(system: "BaseMemory", day: date, now: datetime) -> list[Entry]:
-    """The entries at the end of a day, in the time zone of `now`; entries written by hand count as
-    having always existed."""
-    ends = datetime.combine(day, time.max, now.tzinfo)
-    standing = {entry.place: entry for entry in system.entries()}
-    for change in system.history.changes(system.name):
-        if datetime.fromisoformat(change.at) <= ends:
-            continue
-        before, after = system.sides(change) if change.before or change.after else ((), ())
-        if brings_newer(change):
-            before = before[:-1]
-        for entry in after:
-            standing.pop(entry.place, None)
-        standing.update({entry.place: entry for entry in before})
-    return sorted(standing.values(), key=lambda entry: entry.target)
 
 
 def doubt_of(statement: Statement, project: Path, today: date) -> Doubt | None:

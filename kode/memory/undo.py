@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from kode.errors import MemoryRefused
 from kode.memory.base import BaseMemory, Outcome, joined
+from kode.memory.change import Author, Change, NothingToUndo, undo_of
 from kode.memory.compare import is_about_pairs
-from kode.memory.history import Author, Change, NothingToUndo, undo_of
 from kode.memory.ledger import Step
 from kode.memory.lineage import Place
 from kode.messages import plural

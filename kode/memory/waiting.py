@@ -16,15 +16,8 @@ from typing import Any, Literal
 from kode import durable
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.history import (
-    Author,
-    Change,
-    History,
-    new_batch,
-    nothing_left,
-    refuse_redacted,
-    undo_of,
-)
+from kode.memory.change import Author, Change, new_batch, nothing_left, refuse_redacted, undo_of
+from kode.memory.history import History
 from kode.memory.stored import locked, read_row, stems
 from kode.messages import shorten
 

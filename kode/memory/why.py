@@ -7,7 +7,7 @@ from kode import credentials
 from kode.errors import MemoryRefused
 from kode.memory import source
 from kode.memory.base import BaseMemory
-from kode.memory.history import Change
+from kode.memory.change import Change
 from kode.memory.ledger import Fate, Statement
 from kode.memory.lineage import Entry, find
 from kode.messages import first_of, shorten

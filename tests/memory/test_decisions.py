@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from kode.errors import MemoryRefused, ToolError
+from kode.memory.change import Author
 from kode.memory.commands import memory_command
-from kode.memory.history import Author
 from kode.memory.review import chain_of, decide, items_of
 from kode.memory.tiered.episode_files import Episode
 from kode.memory.tiered.facts import parse

@@ -1,7 +1,8 @@
 import pytest
 
 from kode.errors import StorageError
-from kode.memory.history import Change, History
+from kode.memory.change import Change
+from kode.memory.history import History
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@
 
 import pytest
 
+from kode.memory.change import Author, undo_of
 from kode.memory.commands import memory_command
-from kode.memory.history import Author, History, undo_of
+from kode.memory.history import History
 from kode.memory.ledger import Ledger
 from kode.memory.lineage import Entry
 from tests.memory.journal import life as journal_life

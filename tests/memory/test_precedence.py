@@ -11,8 +11,8 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from kode.events import MemoryChanged
+from kode.memory.change import Author
 from kode.memory.commands import memory_command
-from kode.memory.history import Author
 from kode.memory.lineage import Entry
 from kode.memory.precedence import Rank, rank, source_rank
 from kode.memory.tiered.facts import DISPUTED, parse

@@ -17,8 +17,8 @@ from kode.config import MemoryConfig
 from kode.errors import KodeError, MemoryRefused
 from kode.events import Notice
 from kode.memory import make_system
+from kode.memory.change import BY_HAND
 from kode.memory.commands import memory_command
-from kode.memory.history import BY_HAND
 from kode.memory.notes import database
 from kode.registry import SYSTEMS
 from tests.memory.life import memory_context

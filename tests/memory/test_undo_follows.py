@@ -11,9 +11,9 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from kode.errors import MemoryRefused
+from kode.memory.change import Author, Change
 from kode.memory.command_line import CommandParser, add_commands
 from kode.memory.commands import memory_command, run_command
-from kode.memory.history import Author, Change
 from kode.memory.notes import maintenance
 from kode.memory.queue import Item
 from kode.memory.stored import locked

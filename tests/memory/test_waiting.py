@@ -5,8 +5,9 @@ import time
 
 import pytest
 
+from kode.memory.change import Author
 from kode.memory.commands import memory_command
-from kode.memory.history import Author, History
+from kode.memory.history import History
 from kode.memory.review import NOTHING_WAITS, waiting
 from kode.memory.waiting import MAX_IMPORTED, Proposal, proposals, take
 from tests.memory.journal import life as journal_life

@@ -7,8 +7,8 @@ import pytest
 
 from kode.errors import MemoryRefused, ToolError
 from kode.memory import lineage
+from kode.memory.change import Author, Change
 from kode.memory.commands import memory_command
-from kode.memory.history import Author, Change
 from kode.memory.tiered.episode_files import Episode
 from tests.memory.journal import life as journal_life
 from tests.memory.life import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kode.errors import MemoryRefused
 from kode.memory.base import Outcome, joined
-from kode.memory.history import Change
+from kode.memory.change import Change
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.files import MEMORY, SYSTEM, JournalFiles
 from kode.memory.project import ProjectMemory

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from kode.memory.base import Outcome
-from kode.memory.history import Author, Change, History
+from kode.memory.change import Author, Change
+from kode.memory.history import History
 from kode.memory.journal.files import (
     HISTORY,
     MEMORY,

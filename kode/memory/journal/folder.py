@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from kode.errors import MemoryRefused
 from kode.memory import folder, scan
 from kode.memory.base import Outcome
+from kode.memory.change import Author, Change
 from kode.memory.folder import MemoryFile
-from kode.memory.history import Author, Change
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.files import MEMORY, SYSTEM, JournalFiles, size_of
 from kode.memory.replacing import Seen

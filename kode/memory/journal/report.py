@@ -1,7 +1,8 @@
 """Renders the journal for a person: show and status. Text only."""
 
 from kode import credentials
-from kode.memory.history import History, origin_of
+from kode.memory.change import origin_of
+from kode.memory.history import History
 from kode.memory.journal.files import MEMORY, JournalFiles, size_of
 from kode.messages import plural, shorten
 

@@ -11,7 +11,7 @@ from kode import credentials
 from kode.contracts import Turn
 from kode.memory import scan
 from kode.memory.ask import MemoryModel, says_something
-from kode.memory.history import Author
+from kode.memory.change import Author
 from kode.memory.notes.note import Note
 from kode.memory.notes.store import NoteStore
 from kode.memory.notes.write import Kept, NoteWriter

@@ -16,7 +16,7 @@ from kode import credentials
 from kode.errors import BusyError
 from kode.memory import scan
 from kode.memory.ask import MemoryModel, is_placeholder
-from kode.memory.history import Author
+from kode.memory.change import Author
 from kode.memory.notes.database import LAST_MAINTENANCE
 from kode.memory.notes.jobs import Summed, of, open_queue
 from kode.memory.notes.note import (

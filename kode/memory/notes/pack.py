@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kode import credentials
 from kode.memory import rank
-from kode.memory.history import whose
+from kode.memory.change import whose
 from kode.memory.lineage import Entry, Place
 from kode.memory.notes.database import LAST_MAINTENANCE, Database
 from kode.memory.notes.note import SOUL_CHARS, Note, in_words

@@ -23,10 +23,11 @@ from kode.errors import BusyError, MemoryRefused, StorageError
 from kode.memory import embed, replacing, stale
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Outcome, has_lost_messages
+from kode.memory.change import REBUILD, Author, Who
 from kode.memory.exchange import read_row
 from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import count_turns, transcript
-from kode.memory.history import REBUILD, Author, History, Who
+from kode.memory.history import History
 from kode.memory.ledger import Ledger
 from kode.memory.lineage import Place
 from kode.memory.notes import jobs, maintenance, pack
@@ -128,7 +129,7 @@ class Notes(NotesByHand):
         if has_lost_messages(reason):
             self._shown.clear()
             self._first_pack = True
-        self.doubts = stale.doubts(self, self._context.now().date())
+        self.doubts = stale.doubts(self.ledger, self.project, self._context.now().date())
         context = pack.agent_context(self.store, self._context.session_id)
         context = pack.marked_context(context, self.doubts, self._told_since)
         self._in_prompt = frozenset(note.id for note in context.notes)
@@ -228,7 +229,7 @@ class Notes(NotesByHand):
         ]
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
-        doubts = stale.doubts(self, self._context.now().date())
+        doubts = stale.doubts(self.ledger, self.project, self._context.now().date())
         context = pack.marked_context(pack.agent_context(self.store), doubts, self._told_since)
         seen = {note.id for note in context.notes}
         wanted = Wanted(kinds=("log", "summary"), limit=SNAPSHOT_NOTES + len(seen))
@@ -279,7 +280,7 @@ class Notes(NotesByHand):
         ranked = [(text_of(one.note), one.ranked) for one in found]
         hits = await self._finder.hits(query, ranked, pool, wanted.limit)
         ids = [hit.where.removeprefix("notes/") for hit in hits]
-        doubts = stale.doubts(self, self._context.now().date())
+        doubts = stale.doubts(self.ledger, self.project, self._context.now().date())
         found_notes = pack.marked(self.store.by_ids(ids).values(), doubts, self._told_since)
         notes = {note.id: note for note in found_notes}
         return [(hit, notes[id]) for hit, id in zip(hits, ids, strict=True)]

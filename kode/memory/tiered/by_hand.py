@@ -6,7 +6,7 @@ from typing import Literal
 
 from kode.memory import replacing, scan, stale
 from kode.memory.base import Addition, BaseMemory
-from kode.memory.history import Author
+from kode.memory.change import Author
 from kode.memory.ledger import is_restated
 from kode.memory.lineage import Entry, Pair
 from kode.memory.stored import version_of
@@ -48,7 +48,7 @@ class FactMemory(BaseMemory):
     def marked(self, read: Sequence[FactFile], entries: Collection[str]) -> list[FactFile]:
         """The files with doubts about these entries; does not read the code of others."""
         standing = self.ledger.standing()
-        terms = {at: change for at, change in stale.terms(self).items() if at[1] in entries}
+        terms = {at: change for at, change in stale.terms(self.ledger).items() if at[1] in entries}
         found = stale.doubts_in(terms, self.project, self._context.now().date())
         pairs = self.writer.pairs()
         contradicting = {one.second.place: one.first.text for one in pairs if one.contradict}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kode.errors import MemoryRefused
-from kode.memory.history import Pair, Side
+from kode.memory.change import Pair, Side
 from kode.memory.tiered.facts import FactFile, find, shorten
 
 

@@ -12,7 +12,8 @@ from kode.errors import MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import question, rank
 from kode.memory.base import WORDS_CHARS
-from kode.memory.history import Author, History, Side
+from kode.memory.change import Author, Side
+from kode.memory.history import History
 from kode.memory.ledger import Dispute, Ledger, Statement
 from kode.memory.lineage import Entry
 from kode.memory.question import Fact, Found

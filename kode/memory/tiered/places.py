@@ -8,7 +8,7 @@ from typing import Any
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.history import Change
+from kode.memory.change import Change
 from kode.memory.lineage import Entry
 from kode.memory.places import Piece, Places, Row, State, path_hash_of, whole
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, valid_id

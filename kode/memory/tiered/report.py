@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kode import credentials
-from kode.memory.history import origin_of
+from kode.memory.change import origin_of
 from kode.memory.ledger import Ledger
 from kode.memory.lineage import Entry
 from kode.memory.tiered.episode_files import Episode, summary_of

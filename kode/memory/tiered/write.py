@@ -15,9 +15,10 @@ from kode import durable
 from kode.errors import MemoryRefused
 from kode.memory import base, replacing, stale
 from kode.memory.ask import MemoryModel
+from kode.memory.change import Author, Change, Side
+from kode.memory.change import Pair as TextPair
 from kode.memory.compare import PAIRS
-from kode.memory.history import Author, Change, History, Side
-from kode.memory.history import Pair as TextPair
+from kode.memory.history import History
 from kode.memory.ledger import Dispute, Ledger, Statement
 from kode.memory.lineage import Entry, Pair
 from kode.memory.precedence import rank, source_rank, supersedes

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kode.events import Emit
 from kode.memory.ask import MemoryModel
-from kode.memory.history import Author
+from kode.memory.change import Author
 from kode.memory.queue import Item, Queue
 from kode.memory.replacing import IN_PART, Seen
 from kode.memory.source import citing

@@ -6,7 +6,8 @@ from dataclasses import replace
 from kode import credentials
 from kode.errors import MemoryRefused
 from kode.memory import frame
-from kode.memory.history import History, origin_of
+from kode.memory.change import origin_of
+from kode.memory.history import History
 from kode.memory.vault.files import Row, VaultFiles, is_facts, size_words
 from kode.memory.vault.summary import clean
 

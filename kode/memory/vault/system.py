@@ -20,8 +20,8 @@ from kode.errors import BusyError
 from kode.memory import embed, frame, stale, when
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Outcome, reason_of
+from kode.memory.change import Author, Change
 from kode.memory.folder_tool import folder_tool
-from kode.memory.history import Author, Change
 from kode.memory.queue import Item, work_through
 from kode.memory.rank import Text
 from kode.memory.replacing import Seen
@@ -238,7 +238,9 @@ class Vault(VaultByHand):
         if not is_facts(name):
             note = self.since_then(self._text(name))
             return f" {note}\n" if note else ""
-        doubts = stale.of_texts(stale.doubts(self, self.now().date()), self.files.target(name))
+        doubts = stale.of_texts(
+            stale.doubts(self.ledger, self.project, self.now().date()), self.files.target(name)
+        )
         held = [text for text in doubts if text in self._text(name)]
         target, entries = self.files.target(name), self._text(name)
         open_ = {

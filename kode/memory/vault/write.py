@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from kode.errors import MemoryRefused
 from kode.memory import replacing, scan
 from kode.memory.base import Outcome
-from kode.memory.history import (
+from kode.memory.change import (
     BY_HAND,
     REBUILD,
     Author,
     Change,
-    History,
     nothing_left,
     refuse_redacted,
     undo_of,
 )
+from kode.memory.history import History
 from kode.memory.lines import revert_lines
 from kode.memory.replacing import IN_PART, NotReplaced, Seen
 from kode.memory.stored import plain_lines, version_of

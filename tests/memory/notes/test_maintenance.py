@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from kode.memory.history import Author
+from kode.memory.change import Author
 from kode.memory.notes import maintenance
 from kode.memory.notes.maintenance import due_batches, merge, prune_expired
 from tests.memory.life import Model, notices
