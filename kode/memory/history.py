@@ -58,14 +58,14 @@ class History:
         """Appends a change by an author. Raises: StorageError."""
         return self.append(Change.by(author, system, kind, target, **values))
 
-    def append(self, change: Change) -> Change:
+    def append(self, change: Change, marker: Path | None = None) -> Change:
         """Appends a change durably that makes nothing, or whose place is not followed; returns it
-        as written, with credentials masked.
+        as written, with credentials masked. `marker` is a file to create with its line.
 
         Raises: StorageError; then the change must not be made.
         """
         change = _mask(change)
-        self._append([_line(change)])
+        self._append([_line(change)], marker)
         return change
 
     def append_all(self, changes: Sequence[Change]) -> None:
@@ -94,11 +94,8 @@ class History:
         then = places.after(was, change) if stands is None else stands
         change = replace(change, stood=fingerprint(was), stands=fingerprint(then))
         durable.make_folder(self._unfinished)
-        marker = self._unfinished / change.id
-        with durable.storage_errors(marker, "write"):
-            marker.touch()
         try:
-            written = self.append(change)
+            written = self.append(change, marker=self._unfinished / change.id)
         except BaseException:
             self.forget(change.id)
             raise
@@ -132,8 +129,22 @@ class History:
             return sorted(os.listdir(self._unfinished))
         return []
 
+    def forget_unwritten(self, id: str) -> None:
+        """Removes the marker of a change that was not even recorded. A process that has just made
+        the marker and not its line yet holds the lock that this takes. Raises: StorageError."""
+        with (
+            durable.storage_errors(self.path, "read"),
+            durable.open_for_append(self.path) as file,
+        ):
+            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                if self.lines().by_id(id) is None:
+                    self.forget(id)
+            finally:
+                durable.unlock(file)
+
     def forget(self, id: str) -> None:
-        """Removes the marker of a change that was not even recorded."""
+        """Removes the marker of a change that is finished, or was never written."""
         with contextlib.suppress(OSError):
             (self._unfinished / id).unlink()
 
@@ -222,7 +233,7 @@ class History:
     def _unfinished(self) -> Path:
         return self.path.with_name("unfinished")
 
-    def _append(self, lines: Sequence[bytes]) -> None:
+    def _append(self, lines: Sequence[bytes], marker: Path | None = None) -> None:
         durable.make_folder(self.path.parent)
         with (
             durable.storage_errors(self.path, "append to"),
@@ -230,6 +241,8 @@ class History:
         ):
             fcntl.flock(file, fcntl.LOCK_EX)
             try:
+                if marker is not None:
+                    marker.touch()
                 durable.append_to(file, b"\n".join(lines), self.path)
                 size, crc = self._sealed()
                 end = os.fstat(file.fileno()).st_size

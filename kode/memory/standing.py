@@ -156,7 +156,7 @@ async def _conclude(history: History) -> list[str]:
         if places is None or (change is not None and not places.tracks(change.target)):
             continue  # another system's
         if change is None:
-            history.forget(id)
+            history.forget_unwritten(id)
             continue
         async with locked(places.lock(change.target), timeout_s=WAIT_S):
             if id in history.unfinished() and not history.conclude(change):

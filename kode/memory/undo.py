@@ -148,8 +148,9 @@ async def _undo_last(
 ) -> Outcome:
     """Undoes the last change. One of which nothing is left is marked as undone instead, and the one
     before it stays: a person says of each that it goes."""
+    left = system.unfinished  # first: what ends between the two looks has its line by the second
     change = system.history.last_to_undo(system.name, system.may_undo_unasked)
-    if change is None and (left := system.unfinished):
+    if change is None and left:
         raise MemoryRefused(
             f"There is nothing to undo yet: memory is not finished with {plural(left, 'session')}, "
             "which may still change it. `kode memory log` lists the changes."
