@@ -30,8 +30,8 @@ from kode.memory import frame, scan, standing
 from kode.memory.change import Author, Change, Who, origin_of
 from kode.memory.compare import KIND, PAIRS, compare
 from kode.memory.history import History
-from kode.memory.ledger import Ledger
-from kode.memory.lineage import Entry, Pair, Place
+from kode.memory.ledger import Dispute, Ledger
+from kode.memory.lineage import Entry, Place
 from kode.memory.replacing import Seen
 from kode.memory.source import citing
 from kode.memory.stale import Doubt, holding
@@ -485,21 +485,18 @@ class BaseMemory(NullMemory):
         MemoryRefused if the system has none."""
         raise lacking(self.name, command)
 
-    def pairs(self) -> Sequence[Pair]:
+    def pairs(self) -> Sequence[Dispute]:
         """Entries that wait for a model's word, or where they contradict, for the person's."""
         standing = {entry.place for entry in self.facts()}
-        return [
-            Pair(first=one.first.entry, second=one.second.entry, contradict=one.contradict)
-            for one in self.ledger.disputes()
-            if one.places <= standing
-        ]
+        return [one for one in self.ledger.disputes() if one.places <= standing]
 
-    async def settle(self, pair: Pair, choice: str) -> Outcome:
+    async def settle(self, pair: Dispute, choice: str) -> Outcome:
         """Keeps the `first` of a pair, the `second` or `both`. Raises: MemoryRefused, StorageError,
         BusyError."""
         self.check_writable()
         if choice != "both":
-            return await self.remove_entry(pair.second if choice == "first" else pair.first)
+            gone = pair.second if choice == "first" else pair.first
+            return await self.remove_entry(gone.entry)
         settled = ((pair.first.place, pair.second.place),)
         author = self._author("user")
         change = self.history.record(author, self.name, "settle", PAIRS, settled=settled)

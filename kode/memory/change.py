@@ -1,6 +1,7 @@
 """A change to what is remembered, as one line of `history.jsonl` has it, and who made it."""
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -174,18 +175,43 @@ def nothing_left(change: Change, gone: str = "") -> NothingToUndo:
     )
 
 
+BY: Mapping[Who, str] = {
+    "user": "you",
+    "undo": "you",
+    "model": "the model",
+    "extraction": "a model that summed up",
+    "consolidation": "a model that consolidated",
+    "merge": "a model that judged two entries",
+    "import": "an import",
+    "client": "another agent",
+}
+"""Who makes a change, for a person."""
+
+
+def by(change: Change) -> str:
+    """Who made a change, for a person: `you`, `the model of bob on bobs-laptop`."""
+    is_of_colleague = change.person and change.who == "user"
+    return (
+        f"{change.person} on {change.host}"
+        if is_of_colleague
+        else f"{BY.get(change.who, change.who)}{change.whose}"
+    )
+
+
 def origin_of(change: Change | None, before: str = "") -> str:
-    """A text's origin for a person: `add by model, 2026-03-01 12:00 UTC, session ...`, after the
-    word `before`."""
+    """A text's origin for a person: `add by the model, 2026-03-01 12:00 UTC, session ...`, after
+    the word `before`."""
     if change is None:
         return "written by hand"
-    session = f", session {change.session}" if change.session else ""
-    turn = f" turn {change.turn}" if change.turn else ""
-    when = change.at[:16].replace("T", " ")
     source = f", from {change.source}" if change.source else ""
-    if change.undoes:
-        return f"{before + 'undo' if before else 'restored by an undo'}, {when} UTC{session}{turn}"
-    return f"{before}{change.kind} by {change.who}{change.whose}{source}, {when} UTC{session}{turn}"
+    return f"{before}{change.kind} by {by(change)}{source}, {when(change)}"
+
+
+def when(change: Change) -> str:
+    """When a change was made and in which session, for a person."""
+    turn = f" turn {change.turn}" if change.turn else ""
+    session = f", session {change.session}{turn}" if change.session else ""
+    return f"{change.at[:16].replace('T', ' ')} UTC{session}"
 
 
 def refuse_redacted(change: Change, instead: str) -> None:

@@ -319,26 +319,16 @@ class History:
         """The changes of a system that are not undone, without undos, newest first."""
         return (change for change in self.in_effect(system) if not change.undoes)
 
-    def in_effect(self, system: str) -> Iterator[Change]:
-        """The same with undos."""
+    def in_effect(self, *systems: str) -> Iterator[Change]:
+        """The same with undos, of several systems."""
         lines = self.lines()
-        return (one for one in reversed(lines) if one.system == system and lines.counts(one))
+        return (one for one in reversed(lines) if one.system in systems and lines.counts(one))
 
-    def is_in_effect(self, system: str, id: str) -> bool:
+    def is_in_effect(self, id: str) -> bool:
         """Whether a change is there and not undone."""
         lines = self.lines()
         change = lines.by_id(id)
-        return change is not None and change.system == system and lines.counts(change)
-
-    def last_to_undo(
-        self, system: str, fits: Callable[[Change], bool] = lambda change: True
-    ) -> Change | None:
-        """The newest fitting change of a system that is neither undone nor an undo."""
-        return next(filter(fits, self.standing(system)), None)
-
-    def batch(self, system: str, batch: str) -> list[Change]:
-        """The effective changes of a batch, newest first."""
-        return [one for one in self.in_effect(system) if batch and one.batch == batch]
+        return change is not None and lines.counts(change)
 
     def origins(self, keys: Callable[[Change], Iterable[str]]) -> dict[str, Change]:
         """The newest change for each key."""

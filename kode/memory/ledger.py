@@ -70,30 +70,12 @@ class Statement:
         return "archived" if self.archived else "current"
 
     @property
-    def fate(self) -> "Fate | None":
-        """None while it holds."""
-        if self.ended is None:
-            return None
-        into = tuple(one.entry for one in self.into)
-        return Fate(entry=self.entry, change=self.ended, into=into)
-
-    @property
     def now(self) -> "Statement | None":
         """The statement that it has become; itself while it holds, None if that was withdrawn."""
         one: Statement | None = self
         while one is not None and one.ended is not None:
             one = one.into[-1] if one.into else None
         return one
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fate:
-    """What became of an entry: the change that ended it, and its replacement."""
-
-    entry: Entry
-    change: Change
-    into: tuple[Entry, ...]
-    """The replacement; empty if it was removed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,10 +169,9 @@ class Ledger:
         gone = [(self._at_step[end.id], one) for one, end in found if end is not None]
         return [one for _, one in sorted(gone, key=lambda it: -it[0])]
 
-    def superseded(self) -> list[Fate]:
-        """The entries that were replaced and hold no more, most recent first."""
-        fates = (one.fate for one in self.ended() if one.into)
-        return [fate for fate in fates if fate is not None]
+    def superseded(self) -> list[Statement]:
+        """Those of them that were replaced."""
+        return [one for one in self.ended() if one.into]
 
     def disputes(self) -> list[Dispute]:
         """What waits for a judge or the person, between what both sides have become."""

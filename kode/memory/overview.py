@@ -13,7 +13,8 @@ from kode.memory.base import BaseMemory
 from kode.memory.change import Change
 from kode.memory.exchange import carrier_of
 from kode.memory.guarded import kept_in
-from kode.memory.ledger import Fate
+from kode.memory.ledger import Statement
+from kode.memory.lineage import Entry
 from kode.memory.places import Piece
 from kode.memory.precedence import Rank, source_rank
 from kode.memory.review import Item, items_of
@@ -43,6 +44,16 @@ class Remembered:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Superseded:
+    """An entry that was replaced and holds no more."""
+
+    entry: Entry
+    change: Change
+    """The one that replaced it."""
+    into: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Overview:
     """What the active system keeps, of every project."""
 
@@ -51,7 +62,7 @@ class Overview:
     entries: tuple[Remembered, ...]
     waiting: tuple[Item, ...]
     """What waits for the person, in the order to decide it, credentials masked."""
-    superseded: tuple[Fate, ...]
+    superseded: tuple[Superseded, ...]
     """The newest first, at most `MOST_SUPERSEDED`, credentials masked."""
     changes: int
     """Number in the history of all systems, at most `LOOKED_THROUGH`."""
@@ -70,7 +81,11 @@ async def overview(system: MemorySystem) -> Overview:
         waiting=tuple(
             replace(one, texts=tuple(map(redact, one.texts))) for one in await items_of(kept)
         ),
-        superseded=tuple(map(_masked, kept.ledger.superseded()[:MOST_SUPERSEDED])),
+        superseded=tuple(
+            Superseded(entry=_masked(one), change=one.ended, into=tuple(map(_masked, one.into)))
+            for one in kept.ledger.superseded()[:MOST_SUPERSEDED]
+            if one.ended
+        ),
         changes=len(tail.changes),
         damaged=tail.damaged,
     )
@@ -117,8 +132,5 @@ def _origin(piece: Piece, origins: Mapping[str, Change], *, alone: bool) -> Chan
     return origins.get(piece.origin) if origin is None and alone else origin
 
 
-def _masked(fate: Fate) -> Fate:
-    entry = replace(fate.entry, text=redact(fate.entry.text))
-    return replace(
-        fate, entry=entry, into=tuple(replace(one, text=redact(one.text)) for one in fate.into)
-    )
+def _masked(statement: Statement) -> Entry:
+    return replace(statement.entry, text=redact(statement.text))

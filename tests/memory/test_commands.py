@@ -29,7 +29,7 @@ async def test_show_tells_every_entry_with_its_origin_and_fill_level(tmp_path):
 
     shown = await memory_command(system, ["show"])
 
-    assert "likes tabs\n    (add by model, " in shown
+    assert "likes tabs\n    (add by the model, " in shown
     assert "session 20260301-123400-abcdef" in shown
     assert "typed into the file\n    (edited by hand)" in shown
     assert "user · 1% (10/1500 characters)" in shown
@@ -51,7 +51,7 @@ async def test_adding_works_without_a_model_and_is_by_the_user(tmp_path):
     assert user_file(tmp_path).read_text() == "likes tabs"
     assert event.text == 'added to user "likes tabs"'
     assert f"kode memory undo {event.change_id}" in told
-    assert "  user  add facts/user.md: likes tabs" in await memory_command(system, ["log"])
+    assert "  you  add facts/user.md: likes tabs" in await memory_command(system, ["log"])
 
 
 async def test_replace_and_remove_change_one_entry(tmp_path):

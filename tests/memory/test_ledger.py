@@ -59,7 +59,7 @@ def test_every_state_follows_from_the_lines_alone(history, ledger):
         "three": "archived",
         "uno": "current",
     }
-    assert [fate.entry.text for fate in ledger.superseded()] == ["one"]
+    assert [one.text for one in ledger.superseded()] == ["one"]
     assert ledger.standing()[FILE, "uno"].made_of[0].text == "one"
 
 

@@ -468,8 +468,8 @@ async def test_undo_finds_what_another_process_finishes_just_then(tmp_path, monk
             queue.remove(f"{SESSION}.0003")
         return answer
 
-    last, left = History.last_to_undo, Tiered.unfinished.fget
-    monkeypatch.setattr(History, "last_to_undo", lambda *a: first_look(last(*a)))
+    standing, left = History.standing, Tiered.unfinished.fget
+    monkeypatch.setattr(History, "standing", lambda *a: first_look(standing(*a)))
     monkeypatch.setattr(Tiered, "unfinished", property(lambda it: first_look(left(it))))
 
     await memory_command(system, ["undo"])

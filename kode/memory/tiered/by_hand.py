@@ -7,8 +7,8 @@ from typing import Literal
 from kode.memory import replacing, scan, stale
 from kode.memory.base import Addition, BaseMemory
 from kode.memory.change import Author
-from kode.memory.ledger import is_restated
-from kode.memory.lineage import Entry, Pair
+from kode.memory.ledger import Dispute, is_restated
+from kode.memory.lineage import Entry
 from kode.memory.stored import version_of
 from kode.memory.tiered.facts import (
     Action,
@@ -166,15 +166,12 @@ class FactMemory(BaseMemory):
     ) -> Outcome:
         return await self._edit(self._author("user"), command, target, scope, old=old, new=new)
 
-    def pairs(self) -> list[Pair]:
-        return [
-            Pair(first=one.first.entry, second=one.second.entry, contradict=one.contradict)
-            for one in self.writer.pairs()
-        ]
+    def pairs(self) -> list[Dispute]:
+        return self.writer.pairs()
 
-    async def settle(self, pair: Pair, choice: str) -> Outcome:
+    async def settle(self, pair: Dispute, choice: str) -> Outcome:
         self.check_writable()
-        sides = {"first": pair.first, "second": pair.second}
+        sides = {"first": pair.first.entry, "second": pair.second.entry}
         kept = tuple(entry for name, entry in sides.items() if choice in (name, "both"))
         author = self._author("user")
         return self._report_outcome(await self.writer.settle_pair(pair, kept, author))

@@ -20,7 +20,7 @@ from kode.memory.change import Pair as TextPair
 from kode.memory.compare import PAIRS
 from kode.memory.history import History
 from kode.memory.ledger import Dispute, Ledger, Statement
-from kode.memory.lineage import Entry, Pair
+from kode.memory.lineage import Entry
 from kode.memory.precedence import rank, source_rank, supersedes
 from kode.memory.stored import locked, read_row, version_of
 from kode.memory.tiered import consolidate, edits, merge
@@ -166,9 +166,9 @@ class FactWriter:
         """Applies an edit to the file with this name in the history. Raises as `add`."""
         return await self._change(lambda: self._store.read_named(name), edit, author)
 
-    async def settle_pair(self, pair: Pair, kept: tuple[Entry, ...], author: Author) -> Outcome:
+    async def settle_pair(self, pair: Dispute, kept: tuple[Entry, ...], author: Author) -> Outcome:
         """Keeps what the person chose of a waiting pair. Raises as `add`."""
-        first, second = pair.first, pair.second
+        first, second = pair.first.entry, pair.second.entry
         texts = tuple(one.key for one in kept)
         if first.target == second.target:
             return await self.tend(
