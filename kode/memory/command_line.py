@@ -13,8 +13,6 @@ from kode.errors import ConfigError
 from kode.registry import SYSTEMS
 
 LOG_LINES = 20
-TARGETS: Mapping[str, Sequence[str]] = {name: tuple(row.targets) for name, row in SYSTEMS.items()}
-"""What `add` accepts in each system; if NAME is included, any other name too."""
 
 GONE: Mapping[str, str] = {
     "used": "`show` prints what the next session will see",
@@ -115,7 +113,7 @@ def _add(parser: "CommandParser", system: str) -> None:
     parser.description = "Keeps what you write, in the place that TARGET names."
     parser.epilog = "\n".join(("targets:", *_targets_help(system)))
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    names = (word for one in _systems(system) for word in TARGETS[one] if word != "NAME")
+    names = (word for one in _systems(system) for word in SYSTEMS[one].targets if word != "NAME")
     known = _Offered(dict.fromkeys(names))
     parser.add_argument("target", metavar="TARGET", choices=known)
     parser.add_argument("text", nargs="+", metavar="TEXT")
@@ -231,7 +229,7 @@ def _targets_help(system: str) -> Iterator[str]:
 
 
 def _systems(system: str) -> Sequence[str]:
-    return (system,) if system in TARGETS else tuple(TARGETS)
+    return (system,) if system in SYSTEMS else tuple(SYSTEMS)
 
 
 class _Offered(tuple[str, ...]):

@@ -16,7 +16,7 @@ from kode.errors import ConfigError, MemoryRefused
 from kode.memory import exchange, stale
 from kode.memory.base import UNDO, Addition, BaseMemory, Outcome
 from kode.memory.change import BY_HAND, Change, by
-from kode.memory.command_line import TARGETS, CommandParser, add_commands, refuse_gone
+from kode.memory.command_line import CommandParser, add_commands, refuse_gone
 from kode.memory.foreign import is_own_export
 from kode.memory.guarded import inside, kept_in
 from kode.memory.moving_in import move_in
@@ -63,7 +63,7 @@ async def memory_done(system: MemorySystem, argv: Sequence[str], *, undo: str = 
 @functools.cache
 def _parser(system: str) -> CommandParser:
     parser = CommandParser(prog="/memory", add_help=False)
-    add_commands(parser, system if system in TARGETS else "")
+    add_commands(parser, system)
     return parser
 
 
@@ -143,8 +143,8 @@ async def _review(asked: Asked) -> str:
 
 async def _status(asked: Asked) -> str:
     waits = Counter(one.why for one in await items_of(asked.system))
-    counted = [f"{waits[why]} {head}" for why, head in HEADS.items() if waits[why]]
-    pending = [f"pending: {', '.join(counted)} (`kode memory review`)"] if counted else []
+    counted = [f"{head}: {waits[why]}" for why, head in HEADS.items() if waits[why]]
+    pending = [f"{', '.join(counted)} (`kode memory review`)"] if counted else []
     return "\n".join([await asked.system.status(), *pending])
 
 

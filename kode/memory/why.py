@@ -42,8 +42,7 @@ def why(system: BaseMemory, wanted: str) -> str:
         if find([one.entry], wanted):
             return f"{in_words(one, system.project)}\n{ended(one)}"
     for change in system.history.find(wanted):
-        if change.system == system.name:
-            return _by_id(system, change)
+        return _by_id(system, change)
     raise MemoryRefused(
         f"No entry holds {wanted!r}, and no change has that id. `kode memory show` lists the "
         "entries, `kode memory log` the changes."
@@ -52,7 +51,8 @@ def why(system: BaseMemory, wanted: str) -> str:
 
 def _by_id(system: BaseMemory, change: Change) -> str:
     """What a change began, and whether it was undone."""
-    after = () if change.undoes else system.sides(change)[1][:LISTED]
+    is_of_entries = change.system == system.name and not change.undoes
+    after = system.sides(change)[1][:LISTED] if is_of_entries else ()
     began = (Statement(entry=entry, change=change) for entry in after)
     texts = "\n\n".join(in_words(one, system.project) for one in began) or described(change)
     undone = system.history.lines().undo_of(change)

@@ -73,32 +73,6 @@ async def test_a_scope_chooses_the_file(tmp_path):
     assert "only here" in (await system.inject("start")).system
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        ["add", "user", "four"],
-        ["add", "user", "two of a kind, and more"],
-        ["replace", "user", "two", "zwei"],
-        ["remove", "user", "two"],
-    ],
-)
-async def test_every_change_can_be_undone_and_the_undoing_too(tmp_path, change):
-    write_facts(user_file(tmp_path), "one", "two of a kind", "three")
-    before = user_file(tmp_path).read_bytes()
-    system = await opened(tmp_path)
-    await memory_command(system, change)
-    changed = user_file(tmp_path).read_bytes()
-
-    told = await memory_command(system, ["undo"])
-    undone = user_file(tmp_path).read_bytes()
-    await memory_command(system, ["undo", told.split()[-1]])
-    redone = user_file(tmp_path).read_bytes()
-    await memory_command(system, ["undo"])
-
-    assert (undone, redone) == (before, changed)
-    assert user_file(tmp_path).read_bytes() == before
-
-
 async def test_undo_goes_back_step_by_step(tmp_path):
     system = await opened(tmp_path, config=settings(merge_on_write=False))
     for text in ("one", "two", "three"):

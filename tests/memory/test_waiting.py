@@ -42,14 +42,14 @@ async def test_stale_and_expired_entries_are_listed_and_counted(tmp_path):
     system = await opened(tmp_path)
     await use(system, action="add", target="user", content="the port is 80", source="app.py:1")
     await memory_command(system, ["add", "user", "away", "--until", "2020-03-06"])
-    assert "1 may no longer be true" in await memory_command(system, ["status"])
+    assert "may no longer be true: 1" in await memory_command(system, ["status"])
     (tmp_path / "app.py").write_text("port = 81")
 
     told = await memory_command(system, ["review"])
 
     stale, expired = told.index('"the port is 80"'), told.index('"away"')
     assert "app.py:1 changed: add " in told[stale:expired]
-    assert "2 may no longer be true" in await memory_command(system, ["status"])
+    assert "may no longer be true: 2" in await memory_command(system, ["status"])
 
     undo = [line for line in told[stale:expired].splitlines() if "undo with" in line]
     await memory_command(system, ["undo", undo[0].split()[-1]])
