@@ -332,34 +332,31 @@ class BaseMemory(NullMemory):
 
     async def show(self) -> str:
         """What the next session will see, with fill levels and origins."""
-        places, parts = self.history.places, list[str]()
+        places, parts = self.layout, list[str]()
         for target in places.here() if places else ():
-            entries = self._standing_in([target])
-            told = (
-                f"  {redact(one.text)}\n    ({origin_of(self.ledger.statement(one).change)})"
-                for one in entries
-            )
-            if entries:
-                parts.append("\n".join([self._place_line(target), *told]))
+            if places and (entries := places.standing([target])):
+                told = (
+                    f"  {redact(one.text)}\n    ({origin_of(self.ledger.statement(one).change)})"
+                    for one in entries
+                )
+                parts.append("\n".join([places.line_of(target), *told]))
         return "\n\n".join(parts)
 
     async def status(self) -> str:
         """The active system, fill levels, and pending work."""
-        places = self.history.places
         lines = [f"system: {self.name}", f"folder: {self._context.root / self.name}"]
-        lines += map(self._place_line, places.of_facts() if places else ())
+        lines += map(self.layout.line_of, self.layout.of_facts()) if self.layout else ()
         if left := self.unfinished:
             lines.append(f"not finished with: {plural(left, 'session')} (done at the next start)")
         return "\n".join(lines)
 
     def entries(self) -> Sequence[Entry]:
         """The current entries that apply in this project."""
-        return self._standing_in(self.history.places.here()) if self.history.places else ()
+        return self.layout.standing(self.layout.here()) if self.layout else ()
 
     def facts(self) -> Sequence[Entry]:
         """The entries that a person may be asked about, without records of past work."""
-        places = self.history.places
-        found = self._standing_in(places.of_facts()) if places else ()
+        found = self.layout.standing(self.layout.of_facts()) if self.layout else ()
         return [entry for entry in found if entry.is_fact]
 
     def sides(self, change: Change) -> tuple[Sequence[Entry], Sequence[Entry]]:
@@ -375,7 +372,8 @@ class BaseMemory(NullMemory):
         left."""
         self.check_writable()
         undoing = await standing.undo(self.history, change, self._author("undo", batch=batch))
-        line = f"undid {change.kind} {change.id} in {self._called(undoing.target)}"
+        called = self.history.places.called(undoing.target) if self.history.places else ""
+        line = f"undid {change.kind} {change.id} in {called}"
         gone, back = (
             "; ".join(f'"{shorten(redact(text), QUOTED_CHARS)}"' for text in side)
             for side in (undoing.differences)
@@ -532,14 +530,6 @@ class BaseMemory(NullMemory):
         """Whether `undo` without an id may pick this change."""
         return True
 
-    def _standing_in(self, targets: Iterable[str]) -> list[Entry]:
-        """The entries of these places; of an unreadable one none."""
-        places, found = self.history.places, list[Entry]()
-        for target in targets if places else ():
-            with suppress(MemoryRefused):
-                found += places.entries_of(target, places.read(target)) if places else ()
-        return found
-
     def check_writable(self) -> None:
         """Raises: MemoryRefused if memory was opened read-only."""
         if self._context.read_only:
@@ -581,21 +571,11 @@ class BaseMemory(NullMemory):
         until = "" if doubt.expired else doubt.change.until
         return replace(author, since=doubt.change.since, until=until)
 
-    def _called(self, target: str) -> str:
-        return self.history.places.called(target) if self.history.places else target
-
-    def _fill(self, target: str) -> str:
-        places = self.history.places
-        return places.fill(target, places.read(target)) if places else ""
-
-    def _place_line(self, target: str) -> str:
-        """`env: 3 entries, 37% (561/1500 characters)`."""
-        held = plural(len(self._standing_in([target])), "entry", "entries")
-        return ", ".join(filter(None, (f"{self._called(target)}: {held}", self._fill(target))))
-
     def _done(self, did: str, entry: Entry, change: Change) -> Outcome:
         """A change of one entry, with how full its place is now."""
-        called, fill = self._called(entry.target), self._fill(entry.target)
+        places, target = self.history.places, entry.target
+        called = places.called(target) if places else target
+        fill = places.fill(target, places.read(target)) if places else ""
         return Outcome(
             line=f'{did} {called} "{shorten(redact(entry.text), QUOTED_CHARS)}"',
             detail=f"{called}: {fill}" if fill else "",

@@ -14,17 +14,6 @@ from kode.registry import SYSTEMS
 
 LOG_LINES = 20
 
-GONE: Mapping[str, str] = {
-    "used": "`show` prints what the next session will see",
-    "copy": "`export` and `import` carry a memory; `add` keeps single entries in another system",
-    "near": "`review` asks about entries that may say the same",
-    "unused": "nobody counts what answers name; `remove` and `archive` take a fact out of prompts",
-    "since": "`show --as-of DAY` shows an earlier day, `log` what has changed",
-    "stated": "`add` keeps what you say",
-    "buffer": "`show` prints the latest turns",
-}
-"""A command that there was → what to do instead."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
@@ -209,13 +198,6 @@ def add_commands(
     for name, about in installed.subcommands("memory", system).items():
         added.add_parser(name, help=about).add_argument("rest", nargs="*")
     return list(added.choices.values())
-
-
-def refuse_gone(argv: Sequence[str]) -> None:
-    """Raises: ConfigError for a command that there was, with what replaces it."""
-    instead = GONE.get(argv[0]) if argv else None
-    if instead:
-        raise ConfigError(f"memory: `{argv[0]}` is gone: {instead}.")
 
 
 def _has(system: str, command: str) -> bool:

@@ -16,7 +16,7 @@ from kode.errors import ConfigError, MemoryRefused
 from kode.memory import exchange, stale
 from kode.memory.base import UNDO, Addition, BaseMemory, Outcome
 from kode.memory.change import BY_HAND, Change, by
-from kode.memory.command_line import CommandParser, add_commands, refuse_gone
+from kode.memory.command_line import CommandParser, add_commands
 from kode.memory.foreign import is_own_export
 from kode.memory.guarded import inside, kept_in
 from kode.memory.moving_in import move_in
@@ -54,7 +54,6 @@ async def memory_done(system: MemorySystem, argv: Sequence[str], *, undo: str = 
     Raises: ConfigError for an invalid command line; MemoryRefused, StorageError, BusyError if it
         failed.
     """
-    refuse_gone(argv)
     parser = _parser(inside(system).name)
     done = await _done(system, parser.parse_args(list(argv) or ["show"]), None, undo)
     return done if isinstance(done, Outcome) else Outcome(line=done)

@@ -6,6 +6,7 @@ are more than whole texts.
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from kode.memory.change import Change
 from kode.memory.lineage import Entry
 from kode.memory.lines import revert_lines, unite_lines
 from kode.memory.stored import plain_lines, read_text
+from kode.messages import plural
 
 State = tuple[str, ...]
 """The texts that stand in one place, as the history has them: entries, or one whole file."""
@@ -78,6 +80,20 @@ class Places:
     def entries_of(self, target: str, texts: Sequence[str]) -> list[Entry]:
         """The entries in these texts of a place."""
         return []
+
+    def standing(self, targets: Iterable[str]) -> list[Entry]:
+        """The entries that stand in these places; of an unreadable one none."""
+        found: list[Entry] = []
+        for target in targets:
+            with suppress(MemoryRefused):
+                found += self.entries_of(target, self.read(target))
+        return found
+
+    def line_of(self, target: str) -> str:
+        """`env: 3 entries, 37% (561/1500 characters)`."""
+        held = plural(len(self.standing([target])), "entry", "entries")
+        fill = self.fill(target, self.read(target))
+        return ", ".join(filter(None, (f"{self.called(target)}: {held}", fill)))
 
     def called(self, target: str) -> str:
         """What a person calls the place."""

@@ -7,7 +7,7 @@ from kode.config import MemoryConfig
 from kode.contracts import Hit
 from kode.errors import ConfigError, MemoryRefused
 from kode.memory import open_memory
-from kode.memory.command_line import COMMANDS, GONE, TARGETS, CommandParser, add_commands
+from kode.memory.command_line import COMMANDS, TARGETS, CommandParser, add_commands
 from kode.memory.commands import _ANY, _RUN, memory_command
 from kode.memory.search import NEWEST
 from kode.memory.tiered.facts import parse
@@ -199,15 +199,6 @@ async def test_a_credential_in_a_file_is_neither_shown_nor_recorded(tmp_path):
     assert secret not in (tmp_path / "memory" / "history.jsonl").read_text()
     with pytest.raises(MemoryRefused, match="cannot be undone"):
         await memory_command(system, ["undo"])
-
-
-@pytest.mark.parametrize("word", GONE)
-async def test_a_command_there_was_says_what_replaces_it(tmp_path, word):
-    with pytest.raises(ConfigError) as error:
-        await memory_command(await opened(tmp_path), [word])
-
-    assert str(error.value).count("\n") == 0
-    assert GONE[word] in str(error.value)
 
 
 @pytest.mark.parametrize("system", TARGETS)
