@@ -7,10 +7,11 @@ from kode.config import MemoryConfig
 from kode.contracts import Hit
 from kode.errors import ConfigError, MemoryRefused
 from kode.memory import open_memory
-from kode.memory.command_line import COMMANDS, TARGETS, CommandParser, add_commands
+from kode.memory.command_line import COMMANDS, CommandParser, add_commands
 from kode.memory.commands import _ANY, _RUN, memory_command
 from kode.memory.search import NEWEST
 from kode.memory.tiered.facts import parse
+from kode.registry import SYSTEMS
 from tests.memory.life import (
     env_file,
     memory_context,
@@ -201,7 +202,7 @@ async def test_a_credential_in_a_file_is_neither_shown_nor_recorded(tmp_path):
         await memory_command(system, ["undo"])
 
 
-@pytest.mark.parametrize("system", TARGETS)
+@pytest.mark.parametrize("system", SYSTEMS)
 def test_both_faces_have_the_commands_of_the_system(system):
     parser = CommandParser(prog="/memory")
     added = add_commands(parser, system)

@@ -48,8 +48,8 @@ class FactMemory(BaseMemory):
     def marked(self, read: Sequence[FactFile], entries: Collection[str]) -> list[FactFile]:
         """The files with doubts about these entries; does not read the code of others."""
         standing = self.ledger.standing()
-        terms = {at: change for at, change in stale.terms(self.ledger).items() if at[1] in entries}
-        found = stale.doubts_in(terms, self.project, self._context.now().date())
+        today = self._context.now().date()
+        found = stale.doubts(self.ledger, self.project, today, entries)
         pairs = self.writer.pairs()
         contradicting = {one.second.place: one.first.text for one in pairs if one.contradict}
         near = {place for one in pairs if not one.contradict for place in one.places}
