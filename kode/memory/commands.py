@@ -48,15 +48,10 @@ async def memory_command(system: MemorySystem, argv: Sequence[str], *, undo: str
 
 
 async def memory_done(system: MemorySystem, argv: Sequence[str], *, undo: str = UNDO) -> Outcome:
-    """One command line (`["search", "tabs"]`) on an open memory; `undo` is the command that lists
-    name for undoing.
-
-    Raises: ConfigError for an invalid command line; MemoryRefused, StorageError, BusyError if it
-        failed.
-    """
+    """One command line (`["search", "tabs"]`) on an open memory. Raises as `run_command`, and
+    ConfigError for an invalid command line."""
     parser = _parser(inside(system).name)
-    done = await _done(system, parser.parse_args(list(argv) or ["show"]), None, undo)
-    return done if isinstance(done, Outcome) else Outcome(line=done)
+    return await run_command(system, parser.parse_args(list(argv) or ["show"]), undo=undo)
 
 
 @functools.cache
@@ -83,23 +78,20 @@ async def run_command(
     confirm: Confirm | None = None,
     *,
     undo: str = UNDO,
-) -> str:
-    """Runs a command parsed by `add_commands`; `confirm` asks a person, if there is one. Raises as
-    `memory_command`."""
-    done = await _done(system, arguments, confirm, undo)
-    return done.in_words(undo) if isinstance(done, Outcome) else done
-
-
-async def _done(
-    system: MemorySystem, arguments: argparse.Namespace, confirm: Confirm | None, undo: str
-) -> str | Outcome:
+) -> Outcome:
+    """Runs a command parsed by `add_commands`; `confirm` asks a person, if there is one, and `undo`
+    is the command that lists name for undoing. Raises: ConfigError, MemoryRefused, StorageError,
+    BusyError if it failed."""
     name = arguments.command or "show"
-    if name in _ANY:
-        return await _ANY[name](inside(system), arguments)
     if name in installed.subcommands("memory"):
         raise MemoryRefused(f"Run `kode memory {name}` in a shell.")
-    kept = kept_in(system, name)
-    return await _RUN[name](Asked(system=kept, arguments=arguments, confirm=confirm, undo=undo))
+    if name in _ANY:
+        done: str | Outcome = await _ANY[name](inside(system), arguments)
+    else:
+        kept = kept_in(system, name)
+        asked = Asked(system=kept, arguments=arguments, confirm=confirm, undo=undo)
+        done = await _RUN[name](asked)
+    return done if isinstance(done, Outcome) else Outcome(line=done)
 
 
 async def _show(asked: Asked) -> str:

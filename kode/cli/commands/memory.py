@@ -116,7 +116,7 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     settles = arguments.command != "rebuild"  # it would take what is gone for an edit by hand
     async with open_configured(config.memory, context, settles=settles) as system:
         confirm = _confirm if sys.stdin and sys.stdin.isatty() else None
-        return await run_command(system, arguments, confirm)
+        return (await run_command(system, arguments, confirm)).in_words()
 
 
 async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
