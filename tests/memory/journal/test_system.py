@@ -661,7 +661,7 @@ async def test_show_and_status_tell_what_there_is(tmp_path):
     status = await memory_command(system, ["status"])
 
     assert "- new" in shown
-    assert "last consolidate by consolidation" in shown
+    assert "last consolidate by a model that consolidated" in shown
     assert "edited by hand" not in shown
     assert "── history · 1 entry ──" in shown
     assert "Did it." in shown

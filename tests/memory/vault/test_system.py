@@ -130,7 +130,9 @@ async def test_show_tells_every_file_with_its_origin(tmp_path):
 
     shown = await memory_command(system, ["show"])
 
-    assert re.search(r"facts/user\.md · 27B · last write by model, .*20260301-123400-abcdef", shown)
+    assert re.search(
+        r"facts/user\.md · 27B · last write by the model, .*20260301-123400-abcdef", shown
+    )
     assert "facts/hand.md · 10B · written by hand" in shown
 
 
