@@ -8,7 +8,7 @@ Cancellation passes through.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kode.contracts import (
@@ -134,26 +134,14 @@ class Guarded:
     async def _call(self, hook: str, start: Callable[[], Awaitable[T]], neutral: T) -> T:
         if self._is_off(hook):
             return neutral
-        with self._caught(hook):
-            async with asyncio.timeout(self._limits_s[hook]), self._said_when_slow(hook):
-                return await start()
-        return neutral
-
-    def _ask(self, hook: str, start: Callable[[], T], neutral: T) -> T:
-        if self._is_off(hook):
-            return neutral
-        with self._caught(hook):
-            return start()
-        return neutral
-
-    @contextlib.contextmanager
-    def _caught(self, hook: str) -> Iterator[None]:
-        """Counts a fault of the hook, and an answer."""
         try:
-            yield
-            self._faults[hook] = 0
+            async with asyncio.timeout(self._limits_s[hook]), self._said_when_slow(hook):
+                answer = await start()
         except Exception as error:
             self._fault(hook, error)
+            return neutral
+        self._faults[hook] = 0
+        return answer
 
     @contextlib.asynccontextmanager
     async def _said_when_slow(self, hook: str) -> AsyncIterator[None]:
@@ -171,6 +159,17 @@ class Guarded:
             timer.cancel()
             if loop.time() - begun >= SLOW_S:
                 self._emit(Working(what=""))
+
+    def _ask(self, hook: str, start: Callable[[], T], neutral: T) -> T:
+        if self._is_off(hook):
+            return neutral
+        try:
+            answer = start()
+        except Exception as error:
+            self._fault(hook, error)
+            return neutral
+        self._faults[hook] = 0
+        return answer
 
     def _is_off(self, hook: str) -> bool:
         unopened = hook != "open" and self._faults.get("open", 0) > 0
