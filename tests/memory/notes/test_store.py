@@ -175,7 +175,7 @@ async def test_a_transaction_that_fails_changes_nothing(tmp_path, monkeypatch):
     system = await opened(tmp_path)
     await system.writer.update_soul("I am terse.")
 
-    def full(change):
+    def full(change, marker):
         raise MemoryRefused("the disk is full")
 
     monkeypatch.setattr(system.history, "append", full)
