@@ -31,7 +31,7 @@ from kode.config import MemoryConfig
 from kode.config.model import Notes as Settings
 from kode.contracts import MemoryContext
 from kode.events import silent
-from kode.memory.history import Author
+from kode.memory.change import Author
 from kode.memory.notes.note import Note, stamp
 from kode.memory.notes.search import NoteVectors, search
 from kode.memory.notes.store import Wanted

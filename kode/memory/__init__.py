@@ -4,7 +4,8 @@ This module opens one; `kode.registry` lists them. Each is a folder; shared code
 
     base · project · guarded      the base of every system, and the guard around it
     scan · frame                  what may not be remembered; how a model sees memory
-    history · places · standing   every change with its undo; where they are made; both compared
+    change · history · ledger     one change; all of them on disk; what they make true
+    places · standing             where changes are made; the files and the history compared
     ask · transcript              the one way memory calls a model, and a session as text for it
     terms · embed · rank · when   a text as words and as a vector; ranking by a query
     index · cache · search        words and vectors in SQLite; a search by a model

@@ -29,9 +29,10 @@ from kode.credentials import redact
 from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused, StorageError
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame, report, scan, stale, standing
-from kode.memory.history import Author, Change, History, Who
-from kode.memory.ledger import PAIRS, Ledger
-from kode.memory.lineage import Entry, Pair, Place
+from kode.memory.change import Author, Change, Who
+from kode.memory.history import History
+from kode.memory.ledger import PAIRS, Dispute, Ledger
+from kode.memory.lineage import Entry, Place
 from kode.memory.replacing import Seen
 from kode.memory.source import citing
 from kode.memory.stale import Doubt, holding
@@ -333,7 +334,7 @@ class BaseMemory(NullMemory):
 
     async def show(self) -> str:
         """What is remembered here, each entry with its origin and what speaks against it."""
-        found = stale.doubts(self, self._context.now().date()).items()
+        found = stale.doubts(self.ledger, self.project, self._context.now().date()).items()
         hidden = ": not shown to a model"
         doubts = {at: f"{one.why}{hidden if one.expired else ''}" for at, one in found}
         return report.show(self.parts(), self.ledger, doubts, self.unsettled())
@@ -359,12 +360,11 @@ class BaseMemory(NullMemory):
 
     def entries(self) -> Sequence[Entry]:
         """The current entries that apply in this project."""
-        return self._standing_in(self.history.places.here()) if self.history.places else ()
+        return self.layout.standing(self.layout.here()) if self.layout else ()
 
     def facts(self) -> Sequence[Entry]:
         """The entries that a person may be asked about, without records of past work."""
-        places = self.history.places
-        found = self._standing_in(places.of_facts()) if places else ()
+        found = self.layout.standing(self.layout.of_facts()) if self.layout else ()
         return [entry for entry in found if entry.is_fact]
 
     def sides(self, change: Change) -> tuple[Sequence[Entry], Sequence[Entry]]:
@@ -379,8 +379,9 @@ class BaseMemory(NullMemory):
         """Undoes one change, as a new change. Also raises NothingToUndo if nothing of it is
         left."""
         self.check_writable()
-        undoing = await standing.undo(self, change, self._author("undo", batch=batch))
-        line = f"undid {change.kind} {change.id} in {self._called(undoing.target)}"
+        undoing = await standing.undo(self.history, change, self._author("undo", batch=batch))
+        called = self.history.places.called(undoing.target) if self.history.places else ""
+        line = f"undid {change.kind} {change.id} in {called}"
         gone, back = (
             "; ".join(f'"{shorten(redact(text), QUOTED_CHARS)}"' for text in side)
             for side in (undoing.differences)
@@ -397,7 +398,7 @@ class BaseMemory(NullMemory):
         noticed = scan.check(addition.text, author="user")
         author = self._author("user", since=addition.since, until=addition.until)
         target, text = addition.target, addition.text.strip()
-        change = await standing.add(self, target, text, addition.kept_by(author))
+        change = await standing.add(self.history, target, text, addition.kept_by(author))
         if change is None:
             return Outcome(line=f'already there: "{shorten(redact(text), QUOTED_CHARS)}"')
         added = Entry(target=change.target, key=text, text=text)
@@ -442,20 +443,20 @@ class BaseMemory(NullMemory):
         """Confirms that an entry holds: it now rests on the cited lines as they are, and has no
         end."""
         self.check_writable()
-        change = await standing.confirm(self, entry, self._confirming(doubt))
+        change = await standing.confirm(self.history, entry, self._confirming(doubt))
         return self._report(self._done("confirmed in", entry, change))
 
     async def remove_entry(self, entry: Entry) -> Outcome:
         """Removes a current entry."""
         self.check_writable()
-        change = await standing.remove(self, entry, self._author("user"))
+        change = await standing.remove(self.history, entry, self._author("user"))
         return self._report(self._done("removed from", entry, change))
 
     async def reconcile(self) -> None:
         """Compares what is stored with the history, and reports what differs: called once it is
         open, but for a rebuild."""
         try:
-            lines = await standing.reconcile(self, read_only=self._context.read_only)
+            lines = await standing.reconcile(self.history, read_only=self._context.read_only)
             if not self._context.read_only:
                 batch = await take_older(self.history, self.left_waiting())
                 lines += [_TAKEN.format(batch=batch)] if batch else []
@@ -467,7 +468,7 @@ class BaseMemory(NullMemory):
     async def rebuild(self) -> str:
         """Puts back what the history has and the files do not."""
         self.check_writable()
-        return await standing.rebuild(self)
+        return await standing.rebuild(self.history)
 
     async def list_episodes(self, count: int) -> str:
         """The newest episodes, one a line. Raises: MemoryRefused if the system has none."""
@@ -490,21 +491,18 @@ class BaseMemory(NullMemory):
         MemoryRefused if the system has none."""
         raise lacking(self.name, command)
 
-    def pairs(self) -> Sequence[Pair]:
+    def pairs(self) -> Sequence[Dispute]:
         """Entries that wait for a model's word, or where they contradict, for the person's."""
         standing = {entry.place for entry in self.facts()}
-        return [
-            Pair(first=one.first.entry, second=one.second.entry, contradict=one.contradict)
-            for one in self.ledger.disputes()
-            if one.places <= standing
-        ]
+        return [one for one in self.ledger.disputes() if one.places <= standing]
 
-    async def settle(self, pair: Pair, choice: str) -> Outcome:
+    async def settle(self, pair: Dispute, choice: str) -> Outcome:
         """Keeps the `first` of a pair, the `second` or `both`. Raises: MemoryRefused, StorageError,
         BusyError."""
         self.check_writable()
         if choice != "both":
-            return await self.remove_entry(pair.second if choice == "first" else pair.first)
+            gone = pair.second if choice == "first" else pair.first
+            return await self.remove_entry(gone.entry)
         settled = ((pair.first.place, pair.second.place),)
         author = self._author("user")
         change = self.history.record(author, self.name, "settle", PAIRS, settled=settled)
@@ -523,14 +521,6 @@ class BaseMemory(NullMemory):
     def may_undo_unasked(self, change: Change) -> bool:
         """Whether `undo` without an id may pick this change."""
         return True
-
-    def _standing_in(self, targets: Iterable[str]) -> list[Entry]:
-        """The entries of these places; of an unreadable one none."""
-        places, found = self.history.places, list[Entry]()
-        for target in targets if places else ():
-            with suppress(MemoryRefused):
-                found += places.entries_of(target, places.read(target)) if places else ()
-        return found
 
     def check_writable(self) -> None:
         """Raises: MemoryRefused if memory was opened read-only."""

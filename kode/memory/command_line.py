@@ -13,19 +13,6 @@ from kode.errors import ConfigError
 from kode.registry import SYSTEMS
 
 LOG_LINES = 20
-TARGETS: Mapping[str, Sequence[str]] = {name: tuple(row.targets) for name, row in SYSTEMS.items()}
-"""What `add` accepts in each system; if NAME is included, any other name too."""
-
-GONE: Mapping[str, str] = {
-    "used": "`show` prints what the next session will see",
-    "copy": "`export` and `import` carry a memory; `add` keeps single entries in another system",
-    "near": "`review` asks about entries that may say the same",
-    "unused": "nobody counts what answers name; `remove` and `archive` take a fact out of prompts",
-    "since": "`show --as-of DAY` shows an earlier day, `log` what has changed",
-    "stated": "`add` keeps what you say",
-    "buffer": "`show` prints the latest turns",
-}
-"""A command that there was → what to do instead."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +102,7 @@ def _add(parser: "CommandParser", system: str) -> None:
     parser.description = "Keeps what you write, in the place that TARGET names."
     parser.epilog = "\n".join(("targets:", *_targets_help(system)))
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    names = (word for one in _systems(system) for word in TARGETS[one] if word != "NAME")
+    names = (word for one in _systems(system) for word in SYSTEMS[one].targets if word != "NAME")
     known = _Offered(dict.fromkeys(names))
     parser.add_argument("target", metavar="TARGET", choices=known)
     parser.add_argument("text", nargs="+", metavar="TEXT")
@@ -213,13 +200,6 @@ def add_commands(
     return list(added.choices.values())
 
 
-def refuse_gone(argv: Sequence[str]) -> None:
-    """Raises: ConfigError for a command that there was, with what replaces it."""
-    instead = GONE.get(argv[0]) if argv else None
-    if instead:
-        raise ConfigError(f"memory: `{argv[0]}` is gone: {instead}.")
-
-
 def _has(system: str, command: str) -> bool:
     return any(command in SYSTEMS[one].commands for one in _systems(system))
 
@@ -231,7 +211,7 @@ def _targets_help(system: str) -> Iterator[str]:
 
 
 def _systems(system: str) -> Sequence[str]:
-    return (system,) if system in TARGETS else tuple(TARGETS)
+    return (system,) if system in SYSTEMS else tuple(SYSTEMS)
 
 
 class _Offered(tuple[str, ...]):

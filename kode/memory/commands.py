@@ -5,33 +5,34 @@ Commands return text; the face displays it.
 
 import argparse
 import functools
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime, time
 
 from kode import installed
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
 from kode.memory import exchange, stale
 from kode.memory.base import UNDO, Addition, BaseMemory, Outcome
-from kode.memory.command_line import TARGETS, CommandParser, add_commands, refuse_gone
+from kode.memory.change import BY_HAND, Change, by
+from kode.memory.command_line import CommandParser, add_commands
 from kode.memory.foreign import is_own_export
 from kode.memory.guarded import inside, kept_in
-from kode.memory.history import BY_HAND, Change
 from kode.memory.moving_in import move_in
 from kode.memory.review import (
+    HEADS,
+    NOTHING_WAITS,
     approve,
     approve_many,
-    count_doubted,
     drop,
     items_of,
+    named_by,
     review,
     superseded_lately,
-    undo_decision,
-    undo_import,
     waiting,
 )
-from kode.memory.undo import Confirm, Following, undo_session
+from kode.memory.undo import Confirm, Following, undo_import, undo_session
 from kode.memory.undo import undo as undo_change
 from kode.memory.why import ended, quoted, why
 from kode.messages import first_of, plural, shorten
@@ -47,22 +48,16 @@ async def memory_command(system: MemorySystem, argv: Sequence[str], *, undo: str
 
 
 async def memory_done(system: MemorySystem, argv: Sequence[str], *, undo: str = UNDO) -> Outcome:
-    """One command line (`["search", "tabs"]`) on an open memory; `undo` is the command that lists
-    name for undoing.
-
-    Raises: ConfigError for an invalid command line; MemoryRefused, StorageError, BusyError if it
-        failed.
-    """
-    refuse_gone(argv)
+    """One command line (`["search", "tabs"]`) on an open memory. Raises as `run_command`, and
+    ConfigError for an invalid command line."""
     parser = _parser(inside(system).name)
-    done = await _done(system, parser.parse_args(list(argv) or ["show"]), None, undo)
-    return done if isinstance(done, Outcome) else Outcome(line=done)
+    return await run_command(system, parser.parse_args(list(argv) or ["show"]), undo=undo)
 
 
 @functools.cache
 def _parser(system: str) -> CommandParser:
     parser = CommandParser(prog="/memory", add_help=False)
-    add_commands(parser, system if system in TARGETS else "")
+    add_commands(parser, system)
     return parser
 
 
@@ -83,23 +78,20 @@ async def run_command(
     confirm: Confirm | None = None,
     *,
     undo: str = UNDO,
-) -> str:
-    """Runs a command parsed by `add_commands`; `confirm` asks a person, if there is one. Raises as
-    `memory_command`."""
-    done = await _done(system, arguments, confirm, undo)
-    return done.in_words(undo) if isinstance(done, Outcome) else done
-
-
-async def _done(
-    system: MemorySystem, arguments: argparse.Namespace, confirm: Confirm | None, undo: str
-) -> str | Outcome:
+) -> Outcome:
+    """Runs a command parsed by `add_commands`; `confirm` asks a person, if there is one, and `undo`
+    is the command that lists name for undoing. Raises: ConfigError, MemoryRefused, StorageError,
+    BusyError if it failed."""
     name = arguments.command or "show"
-    if name in _ANY:
-        return await _ANY[name](inside(system), arguments)
     if name in installed.subcommands("memory"):
         raise MemoryRefused(f"Run `kode memory {name}` in a shell.")
-    kept = kept_in(system, name)
-    return await _RUN[name](Asked(system=kept, arguments=arguments, confirm=confirm, undo=undo))
+    if name in _ANY:
+        done: str | Outcome = await _ANY[name](inside(system), arguments)
+    else:
+        kept = kept_in(system, name)
+        asked = Asked(system=kept, arguments=arguments, confirm=confirm, undo=undo)
+        done = await _RUN[name](asked)
+    return done if isinstance(done, Outcome) else Outcome(line=done)
 
 
 async def _show(asked: Asked) -> str:
@@ -125,15 +117,14 @@ async def _edit_facts(asked: Asked) -> Outcome:
 async def _approve(asked: Asked) -> str | Outcome:
     system, given = asked.system, asked.arguments
     if given.id is not None:
-        return await approve(system, given.id)
+        return await approve(system, await named_by(system, given.id))
     if given.all or given.source:
         return await approve_many(system, given.source, confirm=asked.confirm, is_sure=given.yes)
-    lines = [f"{one.id}  {one.line}" for one in await waiting(system)]
-    return "\n".join(lines) or "Nothing is pending."
+    return "\n".join(f"{one.id}  {one.line}" for one in await waiting(system)) or NOTHING_WAITS
 
 
 async def _drop(asked: Asked) -> Outcome:
-    return await drop(asked.system, asked.arguments.id)
+    return await drop(asked.system, await named_by(asked.system, asked.arguments.id))
 
 
 async def _review(asked: Asked) -> str:
@@ -142,8 +133,10 @@ async def _review(asked: Asked) -> str:
 
 
 async def _status(asked: Asked) -> str:
-    parts = (await asked.system.status(), await _waits(asked.system), _doubted(asked.system))
-    return "\n".join(filter(None, parts))
+    waits = Counter(one.why for one in await items_of(asked.system))
+    counted = [f"{head}: {waits[why]}" for why, head in HEADS.items() if waits[why]]
+    pending = [f"{', '.join(counted)} (`kode memory review`)"] if counted else []
+    return "\n".join([await asked.system.status(), *pending])
 
 
 async def _undo(asked: Asked) -> str | Outcome:
@@ -153,7 +146,7 @@ async def _undo(asked: Asked) -> str | Outcome:
         return await undo_import(system, given.batch, following)
     if given.session:
         return await undo_session(system, given.session, following)
-    return await undo_decision(system, given.id) or await undo_change(system, given.id, following)
+    return await undo_change(system, given.id, following)
 
 
 async def _episodes(asked: Asked) -> str:
@@ -220,43 +213,39 @@ async def _import(asked: Asked) -> str:
     return await move_in(system, file, arguments.source, dry_run=arguments.dry_run, confirm=confirm)
 
 
-async def _waits(system: BaseMemory) -> str:
-    count = len(await waiting(system))
-    return f"waiting for approval: {count} (`kode memory review`)" if count else ""
-
-
 def _as_of(system: BaseMemory, text: str) -> str:
     now = datetime.now().astimezone()
     day = stale.day_of(text, "--as-of", now)
-    found = stale.as_of(system, day, now)
-    since = {fate.entry.place: fate for fate in system.ledger.superseded()}
+    found = system.ledger.as_of(system.entries(), datetime.combine(day, time.max, now.tzinfo))
+    gone = {one.place: one for one in system.ledger.superseded()}
     listed = [
         f"[{entry.target}] {quoted(entry)}"
-        + (f"\n    ({ended(fate)}, {fate.change.at[:10]})" if fate else "")
+        + (f"\n    ({ended(gone[entry.place])})" if entry.place in gone else "")
         for entry in found
-        for fate in [since.get(entry.place)]
     ]
     return "\n".join(listed) or f"Nothing was remembered on {day}."
 
 
-def _doubted(system: BaseMemory) -> str:
-    count = count_doubted(system, date.today())
-    return f"may be stale, or expired: {count} (`kode memory review` lists them)" if count else ""
-
-
 async def _log(asked: Asked) -> str:
     system = asked.system
-    tail = system.history.tail(max(1, asked.arguments.n))
-    never = {change.undoes: change.reason for change in tail.changes if change.is_mark}
-    never |= dict.fromkeys(system.history.unfinished(), "never made, or being made")
-    lines = [
-        f"{_change(change)}  [{never[change.id]}]" if change.id in never else _change(change)
+    tail, lines = system.history.tail(max(1, asked.arguments.n)), system.history.lines()
+    unfinished = system.history.unfinished()
+    listed = [
+        _change(change) + _fate(lines.undo_of(change), change.id in unfinished)
         for change in reversed(tail.changes)
         if not change.is_mark
     ]
     if tail.damaged:
-        lines.append(f"(damaged lines skipped in {system.history.path}: {tail.damaged})")
-    return "\n".join(lines) or "Nothing has changed yet."
+        listed.append(f"(damaged lines skipped in {system.history.path}: {tail.damaged})")
+    return "\n".join(listed) or "Nothing has changed yet."
+
+
+def _fate(undone: Change | None, is_unfinished: bool) -> str:
+    if is_unfinished:
+        return "  [never made, or being made]"
+    if undone is None:
+        return ""
+    return f"  [{undone.reason}]" if undone.is_mark else f"  [undone by {undone.id}]"
 
 
 def _change(change: Change) -> str:
@@ -270,8 +259,7 @@ def _change(change: Change) -> str:
     what = ": " + " → ".join(filter(None, (gone, new))) if gone or new else ""
     reason = f"  [{change.reason}]" if change.reason else ""
     when = change.at[:16].replace("T", " ")
-    who = f"{change.who}{change.whose}"
-    return f"{change.id}  {when}  {who}  {change.kind} {change.target}{what}{reason}"
+    return f"{change.id}  {when}  {by(change)}  {change.kind} {change.target}{what}{reason}"
 
 
 _ANY: Mapping[str, Callable[[MemorySystem, argparse.Namespace], Awaitable[str]]] = {

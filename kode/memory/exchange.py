@@ -15,7 +15,7 @@ from kode import durable
 from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
 from kode.memory.base import BaseMemory
-from kode.memory.history import Author, Change, new_batch
+from kode.memory.change import Author, Change, new_batch
 from kode.memory.places import Piece, Places, Row, State, fingerprint
 from kode.memory.scan import scan
 from kode.memory.stored import locked, read_import

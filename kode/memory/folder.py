@@ -92,7 +92,8 @@ async def put(folder: Folder, wanted: Sequence[tuple[MemoryFile, str]]) -> Seque
             for file, text in wanted:
                 done += await file.write(text) if file.write else ()
     except MemoryRefused:
-        for change in system.history.batch(system.name, batch):
+        made = [one for one in system.history.in_effect(system.name) if one.batch == batch]
+        for change in made:
             await system.undo_change(change)
         raise
     return done

@@ -20,169 +20,22 @@ import os
 import secrets
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, overload
+from typing import Any, BinaryIO, overload
 
 from kode import credentials, durable
 from kode.beneath import TEMPORARY_PREFIX
-from kode.errors import KodeError, MemoryRefused
+from kode.errors import KodeError
+from kode.memory.change import BY_HAND, Author, Change, Pair, undo_of
 from kode.memory.places import Places, State, fingerprint
 from kode.memory.stored import read_row
 from kode.sealed import is_intact, seal
 
-BY_HAND = "by-hand"
-"""The kind of a change that a person made in the file itself."""
-REBUILD = "rebuild"
-"""The kind of one that put back what the history has."""
-_RECORDS = ("---\n", "{")
-"""How an episode's file and a note begin."""
-_GENERATED = "> Summary:"
 _CHECKED_BYTES = 4096
 """How much of what was read last must still be there for the rest to count as new."""
-
-Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import", "client"]
-"""`user`: typed by the person; `model`: by a tool call; `client`: another agent, through kode's MCP
-server; the others: the code that did it."""
-
-
-Side = tuple[str, str]
-"""One of two texts that are compared: its place, and its key there."""
-Pair = tuple[Side, Side]
-"""Two of them, the older first."""
-
-
-class NothingToUndo(MemoryRefused):
-    """Nothing of a change is left: kode was stopped before it was made, or it is gone since."""
-
-
-def new_batch() -> str:
-    """The id of an import: `kode memory undo --import ID` undoes all of it."""
-    return f"i{secrets.token_hex(3)}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Author:
-    """Who made a change, when in the session, and on what grounds."""
-
-    who: Who
-    session: str | None = None
-    turn: int | None = None
-    words: str = ""
-    """The person's prompt in that turn, shortened."""
-    source: str = ""
-    """Its source outside of memory: lines of code as `path:10-20`, or the file or system it was
-    imported from."""
-    source_hash: str = ""
-    """Hash of those lines at that time; "" if the source is not code."""
-    since: str = ""
-    """The version or day from which it holds, as given."""
-    until: str = ""
-    """The last day on which it holds, as 2026-03-06; "" for no end."""
-    batch: str = ""
-    """Shared by changes that are undone together."""
-    approves: str = ""
-    """The id of what waited and takes its place with this change (`waiting.py`)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """One change. `before` and `after` are the old and new texts: entries of a fact file, or one
-    full file."""
-
-    kind: str
-    """What happened, in one word of the system: add, replace, remove, merge, consolidate, ..."""
-    target: str
-    """What changed: a path below the memory folder, or a note's id."""
-    stood: str = ""
-    """The fingerprint of what stood in its place before; "" if it was not followed."""
-    stands: str = ""
-    """The same for afterwards."""
-    system: str
-    who: Who
-    before: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-    reason: str = ""
-    session: str | None = None
-    turn: int | None = None
-    position: int | None = None
-    """The index of `before` among the entries; None if it does not matter."""
-    undoes: str = ""
-    """The id of the change that this one undoes."""
-    supersedes: str = ""
-    """A previously removed text that this change makes outdated."""
-    near: "tuple[Pair, ...]" = ()
-    """Pairs of texts that may be one, or contradict each other: they wait for a judge."""
-    against: "tuple[Pair, ...]" = ()
-    """Pairs that contradict each other: they wait for the person."""
-    settled: "tuple[Pair, ...]" = ()
-    """Pairs that wait for neither any more."""
-    was_archived: tuple[int, ...] = ()
-    """Indices in `before` of texts that were in an archive."""
-    archived: tuple[int, ...] = ()
-    """Indices in `after` of texts that are in one."""
-    words: str = ""
-    source: str = ""
-    source_hash: str = ""
-    since: str = ""
-    until: str = ""
-    batch: str = ""
-    approves: str = ""
-    waits: dict[str, str] | None = None
-    """Of a proposal: what its text alone does not say, see `waiting.Proposal`."""
-    person: str = ""
-    """The member of a team, as its server knows them; "" for the local person."""
-    host: str = ""
-    """Their machine."""
-    redacted: bool = False
-    """Whether a credential was masked in `before` or `after`; then it cannot be undone
-    completely."""
-    id: str = field(default_factory=lambda: secrets.token_hex(6))
-    at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    """UTC."""
-
-    @property
-    def whose(self) -> str:
-        """` of bob on bobs-laptop` if a colleague made it; "" for a local change."""
-        return whose(self.person, self.host)
-
-    @property
-    def differences(self) -> tuple[list[str], list[str]]:
-        """The lines that it takes away, and those that it adds: of one text that became another
-        those that differ, else all. Nothing of full records, of which its reason says more, nor of
-        generated summaries."""
-        old, new = (
-            [
-                line
-                for text in side
-                if not text.startswith(_RECORDS)
-                for line in text.split("\n")
-                if line.strip() and not line.startswith(_GENERATED)
-            ]
-            for side in (self.before, self.after)
-        )
-        if self.before[1:] or self.after[1:] or set(old) == set(new):
-            return old, new
-        was, now = set(old), set(new)
-        return [line for line in old if line not in now], [line for line in new if line not in was]
-
-    @property
-    def is_mark(self) -> bool:
-        """Whether it only says that nothing is left of the change it undoes."""
-        return bool(self.undoes) and not self.before and not self.after
-
-    @classmethod
-    def by(cls, author: Author, system: str, kind: str, target: str, **values: Any) -> "Change":
-        """A change by an author; `values` are its other fields."""
-        return cls(system=system, kind=kind, target=target, **asdict(author), **values)
-
-
-def whose(person: str, host: str) -> str:
-    """` of bob on bobs-laptop`; "" without a person."""
-    return f" of {person} on {host}" if person else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,14 +58,14 @@ class History:
         """Appends a change by an author. Raises: StorageError."""
         return self.append(Change.by(author, system, kind, target, **values))
 
-    def append(self, change: Change) -> Change:
+    def append(self, change: Change, marker: Path | None = None) -> Change:
         """Appends a change durably that makes nothing, or whose place is not followed; returns it
-        as written, with credentials masked.
+        as written, with credentials masked. `marker` is a file to create with its line.
 
         Raises: StorageError; then the change must not be made.
         """
         change = _mask(change)
-        self._append([_line(change)])
+        self._append([_line(change)], marker)
         return change
 
     def append_all(self, changes: Sequence[Change]) -> None:
@@ -241,11 +94,8 @@ class History:
         then = places.after(was, change) if stands is None else stands
         change = replace(change, stood=fingerprint(was), stands=fingerprint(then))
         durable.make_folder(self._unfinished)
-        marker = self._unfinished / change.id
-        with durable.storage_errors(marker, "write"):
-            marker.touch()
         try:
-            written = self.append(change)
+            written = self.append(change, marker=self._unfinished / change.id)
         except BaseException:
             self.forget(change.id)
             raise
@@ -279,8 +129,22 @@ class History:
             return sorted(os.listdir(self._unfinished))
         return []
 
+    def forget_unwritten(self, id: str) -> None:
+        """Removes the marker of a change that was not even recorded. A process that has just made
+        the marker and not its line yet holds the lock that this takes. Raises: StorageError."""
+        with (
+            durable.storage_errors(self.path, "read"),
+            durable.open_for_append(self.path) as file,
+        ):
+            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                if self.lines().by_id(id) is None:
+                    self.forget(id)
+            finally:
+                durable.unlock(file)
+
     def forget(self, id: str) -> None:
-        """Removes the marker of a change that was not even recorded."""
+        """Removes the marker of a change that is finished, or was never written."""
         with contextlib.suppress(OSError):
             (self._unfinished / id).unlink()
 
@@ -372,7 +236,7 @@ class History:
     def _unfinished(self) -> Path:
         return self.path.with_name("unfinished")
 
-    def _append(self, lines: Sequence[bytes]) -> None:
+    def _append(self, lines: Sequence[bytes], marker: Path | None = None) -> None:
         durable.make_folder(self.path.parent)
         with (
             durable.storage_errors(self.path, "append to"),
@@ -380,6 +244,8 @@ class History:
         ):
             fcntl.flock(file, fcntl.LOCK_EX)
             try:
+                if marker is not None:
+                    marker.touch()
                 durable.append_to(file, b"\n".join(lines), self.path)
                 size, crc = self._sealed()
                 end = os.fstat(file.fileno()).st_size
@@ -456,26 +322,16 @@ class History:
         """The changes of a system that are not undone, without undos, newest first."""
         return (change for change in self.in_effect(system) if not change.undoes)
 
-    def in_effect(self, system: str) -> Iterator[Change]:
-        """The same with undos."""
+    def in_effect(self, *systems: str) -> Iterator[Change]:
+        """The same with undos, of several systems."""
         lines = self.lines()
-        return (one for one in reversed(lines) if one.system == system and lines.counts(one))
+        return (one for one in reversed(lines) if one.system in systems and lines.counts(one))
 
-    def is_in_effect(self, system: str, id: str) -> bool:
+    def is_in_effect(self, id: str) -> bool:
         """Whether a change is there and not undone."""
         lines = self.lines()
         change = lines.by_id(id)
-        return change is not None and change.system == system and lines.counts(change)
-
-    def last_to_undo(
-        self, system: str, fits: Callable[[Change], bool] = lambda change: True
-    ) -> Change | None:
-        """The newest fitting change of a system that is neither undone nor an undo."""
-        return next(filter(fits, self.standing(system)), None)
-
-    def batch(self, system: str, batch: str) -> list[Change]:
-        """The effective changes of a batch, newest first."""
-        return [one for one in self.in_effect(system) if batch and one.batch == batch]
+        return change is not None and lines.counts(change)
 
 
 class Lines(Sequence[Change]):
@@ -585,48 +441,6 @@ class Lines(Sequence[Change]):
 @lru_cache(maxsize=16)
 def _lines_of(path: Path) -> Lines:
     return Lines(path)
-
-
-def undo_of(change: Change, author: Author, **values: Any) -> Change:
-    """The change that undoes another; `values` are fields that are not simply swapped."""
-    reason = f"undoes {change.kind} {change.id}"
-    swapped: dict[str, Any] = {"before": change.after, "after": change.before, "reason": reason}
-    target = values.pop("target", change.target)
-    return Change.by(
-        author, change.system, "undo", target, undoes=change.id, **{**swapped, **values}
-    )
-
-
-def nothing_left(change: Change, gone: str = "") -> NothingToUndo:
-    """The error for a change of which nothing is left; `gone` is a sentence about it."""
-    return NothingToUndo(
-        f"{gone} There is nothing left to undo of {change.kind} {change.id}: kode was stopped "
-        "before it was made, or it was changed since.".lstrip()
-    )
-
-
-def origin_of(change: Change | None) -> str:
-    """A text's origin for a person: `add by model, 2026-03-01 12:00 UTC, session ...`."""
-    if change is None:
-        return "written by hand"
-    session = f", session {change.session}" if change.session else ""
-    turn = f" turn {change.turn}" if change.turn else ""
-    when = change.at[:16].replace("T", " ")
-    source = f", from {change.source}" if change.source else ""
-    if change.undoes:
-        return f"restored by an undo, {when} UTC{session}{turn}"
-    return f"{change.kind} by {change.who}{change.whose}{source}, {when} UTC{session}{turn}"
-
-
-def refuse_redacted(change: Change, instead: str) -> None:
-    """Raises: MemoryRefused for a change whose texts were masked, so that it cannot be undone.
-    `instead` says what the person can do, a sentence.
-    """
-    if change.redacted:
-        raise MemoryRefused(
-            f"{change.id} held a credential, which the history does not keep: it cannot be "
-            f"undone. {instead}"
-        )
 
 
 def _mask(change: Change) -> Change:

@@ -9,13 +9,15 @@ all be folded again, from memory.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Literal
 
-from kode.memory.history import Change, History, Lines, Pair
+from kode.memory.change import Change, Pair
+from kode.memory.history import History, Lines
 from kode.memory.lineage import Entry, Place
 
 Sides = Callable[[Change], tuple[Sequence[Entry], Sequence[Entry]]]
@@ -71,30 +73,12 @@ class Statement:
         return "archived" if self.archived else "current"
 
     @property
-    def fate(self) -> "Fate | None":
-        """None while it holds."""
-        if self.ended is None:
-            return None
-        into = tuple(one.entry for one in self.into)
-        return Fate(entry=self.entry, change=self.ended, into=into)
-
-    @property
     def now(self) -> "Statement | None":
         """The statement that it has become; itself while it holds, None if that was withdrawn."""
         one: Statement | None = self
         while one is not None and one.ended is not None:
             one = one.into[-1] if one.into else None
         return one
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fate:
-    """What became of an entry: the change that ended it, and its replacement."""
-
-    entry: Entry
-    change: Change
-    into: tuple[Entry, ...]
-    """The replacement; empty if it was removed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,10 +172,9 @@ class Ledger:
         gone = [(self._at_step[end.id], one) for one, end in found if end is not None]
         return [one for _, one in sorted(gone, key=lambda it: -it[0])]
 
-    def superseded(self) -> list[Fate]:
-        """The entries that were replaced and hold no more, most recent first."""
-        fates = (one.fate for one in self.ended() if one.into)
-        return [fate for fate in fates if fate is not None]
+    def superseded(self) -> list[Statement]:
+        """Those of them that were replaced."""
+        return [one for one in self.ended() if one.into]
 
     def disputes(self) -> list[Dispute]:
         """What waits for a judge or the person, between what both sides have become."""
@@ -208,6 +191,20 @@ class Ledger:
     def steps(self) -> Sequence[Step]:
         """All effective changes, oldest first."""
         return self._folded()._in_order
+
+    def as_of(self, entries: Iterable[Entry], moment: datetime) -> list[Entry]:
+        """Which of `entries`, those of today, there were at a moment, with those that are gone
+        since; one written by hand counts as having always existed."""
+        standing = {entry.place: entry for entry in entries}
+        for change in self._history.changes(self._system):
+            if datetime.fromisoformat(change.at) <= moment:
+                continue
+            before, after = self._sides(change) if change.before or change.after else ((), ())
+            for entry in after:
+                standing.pop(entry.place, None)
+            there = before[:-1] if brings_newer(change) else before
+            standing.update({entry.place: entry for entry in there})
+        return sorted(standing.values(), key=lambda entry: entry.target)
 
     # ── the fold ─────────────────────────────────────────────────────────────────────────────
 

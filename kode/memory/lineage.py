@@ -30,16 +30,6 @@ class Entry:
         return self.target, self.key
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pair:
-    """Two entries, the older first."""
-
-    first: Entry
-    second: Entry
-    contradict: bool
-    """Whether a model found a contradiction; else nobody has judged them."""
-
-
 def find(entries: Sequence[Entry], wanted: str) -> list[Entry]:
     """Finds the entries that a person means: by id, by full text, else by a part of it."""
     wanted = wanted.strip()

@@ -13,8 +13,8 @@ from pathlib import Path
 from kode import paths
 from kode.memory import foreign
 from kode.memory.base import BaseMemory
+from kode.memory.change import new_batch
 from kode.memory.foreign import Entry, Source
-from kode.memory.history import new_batch
 from kode.memory.scan import scan
 from kode.memory.waiting import Proposal, proposals
 from kode.memory.waiting import take as take_imports

@@ -8,10 +8,11 @@ from kode.contracts import MemorySystem
 from kode.credentials import redact
 from kode.memory import stale
 from kode.memory.base import BaseMemory
+from kode.memory.change import Change
 from kode.memory.exchange import carrier_of
 from kode.memory.guarded import kept_in
-from kode.memory.history import Change
-from kode.memory.ledger import Fate
+from kode.memory.ledger import Statement
+from kode.memory.lineage import Entry
 from kode.memory.places import Piece
 from kode.memory.precedence import Rank, source_rank
 from kode.memory.review import Item, items_of
@@ -41,6 +42,16 @@ class Remembered:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Superseded:
+    """An entry that was replaced and holds no more."""
+
+    entry: Entry
+    change: Change
+    """The one that replaced it."""
+    into: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Overview:
     """What the active system keeps, of every project."""
 
@@ -49,7 +60,7 @@ class Overview:
     entries: tuple[Remembered, ...]
     waiting: tuple[Item, ...]
     """What waits for the person, in the order to decide it, credentials masked."""
-    superseded: tuple[Fate, ...]
+    superseded: tuple[Superseded, ...]
     """The newest first, at most `MOST_SUPERSEDED`, credentials masked."""
     changes: int
     """Number in the history of all systems, at most `LOOKED_THROUGH`."""
@@ -68,7 +79,11 @@ async def overview(system: MemorySystem) -> Overview:
         waiting=tuple(
             replace(one, texts=tuple(map(redact, one.texts))) for one in await items_of(kept)
         ),
-        superseded=tuple(map(_masked, kept.ledger.superseded()[:MOST_SUPERSEDED])),
+        superseded=tuple(
+            Superseded(entry=_masked(one), change=one.ended, into=tuple(map(_masked, one.into)))
+            for one in kept.ledger.superseded()[:MOST_SUPERSEDED]
+            if one.ended
+        ),
         changes=len(tail.changes),
         damaged=tail.damaged,
     )
@@ -81,7 +96,7 @@ def changes(system: MemorySystem) -> tuple[Change, ...]:
 
 
 async def _entries(system: BaseMemory) -> list[Remembered]:
-    found = stale.doubts(system, datetime.now().astimezone().date())
+    found = stale.doubts(system.ledger, system.project, datetime.now().astimezone().date())
     doubts = {doubt.change.id: doubt for doubt in found.values()}
     standing = system.ledger.standing().values()
     origins = {_plain(one.text): one.change for one in standing}
@@ -104,8 +119,5 @@ def _plain(text: str) -> str:
     return text.lstrip("-*+# ").strip()
 
 
-def _masked(fate: Fate) -> Fate:
-    entry = replace(fate.entry, text=redact(fate.entry.text))
-    return replace(
-        fate, entry=entry, into=tuple(replace(one, text=redact(one.text)) for one in fate.into)
-    )
+def _masked(statement: Statement) -> Entry:
+    return replace(statement.entry, text=redact(statement.text))

@@ -6,21 +6,21 @@ are more than whole texts.
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from kode import durable, paths
 from kode.errors import MemoryRefused
 from kode.memory import scan
+from kode.memory.change import Change
 from kode.memory.lineage import Entry
 from kode.memory.lines import revert_lines, unite_lines
 from kode.memory.stored import plain_lines, read_text
-
-if TYPE_CHECKING:
-    from kode.memory.history import Change
+from kode.messages import plural
 
 State = tuple[str, ...]
 """The texts that stand in one place, as the history has them: entries, or one whole file."""
@@ -82,6 +82,20 @@ class Places:
         """The entries in these texts of a place."""
         return []
 
+    def standing(self, targets: Iterable[str]) -> list[Entry]:
+        """The entries that stand in these places; of an unreadable one none."""
+        found: list[Entry] = []
+        for target in targets:
+            with suppress(MemoryRefused):
+                found += self.entries_of(target, self.read(target))
+        return found
+
+    def line_of(self, target: str) -> str:
+        """`env: 3 entries, 37% (561/1500 characters)`."""
+        held = plural(len(self.standing([target])), "entry", "entries")
+        fill = self.fill(target, self.read(target))
+        return ", ".join(filter(None, (f"{self.called(target)}: {held}", fill)))
+
     def called(self, target: str) -> str:
         """What a person calls the place."""
         return target
@@ -123,7 +137,7 @@ class Places:
         """Whether the place holds separate entries, which changes name one by one."""
         return False
 
-    def sides(self, change: "Change") -> tuple[State, State]:
+    def sides(self, change: Change) -> tuple[State, State]:
         """The texts of a change as they stand in a state."""
         return change.before, change.after
 
@@ -131,7 +145,7 @@ class Places:
         """The reverse: the fields of a change with these sides."""
         return {"before": before, "after": after}
 
-    def after(self, state: State, change: "Change") -> State:
+    def after(self, state: State, change: Change) -> State:
         """What a change makes of a state."""
         before, after = self.sides(change)
         if before == after:
@@ -194,7 +208,7 @@ class Places:
         """Where that stands now which a change made in a place."""
         return target
 
-    def reverted(self, target: str, state: State, change: "Change") -> State:
+    def reverted(self, target: str, state: State, change: Change) -> State:
         """A state without what a change did, with all later ones; the same if nothing of it is
         left. Raises: MemoryRefused if what it made was changed since."""
         before, after = self.sides(change)

@@ -10,7 +10,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from kode.memory import source, terms
-from kode.memory.history import Author, Change
+from kode.memory.change import Author, Change
 from kode.memory.ledger import JUDGED, Statement, brings_newer
 
 

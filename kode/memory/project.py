@@ -14,7 +14,8 @@ from kode import durable, paths
 from kode.contracts import MemoryContext
 from kode.errors import MemoryRefused
 from kode.memory.base import BaseMemory, Outcome
-from kode.memory.history import Author, Change, History, nothing_left, undo_of
+from kode.memory.change import Author, Change, nothing_left, undo_of
+from kode.memory.history import History
 from kode.memory.places import Row, path_hash_of
 from kode.memory.stored import locked
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kode.credentials import redact
+from kode.memory.change import origin_of
 from kode.memory.frame import suspicion
-from kode.memory.history import origin_of
 from kode.memory.ledger import Ledger
 from kode.memory.lineage import Entry, Place
 from kode.messages import plural, shorten

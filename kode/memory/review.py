@@ -1,5 +1,6 @@
-"""What a person decides: what waits for approval, entries that contradict each other, and what may
-no longer be true. Each decision is one change of the history, with an undo.
+"""What waits for a person, and what they decide: what came from outside, entries that contradict
+each other, and what may no longer be true. Each decision is one change of the history, with an
+undo.
 """
 
 import hashlib
@@ -14,14 +15,12 @@ from kode.memory import stale
 from kode.memory.base import UNDO, BaseMemory, Outcome, only_one, undo_with
 from kode.memory.foreign import agents
 from kode.memory.guarded import kept_in
-from kode.memory.history import Author
-from kode.memory.ledger import Fate
-from kode.memory.lineage import Entry, Pair
+from kode.memory.ledger import Dispute, Statement
+from kode.memory.lineage import Entry
 from kode.memory.stale import Doubt
-from kode.memory.undo import Confirm, Following, undo_all
-from kode.memory.waiting import SYSTEM, Proposal, Waiting, Why, settle, take_back
-from kode.memory.waiting import proposals as all_proposals
-from kode.memory.why import NOT_RECORDED, describe, ended, in_words, quoted
+from kode.memory.undo import Confirm
+from kode.memory.waiting import Waiting, Why, proposals, settle
+from kode.memory.why import described, ended, in_words, named
 from kode.messages import first_of
 
 Choice = Literal["approve", "drop", "first", "second", "both", "confirm", "remove"]
@@ -38,11 +37,6 @@ CHOICES: Mapping[Why, Mapping[Choice, str]] = {
     "no longer true": {"confirm": "still true", "remove": "remove"},
 }
 """The choices for each reason, worded for a person."""
-_SETTLED_BY: Mapping[Why, str] = {
-    "outside": " (`kode memory approve ID`, `drop ID`)",
-    "conflict": " (`kode memory remove`, `replace`)",
-    "no longer true": "",
-}
 LATELY_DAYS = 30
 LISTED_FAULTS = 3
 NOTHING_WAITS = "Nothing is pending."
@@ -58,7 +52,7 @@ class Item:
     entries: tuple[Entry, ...] = ()
     doubt: Doubt | None = None
     waits: Waiting | None = None
-    pair: Pair | None = None
+    pair: Dispute | None = None
 
     @property
     def id(self) -> str:
@@ -77,26 +71,28 @@ class Item:
     def choices(self) -> Mapping[Choice, str]:
         return CHOICES[self.why]
 
-
-@dataclass(frozen=True, kw_only=True)
-class Decided:
-    line: str
-    """What was done, for the person."""
-    text: str
-    """The same in full."""
-    change_id: str
-    """The change to undo; "" if there is none."""
+    def lines(self, undo: str) -> Iterator[str]:
+        """It in a list, with the command that undoes what it rests on."""
+        yield from (f"{self.waits.id}  {self.waits.line}",) if self.waits else self.texts
+        if self.doubt is not None:
+            yield f"  {undo_with(self.doubt.change.id, undo)}"
 
 
 async def items_of(system: MemorySystem) -> list[Item]:
     """All waiting items, in the order to ask about them. Raises: MemoryRefused, StorageError."""
     kept = kept_in(system, "review")
-    found = [Item(why="outside", texts=(one.text,), waits=one) for one in await waiting(kept)]
     standing = {entry.place: entry for entry in kept.entries()}
-    return [*found, *_pairs(kept, standing), *_doubted(kept, standing, date.today())]
+    outside = [Item(why="outside", texts=(one.text,), waits=one) for one in await waiting(kept)]
+    return [*outside, *_disputed(kept, standing), *_doubted(kept, standing)]
 
 
-async def decide(system: MemorySystem, id: str, choice: str) -> Decided:
+async def waiting(system: BaseMemory) -> list[Waiting]:
+    """What waits for approval: the proposals, then what the system has marked in its place."""
+    found = (one for one in proposals(system.history) if one.place in ("", system.place))
+    return [*(one.as_waiting() for one in found), *await system.waiting()]
+
+
+async def decide(system: MemorySystem, id: str, choice: str) -> Outcome:
     """Carries out a choice about the item with this id. Raises: MemoryRefused if it no longer waits
     or does not allow the choice; StorageError, BusyError."""
     found = next((one for one in await items_of(system) if one.id == id), None)
@@ -105,13 +101,12 @@ async def decide(system: MemorySystem, id: str, choice: str) -> Decided:
     made = next((one for one in found.choices if one == choice), None)
     if made is None:
         raise MemoryRefused(f"{choice!r} is no choice here: {', '.join(found.choices)}.")
-    done = await _carry_out(kept_in(system, "review"), found, made)
-    return Decided(line=done.line, text=done.in_words(), change_id=done.change_id)
+    return await _carry_out(kept_in(system, "review"), found, made)
 
 
 async def _carry_out(system: BaseMemory, item: Item, choice: Choice) -> Outcome:
     if item.waits is not None:
-        return await (approve if choice == "approve" else drop)(system, item.waits.id)
+        return await (approve if choice == "approve" else drop)(system, item.waits)
     if item.pair is not None:
         return await system.settle(item.pair, choice)
     if choice == "remove":
@@ -119,121 +114,21 @@ async def _carry_out(system: BaseMemory, item: Item, choice: Choice) -> Outcome:
     return await system.confirm(item.entries[0], item.doubt)
 
 
-def chain_of(system: MemorySystem, item: Item) -> str:
-    """The origin of a waiting item, back to who said it."""
-    kept = kept_in(system, "review")
-    if item.waits is not None:
-        return item.waits.text
-    found = (kept.ledger.statement(entry) for entry in item.entries)
-    return "\n\n".join(in_words(one, kept.project) for one in found)
-
-
-# ── what waits for approval ──────────────────────────────────────────────────────────────────
-
-
-async def waiting(system: BaseMemory) -> list[Waiting]:
-    """What waits for approval: the proposals, then what the system has marked in its place."""
-    return [*(one.as_waiting() for one in proposals(system)), *await system.waiting()]
-
-
-def proposals(system: BaseMemory) -> list[Proposal]:
-    """Those that this system can store, oldest first."""
-    found = all_proposals(system.history)
-    return [one for one in found if one.place in ("", system.place)]
-
-
-async def approve(system: BaseMemory, id: str) -> Outcome:
-    """Approves what waits under an id, or under the only one that begins with it. Raises:
-    MemoryRefused, StorageError, BusyError."""
-    found = await _find(system, id)
-    return await (system.approve(found) if isinstance(found, str) else _accept(system, found))
-
-
-async def drop(system: BaseMemory, id: str) -> Outcome:
-    """Drops what waits under such an id. Raises as `approve`."""
-    found = await _find(system, id)
-    if isinstance(found, str):
-        return await system.drop(found)
-    change = system.history.append(settle("drop", found))
-    return Outcome(line=f"dropped {found.id}", change_id=change.id)
-
-
-async def approve_many(
-    system: BaseMemory, whose: str | None, *, confirm: Confirm | None, is_sure: bool
-) -> str:
-    """Approves in bulk, after the person confirms or at once with `is_sure`: what came from
-    `whose`, an agent or an import, or everything. What cannot be stored keeps waiting, and is
-    named. Raises: MemoryRefused, StorageError, BusyError."""
-    found: dict[str, Proposal | None] = {}
-    lines: list[str] = []
-    for proposal in proposals(system):
-        if not whose or _is_of(proposal, whose, system):
-            found[proposal.id] = proposal
-            lines.append(f"{proposal.id}  {proposal.as_waiting().line}")
-    for one in [] if whose else await system.waiting():
-        found[one.id] = None
-        lines.append(f"{one.id}  {one.line}")
-    listed = "\n".join(lines)
-    if not found:
-        return "None of this is pending."
-    if not is_sure and confirm is None:
-        return f"{listed}\nNothing was approved. `--yes` approves all of it."
-    if not is_sure and confirm and not confirm(f"{listed}\nKeep these {len(found)}?"):
-        return "Nothing was approved."
-    faults: list[str] = []
-    for id, kept in found.items():
-        try:
-            await (system.approve(id) if kept is None else _accept(system, kept))
-        except MemoryRefused as error:
-            faults.append(f"{id}  {error}")
-    named = [f"  {one}" for one in first_of(faults, LISTED_FAULTS)]
-    wait = [f"{len(faults)} wait on:", *named] if faults else []
-    return "\n".join([f"approved {len(found) - len(faults)} of {len(found)}", *wait])
-
-
-async def undo_import(system: BaseMemory, batch: str, following: Following) -> Outcome:
-    """Undoes approvals from an import, and drops what still waits of it. Raises: MemoryRefused,
-    StorageError, BusyError."""
-    history = system.history
-    waited = _of_batch(system, batch)
-    kept = [one for one in history.standing(system.name) if batch and one.batch == batch]
-    undone = await undo_all(system, kept, following) if kept else None
-    history.append_all([settle("drop", one) for one in _of_batch(system, batch)])
-    dropped = f"dropped {len(waited)} pending; import the file again to restore them"
-    if undone is not None:
-        return replace(undone, remark=dropped) if waited else undone
-    if not waited:
-        raise MemoryRefused(
-            f"Nothing is left of an import {batch!r}. `kode memory log` lists changes."
-        )
-    return Outcome(line=dropped)
-
-
-async def undo_decision(system: BaseMemory, id: str | None) -> Outcome | None:
-    """Undoes a line about something that waits, as the person; None if the id is not one's. Raises:
-    MemoryRefused, StorageError, BusyError."""
-    found = system.history.find(id) if id else []
-    if len(found) != 1 or found[0].system != SYSTEM:
-        return None
-    change = await take_back(system.history, found[0], Author(who="user"))
-    for proposal in proposals(system):
-        if found[0].kind == "approve" and change.target.endswith(f"/{proposal.id}"):
-            await system.reject(proposal)
-    return Outcome(line=f"undid {found[0].kind} {found[0].id}", change_id=change.id)
-
-
-async def _find(system: BaseMemory, id: str) -> Proposal | str:
-    """The proposal that is meant, or the id of what the system has marked."""
+async def named_by(system: BaseMemory, id: str) -> Waiting:
+    """What waits for approval under an id, or under the only one that begins with it. Raises:
+    MemoryRefused, StorageError."""
     system.check_writable()
-    known = {one.id: one for one in proposals(system)}
-    ids = [*known, *(one.id for one in await system.waiting())]
+    found = {one.id: one for one in await waiting(system)}
     lists = "`kode memory approve` without an id"
-    found = only_one("entry that waits for approval", ids, id, lists)
-    return known.get(found, found)
+    return found[only_one("entry that waits for approval", found, id, lists)]
 
 
-async def _accept(system: BaseMemory, proposal: Proposal) -> Outcome:
-    if proposal.about == "project" and not _is_here(proposal, system):
+async def approve(system: BaseMemory, waits: Waiting) -> Outcome:
+    """Raises: MemoryRefused, StorageError, BusyError."""
+    proposal = waits.proposal
+    if proposal is None:
+        return await system.approve(waits.id)
+    if not proposal.is_here(system.project):
         raise MemoryRefused(
             f"{proposal.id} is about {proposal.project}: "
             f"`kode memory --cwd {proposal.project} approve {proposal.id}`."
@@ -246,13 +141,52 @@ async def _accept(system: BaseMemory, proposal: Proposal) -> Outcome:
     return replace(done, change_id=change.id)
 
 
-def _is_here(proposal: Proposal, system: BaseMemory) -> bool:
-    return bool(proposal.place) or proposal.project == str(system.project)
+async def drop(system: BaseMemory, waits: Waiting) -> Outcome:
+    """Raises as `approve`."""
+    if waits.proposal is None:
+        return await system.drop(waits.id)
+    change = system.history.append(settle("drop", waits.proposal))
+    return Outcome(line=f"dropped {waits.id}", change_id=change.id)
 
 
-def _is_of(proposal: Proposal, whose: str, system: BaseMemory) -> bool:
+async def approve_many(
+    system: BaseMemory, whose: str | None, *, confirm: Confirm | None, is_sure: bool
+) -> str:
+    """Approves in bulk, after the person confirms or at once with `is_sure`: what came from
+    `whose`, an agent or an import, or everything. What cannot be stored keeps waiting, and is
+    named. Raises: MemoryRefused, StorageError, BusyError."""
+    found = [one for one in await waiting(system) if not whose or _is_of(one, whose, system)]
+    listed = "\n".join(f"{one.id}  {one.line}" for one in found)
+    if not found:
+        return "None of this is pending."
+    if not is_sure and confirm is None:
+        return f"{listed}\nNothing was approved. `--yes` approves all of it."
+    if not is_sure and confirm and not confirm(f"{listed}\nKeep these {len(found)}?"):
+        return "Nothing was approved."
+    faults: list[str] = []
+    for one in found:
+        try:
+            await approve(system, one)
+        except MemoryRefused as error:
+            faults.append(f"{one.id}  {error}")
+    named_faults = [f"  {one}" for one in first_of(faults, LISTED_FAULTS)]
+    wait = [f"{len(faults)} wait on:", *named_faults] if faults else []
+    return "\n".join([f"approved {len(found) - len(faults)} of {len(found)}", *wait])
+
+
+def chain_of(system: MemorySystem, item: Item) -> str:
+    """The origin of a waiting item, back to who said it."""
+    kept = kept_in(system, "review")
+    if item.waits is not None:
+        return item.waits.text
+    found = (kept.ledger.statement(entry) for entry in item.entries)
+    return "\n\n".join(in_words(one, kept.project) for one in found)
+
+
+def _is_of(waits: Waiting, whose: str, system: BaseMemory) -> bool:
     """Whether it is from the import or the agent `whose`, and may be approved in this project."""
-    if proposal.about == "project" and not _is_here(proposal, system):
+    proposal = waits.proposal
+    if proposal is None or not proposal.is_here(system.project):
         return False
     agent = agents().get(whose)
     if agent is not None:  # not by name alone: a client may take any name
@@ -260,78 +194,56 @@ def _is_of(proposal: Proposal, whose: str, system: BaseMemory) -> bool:
     return (proposal.batch or proposal.client.casefold()) == whose.casefold()
 
 
-def _of_batch(system: BaseMemory, batch: str) -> list[Proposal]:
-    return [one for one in all_proposals(system.history) if batch and one.batch == batch]
-
-
 # ── as text ──────────────────────────────────────────────────────────────────────────────────
 
 
-def review(found: Sequence[Item], lately: Sequence[Fate] = (), undo: str = UNDO) -> str:
+def review(found: Sequence[Item], lately: Sequence[Statement] = (), undo: str = UNDO) -> str:
     """All items as text, with the commands that settle them outside a terminal; `lately` are
-    recently superseded entries, `undo` is the command that undoes a change."""
+    recently superseded statements, `undo` is the command that undoes a change."""
     parts: list[str] = []
     for why, head in HEADS.items():
-        listed = ["\n".join(_lines(one, undo)) for one in found if one.why == why]
+        listed = ["\n".join(one.lines(undo)) for one in found if one.why == why]
         if listed:
             gap = "\n\n" if why == "conflict" else "\n"
-            parts.append(f"{head}{_SETTLED_BY[why]}:\n{_indent(gap.join(listed))}")
+            how = " (`kode memory approve ID`, `drop ID`)" if why == "outside" else ""
+            parts.append(f"{head}{how}:\n{_indent(gap.join(listed))}")
     if not parts:
         parts.append(NOTHING_WAITS)
     if lately:
-        listed = [
-            f"{_named(fate.entry)}\n  {ended(fate)}: {describe(fate.change)}\n"
-            f"  {undo_with(fate.change.id, undo)}"
-            for fate in lately
-        ]
-        parts.append(f"superseded lately:\n{_indent(chr(10).join(listed))}")
+        superseded = (
+            f"{named(one.entry)}\n  {ended(one)}\n  {undo_with(one.ended.id, undo)}"
+            for one in lately
+            if one.ended
+        )
+        parts.append(f"superseded lately:\n{_indent(chr(10).join(superseded))}")
     return "\n\n".join(parts)
 
 
-def superseded_lately(system: BaseMemory, now: datetime) -> list[Fate]:
-    """Entries superseded in the last `LATELY_DAYS`, newest first."""
-    since = now - timedelta(days=LATELY_DAYS)
-    gone = system.ledger.superseded()
-    return [one for one in gone if datetime.fromisoformat(one.change.at) >= since]
+def superseded_lately(system: BaseMemory, now: datetime) -> list[Statement]:
+    """Those superseded in the last `LATELY_DAYS`, newest first."""
+    since, gone = now - timedelta(days=LATELY_DAYS), system.ledger.superseded()
+    return [one for one in gone if one.ended and datetime.fromisoformat(one.ended.at) >= since]
 
 
-def _lines(item: Item, undo: str) -> Iterator[str]:
-    yield from (f"{item.waits.id}  {item.waits.line}",) if item.waits else item.texts
-    if item.doubt is not None:
-        yield f"  {undo_with(item.doubt.change.id, undo)}"
-
-
-def count_doubted(system: BaseMemory, today: date) -> int:
-    """How many current entries may not hold any more."""
-    found = stale.doubts(system, today)
-    return len(found.keys() & {entry.place for entry in system.entries()}) if found else 0
-
-
-def _pairs(system: BaseMemory, standing: Mapping[tuple[str, str], Entry]) -> Iterator[Item]:
-    pairs = [one for one in system.pairs() if {one.first.place, one.second.place} <= {*standing}]
+def _disputed(system: BaseMemory, standing: Mapping[tuple[str, str], Entry]) -> Iterator[Item]:
+    pairs = [one for one in system.pairs() if one.places <= {*standing}]
     for pair in sorted(pairs, key=lambda one: not one.contradict):
-        entries = (pair.first, pair.second)
-        begun = [system.ledger.statement(entry).change for entry in entries]
-        texts = tuple(
-            f"{_named(entry)}\n  {describe(change) if change else NOT_RECORDED}"
-            for entry, change in zip(entries, begun, strict=True)
+        sides = (pair.first, pair.second)
+        yield Item(
+            why="conflict",
+            texts=tuple(f"{named(one.entry)}\n  {described(one.change)}" for one in sides),
+            entries=tuple(one.entry for one in sides),
+            pair=pair,
         )
-        yield Item(why="conflict", texts=texts, entries=entries, pair=pair)
 
 
-def _doubted(
-    system: BaseMemory, standing: Mapping[tuple[str, str], Entry], today: date
-) -> Iterator[Item]:
-    found = stale.doubts(system, today).items()
+def _doubted(system: BaseMemory, standing: Mapping[tuple[str, str], Entry]) -> Iterator[Item]:
+    found = stale.doubts(system.ledger, system.project, date.today()).items()
     for place, doubt in sorted(found, key=lambda one: one[1].expired):
         if place in standing:
             entry = standing[place]
-            text = f"{_named(entry)}\n  {doubt.why}: {describe(doubt.change)}"
+            text = f"{named(entry)}\n  {doubt.why}: {described(doubt.change)}"
             yield Item(why="no longer true", texts=(text,), entries=(entry,), doubt=doubt)
-
-
-def _named(entry: Entry) -> str:
-    return f"{quoted(entry)}  ·  {entry.target}"
 
 
 def _indent(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.history import Author
+from kode.memory.change import Author
 from kode.paths import path_hash, real_path
 
 MAX_BYTES = 2_000_000

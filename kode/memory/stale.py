@@ -4,20 +4,16 @@ Nothing is removed. A model sees the first kind marked, and the second not at al
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kode.errors import MemoryRefused
 from kode.memory import scan, source, when
-from kode.memory.history import Author, Change
-from kode.memory.ledger import Statement, brings_newer
-from kode.memory.lineage import Entry, Place
-
-if TYPE_CHECKING:
-    from kode.memory.base import BaseMemory
+from kode.memory.change import Author, Change
+from kode.memory.ledger import Ledger
+from kode.memory.lineage import Place
 
 SINCE_CHARS = 40
 
@@ -40,22 +36,17 @@ class Doubt:
         return f"[may be stale: {self.why}] "
 
 
-def doubts(system: "BaseMemory", today: date) -> dict[Place, Doubt]:
-    """The doubts about entries, by place. Costs time only for changes with a source or a last
-    day."""
-    return doubts_in(terms(system), system.project, today)
-
-
-def doubts_in(of: Mapping[Place, Change], project: Path, today: date) -> dict[Place, Doubt]:
-    """The same from the result of `terms`."""
-    found = ((place, doubt(change, project, today)) for place, change in of.items())
+def doubts(
+    ledger: Ledger, project: Path, today: date, keys: Collection[str] | None = None
+) -> dict[Place, Doubt]:
+    """The doubts about entries, by place, of those with these keys or of all; paths of code are
+    relative to `project`. Costs time only for changes with a source or a last day."""
+    found = (
+        (place, doubt(one.terms, project, today))
+        for place, one in ledger.standing().items()
+        if keys is None or place[1] in keys
+    )
     return {place: reason for place, reason in found if reason is not None}
-
-
-def terms(system: "BaseMemory") -> dict[Place, Change]:
-    """Place of an entry → the change that says what it rests on and how long it holds."""
-    standing = system.ledger.standing().items()
-    return {place: one.terms for place, one in standing if one.terms is not None}
 
 
 def of_texts(found: Mapping[Place, Doubt], target: str) -> dict[str, Doubt]:
@@ -95,30 +86,11 @@ def day_of(text: str, name: str, now: datetime | None = None) -> date:
     )
 
 
-def as_of(system: "BaseMemory", day: date, now: datetime) -> list[Entry]:
-    """The entries at the end of a day, in the time zone of `now`; entries written by hand count as
-    having always existed."""
-    ends = datetime.combine(day, time.max, now.tzinfo)
-    standing = {entry.place: entry for entry in system.entries()}
-    for change in system.history.changes(system.name):
-        if datetime.fromisoformat(change.at) <= ends:
-            continue
-        before, after = system.sides(change) if change.before or change.after else ((), ())
-        if brings_newer(change):
-            before = before[:-1]
-        for entry in after:
-            standing.pop(entry.place, None)
-        standing.update({entry.place: entry for entry in before})
-    return sorted(standing.values(), key=lambda entry: entry.target)
-
-
-def doubt_of(statement: Statement, project: Path, today: date) -> Doubt | None:
-    """Why a statement may not hold any more; None for no reason."""
-    return doubt(statement.terms, project, today) if statement.terms is not None else None
-
-
-def doubt(change: Change, project: Path, today: date) -> Doubt | None:
-    """Why what a change created may not hold any more; None for no reason."""
+def doubt(change: Change | None, project: Path, today: date) -> Doubt | None:
+    """Why what a change says of its text may not hold any more; None for no reason, or no
+    change."""
+    if change is None:
+        return None
     if change.until and change.until < today.isoformat():
         return Doubt(change=change, why=f"it held until {change.until}", expired=True)
     state = source.state(project, change.source, change.source_hash)

@@ -6,19 +6,17 @@ edit of the file, recorded as such, so that it is undone like any change.
 """
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kode import durable
 from kode.credentials import redact
 from kode.errors import MemoryRefused
-from kode.memory.history import REBUILD, Author, Change, nothing_left, refuse_redacted, undo_of
+from kode.memory.change import REBUILD, Author, Change, nothing_left, refuse_redacted, undo_of
+from kode.memory.history import History
 from kode.memory.lineage import Entry
 from kode.memory.places import Places, State, fingerprint
 from kode.memory.stored import locked
 from kode.messages import plural, shorten
-
-if TYPE_CHECKING:
-    from kode.memory.base import BaseMemory
 
 MOST_SAID = 3
 """Edits by hand that are reported one by one."""
@@ -27,10 +25,9 @@ WAIT_S = 2.0
 """How long memory's opening waits for another kode that writes."""
 
 
-async def reconcile(system: "BaseMemory", *, read_only: bool) -> list[str]:
-    """Compares the places of an open memory with its history; returns what a person should know, a
+async def reconcile(history: History, *, read_only: bool) -> list[str]:
+    """Compares the places of a memory with its history; returns what a person should know, a
     sentence each. With `read_only` nothing is written. Raises: StorageError, BusyError."""
-    history = system.history
     said = []
     if damage := history.damage(mend=not read_only):
         said.append(
@@ -39,30 +36,28 @@ async def reconcile(system: "BaseMemory", *, read_only: bool) -> list[str]:
             "put it back."
         )
     if not read_only:
-        said += await _conclude(system)
-        said += await _compare(system)
+        said += await _conclude(history)
+        said += await _compare(history)
     return said
 
 
-async def rebuild(system: "BaseMemory") -> str:
+async def rebuild(history: History) -> str:
     """Puts back what the history has and the files or the database do not, in every place of the
     system; what they have beyond it stays. One change each, undone like any other. Raises:
     MemoryRefused, StorageError, BusyError."""
-    history, places = system.history, system.history.places
-    if places is None:
-        raise MemoryRefused(f"The {system.name} memory cannot be rebuilt from its history.")
+    places = _places(history)
     lines = []
     for target in history.changed_places():
         if places.is_rebuilt(target):
             async with locked(places.lock(target)):
-                lines += _rebuild_one(system, target)
+                lines += _rebuild_one(history, places, target)
     return "\n".join(lines) or "Everything that the history has is there."
 
 
-async def add(system: "BaseMemory", name: str, text: str, author: Author) -> Change | None:
+async def add(history: History, name: str, text: str, author: Author) -> Change | None:
     """Adds a text to the place that a person calls `name`; None if it is there. Raises:
     MemoryRefused, StorageError, BusyError."""
-    history, places = system.history, _places(system)
+    places = _places(history)
     target, text = places.placed(name, text, datetime.now().astimezone())
     async with locked(places.lock(target)):
         state = places.read(target)
@@ -77,10 +72,10 @@ async def add(system: "BaseMemory", name: str, text: str, author: Author) -> Cha
     return change
 
 
-async def undo(system: "BaseMemory", change: Change, author: Author) -> Change:
+async def undo(history: History, change: Change, author: Author) -> Change:
     """Takes a change back, and none of what came after. Raises: NothingToUndo, MemoryRefused,
     StorageError, BusyError."""
-    history, places = system.history, _places(system)
+    places = _places(history)
     target = places.now_at(change.target)
     refuse_redacted(change, f"Edit {places.root / target} by hand.")
     async with locked(places.lock(target)):
@@ -108,10 +103,10 @@ async def undo(system: "BaseMemory", change: Change, author: Author) -> Change:
     return undoing
 
 
-async def confirm(system: "BaseMemory", entry: Entry, author: Author) -> Change:
+async def confirm(history: History, entry: Entry, author: Author) -> Change:
     """Records that an entry holds, and rests on what its author cites. Raises: MemoryRefused,
     StorageError, BusyError."""
-    history, places = system.history, _places(system)
+    places = _places(history)
     async with locked(places.lock(entry.target)):
         state = places.read(entry.target)
         same = _texts_with(places, entry, state)
@@ -122,9 +117,9 @@ async def confirm(system: "BaseMemory", entry: Entry, author: Author) -> Change:
     return change
 
 
-async def remove(system: "BaseMemory", entry: Entry, author: Author) -> Change:
+async def remove(history: History, entry: Entry, author: Author) -> Change:
     """Removes an entry from its place. Raises as `confirm`."""
-    history, places = system.history, _places(system)
+    places = _places(history)
     async with locked(places.lock(entry.target)):
         state = places.read(entry.target)
         _texts_with(places, entry, state)
@@ -136,10 +131,10 @@ async def remove(system: "BaseMemory", entry: Entry, author: Author) -> Change:
     return change
 
 
-def _places(system: "BaseMemory") -> Places:
-    if system.history.places is None:
-        raise MemoryRefused(f"The {system.name} memory does not follow its places.")
-    return system.history.places
+def _places(history: History) -> Places:
+    if history.places is None:
+        raise MemoryRefused("The history of this memory does not follow where its entries stand.")
+    return history.places
 
 
 def _texts_with(places: Places, entry: Entry, state: State) -> State:
@@ -153,15 +148,15 @@ def _texts_with(places: Places, entry: Entry, state: State) -> State:
     )
 
 
-async def _conclude(system: "BaseMemory") -> list[str]:
-    history, places = system.history, system.history.places
+async def _conclude(history: History) -> list[str]:
+    places = history.places
     said = []
     for id in history.unfinished():
         change = next(iter(history.find(id)), None)
         if places is None or (change is not None and not places.tracks(change.target)):
             continue  # another system's
         if change is None:
-            history.forget(id)
+            history.forget_unwritten(id)
             continue
         async with locked(places.lock(change.target), timeout_s=WAIT_S):
             if id in history.unfinished() and not history.conclude(change):
@@ -172,9 +167,9 @@ async def _conclude(system: "BaseMemory") -> list[str]:
     return said
 
 
-async def _compare(system: "BaseMemory") -> list[str]:
+async def _compare(history: History) -> list[str]:
     """Records what was edited by hand in the places of this project."""
-    history, places = system.history, system.history.places
+    places = history.places
     said: list[str] = []
     if places is None:
         return said
@@ -189,7 +184,7 @@ async def _compare(system: "BaseMemory") -> list[str]:
                     edit = history.take_hand_edit(target, state)
                 elif history.stands(target) != fingerprint(state):
                     said.append(
-                        f"The {system.name} memory lacks its last changes, as after a copy or a "
+                        f"The {places.system} memory lacks its last changes, as after a copy or a "
                         "crash. `kode memory rebuild` puts back what the history has."
                     )
         except MemoryRefused as error:
@@ -208,9 +203,7 @@ async def _compare(system: "BaseMemory") -> list[str]:
     return said
 
 
-def _rebuild_one(system: "BaseMemory", target: str) -> list[str]:
-    history, places = system.history, system.history.places
-    assert places is not None
+def _rebuild_one(history: History, places: Places, target: str) -> list[str]:
     try:
         state = places.read(target)
     except MemoryRefused:

@@ -1,4 +1,5 @@
-"""Undoes and redoes changes: one, one with everything made from it, or those of a session.
+"""Undoes and redoes changes: one, one with everything made from it, or those of a session or an
+import.
 
 Several changes are undone newest first, each as a separate change, all or none. Their undos share a
 batch, by which they are redone together.
@@ -9,14 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kode.errors import MemoryRefused
+from kode.memory import waiting
 from kode.memory.base import BaseMemory, Outcome, joined
-from kode.memory.history import Author, Change, NothingToUndo, undo_of
-from kode.memory.ledger import PAIRS, Step
-from kode.memory.lineage import Place
+from kode.memory.change import Author, Change, NothingToUndo, undo_of
+from kode.memory.ledger import PAIRS, Ledger, Statement
 from kode.messages import plural
 
 Confirm = Callable[[str], bool]
 """Asks the person; whether the answer was yes."""
+OF_A_SESSION = frozenset({"episode", "session"})
+"""Kinds of changes that summarize an entire session; others cover one turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +39,7 @@ class Following:
         return self.with_derived or (asked is not None and asked(f"{listed}\nUndo them too?"))
 
 
-async def undo(
-    system: BaseMemory,
-    id: str | None,
-    following: Following,
-) -> Outcome:
+async def undo(system: BaseMemory, id: str | None, following: Following) -> Outcome:
     """Undoes the change with this id, or the last one; an undo is redone. Changes made from it are
     included if wanted, else named. Raises: MemoryRefused, StorageError, BusyError; then nothing was
     changed."""
@@ -48,15 +47,11 @@ async def undo(
         return await _undo_last(system, following)
     change = _meant(system, id)
     if change.undoes and change.batch:
-        return await take_back(system, system.history.batch(system.name, change.batch))
+        return await take_back(system, _batch(system, change.batch))
     return await _undo_one(system, change, following)
 
 
-async def undo_session(
-    system: BaseMemory,
-    session: str,
-    following: Following,
-) -> Outcome:
+async def undo_session(system: BaseMemory, session: str, following: Following) -> Outcome:
     """Undoes all changes of a session together. Raises as `undo`."""
     standing = list(system.history.standing(system.name))
     names = {change.session for change in standing if (change.session or "").startswith(session)}
@@ -67,11 +62,18 @@ async def undo_session(
     return await undo_all(system, changes, following)
 
 
-async def undo_all(
-    system: BaseMemory,
-    changes: Sequence[Change],
-    following: Following,
-) -> Outcome:
+async def undo_import(system: BaseMemory, batch: str, following: Following) -> Outcome:
+    """Undoes what was approved of an import together with the import: none of it waits any more.
+    Raises as `undo`."""
+    changes = [change for change in _batch(system, batch) if not change.undoes]
+    if not changes:
+        raise MemoryRefused(
+            f"Nothing is left of an import {batch!r}. `kode memory log` lists changes."
+        )
+    return await undo_all(system, changes, following)
+
+
+async def undo_all(system: BaseMemory, changes: Sequence[Change], following: Following) -> Outcome:
     """Undoes changes together, including those made from them if wanted. Raises as `undo`."""
     followers = _followers(system, changes)
     listed = _list("Later changes rest on it", followers, following)
@@ -85,47 +87,59 @@ async def take_back(system: BaseMemory, changes: Sequence[Change]) -> Outcome:
     obstacle."""
     if not changes:
         raise MemoryRefused("It was redone already: `kode memory log` lists the changes.")
-    batch = secrets.token_hex(6) if len(changes) > 1 else ""
+    if not changes[1:]:
+        return await _undo(system, changes[0], "")
+    batch = secrets.token_hex(6)
+    in_no_place = [one for one in changes if one.system == waiting.SYSTEM]
     done: list[Outcome] = []
     try:
         for change in changes:
+            if change.system == waiting.SYSTEM:
+                continue  # with one sync for all: thousands may be of one import
             try:
                 done.append(await _undo(system, change, batch))
             except NothingToUndo as nothing:
-                if not batch:
-                    raise
                 done.append(Outcome(line=str(nothing)))
                 _mark(system, change, batch)
+        lines = [undo_of(one, Author(who="undo", batch=batch)) for one in in_no_place]
+        system.history.append_all(lines)
     except MemoryRefused as error:
-        for undone in system.history.batch(system.name, batch):
+        for undone in _batch(system, batch):
             await _undo(system, undone, "")
-        raise error if not batch else MemoryRefused(f"Nothing was undone. {error}") from error
-    if batch:
-        newest = system.history.batch(system.name, batch)[0]
-        return replace(joined(done), change_id=newest.id)
-    return done[0]
+        raise MemoryRefused(f"Nothing was undone. {error}") from error
+    if in_no_place:
+        done.append(Outcome(line=f"{plural(len(in_no_place), 'line')} about what waits undone"))
+    return replace(joined(done), change_id=_batch(system, batch)[0].id)
 
 
 async def _undo(system: BaseMemory, change: Change, batch: str) -> Outcome:
-    """Undoes one change; a line about pairs stands in no place."""
-    if change.target != PAIRS:
-        return await system.undo_change(change, batch)
+    """Undoes one change; a line about pairs, or about what waits, stands in no place."""
     system.check_writable()
-    undone = system.history.append(undo_of(change, Author(who="undo", batch=batch)))
-    return Outcome(line=undone.reason, change_id=undone.id)
+    author = Author(who="undo", batch=batch)
+    if change.target == PAIRS:
+        undone = system.history.append(undo_of(change, author))
+    elif change.system == waiting.SYSTEM:
+        undone = await waiting.take_back(system.history, change, author)
+    else:
+        return await system.undo_change(change, batch)
+    if (proposal := waiting.waits_again(system.history, change)) is not None:
+        await system.reject(proposal)
+    return Outcome(line=f"undid {change.kind} {change.id}", change_id=undone.id)
 
 
 def newest_first(system: BaseMemory, changes: Sequence[Change]) -> list[Change]:
     """The changes in the order in which they can be undone."""
     ids = {change.id for change in changes}
-    return [change for change in system.history.standing(system.name) if change.id in ids]
+    return [change for change in reversed(system.history.lines()) if change.id in ids]
 
 
-async def _undo_one(
-    system: BaseMemory,
-    change: Change,
-    following: Following,
-) -> Outcome:
+def _batch(system: BaseMemory, batch: str) -> list[Change]:
+    """The effective changes of a batch, newest first."""
+    found = system.history.in_effect(system.name, waiting.SYSTEM)
+    return [one for one in found if batch and one.batch == batch]
+
+
+async def _undo_one(system: BaseMemory, change: Change, following: Following) -> Outcome:
     changes = _together(system, change)
     followers = _followers(system, changes)
     if not followers:
@@ -144,18 +158,17 @@ async def _undo_one(
 
 def _together(system: BaseMemory, change: Change) -> list[Change]:
     """The changes of its batch, newest first. What a person approved was decided one by one."""
-    batch = [one for one in system.history.batch(system.name, change.batch) if not one.approves]
+    found = _batch(system, change.batch)
+    batch = [one for one in found if one.system == change.system and not one.approves]
     return batch if change in batch else [change]
 
 
-async def _undo_last(
-    system: BaseMemory,
-    following: Following,
-) -> Outcome:
+async def _undo_last(system: BaseMemory, following: Following) -> Outcome:
     """Undoes the last change. One of which nothing is left is marked as undone instead, and the one
     before it stays: a person says of each that it goes."""
-    change = system.history.last_to_undo(system.name, system.may_undo_unasked)
-    if change is None and (left := system.unfinished):
+    left = system.unfinished  # first: what ends between the two looks has its line by the second
+    change = next(filter(system.may_undo_unasked, system.history.standing(system.name)), None)
+    if change is None and left:
         raise MemoryRefused(
             f"There is nothing to undo yet: memory is not finished with {plural(left, 'session')}, "
             "which may still change it. `kode memory log` lists the changes."
@@ -178,7 +191,7 @@ def _meant(system: BaseMemory, id: str) -> Change:
     if len(found) > 1:
         ids = ", ".join(change.id for change in found[:5])
         raise MemoryRefused(f"Several changes begin with {id!r}: {ids}. Give more of the id.")
-    if found[0].system != system.name:
+    if found[0].system not in (system.name, waiting.SYSTEM):
         raise MemoryRefused(
             f"{found[0].id} was made by the {found[0].system} system. "
             f"Use `kode memory --memory {found[0].system} undo {found[0].id}`."
@@ -188,30 +201,24 @@ def _meant(system: BaseMemory, id: str) -> Change:
 
 def _followers(system: BaseMemory, changes: Sequence[Change]) -> list[Change]:
     """The effective changes made from these, oldest first."""
-    roots = {change.id: change for change in changes}
-    return _derived(system.ledger.steps(), roots)
+    return _derived(system.ledger, {change.id: change for change in changes})
 
 
-def _derived(found: Sequence[Step], roots: Mapping[str, Change]) -> list[Change]:
+def _derived(ledger: Ledger, roots: Mapping[str, Change]) -> list[Change]:
     """The changes that used what `roots` (by id) created, oldest first: they transformed it, or
-    summarize the session in which it was said. None of those of which nothing is left."""
-    ever: set[Place] = set()
-    standing: set[Place] = set()
-    seen: list[Change] = []
-    used: list[Change] = []
-    for step in found:
-        is_root = step.change.id in roots
-        uses = any(place in ever for place in step.gone)
-        if is_root or uses or any(_sums_up(step.change, root) for root in seen):
-            ever.update(step.made)
-            standing.update(step.made)
-            if not is_root:
-                used.append(step.change)
-        standing.difference_update(place for place in step.gone if place not in step.made)
-        standing.update(ever.intersection(step.back))
-        if is_root:
-            seen.append(step.change)
-    return used if standing else []
+    summarize the session in which it was said. None if nothing of all that is left."""
+    family: dict[Statement, None] = {}
+    for one in ledger.statements():
+        change = one.change
+        is_of = change is not None and (
+            change.id in roots or any(_sums_up(change, root) for root in roots.values())
+        )
+        if is_of or any(parent in family for parent in one.made_of):
+            family[one] = None
+    if all(one.ended for one in family):
+        return []
+    used = {change.id for one in family for change in (one.change, one.ended) if change}
+    return [step.change for step in ledger.steps() if step.change.id in used - roots.keys()]
 
 
 def _sums_up(change: Change, root: Change) -> bool:
@@ -222,10 +229,6 @@ def _sums_up(change: Change, root: Change) -> bool:
         return False
     at, said = change.turn or 0, root.turn or 0
     return at >= said if change.kind in OF_A_SESSION else at == said
-
-
-OF_A_SESSION = frozenset({"episode", "session"})
-"""Kinds of changes that summarize an entire session; others cover one turn."""
 
 
 def _list(head: str, changes: Sequence[Change], following: Following) -> str:

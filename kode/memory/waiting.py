@@ -16,15 +16,8 @@ from typing import Any, Literal
 from kode import durable
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.history import (
-    Author,
-    Change,
-    History,
-    new_batch,
-    nothing_left,
-    refuse_redacted,
-    undo_of,
-)
+from kode.memory.change import Author, Change, new_batch, nothing_left, refuse_redacted, undo_of
+from kode.memory.history import History
 from kode.memory.stored import locked, read_row, stems
 from kode.messages import shorten
 
@@ -43,18 +36,8 @@ Why = Literal["outside", "conflict", "no longer true"]
 that changed or has an end that has passed."""
 
 CLIENT = Author(who="client")
+USER = Author(who="user")
 _BEGINS = ("propose", "import")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Waiting:
-    """Something from outside that only counts after a person approves it."""
-
-    id: str
-    line: str
-    """Its line in the list of waiting items."""
-    text: str
-    """The full text; credentials are masked on display."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +69,10 @@ class Proposal:
         """Its identity: the same text may apply to two projects."""
         return (self.text, self.about, self.project if self.about == "project" else "")
 
+    def is_here(self, project: Path) -> bool:
+        """Whether it may be approved in this project."""
+        return self.about != "project" or bool(self.place) or self.project == str(project)
+
     @property
     def where(self) -> str:
         """File, line and agent of an imported one; "" for others."""
@@ -95,7 +82,7 @@ class Proposal:
     def origin(self) -> str:
         return self.source or f"{self.client}, which proposed it"
 
-    def as_waiting(self) -> Waiting:
+    def as_waiting(self) -> "Waiting":
         when = self.at[:16].replace("T", " ")
         by = f"from {self.source}" if self.source else f"by {self.client}"
         if self.title:
@@ -110,7 +97,20 @@ class Proposal:
             # For hundreds imported at once, only the differences are worth reading.
             head = f"about the {self.about}, {self.where}" if self.where else said
             text, line = f"{self.text}\n\n{said}", f"{head}: {shorten(self.text, MAX_CHARS)}"
-        return Waiting(id=self.id, line=line, text=text)
+        return Waiting(id=self.id, line=line, text=text, proposal=self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """Something from outside that only counts after a person approves it."""
+
+    id: str
+    line: str
+    """Its line in the list of waiting items."""
+    text: str
+    """The full text; credentials are masked on display."""
+    proposal: Proposal | None = None
+    """None for what stands in its place already, marked by its system."""
 
 
 def proposals(history: History) -> list[Proposal]:
@@ -194,12 +194,17 @@ def came_from(session: str, outside: str) -> str:
     return f"session {session}, which took in {shorten(outside, 200) or 'outside text'}"
 
 
-def settle(kind: Literal["approve", "drop"], proposal: Proposal, *, batch: str = "") -> Change:
+def settle(kind: Literal["approve", "drop"], proposal: Proposal) -> Change:
     """The line of a drop, or of an approval after which nothing had to be changed."""
-    author = Author(who="user", batch=batch)
-    return Change.by(
-        author, SYSTEM, kind, _target(proposal.id), before=(proposal.text,), reason=proposal.client
-    )
+    before, target = (proposal.text,), _target(proposal.id)
+    return Change.by(USER, SYSTEM, kind, target, before=before, reason=proposal.client)
+
+
+def waits_again(history: History, change: Change) -> Proposal | None:
+    """The proposal whose approval by a line of its own is undone."""
+    if (change.system, change.kind) != (SYSTEM, "approve"):
+        return None
+    return next((one for one in proposals(history) if _target(one.id) == change.target), None)
 
 
 async def take_back(history: History, change: Change, author: Author) -> Change:
@@ -211,7 +216,7 @@ async def take_back(history: History, change: Change, author: Author) -> Change:
     id = change.target.removeprefix(f"{SYSTEM}/")
     async with locked(history.path.parent):
         waits = any(one.id == id for one in proposals(history))
-        if not history.is_in_effect(SYSTEM, change.id) or (change.kind in _BEGINS and not waits):
+        if not history.is_in_effect(change.id) or (change.kind in _BEGINS and not waits):
             raise nothing_left(change)
         return history.append(undo_of(change, author))
 

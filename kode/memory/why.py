@@ -7,8 +7,8 @@ from kode import credentials
 from kode.errors import MemoryRefused
 from kode.memory import source
 from kode.memory.base import BaseMemory
-from kode.memory.history import Change
-from kode.memory.ledger import Fate, Statement
+from kode.memory.change import Change, by, when
+from kode.memory.ledger import Statement
 from kode.memory.lineage import Entry, find
 from kode.messages import first_of, shorten
 
@@ -26,15 +26,6 @@ _STATES: Mapping[source.State, str] = {
 }
 
 _MADE_OF = {"supersede": "in place of", "replace": "in place of"}
-_BY = {
-    "user": "you",
-    "model": "the model",
-    "extraction": "a model that summed up",
-    "consolidation": "a model that consolidated",
-    "merge": "a model that judged two entries",
-    "import": "an import",
-    "client": "another agent",
-}
 
 
 def why(system: BaseMemory, wanted: str) -> str:
@@ -42,39 +33,37 @@ def why(system: BaseMemory, wanted: str) -> str:
     there is none."""
     entries = find(system.entries(), wanted)
     if len(entries) > 1:
-        listed = (f"  {one}" for one in first_of([*map(_named, entries)], LISTED))
+        listed = (f"  {one}" for one in first_of([*map(named, entries)], LISTED))
         head = f"{len(entries)} entries hold {wanted!r}. Give more of the one you mean:"
         return "\n".join([head, *listed])
     if entries:
         return in_words(system.ledger.statement(entries[0]), system.project)
-    if past := _past(system, wanted):
-        return past
+    for one in system.ledger.ended():
+        if find([one.entry], wanted):
+            return f"{in_words(one, system.project)}\n{ended(one)}"
     for change in system.history.find(wanted):
-        if change.system == system.name and not change.undoes:
-            after = system.sides(change)[1]
-            began = (Statement(entry=entry, change=change) for entry in after[:LISTED])
-            texts = [in_words(one, system.project) for one in began]
-            return "\n\n".join(texts) or describe(change)
+        return _by_id(system, change)
     raise MemoryRefused(
         f"No entry holds {wanted!r}, and no change has that id. `kode memory show` lists the "
         "entries, `kode memory log` the changes."
     )
 
 
-def _past(system: BaseMemory, wanted: str) -> str:
-    """The chain of the latest former entry with these words, and what became of it; "" if there was
-    none."""
-    for one in system.ledger.ended():
-        fate = one.fate
-        if fate is not None and find([one.entry], wanted):
-            return f"{in_words(one, system.project)}\n{ended(fate)}: {describe(fate.change)}"
-    return ""
+def _by_id(system: BaseMemory, change: Change) -> str:
+    """What a change began, and whether it was undone."""
+    is_of_entries = change.system == system.name and not change.undoes
+    after = system.sides(change)[1][:LISTED] if is_of_entries else ()
+    began = (Statement(entry=entry, change=change) for entry in after)
+    texts = "\n\n".join(in_words(one, system.project) for one in began) or described(change)
+    undone = system.history.lines().undo_of(change)
+    return f"{texts}\nundone: {described(undone)}" if undone else texts
 
 
-def ended(fate: Fate) -> str:
-    """What became of an entry, in a few words."""
-    into = "; ".join(map(quoted, fate.into))
-    return f"superseded by {into}" if into else "no longer there"
+def ended(one: Statement) -> str:
+    """What became of a statement that holds no more, and by which change."""
+    into = "; ".join(quoted(new.entry) for new in one.into)
+    fate = f"superseded by {into}" if into else "no longer there"
+    return f"{fate}: {described(one.ended)}"
 
 
 def in_words(statement: Statement, project: Path) -> str:
@@ -88,25 +77,20 @@ def in_words(statement: Statement, project: Path) -> str:
     return "\n".join(lines)
 
 
-def describe(change: Change) -> str:
+def described(change: Change | None) -> str:
     """One change on a line: what, by whom, when and where."""
-    when = change.at[:16].replace("T", " ")
-    by = _BY.get(change.who, change.who) + change.whose
-    if change.whose and change.who == "user":
-        by = f"{change.person} on {change.host}"
-    turn = f" turn {change.turn}" if change.turn else ""
-    session = f", session {change.session}{turn}" if change.session else ""
-    return f"{change.kind} {change.id} by {by}, {when} UTC{session}"
+    if change is None:
+        return NOT_RECORDED
+    return f"{change.kind} {change.id} by {by(change)}, {when(change)}"
 
 
 def _lines(one: Statement, project: Path, depth: int, seen: list[Statement]) -> Iterator[str]:
     indent = "    " * depth
-    yield f"{indent}{_named(one.entry) if not depth else quoted(one.entry)}"
+    yield f"{indent}{named(one.entry) if not depth else quoted(one.entry)}"
     change = one.change
+    yield f"{indent}  {described(change)}"
     if change is None:
-        yield f"{indent}  {NOT_RECORDED}"
         return
-    yield f"{indent}  {describe(change)}"
     if change.words:
         words = shorten(credentials.redact(change.words), WORDS_CHARS)
         yield f'{indent}  {change.person or "you"} had asked: "{words}"'
@@ -126,7 +110,8 @@ def _lines(one: Statement, project: Path, depth: int, seen: list[Statement]) -> 
         yield from _lines(parent, project, depth + 1, seen)
 
 
-def _named(entry: Entry) -> str:
+def named(entry: Entry) -> str:
+    """An entry in its place, on one line."""
     id = f"{entry.id}  " if entry.id else ""
     return f"{id}{quoted(entry)}  ·  {entry.target}"
 

@@ -55,7 +55,7 @@ def since_then(
     lines = (
         line
         for one in concerned
-        for line in _lines(one, stale.doubt_of(one, project, today), holding, open_)
+        for line in _lines(one, stale.doubt(one.terms, project, today), holding, open_)
     )
     listed = "\n".join(f"- {line}" for line in dict.fromkeys(lines))
     return f"{HEAD}\n{listed}" if listed else ""

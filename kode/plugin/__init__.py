@@ -66,13 +66,13 @@ if TYPE_CHECKING:
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
     from kode.memory import waiting as _memory_waiting
     from kode.memory.base import NullMemory as NullMemory
+    from kode.memory.change import Author as _MemoryAuthor
+    from kode.memory.change import Change as _MemoryChange
     from kode.memory.commands import memory_command as memory_command
     from kode.memory.foreign import Entry as _ForeignEntry
     from kode.memory.foreign import Reading as _ForeignReading
     from kode.memory.foreign import Source as _ForeignSource
     from kode.memory.frame import wrap as _frame_memory
-    from kode.memory.history import Author as _MemoryAuthor
-    from kode.memory.history import Change as _MemoryChange
     from kode.memory.history import History as _MemoryHistory
     from kode.memory.overview import changes as _memory_changes
     from kode.memory.overview import overview as _memory_overview
@@ -225,8 +225,8 @@ HOMES = {
     "memory_command": "kode.memory.commands:memory_command",
     "memory_overview": "kode.memory.overview:overview",
     "memory_waiting": "kode.memory.waiting",
-    "MemoryAuthor": "kode.memory.history:Author",
-    "MemoryChange": "kode.memory.history:Change",
+    "MemoryAuthor": "kode.memory.change:Author",
+    "MemoryChange": "kode.memory.change:Change",
     "MemoryHistory": "kode.memory.history:History",
     "message_bytes": "kode.session.requests:message_bytes",
     "models": "kode.providers.models",

@@ -37,7 +37,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     },
     "plugins/harbor/agent.py": {"populate_context_post_run": NAMED},
     "memory/cache.py": {"_open": HOME, "throw_away": HOME},
-    "memory/history.py": {"_seal": HOME, "forget": HOME, "making": HOME},
+    "memory/history.py": {"_seal": HOME, "forget": HOME, "_append": HOME},
     "memory/notes/database.py": {
         "_copy": NEW,
         "_connect_file": HOME,

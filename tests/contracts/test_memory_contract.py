@@ -1,5 +1,5 @@
 """What every memory system promises the loop, whichever it is. A new system is tested by standing
-in `SYSTEMS`; nothing here knows one by name but the null one, which is no entry of that table.
+in `SYSTEMS`, as a fifth does here; the null one is no entry of that table.
 """
 
 import asyncio
@@ -23,11 +23,13 @@ from kode.memory.history import History
 from kode.messages import Message, Text, user_message
 from kode.registry import SYSTEMS
 from kode.workplace import NOWHERE
+from tests.contracts import fifth_system
 
-NAMES = [*SYSTEMS, "none"]
+KEEPING = [*SYSTEMS, fifth_system.NAME]
+NAMES = [*KEEPING, "none"]
 SESSION = "20260301-123400-abcdef"
-TARGETS = {"tiered": "user", "vault": "project", "journal": "memory", "notes": "rule"}
-"""Where a person adds an entry that prompts show, if any does. A system adds its line here."""
+IN_PROMPTS = {"notes": "rule"}
+"""Where a person adds an entry that prompts show, if not where what they say goes."""
 REPEATS = {"tiered", "journal"}
 """Systems that say what the last turns were about after messages were dropped."""
 HOW_FULL = re.compile(r"[\w ,]+: \d+% \([\d,/]+ [a-z]+\)")
@@ -68,8 +70,9 @@ async def add(name, root, *texts):
     """A person adds entries at the command line, where the system keeps any."""
     memory = make(name)
     await memory.open(context(root, session_id=None), {})
-    for text in texts if name in TARGETS else ():
-        await inside(memory).add(Addition(target=TARGETS[name], text=text))
+    for text in texts if name in SYSTEMS else ():
+        target = IN_PROMPTS.get(name, SYSTEMS[name].about_user)
+        await inside(memory).add(Addition(target=target, text=text))
     await memory.close(1.0)
 
 
@@ -252,7 +255,7 @@ async def test_another_entry_adds_only_lines_that_hold_it(name, tmp_path):
     assert all("The zeppelin parser is in airship.py" in line for line in new)
 
 
-@pytest.mark.parametrize("name", list(SYSTEMS))
+@pytest.mark.parametrize("name", KEEPING)
 async def test_an_undone_entry_leaves_the_section_as_it_was_before(name, tmp_path):
     await add(name, tmp_path, "Deploys go out on Fridays", "The build runs with make")
     first = (await injected(name, tmp_path, "start")).system

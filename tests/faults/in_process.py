@@ -20,7 +20,8 @@ from kode.config import load_config
 from kode.conversation import open_conversation
 from kode.errors import KodeError
 from kode.events import silent
-from kode.memory.history import Change, History
+from kode.memory.change import Change
+from kode.memory.history import History
 from kode.memory.journal.commit import Decided
 from kode.memory.journal.files import JournalFiles
 from kode.memory.journal.said import Conversation, Queue

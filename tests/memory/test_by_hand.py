@@ -10,10 +10,11 @@ from kode.config import MemoryConfig
 from kode.durable import TEMPORARY_PREFIX
 from kode.errors import ConfigError, MemoryRefused, StorageError
 from kode.memory import make_system
-from kode.memory.commands import TARGETS, memory_command
+from kode.memory.commands import memory_command
 from kode.registry import SYSTEMS
 from tests.memory.life import memory_context
 
+TARGETS = {name: tuple(row.targets) for name, row in SYSTEMS.items()}
 EVERY = [(name, target) for name, targets in TARGETS.items() for target in targets]
 SECRET = "sk-proj-" + "aB3dE5gH7jK9mN1pQ3rS5tU7" * 2
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from kode.errors import MemoryRefused, ToolError
+from kode.memory.change import Author
 from kode.memory.commands import memory_command
-from kode.memory.history import Author
 from kode.memory.review import chain_of, decide, items_of
 from kode.memory.tiered.episode_files import Episode
 from kode.memory.tiered.facts import parse
-from kode.memory.waiting import hold, propose
+from kode.memory.waiting import hold
 from tests.memory.journal import life as journal_life
 from tests.memory.life import NOON, SESSION, Model, env_file, lived, opened, turn, use, user_file
 from tests.memory.notes import life as notes_life
@@ -150,26 +150,6 @@ async def test_an_expired_fact_confirmed_as_true_is_shown_again(tmp_path):
     await chosen(system, "confirm")
 
     assert "away" in (await system.inject("start")).system
-
-
-async def test_a_proposal_is_approved_or_dropped_and_both_are_undoable(tmp_path):
-    system = await opened(tmp_path)
-    await propose(system.history, "likes tabs", "user", client="Codex", project=tmp_path)
-    ((group, _),) = await waiting(system)
-    assert group == "outside"
-
-    dropped = await chosen(system, "drop")
-    assert await waiting(system) == []
-    await memory_command(system, ["undo", dropped.change_id])
-    approved = await chosen(system, "approve")
-    assert (facts(tmp_path), await waiting(system)) == (("likes tabs",), [])
-
-    await memory_command(system, ["undo", approved.change_id])
-    (undone,) = [c for c in system.history.tail(9).changes if c.undoes == approved.change_id]
-    assert (facts(tmp_path), await waiting(system)) == ((), [("outside", ())])
-
-    await memory_command(system, ["undo", undone.id])
-    assert (facts(tmp_path), await waiting(system)) == (("likes tabs",), [])
 
 
 async def test_an_unknown_choice_or_a_decided_item_is_refused(tmp_path):

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from kode.config import MemoryConfig
 from kode.memory import make_system
 from kode.memory.base import Addition
+from kode.memory.change import BY_HAND
 from kode.memory.commands import memory_command
 from kode.memory.folder import put
-from kode.memory.history import BY_HAND
 from kode.memory.notes.folder import notes_folder
 from tests.effort import share
 from tests.memory.life import memory_context

@@ -1,7 +1,8 @@
 import pytest
 
 from kode.errors import StorageError
-from kode.memory.history import Change, History
+from kode.memory.change import Change
+from kode.memory.history import History
 
 
 @pytest.fixture
@@ -73,10 +74,10 @@ def test_the_change_to_undo_is_the_newest_that_stands(history):
     second = history.append(change("two"))
     undo = history.append(change("", kind="undo", undoes=second.id))
 
-    assert history.last_to_undo("tiered") == first
+    assert next(history.standing("tiered"), None) == first
     history.append(change("", kind="undo", undoes=undo.id))
-    assert history.last_to_undo("tiered") == second
-    assert history.last_to_undo("vault") is None
+    assert next(history.standing("tiered"), None) == second
+    assert next(history.standing("vault"), None) is None
 
 
 def test_an_id_may_be_shortened_while_it_is_unique(history):
@@ -90,7 +91,7 @@ def test_an_id_may_be_shortened_while_it_is_unique(history):
 
 def test_a_missing_history_is_empty(history):
     assert history.tail(5).changes == ()
-    assert history.last_to_undo("tiered") is None
+    assert next(history.standing("tiered"), None) is None
 
 
 def test_a_history_that_cannot_be_read_says_so(history):

@@ -2,8 +2,9 @@
 
 import pytest
 
+from kode.memory.change import Author, undo_of
 from kode.memory.commands import memory_command
-from kode.memory.history import Author, History, undo_of
+from kode.memory.history import History
 from kode.memory.ledger import Ledger
 from kode.memory.lineage import Entry
 from tests.memory.journal import life as journal_life
@@ -58,7 +59,7 @@ def test_every_state_follows_from_the_lines_alone(history, ledger):
         "three": "archived",
         "uno": "current",
     }
-    assert [fate.entry.text for fate in ledger.superseded()] == ["one"]
+    assert [one.text for one in ledger.superseded()] == ["one"]
     assert ledger.standing()[FILE, "uno"].made_of[0].text == "one"
 
 

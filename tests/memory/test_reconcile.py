@@ -9,16 +9,19 @@ import multiprocessing
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 
 import apsw
 import pytest
 
+from kode import durable
 from kode.config import MemoryConfig
 from kode.errors import KodeError, MemoryRefused
 from kode.events import Notice
 from kode.memory import make_system
+from kode.memory.change import BY_HAND
 from kode.memory.commands import memory_command
-from kode.memory.history import BY_HAND
 from kode.memory.notes import database
 from kode.registry import SYSTEMS
 from tests.memory.life import memory_context
@@ -168,7 +171,7 @@ async def test_a_change_killed_after_its_line_is_said_once(tmp_path, monkeypatch
     append = system.history.append
     with monkeypatch.context() as patch:
         patch.setattr(system.history, "conclude", die)
-        patch.setattr(system.history, "append", lambda change: die(append(change)))
+        patch.setattr(system.history, "append", lambda change, marker: die(append(change, marker)))
         patch.setattr(system.history, "forget", lambda id: None)
         with pytest.raises(Killed):
             await memory_command(system, ["add", ADDED[name], "beta thing"])
@@ -457,3 +460,36 @@ async def test_damage_to_any_file_is_said_and_costs_nothing_else(tmp_path, name,
             with contextlib.suppress(AttributeError):
                 system.database.close()
             shutil.rmtree(root)
+
+
+async def test_a_marker_stays_while_its_line_is_being_written(tmp_path, monkeypatch):
+    """Another process opens memory between the marker of a change and its line."""
+    await with_facts(tmp_path, "tiered", "alpha thing")
+    system = await opened(tmp_path, "tiered")
+    code = (
+        "import pathlib, sys\n"
+        "from kode.memory.history import History\n"
+        "history = History(pathlib.Path(sys.argv[1]))\n"
+        "(id,) = history.unfinished()\n"
+        "print(id, flush=True)\n"
+        "history.forget_unwritten(id)\n"
+    )
+    append, forget = durable.append_to, system.history.forget
+    beside, kept = [], []
+
+    def append_to(*arguments, **options):
+        command = [sys.executable, "-c", code, str(system.history.path)]
+        beside.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        assert beside[0].stdout.readline().strip() in system.history.unfinished()
+        return append(*arguments, **options)
+
+    def forget_last(id):
+        beside[0].communicate()
+        kept.extend(system.history.unfinished())
+        forget(id)
+
+    monkeypatch.setattr(durable, "append_to", append_to)
+    monkeypatch.setattr(system.history, "forget", forget_last)
+    await memory_command(system, ["add", "user", "beta thing"])
+
+    assert kept == [system.history.tail(1).changes[0].id]

@@ -92,7 +92,7 @@ async def _notes(root):
 
     async def shown():
         notes = {note.id: note.content for note in notes_life.active(system)}
-        found = stale.doubts(system, NOON.date())
+        found = stale.doubts(system.ledger, system.project, NOON.date())
         return "\n".join(f"{d.mark}{notes[place[1]]}" for place, d in found.items())
 
     return system, shown

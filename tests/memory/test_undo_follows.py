@@ -11,15 +11,17 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from kode.errors import MemoryRefused
+from kode.memory.change import Author, Change
 from kode.memory.command_line import CommandParser, add_commands
 from kode.memory.commands import memory_command, run_command
-from kode.memory.history import Author, Change
+from kode.memory.history import History
 from kode.memory.notes import maintenance
 from kode.memory.queue import Item
 from kode.memory.stored import locked
 from kode.memory.tiered.episode_files import Episode
 from kode.memory.tiered.learn import open_queue
 from kode.memory.tiered.merge import Plan
+from kode.memory.tiered.system import Tiered
 from tests.effort import share
 from tests.memory.journal import life as journal_life
 from tests.memory.life import NOON, SESSION, opened, settings, turn, use, user_file
@@ -443,3 +445,30 @@ async def test_undo_says_that_memory_is_not_finished_yet(tmp_path):
 
     with pytest.raises(MemoryRefused, match="yet: memory is not finished with 1 session"):
         await memory_command(system, ["undo"])
+
+
+async def test_undo_finds_what_another_process_finishes_just_then(tmp_path, monkeypatch):
+    system = await opened(tmp_path)
+    queue = open_queue(tmp_path / "memory" / "episodes")
+    queue.write(Item(id=f"{SESSION}.0003", session=SESSION, turn=3, at="", text="hi"))
+    other = await opened(tmp_path)
+
+    def first_look(answer):
+        """The other process finishes right after the first thing that undo looks at."""
+        if queue.ids():
+            path = user_file(tmp_path)
+            author = Author(who="extraction")
+            change = Change.by(author, "tiered", "add", "facts/user.md", after=("likes tabs",))
+            with other.history.making(change):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("likes tabs")
+            queue.remove(f"{SESSION}.0003")
+        return answer
+
+    standing, left = History.standing, Tiered.unfinished.fget
+    monkeypatch.setattr(History, "standing", lambda *a: first_look(standing(*a)))
+    monkeypatch.setattr(Tiered, "unfinished", property(lambda it: first_look(left(it))))
+
+    await memory_command(system, ["undo"])
+
+    assert facts(tmp_path) == []

@@ -5,8 +5,9 @@ import time
 
 import pytest
 
+from kode.memory.change import Author
 from kode.memory.commands import memory_command
-from kode.memory.history import Author, History
+from kode.memory.history import History
 from kode.memory.review import NOTHING_WAITS, waiting
 from kode.memory.waiting import MAX_IMPORTED, Proposal, proposals, take
 from tests.memory.journal import life as journal_life
@@ -41,14 +42,14 @@ async def test_stale_and_expired_entries_are_listed_and_counted(tmp_path):
     system = await opened(tmp_path)
     await use(system, action="add", target="user", content="the port is 80", source="app.py:1")
     await memory_command(system, ["add", "user", "away", "--until", "2020-03-06"])
-    assert "stale, or expired: 1" in await memory_command(system, ["status"])
+    assert "may no longer be true: 1" in await memory_command(system, ["status"])
     (tmp_path / "app.py").write_text("port = 81")
 
     told = await memory_command(system, ["review"])
 
     stale, expired = told.index('"the port is 80"'), told.index('"away"')
     assert "app.py:1 changed: add " in told[stale:expired]
-    assert "stale, or expired: 2" in await memory_command(system, ["status"])
+    assert "may no longer be true: 2" in await memory_command(system, ["status"])
 
     undo = [line for line in told[stale:expired].splitlines() if "undo with" in line]
     await memory_command(system, ["undo", undo[0].split()[-1]])

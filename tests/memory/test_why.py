@@ -7,8 +7,8 @@ import pytest
 
 from kode.errors import MemoryRefused, ToolError
 from kode.memory import lineage
+from kode.memory.change import Author, Change
 from kode.memory.commands import memory_command
-from kode.memory.history import Author, Change
 from kode.memory.tiered.episode_files import Episode
 from tests.memory.journal import life as journal_life
 from tests.memory.life import (
@@ -456,3 +456,28 @@ async def test_a_spoiled_row_of_the_history_stands_in_no_way(tmp_path):
     assert "by you" in await memory_command(system, ["why", "tabs"])
     assert (await system.inject("start")).system == ""
     assert "undid" in await memory_command(system, ["undo"])
+
+
+async def test_log_why_and_show_agree_on_what_was_undone(tmp_path):
+    system = await opened(tmp_path)
+    await memory_command(system, ["add", "user", "likes tabs"])
+    (added,) = system.history.tail(1).changes
+    await memory_command(system, ["undo"])
+    (undone,) = system.history.tail(1).changes
+
+    for told in (["log"], ["why", added.id]):
+        lines = (await memory_command(system, told)).split("\n")
+        assert any("undone" in line and undone.id in line for line in lines)
+    assert added.id not in await memory_command(system, ["show"])
+    assert undone.id in await memory_command(system, ["why", undone.id])
+
+    await memory_command(system, ["undo", undone.id])
+
+    (log,) = [
+        line
+        for line in (await memory_command(system, ["log"])).split("\n")
+        if line.startswith(added.id)
+    ]
+    shown = await memory_command(system, ["show"])
+    assert "undone" not in log + await memory_command(system, ["why", added.id])
+    assert "(add by you, " in shown

@@ -30,15 +30,12 @@ ASKS_A_MODEL = frozenset({"consolidate"})
 
 def main(argv: Sequence[str]) -> int:
     """Runs one command. Raises: KodeError with its exit code."""
-    from kode.memory.command_line import refuse_gone
-
     first = Parser("kode memory", "", add_help=False)
     add_flags(first)
     given, rest = first.parse_known_args(list(argv))
     if (of_plugin := installed.subcommand("memory", rest)) is not None:
         return of_plugin([*rest[1:], *(("--cwd", given.cwd) if given.cwd else ())])
     parser = Parser("kode memory", "See, search, change and undo what kode remembers.")
-    refuse_gone(argv)
     wants_help = not {"-h", "--help"}.isdisjoint(argv)
     add_arguments(parser, _active_system(argv) if wants_help else "")
     return run(parser.parse(list(argv)))
@@ -119,7 +116,7 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     settles = arguments.command != "rebuild"  # it would take what is gone for an edit by hand
     async with open_configured(config.memory, context, settles=settles) as system:
         confirm = _confirm if sys.stdin and sys.stdin.isatty() else None
-        return await run_command(system, arguments, confirm)
+        return (await run_command(system, arguments, confirm)).in_words()
 
 
 async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:

@@ -13,7 +13,8 @@ from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.contracts import MemorySystem
-    from kode.memory.review import Decided, Item
+    from kode.memory.base import Outcome
+    from kode.memory.review import Item
 
 KEYS: Mapping[str, str] = {
     "approve": "a",
@@ -39,7 +40,7 @@ async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
     from kode.memory.commands import memory_done
     from kode.memory.review import chain_of, decide, items_of
 
-    decided: list[tuple[Item, Decided]] = []
+    decided: list[tuple[Item, Outcome]] = []
     passed: set[str] = set()
     while True:
         waiting = [one for one in await items_of(memory) if one.id not in passed]

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from kode.memory.base import Outcome
-from kode.memory.history import Author, Change, History
+from kode.memory.change import Author, Change
+from kode.memory.history import History
 from kode.memory.journal.files import (
     HISTORY,
     MEMORY,
@@ -165,7 +166,7 @@ class Committer:
         """Records a change once, also if an interrupted process has recorded it; one that it could
         not make is recorded again."""
         if recovering and self._history.find(change.id):
-            if self._history.is_in_effect(SYSTEM, change.id):
+            if self._history.is_in_effect(change.id):
                 yield
                 return
             change = replace(change, id=secrets.token_hex(6))

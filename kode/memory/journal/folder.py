@@ -5,8 +5,8 @@ from collections.abc import Callable
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.base import BaseMemory, Outcome
+from kode.memory.change import Author, Change
 from kode.memory.folder import Folder, MemoryFile
-from kode.memory.history import Author, Change
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.files import MEMORY, SYSTEM, JournalFiles, size_of
 from kode.memory.stored import locked, read_text

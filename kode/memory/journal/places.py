@@ -6,7 +6,7 @@ from typing import Any
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.history import Change
+from kode.memory.change import Change
 from kode.memory.journal.commit import OUTSIDE
 from kode.memory.journal.files import (
     HISTORY,

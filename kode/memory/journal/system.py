@@ -22,8 +22,8 @@ from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Outcome, has_lost_messages, joined
+from kode.memory.change import Change
 from kode.memory.folder_tool import folder_tool
-from kode.memory.history import Change
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.consolidator import Consolidated, Consolidator
 from kode.memory.journal.files import MEMORY, SYSTEM, Entry, JournalFiles

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from kode.errors import MemoryRefused
 from kode.memory.base import Addition, BaseMemory, Outcome
-from kode.memory.history import Change
+from kode.memory.change import Change
 from kode.memory.lineage import Entry
 from kode.memory.notes import pack
 from kode.memory.notes.note import SYSTEM, Kind

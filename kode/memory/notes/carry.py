@@ -8,8 +8,9 @@ from typing import Literal
 from kode import paths
 from kode.errors import MemoryRefused
 from kode.memory.base import Outcome
+from kode.memory.change import REBUILD
 from kode.memory.exchange import Carrier, read_row
-from kode.memory.history import REBUILD, History
+from kode.memory.history import History
 from kode.memory.notes.by_hand import NotesByHand
 from kode.memory.notes.note import (
     MAX_MERGED_CHARS,

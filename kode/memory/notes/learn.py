@@ -11,7 +11,8 @@ from kode import credentials
 from kode.memory import question, scan
 from kode.memory.ask import MemoryModel, says_something
 from kode.memory.base import WORDS_CHARS
-from kode.memory.history import Author, History
+from kode.memory.change import Author
+from kode.memory.history import History
 from kode.memory.ledger import PAIRS, Ledger, Statement
 from kode.memory.notes.jobs import details_of
 from kode.memory.notes.note import SYSTEM, Kind, Note, entry_of, in_words

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from kode.memory.history import Author
+from kode.memory.change import Author
 from kode.memory.notes.database import LAST_MAINTENANCE
 from kode.memory.notes.note import MAX_EVIDENCE, MAX_TAGS, Note, stamp, union
 from kode.memory.notes.store import NoteStore

@@ -64,7 +64,7 @@ class OpenedNotes(NotesByHand):
 
     def look_again(self) -> None:
         """Finds what may be stale by now."""
-        self.doubts = stale.doubts(self, self._context.now().date())
+        self.doubts = stale.doubts(self.ledger, self.project, self._context.now().date())
 
     def marked(
         self, notes: Iterable[Note], shorten: Callable[[str], str] = lambda text: text

@@ -8,7 +8,7 @@ from kode.memory.notes.note import SYSTEM
 from kode.memory.places import Places, State
 
 if TYPE_CHECKING:
-    from kode.memory.history import Change
+    from kode.memory.change import Change
 
 CHANGE = "change"
 """Where in the database's `meta` the id is."""

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from kode import installed
 from kode.contracts import LedgerLine, Remote, Row, TakenLines
 from kode.errors import ConfigError, MemoryRefused
-from kode.memory.history import Author, Change, History, undo_of
+from kode.memory.change import Author, Change, undo_of
+from kode.memory.history import History
 from kode.memory.notes.note import (
     MAX_MERGED_CHARS,
     SYSTEM,

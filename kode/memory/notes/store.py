@@ -13,8 +13,9 @@ from datetime import datetime
 from typing import Any
 
 from kode.errors import MemoryRefused
+from kode.memory.change import Author, Change, nothing_left, refuse_redacted, undo_of
 from kode.memory.exchange import read_row
-from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
+from kode.memory.history import History
 from kode.memory.index import Source
 from kode.memory.notes.database import Database, searched, texts_of
 from kode.memory.notes.note import (

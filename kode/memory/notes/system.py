@@ -21,6 +21,7 @@ from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, replacing
 from kode.memory.ask import MemoryModel
 from kode.memory.base import has_lost_messages
+from kode.memory.change import Author, Who
 from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import (
     MAX_PART_CHARS,
@@ -29,7 +30,7 @@ from kode.memory.frame import (
     transcript,
     typed_in,
 )
-from kode.memory.history import Author, History, Who
+from kode.memory.history import History
 from kode.memory.ledger import Ledger
 from kode.memory.lineage import Place
 from kode.memory.notes import jobs, learn, maintenance, pack

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.base import Addition, Outcome
-from kode.memory.history import Author, Change, Who
+from kode.memory.change import Author, Change, Who
 from kode.memory.notes.note import (
     FIRST_SOUL,
     SOUL_CHARS,

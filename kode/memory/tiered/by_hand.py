@@ -6,9 +6,9 @@ from typing import Literal
 
 from kode.memory import replacing, scan, stale
 from kode.memory.base import Addition, BaseMemory
-from kode.memory.history import Author
-from kode.memory.ledger import is_restated
-from kode.memory.lineage import Entry, Pair
+from kode.memory.change import Author
+from kode.memory.ledger import Dispute, is_restated
+from kode.memory.lineage import Entry
 from kode.memory.stored import version_of
 from kode.memory.tiered.facts import (
     Action,
@@ -48,8 +48,8 @@ class FactMemory(BaseMemory):
     def marked(self, read: Sequence[FactFile], entries: Collection[str]) -> list[FactFile]:
         """The files with doubts about these entries; does not read the code of others."""
         standing = self.ledger.standing()
-        terms = {at: change for at, change in stale.terms(self).items() if at[1] in entries}
-        found = stale.doubts_in(terms, self.project, self._context.now().date())
+        today = self._context.now().date()
+        found = stale.doubts(self.ledger, self.project, today, entries)
         pairs = self.writer.pairs()
         contradicting = {one.second.place: one.first.text for one in pairs if one.contradict}
         near = {place for one in pairs if not one.contradict for place in one.places}
@@ -166,15 +166,12 @@ class FactMemory(BaseMemory):
     ) -> Outcome:
         return await self._edit(self._author("user"), command, target, scope, old=old, new=new)
 
-    def pairs(self) -> list[Pair]:
-        return [
-            Pair(first=one.first.entry, second=one.second.entry, contradict=one.contradict)
-            for one in self.writer.pairs()
-        ]
+    def pairs(self) -> list[Dispute]:
+        return self.writer.pairs()
 
-    async def settle(self, pair: Pair, choice: str) -> Outcome:
+    async def settle(self, pair: Dispute, choice: str) -> Outcome:
         self.check_writable()
-        sides = {"first": pair.first, "second": pair.second}
+        sides = {"first": pair.first.entry, "second": pair.second.entry}
         kept = tuple(entry for name, entry in sides.items() if choice in (name, "both"))
         author = self._author("user")
         return self._report_outcome(await self.writer.settle_pair(pair, kept, author))

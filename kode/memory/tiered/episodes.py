@@ -17,8 +17,9 @@ from kode.contracts import MemoryContext
 from kode.errors import BusyError, MemoryRefused
 from kode.memory import question, scan
 from kode.memory.ask import MemoryModel
+from kode.memory.change import Author, Change
 from kode.memory.frame import MAX_PART_CHARS, Recording, count_turns, transcript
-from kode.memory.history import Author, Change, History
+from kode.memory.history import History
 from kode.memory.queue import Item, answered, details, work, work_through
 from kode.memory.stored import read_row
 from kode.memory.tiered.episode_files import Episode, raw_note, render, summary_of, valid_id

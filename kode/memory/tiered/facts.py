@@ -16,7 +16,7 @@ from kode import credentials, durable
 from kode import messages as plain
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.history import Who
+from kode.memory.change import Who
 from kode.memory.stale import Doubt
 from kode.memory.stored import plain_lines, read_text
 from kode.paths import path_hash

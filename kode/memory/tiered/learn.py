@@ -13,7 +13,8 @@ from kode.errors import MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import question, rank
 from kode.memory.base import WORDS_CHARS
-from kode.memory.history import Author, History
+from kode.memory.change import Author
+from kode.memory.history import History
 from kode.memory.ledger import Dispute, Ledger
 from kode.memory.lineage import Place
 from kode.memory.question import Fact, Found

@@ -15,10 +15,11 @@ from kode import durable
 from kode.errors import MemoryRefused
 from kode.memory import base, question
 from kode.memory.ask import MemoryModel
-from kode.memory.history import Author, Change, History
-from kode.memory.history import Pair as TextPair
+from kode.memory.change import Author, Change
+from kode.memory.change import Pair as TextPair
+from kode.memory.history import History
 from kode.memory.ledger import PAIRS, Dispute, Ledger, Statement
-from kode.memory.lineage import Entry, Pair, Place
+from kode.memory.lineage import Entry, Place
 from kode.memory.precedence import rank, source_rank, supersedes
 from kode.memory.question import How, Relation
 from kode.memory.stored import locked, read_row
@@ -172,17 +173,16 @@ class FactWriter:
 
         return await self._change(self.store.name(target, scope), archived, author)
 
-    async def settle_pair(self, pair: Pair, kept: tuple[Entry, ...], author: Author) -> Outcome:
+    async def settle_pair(self, pair: Dispute, kept: tuple[Entry, ...], author: Author) -> Outcome:
         """Keeps what the person chose of a waiting pair. Raises as `add`."""
-        sides = pair.first, pair.second
-        first, second, name = pair.first.key, pair.second.key, pair.first.target
+        sides = pair.first.entry, pair.second.entry
+        first, second = (one.key for one in sides)
+        name, other = (one.target for one in sides)
         gone = next((one for one in sides if one not in kept), None)
-        if name != pair.second.target and gone is None:
-            change = self._record(
-                author, "settle", settled=((pair.first.place, pair.second.place),)
-            )
+        if name != other and gone is None:
+            change = self._record(author, "settle", settled=((sides[0].place, sides[1].place),))
             return Outcome(line="kept both", change_id=change.id)
-        if name != pair.second.target and gone is not None:
+        if name != other and gone is not None:
             why = f"{_quote(kept[0].key)} counts instead"
             return await self._change(gone.target, partial(_removed, old=gone.key, why=why), author)
 

@@ -8,7 +8,7 @@ settled, and a person decides (`review`).
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from kode.memory.history import Pair
+from kode.memory.change import Pair
 from kode.memory.ledger import Ledger, Statement
 from kode.memory.lineage import Entry, Place
 from kode.memory.nearness import local_nearness

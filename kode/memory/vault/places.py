@@ -8,7 +8,7 @@ from typing import Literal
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.history import Change
+from kode.memory.change import Change
 from kode.memory.lineage import Entry
 from kode.memory.places import Piece, Places, Row, State
 from kode.memory.stored import plain_lines

@@ -20,7 +20,8 @@ from kode.errors import BusyError, KodeError, MemoryRefused, StorageError
 from kode.events import Emit, Notice
 from kode.memory import frame, question
 from kode.memory.ask import MemoryModel, says_something
-from kode.memory.history import Author, History
+from kode.memory.change import Author
+from kode.memory.history import History
 from kode.memory.ledger import PAIRS, Ledger
 from kode.memory.lineage import Entry, Place
 from kode.memory.queue import Item, Queue, details

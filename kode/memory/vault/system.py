@@ -22,8 +22,8 @@ from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, frame, stale, when
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Outcome, reason_of
+from kode.memory.change import Author
 from kode.memory.folder_tool import folder_tool
-from kode.memory.history import Author
 from kode.memory.ledger import PAIRS
 from kode.memory.project import ProjectMemory
 from kode.memory.queue import Item, work_through
@@ -297,7 +297,7 @@ class Vault(ProjectMemory):
         text, target = self._text(name), self.files.target(name)
         if not is_facts(name):
             return self.since_then(text)
-        doubts = stale.doubts(self, self.now().date())
+        doubts = stale.doubts(self.ledger, self.project, self.now().date())
         marks = {place: f"may be stale: {one.why}" for place, one in doubts.items()}
         lines = [
             f'- "{key}": {why}'

@@ -15,8 +15,8 @@ from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.base import Outcome
+from kode.memory.change import Author
 from kode.memory.frame import as_tool_errors
-from kode.memory.history import Author
 from kode.memory.vault.report import rows_of
 from kode.memory.vault.write import VaultWriter
 

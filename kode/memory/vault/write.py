@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from kode.errors import MemoryRefused
 from kode.memory import replacing, scan
 from kode.memory.base import Outcome
-from kode.memory.history import Author, Change, History
+from kode.memory.change import Author, Change
+from kode.memory.history import History
 from kode.memory.replacing import IN_PART, NotReplaced, Seen
 from kode.memory.stored import plain_lines, version_of
 from kode.memory.vault import summary as summaries

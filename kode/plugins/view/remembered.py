@@ -92,7 +92,7 @@ async def decide(place: Place, id: str, choice: str) -> tuple[str, str]:
     change that it is. Raises: MemoryRefused, StorageError, BusyError."""
     async with _opened(place, read_only=False) as (system, _):
         done = await decide_memory(system, id, choice)
-        return done.text, done.change_id
+        return done.in_words(), done.change_id
 
 
 async def undo(place: Place, change_id: str) -> str:

@@ -663,6 +663,9 @@ async def test_show_and_status_tell_what_there_is(tmp_path):
     assert "- new" in shown
     assert "consolidate by consolidation" in shown
     assert "by hand" not in shown
+    assert "last consolidate by a model that consolidated" in shown
+    assert "edited by hand" not in shown
+    assert "── history · 1 entry ──" in shown
     assert "Did it." in shown
     assert "session notes: 1 entry" in status
     put_memory(tmp_path, "- mine")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kode.memory.history import Author
+from kode.memory.change import Author
 from kode.memory.notes.maintenance import due_batches, merge, prune_expired
 from tests.memory.notes.life import Clock, active, contents, keep, opened
 from tests.memory.notes.test_system import NeuralEmbedder, with_embedder

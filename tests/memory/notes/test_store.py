@@ -154,9 +154,9 @@ async def test_one_soul_is_active_and_its_changes_can_be_undone(tmp_path):
     assert soul.content == "I am terse and kind."
     assert system.store.count("n.kind = 'soul'") == 3
 
-    await system.undo_change(system.history.last_to_undo("notes"))
+    await system.undo_change(next(system.history.standing("notes")))
     assert contents(active(system, "soul")) == ["I am terse."]
-    await system.undo_change(system.history.last_to_undo("notes"))
+    await system.undo_change(next(system.history.standing("notes")))
     assert len(active(system, "soul")) == 1
 
 
@@ -175,7 +175,7 @@ async def test_a_transaction_that_fails_changes_nothing(tmp_path, monkeypatch):
     system = await opened(tmp_path)
     await system.writer.update_soul("I am terse.")
 
-    def full(change):
+    def full(change, marker):
         raise MemoryRefused("the disk is full")
 
     monkeypatch.setattr(system.history, "append", full)

@@ -763,7 +763,7 @@ async def test_a_tainted_session_is_recalled_only_after_approval(tmp_path):
 
     before = await later.recall(turn(1, "the tokenizer error"))
     waiting = await later.waiting()
-    await review.approve(later, SESSION[:8])
+    await review.approve(later, await review.named_by(later, SESSION[:8]))
     after = await later.recall(turn(2, "the tokenizer error"))
 
     assert before == ""

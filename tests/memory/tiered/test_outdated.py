@@ -161,7 +161,7 @@ async def test_an_undone_change_supersedes_nothing(tmp_path):
     await kept(tmp_path)
     await later(tmp_path, replaced(OLD, NEW))
     system = await opened(tmp_path, session_id=None)
-    change = system.history.last_to_undo("tiered", lambda change: change.kind != "episode")
+    change = next(one for one in system.history.standing("tiered") if one.kind != "episode")
     await system.undo_change(change)
     await system.close(1.0)
 

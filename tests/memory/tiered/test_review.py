@@ -279,7 +279,7 @@ async def test_a_contradiction_across_files_waits_for_the_person(tmp_path):
     assert parse(env_file(tmp_path).read_text()) == (NEW,)
     (pair,) = (await opened(tmp_path)).pairs()
     assert pair.contradict
-    assert (pair.first.target, pair.second.target) == ("facts/user.md", "facts/env.md")
+    assert (pair.first.entry.target, pair.second.entry.target) == ("facts/user.md", "facts/env.md")
     assert "`kode memory review`" in notices(events)[0]
     assert (await session_that_ends(tmp_path, SAME)).asked == []
 

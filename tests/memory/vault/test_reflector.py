@@ -275,7 +275,7 @@ async def test_an_untrusted_turn_keeps_out_of_what_others_left(tmp_path):
     await system.close(60)
 
     assert "that page" not in text_of(model.requests[0].messages[0])
-    assert [one.id for one in review.proposals(system)] == ["20260301-123400-abcdef.0002"]
+    assert [one.id for one in await review.waiting(system)] == ["20260301-123400-abcdef.0002"]
 
 
 async def test_a_task_of_an_older_kode_is_reflected_on(tmp_path):

@@ -6,8 +6,8 @@ import pytest
 from kode.contracts import Turn
 from kode.errors import MemoryRefused
 from kode.events import MemoryChanged
+from kode.memory.change import Author
 from kode.memory.commands import memory_command
-from kode.memory.history import Author
 from kode.memory.notes.note import Note
 from tests.memory.life import notices
 from tests.memory.notes.life import active, keep, opened, use

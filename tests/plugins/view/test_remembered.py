@@ -9,7 +9,8 @@ from kode.conversation.memory import outside_context
 from kode.events import silent
 from kode.memory import make_system
 from kode.memory.base import Addition
-from kode.memory.history import Author, Change, History
+from kode.memory.change import Author, Change
+from kode.memory.history import History
 from kode.memory.source import citing
 from kode.memory.waiting import propose
 from kode.plugins.view import remembered
