@@ -61,7 +61,7 @@ async def compare(
     shown = _shown(facts, pairs)
     lines = await _ask(door, shown, timeout_s) if door.usable else None
     if lines is None:
-        near = tuple(_sides(project, facts, places) for places in pairs if places not in waiting)
+        near = tuple(sides_of(project, facts, places) for places in pairs if places not in waiting)
         return Compared(near=near) if near else None
     said = {frozenset((shown[one.line - 1].place, shown[one.of - 1].place)): one for one in lines}
     against = [
@@ -71,8 +71,8 @@ async def compare(
     ]
     settled = [places for places in pairs if places not in against]
     return Compared(
-        against=tuple(_sides(project, facts, places) for places in against),
-        settled=tuple(_sides(project, facts, places) for places in settled),
+        against=tuple(sides_of(project, facts, places) for places in against),
+        settled=tuple(sides_of(project, facts, places) for places in settled),
     )
 
 
@@ -114,7 +114,7 @@ async def _ask(
     return question.read(answer.text or "", len(shown)).lines if answer.text else None
 
 
-def _sides(project: Path, facts: Mapping[Place, Statement], places: Places) -> Pair:
+def sides_of(project: Path, facts: Mapping[Place, Statement], places: Places) -> Pair:
     """A pair with the one that holds first, by who said it and when."""
     old, new = sorted((facts[place] for place in places), key=lambda one: one.at)
     wins = supersedes(rank(new, project, old.text), rank(old, project, new.text))

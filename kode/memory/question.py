@@ -7,9 +7,10 @@ may be cut off, wrapped in prose or of another shape.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, get_args
 
-from kode.memory import terms
+from kode.memory import rank, terms
 from kode.memory.ask import is_placeholder, read_object, says_something
 
 INSTRUCTIONS = """\
@@ -24,7 +25,9 @@ words, with the names of files, commands and errors that matter",
 not say it", "about": "user or project", "how": "new, or what it does to a known line: repeats, \
 changes or contradicts", "line": "the number of that line"}],
 "lines": [{"line": "the number of a known line", "how": "repeats, changes or contradicts", "of": \
-"the number of an older one"}]}
+"the number of an older one"}],
+"withdrawn": [{"line": "the number of a known line that the user said to forget or no longer \
+holds, with nothing new in its place", "words": "the user's own words that say so"}]}
 One to three facts, more if the user stated more. A request is no fact. One line changes another \
 if both are about the same thing and it makes the other outdated; it contradicts it if both cannot \
 be true and nothing says which is. Names, paths and numbers that differ in one letter are \
@@ -66,12 +69,21 @@ class Relation:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Withdrawal:
+    """A known line that the person took back."""
+
+    line: int
+    words: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Found:
     narrative: str = ""
     """"" if the answer has no usable one."""
     facts: tuple[Fact, ...] = ()
     lines: tuple[Relation, ...] | None = ()
     """None if the answer says nothing usable about them."""
+    withdrawn: tuple[Withdrawal, ...] = ()
 
 
 def build(transcript: str, known: Sequence[str], *, so_far: str = "") -> str:
@@ -105,8 +117,25 @@ def read(answer: str, known: int) -> Found:
         return Found(lines=lines)
     facts = [fact for row in rows if (fact := _fact(row, known))]
     return Found(
-        narrative=cut(narrative, NARRATIVE_CHARS), facts=tuple(facts[:MOST_FACTS]), lines=lines
+        narrative=cut(narrative, NARRATIVE_CHARS),
+        facts=tuple(facts[:MOST_FACTS]),
+        lines=lines,
+        withdrawn=_withdrawals(found.value.get("withdrawn"), known) if found.complete else (),
     )
+
+
+def to_show(lines: Sequence[str], about: str, now: datetime, first: Collection[int]) -> list[int]:
+    """The indices of the lines that a question shows, in order: of all, if they fit into
+    `KNOWN_CHARS`, else of `first`, and those nearest to what it is about."""
+    if sum(map(len, lines)) <= KNOWN_CHARS:
+        return list(range(len(lines)))
+    ranked = rank.rank(about, [rank.Text("", line) for line in lines], now)
+    chosen, room = set[int](), KNOWN_CHARS
+    for at in dict.fromkeys((*first, *(one.index for one in ranked))):
+        room -= len(lines[at])
+        if room >= 0:
+            chosen.add(at)
+    return sorted(chosen)
 
 
 def stands_in(words: str, said: Collection[str]) -> bool:
@@ -155,6 +184,16 @@ def _relations(rows: Any, known: int) -> tuple[Relation, ...] | None:
         if line and of and line != of and how != "new":
             found.append(Relation(line=line, how=how, of=of))
     return tuple(found)
+
+
+def _withdrawals(rows: Any, known: int) -> tuple[Withdrawal, ...]:
+    values = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    found = ((_number(row.get("line"), known), row.get("words")) for row in values)
+    return tuple(
+        Withdrawal(line=line, words=words)
+        for line, words in found
+        if line and isinstance(words, str)
+    )
 
 
 def _how(value: Any) -> How:

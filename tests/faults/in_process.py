@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from kode.memory.journal.commit import Decided
+
 from kode.cli.main import main
 from kode.config import load_config
 from kode.conversation import open_conversation
 from kode.errors import KodeError
 from kode.events import silent
 from kode.memory.history import Change, History
-from kode.memory.journal.commit import Decided
 from kode.memory.journal.files import JournalFiles
 from kode.memory.journal.said import Conversation, Queue
 from kode.memory.project import ProjectFolder

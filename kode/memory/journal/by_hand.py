@@ -5,13 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from kode.errors import MemoryRefused
-from kode.memory.base import Outcome, joined
-from kode.memory.history import Change
-from kode.memory.journal.commit import Committer
-from kode.memory.journal.files import MEMORY, SYSTEM, JournalFiles
+from kode.memory import standing
+from kode.memory.base import Outcome
+from kode.memory.journal.files import MEMORY, SYSTEM, JournalFiles, as_read
+from kode.memory.lines import merge_lines
+from kode.memory.places import whole
 from kode.memory.project import ProjectMemory
-from kode.memory.stored import locked, read_row, stems
-from kode.memory.waiting import Proposal
+from kode.memory.stored import read_row, stems
+from kode.memory.waiting import Proposal, came_from
 
 
 class JournalByHand(ProjectMemory):
@@ -19,11 +20,10 @@ class JournalByHand(ProjectMemory):
 
     system = SYSTEM
     files: JournalFiles
-    _committer: Committer
     _noticed: set[str]
 
     async def accept(self, proposal: Proposal) -> Outcome:
-        """As in any system; an update of MEMORY.md from a session with outside text is merged."""
+        """As in any system; an update of MEMORY.md, which an older kode let wait, is merged."""
         self.check_writable()
         if not proposal.place:
             return await super().accept(proposal)
@@ -32,20 +32,31 @@ class JournalByHand(ProjectMemory):
             source=f"an update that waited, {proposal.id}",
             approves=proposal.id,
         )
-        change = Change.by(author, SYSTEM, "approve", self.folder.target(MEMORY))
-        async with locked(self.files.root):
-            outcomes = self._committer.update_memory(proposal.base or "", proposal.text, change)
-        done = [self._report(one) for one in outcomes]
-        return joined(done) if done else Outcome(line=f"{MEMORY} reads so already")
+        update = as_read(proposal.text)
+        change = await standing.rewrite(
+            self,
+            self.folder.target(MEMORY),
+            lambda state: whole(merge_lines(proposal.base or "", "".join(state), update)),
+            author,
+            "approve",
+        )
+        if change is None:
+            return Outcome(line=f"{MEMORY} reads so already")
+        return self._report(Outcome(line=f"updated {MEMORY}", change_id=change.id))
 
     def left_waiting(self) -> Iterable[tuple[Path, Proposal]]:
         folder = self.files.root / "approval"
         for path in (folder / f"{name}.json" for name in stems(folder)):
             row = read_row(dict[str, str], path.read_bytes()) or {}
-            yield (
-                path,
-                self._committer.proposal(path.stem, row["session"], row["base"], row["update"]),
+            proposal = Proposal(
+                id=path.stem,
+                text=row["update"],
+                base=row["base"],
+                title=f"an update of {MEMORY}",
+                source=came_from(row["session"], ""),
+                place=self.place,
             )
+            yield path, proposal
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

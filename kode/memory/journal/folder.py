@@ -4,14 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kode.errors import MemoryRefused
-from kode.memory import folder, scan
+from kode.memory import folder, scan, standing
 from kode.memory.base import Outcome
 from kode.memory.folder import MemoryFile
-from kode.memory.history import Author, Change
-from kode.memory.journal.commit import Committer
-from kode.memory.journal.files import MEMORY, SYSTEM, JournalFiles, size_of
+from kode.memory.history import Author
+from kode.memory.journal.files import MEMORY, JournalFiles, as_read, size_of
+from kode.memory.lines import merge_lines
+from kode.memory.places import whole
+from kode.memory.project import ProjectMemory
 from kode.memory.replacing import Seen
-from kode.memory.stored import locked, read_text
+from kode.memory.stored import read_text
 
 
 @dataclass
@@ -20,7 +22,7 @@ class JournalFolder:
 
     seen: Seen
     _files: JournalFiles
-    _committer: Committer
+    _memory: ProjectMemory
     _author: Callable[[], Author]
     _limit_bytes: int
 
@@ -55,8 +57,14 @@ class JournalFolder:
                 f"{self._limit_bytes:,}. Say the same in less, or remove what no longer holds. "
                 "Nothing was changed."
             )
-        target = self._files.folder.target(MEMORY)
-        change = Change.by(self._author(), SYSTEM, "edit", target)
-        async with locked(self._files.root):
-            done = self._committer.update_memory(before.strip(), after.strip(), change)
-        return done or [Outcome(line=f"{MEMORY} reads so already")]
+        new = as_read(after)
+        change = await standing.rewrite(
+            self._memory,
+            self._files.folder.target(MEMORY),
+            lambda state: whole(merge_lines(before.strip(), "".join(state), new)),
+            self._author(),
+            "edit",
+        )
+        if change is None:
+            return [Outcome(line=f"{MEMORY} reads so already")]
+        return [Outcome(line=f"updated {MEMORY} ({size_of(new):,} bytes)", change_id=change.id)]

@@ -15,8 +15,7 @@ from kode.errors import MemoryRefused
 from kode.function_tool import tool
 from kode.memory import frame, when
 from kode.memory.frame import as_tool_errors
-from kode.memory.journal.commit import OUTSIDE
-from kode.memory.journal.files import MEMORY, Entry
+from kode.memory.journal.files import MEMORY, OUTSIDE, Entry
 from kode.memory.rank import Text
 from kode.messages import keep_ends
 from kode.programs import find_program, start_program
