@@ -255,7 +255,7 @@ class Consolidator:
         self._dispute(item, found, shown)
 
     async def _take(self, item: Item, fact: Fact, old: str) -> None:
-        new = f"- {fact.text}"
+        new = f"- {fact.text.lstrip('-*+ ')}"
         if fact.how == "repeats" or any(one.key == new for one in self.memory.facts()):
             return
         if item.tainted and not question.stands_in(fact.text, item.said):

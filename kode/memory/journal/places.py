@@ -76,7 +76,7 @@ class JournalPlaces(Places):
 
     def put(self, target: str, state: State) -> None:
         if not self.is_of_entries(target):
-            return super().put(target, state)
+            return super().put(target, tuple(f"{text}\n" for text in state))
         was = self.read(target)
         for block in was:
             if block not in state:

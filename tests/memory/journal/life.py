@@ -61,7 +61,7 @@ def folder(root: Path) -> Path:
 
 def memory_of(root: Path) -> str:
     path = folder(root) / "MEMORY.md"
-    return path.read_text() if path.exists() else ""
+    return path.read_text().strip() if path.exists() else ""
 
 
 def put_memory(root: Path, text: str) -> Path:
