@@ -535,7 +535,7 @@ async def test_a_changed_line_is_superseded_by_the_new_one(tmp_path):
     assert "9090" in system.since_then("We set up: the port is 8080.")
 
 
-async def test_what_the_model_read_does_not_replace_what_the_person_said(tmp_path):
+async def test_a_misreading_stands_marked_beside_what_the_person_said(tmp_path):
     reply = answer("x", row("The port is 7000", "", "changes", 1))
 
     system = await learnt(tmp_path, "- The port is 8080", "Look around.", reply)
