@@ -40,6 +40,11 @@ class Entry:
     """Its ISO header, UTC."""
     text: str
 
+    @property
+    def is_outside(self) -> bool:
+        """Whether its session took in outside text."""
+        return self.text.startswith(OUTSIDE)
+
 
 class JournalFiles:
     """Creates nothing before the first write; writing requires the lock of `root`."""

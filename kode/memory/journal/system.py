@@ -23,7 +23,7 @@ from kode.memory.folder_tool import folder_tool
 from kode.memory.journal import report
 from kode.memory.journal.by_hand import JournalByHand
 from kode.memory.journal.consolidate import Consolidator
-from kode.memory.journal.files import MEMORY, OUTSIDE, Entry, JournalFiles
+from kode.memory.journal.files import MEMORY, Entry, JournalFiles
 from kode.memory.journal.folder import JournalFolder
 from kode.memory.journal.places import JournalPlaces
 from kode.memory.journal.said import (
@@ -301,7 +301,7 @@ class Journal(JournalByHand):
             found = [by_where[hit.where] for hit in hits][::-1]
             how = "the best first" if hits and hits[0].score else "which are the newest"
             about = f"No entry holds this as it is written; here are others, {how}"
-        inside = [entry for entry in found if not entry.text.startswith(OUTSIDE)]
+        inside = [entry for entry in found if not entry.is_outside]
         if inside and (left := len(found) - len(inside)):
             # Whoever reads them has taken in outside text.
             about += f"; {left} of them, from sessions that took in outside text, are left out"
