@@ -93,10 +93,6 @@ def _memory_asks(tools: set[str], messages: list[tuple[str, str]], sent: str) ->
             return {"text": "nothing"}
         entry = f"## A talk\n- Summary: {facts[-1]}"
         return {"calls": [_call("memory_append", path=month[1], entry=entry)]}
-    if "memory_update" in sent:
-        update = "\n".join(f"- {fact}" for fact in facts)
-        entry = f"[2026-03-01 12:00] {' '.join(facts) or 'Nothing.'}"
-        return {"text": json.dumps({"history_entry": entry, "memory_update": update})}
     if "narrative" in sent:
         return {"text": json.dumps({"narrative": " ".join(facts) or "A talk.", "facts": []})}
     if "one word" in sent and "transcript" not in sent:

@@ -125,7 +125,7 @@ async def live_session(
 ) -> None:
     """One session from opening to closing."""
     now = datetime(2026, 3, session.day, session.hour, 0, tzinfo=UTC)
-    model = Model(figures)
+    model = Model(figures, system.name)
     context = MemoryContext(
         root=root / "memory",
         cwd=root,
@@ -193,8 +193,9 @@ class Model:
     """Sums up what it is shown. What a newer fact replaces it leaves out, as it does what passes
     and what is private."""
 
-    def __init__(self, figures: Figures) -> None:
+    def __init__(self, figures: Figures, name: str) -> None:
         self._figures = figures
+        self._name = name
 
     async def ask(self, system: str, prompt: str, max_output_tokens: int) -> str:
         self._figures.calls += 1
@@ -202,12 +203,9 @@ class Model:
         facts = [f.text for f in month.FACTS if f.text in prompt and f.text not in replaced]
         work = [f"{v} {t}" for v in month._VERBS for t in month._THINGS if f"{v} {t}" in prompt]
         summary = f"Worked on: {', '.join(work) or 'questions'}. All of it is done."
-        if "memory_update" in prompt:
-            update = "\n".join(f"- {text}" for text in facts) or "(empty)"
-            return json.dumps({"history_entry": f"[2026-03-01 12:00] {summary}",
-                               "memory_update": update})  # fmt: skip
         if "narrative" in system:
-            return json.dumps({"narrative": summary, "facts": []})
+            kept = facts if self._name == "journal" else []  # others have tools to write with
+            return json.dumps({"narrative": summary, "facts": kept})
         if "one word" in system or "one word" in prompt:
             return "add"
         return summary

@@ -239,10 +239,6 @@ class _Model:
             self._prepare(said, said.fact)
             self._lived.truth.hear(said)
             self._heard.add(said.fact.key)
-            if said.kind == "changed" and not said.noticed:
-                self._mind.unnoticed.add(said.fact.value)
-            if said.kind in ("misread", "page"):
-                self._mind.unnoticed.add(said.fact.value)
 
     def _prepare(self, said: Said, fact: Fact) -> None:
         if said.kind in ("observed", "moved"):

@@ -13,7 +13,6 @@ from typing import Any
 from bench.life.reader import facts_in
 from bench.life.story import Fact, target_of
 from kode.contracts import Request
-from kode.memory.journal.consolidate import SYSTEM_PROMPT as JOURNAL
 from kode.memory.question import INSTRUCTIONS as EPISODE
 from kode.messages import Message, Text, text_of
 
@@ -27,11 +26,6 @@ _UNTIL = re.compile(r"Until (\d{4}-\d\d-\d\d)")
 _STORED = re.compile(r"(?m)^Stored fact(?: \d+)?: (.*)$")
 _NEW = re.compile(r"(?m)^New fact: (.*)$")
 _USER = re.compile(r"(?m)^User: (.*)$")
-_JOURNAL = re.compile(
-    r"(?s)It is (.*?)\.\n\n## Current Long-term Memory\n(.*?)\n\n## Conversation to Process\n(.*)"
-)
-MEMORY_BYTES = 8_192
-"""What the journal's memory may hold; the oldest lines go first."""
 
 
 class Mind:
@@ -40,15 +34,11 @@ class Mind:
         self._error_rate = error_rate
         self._rng = random.Random(seed)
         self.calls = 0
-        self.unnoticed = set[str]()
-        """Values that it does not see to be about something known when it rewrites a text."""
 
     async def ask(self, system: str, prompt: str, max_output_tokens: int) -> str:
         self.calls += 1
         if system == EPISODE:
             return json.dumps(self._noted(prompt))
-        if system == JOURNAL:
-            return json.dumps(self._journal(prompt))
         return self._judged(prompt)
 
     async def reply(self, request: Request) -> Message:
@@ -121,7 +111,15 @@ class Mind:
             row = {"fact": fact.text, "words": words, "about": about, "how": word, "line": line}
             facts.append(row)
         lines = self._related(known)
-        return {"narrative": self._narrative(transcript), "facts": facts, "lines": lines}
+        forgotten = [
+            {"line": number, "words": words}
+            for words in _USER.findall(transcript)
+            for about, subject in _FORGET.findall(words)
+            for held, number in known
+            if (subject, about) in {fact.key for fact in held} and not self._is_wrong()
+        ]
+        note = {"narrative": self._narrative(transcript), "facts": facts, "lines": lines}
+        return note | {"withdrawn": forgotten}
 
     def _known(self, prompt: str) -> list[tuple[list[Fact], int]]:
         """The known lines of a prompt, as the facts they state, each with its number."""
@@ -148,31 +146,3 @@ class Mind:
                     return "new", 0
                 return ("repeats" if held[0] == new[0] else "changes"), number
         return "new", 0
-
-    def _journal(self, prompt: str) -> dict[str, str]:
-        match = _JOURNAL.search(prompt)
-        assert match, prompt[:200]
-        now, memory, conversation = match.groups()
-        lines = [line for line in memory.split("\n") if line.startswith("- ")]
-        lines = [
-            line
-            for line in lines
-            if not any(day < now[:10] for day in re.findall(r"until (\d{4}-\d\d-\d\d)", line))
-        ]
-        for about, subject in _FORGET.findall(conversation):
-            lines = self._without(lines, (subject, about))
-        for how, fact in self._said(conversation):
-            if how in NEWS:
-                until = f" (until {fact.until})" if fact.until else ""
-                if fact.value not in self.unnoticed:
-                    lines = self._without(lines, fact.key)
-                lines.append(f"- {fact.text}{until}")
-        while len("\n".join(lines).encode()) > MEMORY_BYTES * 0.9:
-            del lines[0]
-        entry = f"[{now}] {self._narrative(conversation)}"
-        return {"history_entry": entry, "memory_update": "\n".join(lines) or "(empty)"}
-
-    def _without(self, lines: Sequence[str], key: tuple[str, str]) -> list[str]:
-        if self._is_wrong():
-            return list(lines)
-        return [line for line in lines if key not in {f.key for f in facts_in(line, self._facts)}]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.life.story import Fact
-from kode.memory.journal.commit import OUTSIDE
+from kode.memory.journal.files import OUTSIDE
 
 Key = tuple[str, str]
 

@@ -7,9 +7,10 @@ may be cut off, wrapped in prose or of another shape.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, get_args
 
-from kode.memory import terms
+from kode.memory import rank, terms
 from kode.memory.ask import is_placeholder, read_object, says_something
 
 RULES = """\
@@ -32,7 +33,9 @@ words, with the names of files, commands and errors that matter",
 not say it", "about": "user or project", "how": "new, or what it does to a known line: repeats, \
 changes or contradicts", "line": "the number of that line"}],
 "lines": [{"line": "the number of a known line", "how": "repeats, changes or contradicts", "of": \
-"the number of an older one"}]}
+"the number of an older one"}],
+"withdrawn": [{"line": "the number of a known line that the user said to forget or no longer \
+holds, with nothing new in its place", "words": "the user's own words that say so"}]}
 One to three facts, more if the user stated more. A request is no fact. """
     + RULES
     + """ Leave out secrets, anything about one moment only, and what was only \
@@ -73,12 +76,21 @@ class Relation:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Withdrawal:
+    """A known line that the person took back."""
+
+    line: int
+    words: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Found:
     narrative: str = ""
     """"" if the answer has no usable one."""
     facts: tuple[Fact, ...] = ()
     lines: tuple[Relation, ...] | None = ()
     """None if the answer says nothing usable about them."""
+    withdrawn: tuple[Withdrawal, ...] = ()
 
 
 def build(transcript: str, known: Sequence[str], *, so_far: str = "") -> str:
@@ -112,7 +124,10 @@ def read(answer: str, known: int) -> Found:
         return Found(lines=lines)
     facts = [fact for row in rows if (fact := _fact(row, known))]
     return Found(
-        narrative=cut(narrative, NARRATIVE_CHARS), facts=tuple(facts[:MOST_FACTS]), lines=lines
+        narrative=cut(narrative, NARRATIVE_CHARS),
+        facts=tuple(facts[:MOST_FACTS]),
+        lines=lines,
+        withdrawn=_withdrawals(found.value.get("withdrawn"), known) if found.complete else (),
     )
 
 
@@ -120,6 +135,20 @@ def read_lines(answer: str, known: int) -> tuple[Relation, ...] | None:
     """What an answer says of the known lines alone; None for nothing usable."""
     found = read_object(answer, ("lines",))
     return _relations(found.value.get("lines"), known) if found and found.complete else None
+
+
+def to_show(lines: Sequence[str], about: str, now: datetime, first: Collection[int]) -> list[int]:
+    """The indices of the lines that a question shows, in order: of all, if they fit into
+    `KNOWN_CHARS`, else of `first`, and those nearest to what it is about."""
+    if sum(map(len, lines)) <= KNOWN_CHARS:
+        return list(range(len(lines)))
+    ranked = rank.rank(about, [rank.Text("", line) for line in lines], now)
+    chosen, room = set[int](), KNOWN_CHARS
+    for at in dict.fromkeys((*first, *(one.index for one in ranked))):
+        room -= len(lines[at])
+        if room >= 0:
+            chosen.add(at)
+    return sorted(chosen)
 
 
 def stands_in(words: str, said: Collection[str]) -> bool:
@@ -168,6 +197,16 @@ def _relations(rows: Any, known: int) -> tuple[Relation, ...] | None:
         if line and of and line != of and how != "new":
             found.append(Relation(line=line, how=how, of=of))
     return tuple(found)
+
+
+def _withdrawals(rows: Any, known: int) -> tuple[Withdrawal, ...]:
+    values = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    found = ((_number(row.get("line"), known), row.get("words")) for row in values)
+    return tuple(
+        Withdrawal(line=line, words=words)
+        for line, words in found
+        if line and isinstance(words, str)
+    )
 
 
 def _how(value: Any) -> How:

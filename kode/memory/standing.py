@@ -5,6 +5,7 @@ What a killed kode began is finished or marked as never made; what differs other
 edit of the file, recorded as such, so that it is undone like any change.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -59,14 +60,30 @@ async def add(history: History, name: str, text: str, author: Author) -> Change 
     MemoryRefused, StorageError, BusyError."""
     places = _places(history)
     target, text = places.placed(name, text, datetime.now().astimezone())
+    return await rewrite(
+        history, target, lambda state: places.grown(target, state, text), author, "add"
+    )
+
+
+async def rewrite(
+    history: History,
+    target: str,
+    edit: Callable[[State], State],
+    author: Author,
+    kind: str,
+    **values: Any,
+) -> Change | None:
+    """Makes of a place what `edit` makes of its state, as one change, of which `values` are further
+    fields; None if nothing differs. Raises: MemoryRefused, StorageError, BusyError."""
+    places = _places(history)
     async with locked(places.lock(target)):
         state = places.read(target)
-        after = places.grown(target, state, text)
+        after = edit(state)
         fields = places.apart(target, state, after)
         if not fields:
             return None
         places.check(target, state, after)
-        change = Change.by(author, places.system, "add", target, **fields)
+        change = Change.by(author, places.system, kind, target, **fields, **values)
         with history.making(change, after):
             places.put(target, after)
     return change

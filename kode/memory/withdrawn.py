@@ -86,7 +86,11 @@ def _lines(
         said = f" (said {one.change.at[:10]})" if one.change else ""
         yield f"{_quote(one)}{said} {open_[one.place]}"
     elif one.ended is not None and one.words not in holding:
-        yield from (f"{_quote(one)} {fate}" for fate in _fate(one))
+        now = one.now
+        doubt_of_it = (
+            f", which {open_[now.place]}" if now is not None and now.place in open_ else ""
+        )
+        yield from (f"{_quote(one)} {fate}{doubt_of_it}" for fate in _fate(one))
 
 
 def _open(disputes: Sequence[Dispute], project: Path) -> Mapping[Place, str]:

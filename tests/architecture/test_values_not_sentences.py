@@ -28,7 +28,6 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ("kode/memory/stored.py", "Input should be"): "pydantic's words",
     ("kode/memory/ask.py", "none of them"): "a model's answer",
     ("kode/memory/journal/places.py", "OUTSIDE"): "the mark of an entry in its file",
-    ("kode/memory/journal/search.py", "OUTSIDE"): "the mark of an entry in its file",
 }
 """(module, text or name of the constant) → the format that it is."""
 

@@ -22,7 +22,7 @@ from kode.errors import KodeError
 from kode.events import silent
 from kode.memory.change import Change
 from kode.memory.history import History
-from kode.memory.journal.commit import Decided
+from kode.memory.journal.consolidate import Answer
 from kode.memory.journal.files import JournalFiles
 from kode.memory.journal.said import Conversation, Queue
 from kode.memory.project import ProjectFolder
@@ -218,7 +218,7 @@ def _waiting(memory: Path, project: Path) -> None:
     tasks(project_memory(memory / "vault", project)).write(
         Item(id=f"{other}.0001", session=other, turn=1, at=at, text="User: hi")
     )
-    decided = Decided(at=at, block="## x\n\n", changes=("aaaaaaaa", "bbbbbbbb"), update="- x")
+    answer = Answer(text=json.dumps({"narrative": "Did x.", "facts": ["is x"]}), at=at, shown=())
     Queue(project_memory(memory / "journal", project) / "queue").write(
         Item(
             id=f"{other}.00000000000000000001abcdef",
@@ -227,7 +227,7 @@ def _waiting(memory: Path, project: Path) -> None:
             at=at,
             text="User: hi",
             more=asdict(Conversation(keys=("k1", "k2"), raw=("hi",))),
-            answer=json.dumps(asdict(decided)),
+            answer=json.dumps(asdict(answer)),
         )
     )
 

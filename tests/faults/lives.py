@@ -349,9 +349,9 @@ VAULT = Life(
 SHORT, LONG = "- Likes short answers", "- Likes short answers\n- Likes long answers"
 
 
-def _consolidated(entry: str, update: str) -> dict[str, Any]:
-    answer = json.dumps({"history_entry": entry, "memory_update": update})
-    return {"match": "memory consolidation agent", "text": answer}
+def _consolidated(note: str, *facts: str) -> dict[str, Any]:
+    answer = json.dumps({"narrative": note, "facts": list(facts)})
+    return {"match": "The transcript of a session", "text": answer}
 
 
 def _lost_of_journal(place: Place, shown: Shown) -> list[str]:
@@ -362,7 +362,7 @@ def _lost_of_journal(place: Place, shown: Shown) -> list[str]:
     faults = [] if text in ("", SHORT, LONG) else [f"MEMORY.md is {text!r}"]
     undoing = _is_undoing(shown)
     told = [
-        found[0] for e in told_changes(shown, "updated MEMORY") if (found := _change(history, e))
+        found[0] for e in told_changes(shown, "added to MEMORY") if (found := _change(history, e))
     ]
     if told and text not in (told[-1].after[0], LONG) and not undoing:
         faults.append(f"MEMORY.md is {text!r}, after {told[-1].after[0]!r} was told")
@@ -390,7 +390,7 @@ JOURNAL = Life(
             "run",
             "Write about ships.",
             [
-                _consolidated("Wrote about ships.", SHORT),
+                _consolidated("Wrote about ships.", "Likes short answers"),
                 {"calls": [call("write_file", path="ships.txt", content="one\n")]},
                 {"calls": [call("edit_file", path="ships.txt", old_text="one", new_text="two")]},
                 {"text": "Written."},
@@ -401,7 +401,7 @@ JOURNAL = Life(
             "Go on.",
             [
                 COMPACTION,
-                _consolidated("Went on.", LONG),
+                _consolidated("Went on.", "Likes long answers"),
                 {"calls": [call("shell", command="true")]},
                 {"text": "Some.", "calls": [call("read_file", path="ships.txt")]},
                 {"text": "More.", "calls": [call("read_file", path="ships.txt")]},
@@ -410,7 +410,7 @@ JOURNAL = Life(
         ),
         ("memory", "undo"),
     ),
-    after=[COMPACTION, _consolidated("Came back.", LONG), HERE],
+    after=[COMPACTION, _consolidated("Came back."), HERE],
     lost=_lost_of_journal,
     versions={"ships.txt": SHIPS},
 )

@@ -44,13 +44,10 @@ class Obeying:
     async def reply(self, request):
         if self.down:
             raise RuntimeError("down")
-        if self.name == "tiered":
+        if self.name in ("tiered", "journal"):
             return says(json.dumps({"narrative": self.attack, "facts": [self.attack]}))
         if self.name == "notes":
             return says(self.attack)
-        if self.name == "journal":
-            update = {"history_entry": self.attack, "memory_update": f"- {self.attack}"}
-            return says(json.dumps(update))
         if len(request.messages) > 1:
             return says("nothing")
         write = {"path": "facts/user.md", "content": f"# User\n- {self.attack}"}

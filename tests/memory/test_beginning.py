@@ -39,7 +39,6 @@ class Keeper:
     async def reply(self, request: Any, emit: Any) -> Message:
         if not any(tool.name == "read_file" for tool in request.tools):
             note = {"narrative": "Deploys were set up.", "facts": ["Deploys are on Fridays."]}
-            note |= {"history_entry": "[2026-03-01 12:00] Deploys.", "memory_update": "- Fridays"}
             return self._said(Text(text=json.dumps(note)))
         self.turns.append(replace(request, messages=tuple(request.messages)))
         tool = next((one.name for one in request.tools if one.name in KEEPS), None)

@@ -10,7 +10,7 @@ from kode.memory.commands import memory_command
 from kode.memory.review import chain_of, decide, items_of
 from kode.memory.tiered.episode_files import Episode
 from kode.memory.tiered.facts import parse
-from kode.memory.waiting import hold
+from kode.memory.waiting import Proposal, came_from, hold
 from tests.memory.journal import life as journal_life
 from tests.memory.life import NOON, SESSION, Model, env_file, lived, opened, turn, use, user_file
 from tests.memory.notes import life as notes_life
@@ -272,7 +272,9 @@ async def test_an_item_changed_while_the_person_reads_is_not_decided(tmp_path):
 
 async def a_waiting_update(root):
     system = await journal_life.opened(root)
-    update = system._committer.proposal("one", SESSION, "", "- from outside")
+    update = Proposal(
+        id="one", text="- from outside", base="", source=came_from(SESSION, ""), place=system.place
+    )
     hold(system.history, update, Author(who="consolidation", session=SESSION))
     return system
 

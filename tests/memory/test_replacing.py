@@ -132,7 +132,7 @@ async def folders(root):
         JournalFolder(
             journal.seen,
             journal.files,
-            journal._committer,
+            journal,
             lambda: journal._author("model"),
             8_000,
         ),

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 from kode import durable
@@ -19,7 +20,11 @@ from kode.memory.stored import plain_lines, read_text
 SYSTEM = "journal"
 MEMORY = "MEMORY.md"
 HISTORY = "HISTORY.md"
-BACKUP = "MEMORY.md.bak"
+
+RAW = "[raw-fallback]"
+"""Begins the entry of a failed consolidation."""
+OUTSIDE = "[from a session that took in outside text]"
+"""Begins the entry of such a session: reading it counts as reading outside text."""
 
 _HEADER = re.compile(r"^## (\d{4}-\d{2}-\d{2}T[0-9:.]+Z)$", re.MULTILINE)
 _MONTH = re.compile(r"HISTORY-\d{4}-(?:0[1-9]|1[0-2])\.md")
@@ -34,6 +39,11 @@ class Entry:
     at: str
     """Its ISO header, UTC."""
     text: str
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether its session took in outside text."""
+        return self.text.startswith(OUTSIDE)
 
 
 class JournalFiles:
@@ -50,39 +60,19 @@ class JournalFiles:
         """
         return (read_text(self.root / MEMORY) or "").strip()
 
-    def write_memory(self, text: str) -> None:
-        """Replaces MEMORY.md, keeping the old one as `.bak`. Raises: StorageError."""
-        self.back_up_memory()
-        durable.make_folder(self.root)
-        durable.replace(self.root / MEMORY, f"{text.strip()}\n".encode(errors="replace"))
-
-    def back_up_memory(self) -> None:
-        """Copies MEMORY.md, if there is one, to its `.bak`. Raises: StorageError."""
-        with durable.storage_errors(self.root / MEMORY, "read"):
-            try:
-                data = (self.root / MEMORY).read_bytes()
-            except FileNotFoundError:
-                return
-        durable.replace(self.root / BACKUP, data)
-
-    def append_block(self, block: str, at: datetime, *, recovering: bool) -> None:
-        """Adds an entry to both files, one durable write each. `block` is from `block_of`.
-        `recovering`: a process was interrupted during this write, so an existing entry is not
-        repeated, and half of one is removed first.
-
-        Raises: StorageError.
+    def append_block(self, block: str, at: datetime) -> None:
+        """Adds an entry to both files, one durable write each, unless it is there, as after a kill;
+        half of one is removed first. `block` is from `block_of`. Raises: StorageError.
         """
         durable.make_folder(self.root)
         month = f"HISTORY-{at.astimezone(UTC):%Y-%m}.md"
         for path in (self.root / HISTORY, self.root / month):
             data = block.encode(errors="replace")
             with durable.storage_errors(path, "append to"):
-                created = not path.exists()
                 with durable.open_for_append(path) as file:
-                    if not (recovering and _is_there(file.fileno(), data)):
+                    if not _is_there(file.fileno(), data):
                         durable.append_to(file, data.removesuffix(b"\n"), path)
-                if created or recovering:
-                    durable.sync_folder(path.parent)
+                durable.sync_folder(path.parent)
 
     def remove_block(self, block: str) -> bool:
         """Removes an entry from every file that has it, for an undo; False if none has.
@@ -109,13 +99,20 @@ class JournalFiles:
         return found
 
     def entries(self) -> list[Entry]:
-        """Every entry once, oldest first, from all files: a person may have moved some."""
+        """Every entry once, oldest first, from all files: a person may have moved some. What a kill
+        left of one in its second file is none."""
         found: dict[tuple[str, str], Entry] = {}
         for path in self.history_files():
             with suppress(OSError):
                 for entry in parse(path.read_bytes().decode(errors="replace")):
                     found.setdefault((entry.at, entry.text), entry)
-        return sorted(found.values(), key=lambda entry: entry.at)
+        torn = {one for one, next in pairwise(sorted(found)) if _begins(one, next)}
+        whole = (entry for key, entry in found.items() if key not in torn)
+        return sorted(whole, key=lambda entry: entry.at)
+
+
+def _begins(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    return one[0] == other[0] and other[1].startswith(one[1])
 
 
 def as_read(text: str) -> str:

@@ -3,23 +3,20 @@
 from collections.abc import Callable
 
 from kode.errors import MemoryRefused
-from kode.memory import scan
+from kode.memory import scan, standing
 from kode.memory.base import BaseMemory, Outcome
-from kode.memory.change import Author, Change
+from kode.memory.change import Author
 from kode.memory.folder import Folder, MemoryFile
-from kode.memory.journal.commit import Committer
-from kode.memory.journal.files import MEMORY, SYSTEM, JournalFiles, size_of
-from kode.memory.stored import locked, read_text
+from kode.memory.journal.files import MEMORY, JournalFiles, as_read, size_of
+from kode.memory.lines import merge_lines
+from kode.memory.places import whole
+from kode.memory.stored import read_text
 
 NOTICE = f"{MEMORY} is in every prompt. The history is written by kode."
 
 
 def journal_folder(
-    system: BaseMemory,
-    memory: JournalFiles,
-    committer: Committer,
-    author: Callable[[], Author],
-    limit_bytes: int,
+    system: BaseMemory, memory: JournalFiles, author: Callable[[], Author], limit_bytes: int
 ) -> Folder:
     async def files() -> list[MemoryFile]:
         text = memory.read_memory()
@@ -27,10 +24,18 @@ def journal_folder(
 
         async def write(after: str) -> list[Outcome]:
             _check(before, after, limit_bytes)
-            change = Change.by(author(), SYSTEM, "edit", memory.folder.target(MEMORY))
-            async with locked(memory.root):
-                done = committer.update_memory(before.strip(), after.strip(), change)
-            return done or [Outcome(line=f"{MEMORY} reads so already")]
+            new = as_read(after)
+            change = await standing.rewrite(
+                system.history,
+                memory.folder.target(MEMORY),
+                lambda state: whole(merge_lines(before.strip(), "".join(state), new)),
+                author(),
+                "edit",
+            )
+            if change is None:
+                return [Outcome(line=f"{MEMORY} reads so already")]
+            line = f"updated {MEMORY} ({size_of(new):,} bytes)"
+            return [Outcome(line=line, change_id=change.id)]
 
         fill = f"{size_of(text):,} of {limit_bytes:,} bytes"
         about = f"what is known of the user and this project ({fill})"

@@ -1,16 +1,15 @@
 """Where the journal keeps things: MEMORY.md as a whole, and the entries of its history."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from kode.errors import MemoryRefused
-from kode.memory import scan
 from kode.memory.change import Change
-from kode.memory.journal.commit import OUTSIDE
 from kode.memory.journal.files import (
     HISTORY,
     MEMORY,
+    OUTSIDE,
     SYSTEM,
     JournalFiles,
     as_read,
@@ -19,7 +18,7 @@ from kode.memory.journal.files import (
     size_of,
 )
 from kode.memory.lineage import Entry
-from kode.memory.places import Piece, Places, Row, State, whole
+from kode.memory.places import Piece, Places, Row, State
 from kode.memory.project import ProjectFolder
 
 
@@ -84,23 +83,20 @@ class JournalPlaces(Places):
         return tuple(f"## {one.at}\n\n{one.text}" for one in self._files(target).entries())
 
     def put(self, target: str, state: State) -> None:
-        files, was = self._files(target), self.read(target)
-        if target.endswith(MEMORY):
-            files.write_memory("".join(state))
-        elif target.endswith(HISTORY):
-            for block in was:
-                if block not in state:
-                    files.remove_block(f"{block}\n\n")
-            self.finish(target, tuple(block for block in state if block not in was))
-        else:
-            super().put(target, state)
+        if not self.is_of_entries(target):
+            return super().put(target, tuple(f"{text}\n" for text in state))
+        was = self.read(target)
+        for block in was:
+            if block not in state:
+                self._files(target).remove_block(f"{block}\n\n")
+        self.finish(target, tuple(block for block in state if block not in was))
 
     def finish(self, target: str, state: State) -> None:
         """Each entry stands in the file of its month too."""
         for block in state if target.endswith(HISTORY) else ():
             stamp = block.partition("\n")[0].removeprefix("## ")
             at = datetime.fromisoformat(stamp)
-            self._files(target).append_block(f"{block}\n\n", at, recovering=True)
+            self._files(target).append_block(f"{block}\n\n", at)
 
     def is_of_entries(self, target: str) -> bool:
         return target.endswith(HISTORY)
@@ -116,52 +112,29 @@ class JournalPlaces(Places):
     def rows(self) -> Iterator[Row]:
         """Of each project MEMORY.md in full, then every entry of the history."""
         for folder in self._folder.all():
-            files = JournalFiles(folder)
-            where = {"system": SYSTEM, "project": folder.project}
-            if memory := files.read_memory():
-                yield {**where, "kind": "memory", "content": memory}
-            for entry in files.entries():
-                yield {**where, "kind": "entry", "at": entry.at, "content": entry.text}
+            for target in (folder.target(MEMORY), folder.target(HISTORY)):
+                where = {"system": SYSTEM, "project": folder.project, "place": target}
+                yield from ({**where, "content": text} for text in self.read(target))
 
     def target_of(self, row: Row) -> str:
-        """Raises: MemoryRefused."""
-        names = {"memory": MEMORY, "entry": HISTORY}
-        if row.get("kind") not in names:
-            raise MemoryRefused(f"`kind` is {row.get('kind')!r}; allowed are {', '.join(names)}")
-        return self._folder.of_row(row).target(names[row["kind"]])
+        """An older kode names no place but a kind."""
+        name = {"memory": MEMORY, "entry": HISTORY}.get(row.get("kind", ""))
+        return self._folder.of_row(row).target(name) if name else super().target_of(row)
 
     def texts_of(self, row: Row) -> State:
-        text = as_read(str(row["content"]))
-        scan.check(text)
-        if row["kind"] == "memory":
-            return whole(text)
-        return (block_of(text, _moment(str(row.get("at", "")))).strip(),)
+        block = f"## {row['at']}\n\n{row['content']}" if row.get("kind") == "entry" else ""
+        return super().texts_of({**row, "content": block} if block else row)
 
     def pieces_of(self, row: Row) -> Iterator[Piece]:
-        """Each line of MEMORY.md as a fact, each entry as an episode."""
-        origin, project, text = self.target_of(row), row["project"], row["content"]
-        if row["kind"] == "entry":
-            yield Piece(
-                content=text,
-                kind="episode",
-                project=project,
-                origin=f"{origin} {row['at']}",
-                untrusted=text.startswith(OUTSIDE),
-            )
-            return
-        for line in text.split("\n"):
-            content = line.lstrip("-*+ ").strip()
-            if content and not line.startswith("#"):
-                yield Piece(content=content, kind="fact", project=project, origin=origin)
+        """Without the headings of MEMORY.md, and without bullets."""
+        for one in super().pieces_of(row):
+            if not one.content.startswith("#"):
+                yield replace(
+                    one,
+                    content=one.content.lstrip("-*+ "),
+                    project=row.get("project", ""),
+                    untrusted=one.content.startswith(OUTSIDE),
+                )
 
     def _files(self, target: str) -> JournalFiles:
         return JournalFiles(self._folder.of_target(target)[0])
-
-
-def _moment(text: str) -> datetime:
-    """Raises: MemoryRefused."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise MemoryRefused(f"`at` is {text!r}; write a time as 2026-03-01T12:00:00Z") from None
-    return at if at.tzinfo else at.astimezone()

@@ -8,14 +8,15 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from kode import credentials, durable
 from kode.memory import queue
+from kode.memory.frame import MAX_CHARS, transcript
 from kode.memory.queue import Item, details
 from kode.memory.stored import read_row, stems
-from kode.messages import Message, calls_of, keep_ends, text_of
+from kode.messages import Message, calls_of, text_of
 
 DONE_KEPT_S = 90 * 86_400.0
 """How long keys of done items are kept, for sessions whose own file could not store them."""
@@ -91,9 +92,7 @@ def new_id(session: str, known: Iterable[str]) -> str:
     return f"{session}.{now:020d}{secrets.token_hex(3)}"
 
 
-ENTRY_CHARS = 4_000
-"""Limit of one message in a prompt; the session's file has it in full."""
-BATCH_CHARS = 32_000
+BATCH_CHARS = MAX_CHARS
 """Limit of one consolidation; more is split."""
 RECAP_CHARS = 160
 RAW_ENTRIES = 10
@@ -106,55 +105,37 @@ class Said:
     """Identifies this message within its session."""
     role: str
     content: str
+    line: str
+    """As a transcript has it."""
     index: int
     """Its index among the original messages."""
-    at: str = ""
-    """ISO time, if known."""
-    tools_used: tuple[str, ...] = ()
-    counts: bool = True
+    counts: bool
     """Whether it counts for the window: a message of the person or a final answer."""
 
 
 def said_in(messages: Sequence[Message]) -> list[Said]:
-    """The entries of a conversation; messages without text are left out, and their tool calls are
-    named by the next one with text."""
+    """What the person and the model said and called."""
     entries: list[Said] = []
     seen: Counter[str] = Counter()
-    tools: list[str] = []
     for index, message in enumerate(messages):
-        if message.role == "tool":
+        # What tools gave is not theirs; what memory gave is remembered already.
+        line = "" if message.role == "tool" else transcript([message])
+        if not line:
             continue
-        calls = calls_of(message)
-        tools += [call.name for call in calls]
-        text = text_of(message).strip()
-        if message.role == "user":
-            tools = []
-        if not text:
-            continue
-        known = str(getattr(message, "id", "") or "")
-        digest = hashlib.sha256(f"{message.role}\0{text}".encode(errors="replace")).hexdigest()[:12]
+        digest = hashlib.sha256(f"{message.role}\0{line}".encode(errors="replace")).hexdigest()[:12]
         seen[digest] += 1
+        text = text_of(message).strip()
         entries.append(
             Said(
-                key=known or f"{digest}.{seen[digest]}",
+                key=f"{digest}.{seen[digest]}",
                 role=message.role,
                 content=text,
+                line=line,
                 index=index,
-                at=str(getattr(message, "at", "") or ""),
-                tools_used=tuple(dict.fromkeys(tools)),
-                counts=not calls,
+                counts=bool(text) and not calls_of(message),
             )
         )
-        tools = []
     return entries
-
-
-def line_of(entry: Said) -> str:
-    """An entry for a model."""
-    at = f"[{entry.at[:16].replace('T', ' ')}] " if entry.at else ""
-    tools = f" [tools: {', '.join(entry.tools_used)}]" if entry.tools_used else ""
-    text = keep_ends(credentials.redact(entry.content), ENTRY_CHARS)
-    return f"{at}{entry.role.upper()}{tools}: {text}"
 
 
 def batches(entries: Sequence[Said]) -> list[list[Said]]:
@@ -162,7 +143,7 @@ def batches(entries: Sequence[Said]) -> list[list[Said]]:
     parts: list[list[Said]] = []
     room = 0
     for entry in entries:
-        size = len(line_of(entry)) + 1
+        size = len(entry.line) + 1
         if not parts or size > room:
             parts.append([])
             room = BATCH_CHARS
@@ -171,15 +152,25 @@ def batches(entries: Sequence[Said]) -> list[list[Said]]:
     return parts
 
 
-def recap_lines(entries: Sequence[Said]) -> list[str]:
-    """The latest messages, one short line each."""
-    return [f"{e.role}: {_short(e.content, RECAP_CHARS)}" for e in entries if e.counts]
+def short_lines(entries: Sequence[Said], max_chars: int) -> list[str]:
+    """What the person and the model said, one short line each."""
+    told = ((entry.role, credentials.redact(entry.content)) for entry in entries)
+    return [f"{role}: {' '.join(text.split())[:max_chars]}" for role, text in told if text]
 
 
-def raw_lines(entries: Sequence[Said]) -> list[str]:
-    """The last ten messages, 200 characters each, for the entry of a failed consolidation."""
-    return [f"{e.role}: {_short(e.content, RAW_CHARS)}" for e in entries[-RAW_ENTRIES:]]
-
-
-def _short(text: str, max_chars: int) -> str:
-    return " ".join(credentials.redact(text).split())[:max_chars]
+def item_of(batch: Sequence[Said], item: Item, queue: Queue, session_path: str) -> Item:
+    """Puts a part of a conversation into the queue; `item` has what its parts share. Raises:
+    StorageError."""
+    told = Conversation(
+        keys=tuple(entry.key for entry in batch),
+        raw=tuple(short_lines(batch, RAW_CHARS)[-RAW_ENTRIES:]),
+        session_path=session_path,
+    )
+    item = replace(
+        item,
+        id=new_id(item.session, queue.ids(item.session)),
+        text="\n".join(entry.line for entry in batch),
+        more=asdict(told),
+    )
+    queue.write(item)
+    return item

@@ -15,7 +15,6 @@ from kode.errors import MemoryRefused
 from kode.function_tool import tool
 from kode.memory import frame, when
 from kode.memory.frame import as_tool_errors
-from kode.memory.journal.commit import OUTSIDE
 from kode.memory.journal.files import MEMORY, Entry
 from kode.memory.rank import Text
 from kode.messages import keep_ends
@@ -134,7 +133,7 @@ def history_tool(
         note = since_then("\n".join(entry.text for entry in shown))
         body = "\n\n".join(filter(None, (body, note)))
         about += f"; {len(shown)} are shown." if len(shown) < len(found) else "."
-        outside = any(entry.text.startswith(OUTSIDE) for entry in shown)
+        outside = any(entry.is_outside for entry in shown)
         return ToolOutput(
             text=frame.wrap(about, body),
             summary=f"{len(found)} entries",

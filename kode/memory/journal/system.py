@@ -18,23 +18,32 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.errors import BusyError, MemoryRefused
-from kode.memory import embed, frame
+from kode.errors import MemoryRefused
+from kode.memory import embed, frame, standing
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Outcome, has_lost_messages, joined
-from kode.memory.change import Change
+from kode.memory.base import Outcome, has_lost_messages
 from kode.memory.folder_tool import folder_tool
-from kode.memory.journal.commit import Committer
-from kode.memory.journal.consolidator import Consolidated, Consolidator
-from kode.memory.journal.files import MEMORY, SYSTEM, Entry, JournalFiles
+from kode.memory.journal.consolidate import Consolidator
+from kode.memory.journal.files import MEMORY, SYSTEM, Entry, JournalFiles, as_read
 from kode.memory.journal.folder import journal_folder
 from kode.memory.journal.places import JournalPlaces
-from kode.memory.journal.said import Queue, Said, recap_lines, said_in
+from kode.memory.journal.said import (
+    RECAP_CHARS,
+    Queue,
+    Said,
+    batches,
+    item_of,
+    said_in,
+    short_lines,
+)
 from kode.memory.journal.search import grep, history_tool, texts_of, where_of
+from kode.memory.lines import merge_lines
+from kode.memory.places import whole
 from kode.memory.project import ProjectMemory
+from kode.memory.queue import Item
 from kode.memory.search import Finder, with_note
-from kode.memory.stored import locked, may_name_a_file, read_row, stems
-from kode.memory.waiting import Proposal
+from kode.memory.stored import may_name_a_file, read_row, stems
+from kode.memory.waiting import Proposal, came_from
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -61,10 +70,12 @@ class Journal(ProjectMemory):
         super().__init__(settings)
         self._journal = settings.journal
         self._tainted = False
-        self._cursor = 0
         self._taken: dict[str, None] = {}
+        """The keys of the messages that were queued."""
         self._heard: list[Said] = []
         """Heard in this process, and not queued yet."""
+        self._typed: list[str] = []
+        """What the person typed in this process."""
         self._recap: list[str] = []
         self._shown = ""
         self._noticed: set[str] = set()
@@ -80,7 +91,6 @@ class Journal(ProjectMemory):
         self.files = JournalFiles(self.folder)
         self.history.places = JournalPlaces(self.folder, self._journal.max_memory_size)
         self._queue = Queue(self.files.root / "queue")
-        self._committer = Committer(self.files, self._queue, self.history)
         door = MemoryModel(
             context.ask_reply,
             max_prompt_chars=MAX_PROMPT_CHARS,
@@ -88,9 +98,8 @@ class Journal(ProjectMemory):
         )
         self._consolidator = Consolidator(
             context=context,
-            files=self.files,
+            memory=self,
             queue=self._queue,
-            committer=self._committer,
             door=door if self._settings.llm_consolidate else None,
             limit_bytes=self._journal.max_memory_size,
             timeout_s=self._journal.consolidation_timeout_s,
@@ -102,10 +111,7 @@ class Journal(ProjectMemory):
         self._restore(state)
         if context.read_only:
             return
-        try:
-            await self._consolidator.recover()
-        except BusyError:
-            pass  # the lock's holder is working on it, or a later start will
+        await self._consolidator.finish(lambda: False)
         if may_name_a_file(context.session_id):
             session = context.session_id or ""
             self._queue.forget_done(session, self._taken)
@@ -144,7 +150,6 @@ class Journal(ProjectMemory):
         folder = journal_folder(
             self,
             self.files,
-            self._committer,
             lambda: self._author("model"),
             self._journal.max_memory_size,
         )
@@ -156,40 +161,43 @@ class Journal(ProjectMemory):
         entries = said_in(turn.messages)
         known = {*self._taken, *(entry.key for entry in self._heard)}
         self._heard += [entry for entry in entries if entry.key not in known]
-        self._recap += recap_lines(entries)
-        self._recap = self._recap[-self._kept :]
+        self._typed = [*self._typed, *frame.typed_in(turn, self._context.typed)][-frame.MOST_SAID :]
+        self._recap = [*self._recap, *_recap_of(entries)][-self._kept :]
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
         session = self._context.session_id
         if self._context.read_only or not may_name_a_file(session):
             return Drop()
         entries = said_in(messages)
-        self._settle_cursor(entries, len(messages))
         cut, keep = self._cut(messages, entries, reason)
         batch = [e for e in entries if e.index < cut and e.key not in self._taken]
         ends_at = time.monotonic() + self._journal.consolidation_timeout_s
-        tainted = self._tainted or self._context.tainted()
-        items = self._consolidator.put_down(batch, turn=self._turn or None, tainted=tainted)
+        items = self._put_down(batch)
         left = [entry for entry in entries if entry.index >= cut]
-        still_there = left if keep is not None else entries
         taken = {*self._taken, *(entry.key for entry in batch)}
         self._taken = dict.fromkeys(e.key for e in entries if e.key in taken)
-        self._cursor = 0 if keep is not None else cut
         self._heard = [e for e in left if e.key not in taken]
         if reason == "window":
-            self._recap = recap_lines(still_there)[-self._kept :]
-        outcomes = [
+            still_there = left if keep is not None else entries
+            self._recap = _recap_of(still_there)[-self._kept :]
+        done = [
             await self._consolidator.consolidate(item, max(0.01, ends_at - time.monotonic()))
             for item in items
         ]
-        done = all(outcome.done for outcome in outcomes)
-        recap = _recap_of(outcomes) if keep is not None else None
-        return Drop(keep=keep, recap=recap, done=done)
+        written = [self._consolidator.entries.get(item.id, "") for item in items]
+        # Without an entry for each part the context makes its own summary.
+        recap = "\n\n".join(written) if keep is not None and items and all(written) else None
+        return Drop(keep=keep, recap=recap, done=all(done))
 
     async def maintain(self) -> None:
         """Finishes what earlier processes left."""
-        if not self._context.read_only:
-            await self._work.finish(self._finish_waiting())
+        if self._context.read_only:
+            return
+        for path in self._queue.set_aside_damaged():
+            self._notice(
+                f"A conversation in memory's queue cannot be read. It was moved to {path}."
+            )
+        await self._work.finish(self._consolidator.finish(lambda: not self._work.is_closing))
 
     async def search(self, query: str, k: int) -> list[Hit]:
         texts = texts_of(self._memory(), self.files.entries())
@@ -202,7 +210,6 @@ class Journal(ProjectMemory):
 
     def state(self) -> Mapping[str, Any]:
         state = {
-            "last_consolidated": self._cursor,
             "consolidated": list(self._taken),
             "recap": list(self._recap),
         }
@@ -215,8 +222,7 @@ class Journal(ProjectMemory):
         heard, self._heard = self._heard, []
         if self._context.read_only or not may_name_a_file(self._context.session_id) or not heard:
             return
-        tainted = self._tainted or self._context.tainted()
-        self._consolidator.put_down(heard, turn=self._turn or None, tainted=tainted)
+        self._put_down(heard)
         self._taken.update(dict.fromkeys(entry.key for entry in heard))
 
     # ── what the commands need ───────────────────────────────────────────────────────────────
@@ -226,7 +232,7 @@ class Journal(ProjectMemory):
         return len(self._queue.ids())
 
     async def accept(self, proposal: Proposal) -> Outcome:
-        """As in any system; an update of MEMORY.md from a session with outside text is merged."""
+        """As in any system; an update of MEMORY.md, which an older kode let wait, is merged."""
         self.check_writable()
         if not proposal.place:
             return await super().accept(proposal)
@@ -235,20 +241,31 @@ class Journal(ProjectMemory):
             source=f"an update that waited, {proposal.id}",
             approves=proposal.id,
         )
-        change = Change.by(author, SYSTEM, "approve", self.folder.target(MEMORY))
-        async with locked(self.files.root):
-            outcomes = self._committer.update_memory(proposal.base or "", proposal.text, change)
-        done = [self._report(one) for one in outcomes]
-        return joined(done) if done else Outcome(line=f"{MEMORY} reads so already")
+        update = as_read(proposal.text)
+        change = await standing.rewrite(
+            self.history,
+            self.folder.target(MEMORY),
+            lambda state: whole(merge_lines(proposal.base or "", "".join(state), update)),
+            author,
+            "approve",
+        )
+        if change is None:
+            return Outcome(line=f"{MEMORY} reads so already")
+        return self._report(Outcome(line=f"updated {MEMORY}", change_id=change.id))
 
     def left_waiting(self) -> Iterable[tuple[Path, Proposal]]:
         folder = self.files.root / "approval"
         for path in (folder / f"{name}.json" for name in stems(folder)):
             row = read_row(dict[str, str], path.read_bytes()) or {}
-            yield (
-                path,
-                self._committer.proposal(path.stem, row["session"], row["base"], row["update"]),
+            proposal = Proposal(
+                id=path.stem,
+                text=row["update"],
+                base=row["base"],
+                title=f"an update of {MEMORY}",
+                source=came_from(row["session"], ""),
+                place=self.place,
             )
+            yield path, proposal
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -268,30 +285,33 @@ class Journal(ProjectMemory):
         return max(1, self._journal.memory_window // 2)
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        cursor = state.get("last_consolidated")
         keys, recap = state.get("consolidated"), state.get("recap")
-        is_number = isinstance(cursor, int) and not isinstance(cursor, bool) and cursor >= 0
-        self._cursor = cursor if is_number and isinstance(cursor, int) else 0
         self._taken = {}
         self._recap = []
         if isinstance(keys, list):
             self._taken = dict.fromkeys(key for key in keys if isinstance(key, str))
         if isinstance(recap, list):
             self._recap = [line for line in recap if isinstance(line, str)]
-        self._tainted, self._heard = False, []
+        self._tainted, self._heard, self._typed = False, [], []
 
-    def _settle_cursor(self, entries: Sequence[Said], count: int) -> None:
-        """Converts a cursor without keys, which is a number of messages; keys stay valid after a
-        rewind, a trim or a compaction."""
-        if self._taken or not self._cursor:
-            return
-        if self._cursor > count:
-            self._notice(
-                f"The cursor of this session's memory ({self._cursor}) lies behind its "
-                f"{count} messages. All of them are consolidated now."
-            )
-            self._cursor = 0
-        self._taken = dict.fromkeys(e.key for e in entries if e.index < self._cursor)
+    def _put_down(self, entries: Sequence[Said]) -> list[Item]:
+        """Stores a conversation as items of the queue: from here on it is not lost. Raises:
+        StorageError."""
+        context, items = self._context, list[Item]()
+        tainted = self._tainted or context.tainted()
+        item = Item(
+            id="",
+            session=context.session_id or "",
+            turn=self._turn or None,
+            at=context.now().isoformat(timespec="seconds"),
+            text="",
+            said=tuple(credentials.redact(text) for text in self._typed),
+            tainted=tainted,
+            outside=context.outside() if tainted else "",
+        )
+        for batch in batches(entries):
+            items.append(item_of(batch, item, self._queue, str(context.session_path or "")))
+        return items
 
     def _cut(
         self, messages: Sequence[Message], entries: Sequence[Said], reason: DropReason
@@ -313,13 +333,18 @@ class Journal(ProjectMemory):
         """Matches entries like `grep -i`; if none match, by words, dates and the model."""
         entries = self.files.entries()
         found = await grep(pattern, entries)
-        if found:
-            return f"{len(found)} entries of the history match, the newest first", found[::-1]
-        hits = await self._finder.rank(pattern, texts_of("", entries), NEAREST)
-        by_where = {where_of(entry): entry for entry in entries}
-        how = "the best first" if hits and hits[0].score else "which are the newest"
-        about = f"No entry holds this as it is written; here are others, {how}"
-        return about, [by_where[hit.where] for hit in hits]
+        about = f"{len(found)} entries of the history match, the newest first"
+        if not found:
+            hits = await self._finder.rank(pattern, texts_of("", entries), NEAREST)
+            by_where = {where_of(entry): entry for entry in entries}
+            found = [by_where[hit.where] for hit in hits][::-1]
+            how = "the best first" if hits and hits[0].score else "which are the newest"
+            about = f"No entry holds this as it is written; here are others, {how}"
+        inside = [entry for entry in found if not entry.is_outside]
+        if inside and (left := len(found) - len(inside)):
+            # Whoever reads them has taken in outside text.
+            about += f"; {left} of them, from sessions that took in outside text, are left out"
+        return about, (inside or found)[::-1]
 
     def _told(self) -> str:
         """MEMORY.md as a model is shown it, with what does not hold, or is not settled."""
@@ -329,16 +354,6 @@ class Journal(ProjectMemory):
     def _bound(self, memory: str) -> str:
         return frame.within(memory, SHOWN_TIMES_LIMIT * self._journal.max_memory_size)
 
-    async def _finish_waiting(self) -> None:
-        await self._consolidator.recover()
-        await self._consolidator.finish_waiting(
-            self._journal.consolidation_timeout_s, lambda: self._work.is_closing
-        )
 
-
-def _recap_of(outcomes: Sequence[Consolidated]) -> str | None:
-    """Replaces the dropped messages; None if a part of them has no entry, so that the context makes
-    its own summary."""
-    if not outcomes or not all(outcome.entry for outcome in outcomes):
-        return None
-    return "\n\n".join(outcome.entry for outcome in outcomes)
+def _recap_of(entries: Sequence[Said]) -> list[str]:
+    return short_lines([entry for entry in entries if entry.counts], RECAP_CHARS)

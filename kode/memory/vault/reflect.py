@@ -18,7 +18,7 @@ from kode.contracts import Request, Tool, ToolContext, ToolOutput
 from kode.credentials import redact
 from kode.errors import BusyError, KodeError, MemoryRefused, StorageError
 from kode.events import Emit, Notice
-from kode.memory import frame, question
+from kode.memory import frame, judged, question
 from kode.memory.ask import MemoryModel, says_something
 from kode.memory.change import Author
 from kode.memory.history import History
@@ -28,7 +28,6 @@ from kode.memory.queue import Item, Queue, details
 from kode.memory.replacing import IN_PART, Seen
 from kode.memory.source import citing
 from kode.memory.stored import read_row, version_of
-from kode.memory.vault import judged
 from kode.memory.vault.files import SYSTEM, VaultFiles, is_facts, month_file
 from kode.memory.vault.report import index_lines, rows_of
 from kode.memory.vault.tools import Desk, vault_tools

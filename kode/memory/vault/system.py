@@ -19,7 +19,7 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import BusyError, MemoryRefused
-from kode.memory import embed, frame, stale, when
+from kode.memory import embed, frame, judged, stale, when
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Outcome, reason_of
 from kode.memory.change import Author
@@ -31,7 +31,7 @@ from kode.memory.rank import Text
 from kode.memory.replacing import Seen
 from kode.memory.search import Finder, with_note
 from kode.memory.stored import locked, may_name_a_file, version_of
-from kode.memory.vault import judged, reflect, report
+from kode.memory.vault import reflect, report
 from kode.memory.vault.files import (
     SHARED,
     SYSTEM,

@@ -1,7 +1,9 @@
 """What the tests of the journal have in common: an open one, its files, a model's answers."""
 
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from kode.paths import is_path_hash, project_memory
 from tests.memory.life import memory_context, said
 from tests.memory.replies import says
 
+_MINUTE = re.compile(r"(?m)^\[\d{4}-\d\d-\d\d \d\d:\d\d\] ")
+
 
 def files_in(root: Path) -> JournalFiles:
     """The files of a journal that lie in this very folder."""
@@ -24,7 +28,7 @@ def files_in(root: Path) -> JournalFiles:
 def add_entry(files: JournalFiles, text: str, at: datetime) -> str:
     """Adds an entry to the history; returns it as written."""
     block = block_of(text, at)
-    files.append_block(block, at, recovering=False)
+    files.append_block(block, at)
     return block
 
 
@@ -37,11 +41,9 @@ async def opened(
     return system
 
 
-def answer(
-    entry: str = "[2026-03-01 12:34] Did it.", update: str | None = "- likes tabs"
-) -> Message:
-    """A whole answer of the model; `update` of None leaves it out."""
-    value = {"history_entry": entry} | ({} if update is None else {"memory_update": update})
+def answer(note: str = "Did it.", *facts: str | Mapping[str, Any], **more: Any) -> Message:
+    """A whole answer of the model; `facts` are texts, or rows with what they do to a line."""
+    value = {"narrative": note, "facts": list(facts or ("likes tabs",)), **more}
     return says(json.dumps(value))
 
 
@@ -59,7 +61,7 @@ def folder(root: Path) -> Path:
 
 def memory_of(root: Path) -> str:
     path = folder(root) / "MEMORY.md"
-    return path.read_text() if path.exists() else ""
+    return path.read_text().strip() if path.exists() else ""
 
 
 def put_memory(root: Path, text: str) -> Path:
@@ -71,8 +73,10 @@ def put_memory(root: Path, text: str) -> Path:
 
 
 def history_of(root: Path, name: str = "HISTORY.md") -> list[Entry]:
+    """The entries, without the minute that a note begins with."""
     path = folder(root) / name
-    return list(parse(path.read_text())) if path.exists() else []
+    entries = parse(path.read_text()) if path.exists() else ()
+    return [replace(entry, text=_MINUTE.sub("", entry.text)) for entry in entries]
 
 
 def waiting(root: Path) -> list[Path]:

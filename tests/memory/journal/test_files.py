@@ -9,22 +9,14 @@ from tests.memory.journal.life import add_entry, files_in
 LAST = datetime(2026, 2, 28, 23, 59, 59, 999_000, tzinfo=UTC)
 
 
-def test_the_memory_is_private_and_read_back_trimmed(tmp_path):
+def test_the_memory_is_read_trimmed(tmp_path):
     files = files_in(tmp_path / "journal")
 
     assert files.read_memory() == ""
-    files.write_memory("  - likes tabs\n\n")
+    files.root.mkdir()
+    (files.root / "MEMORY.md").write_text("  - likes tabs\n\n")
 
     assert files.read_memory() == "- likes tabs"
-    assert (tmp_path / "journal" / "MEMORY.md").stat().st_mode & 0o777 == 0o600
-
-
-def test_a_rewrite_leaves_the_old_memory_beside_it(tmp_path):
-    files = files_in(tmp_path)
-    files.write_memory("old")
-    files.write_memory("new")
-
-    assert (tmp_path / "MEMORY.md.bak").read_text() == "old\n"
 
 
 def test_a_memory_that_is_not_utf_8_is_refused(tmp_path):
@@ -81,8 +73,8 @@ def test_half_an_entry_left_by_a_crash_is_completed_once(tmp_path, written):
     with (tmp_path / "HISTORY.md").open("a") as file:
         file.write(block[:written])
 
-    files.append_block(block, LAST + timedelta(days=1), recovering=True)
-    files.append_block(block, LAST + timedelta(days=1), recovering=True)
+    files.append_block(block, LAST + timedelta(days=1))
+    files.append_block(block, LAST + timedelta(days=1))
 
     assert (tmp_path / "HISTORY.md").read_text() == block_of("one", LAST) + block
     assert (tmp_path / "HISTORY-2026-03.md").read_text() == block
@@ -96,7 +88,7 @@ def test_a_persons_last_words_survive_the_recovery_of_an_entry(tmp_path, mine):
     at = LAST + timedelta(days=30)
     (tmp_path / "HISTORY.md").write_bytes(mine)
 
-    files.append_block(block_of("two", at), at, recovering=True)
+    files.append_block(block_of("two", at), at)
 
     kept = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))
     assert all(line in kept for line in mine.splitlines())

@@ -12,6 +12,7 @@ from kode.config import load_config
 from kode.contracts import ModelInfo
 from kode.conversation import open_conversation
 from kode.events import silent
+from kode.memory.question import INSTRUCTIONS
 from kode.messages import Message, Text, text_of
 from tests.memory.journal.life import history_of
 
@@ -31,12 +32,12 @@ class Talker:
 
     async def reply(self, request: Any, emit: Any) -> Message:
         request = replace(request, messages=tuple(request.messages))
-        if "memory consolidation agent" in text_of(request.messages[-1]):
+        if request.system == INSTRUCTIONS:
             self.consolidations.append(request)
             if self.hang:
                 await asyncio.Event().wait()
-            entry = f"[2026-03-01 12:00] Entry {len(self.consolidations)}."
-            text = json.dumps({"history_entry": entry, "memory_update": "- a fact"})
+            note = f"Entry {len(self.consolidations)}."
+            text = json.dumps({"narrative": note, "facts": ["a fact"]})
         else:
             self.turns.append(request)
             text = f"answer {len(self.turns)}"
@@ -122,7 +123,7 @@ async def test_new_waits_for_consolidation_unless_the_session_is_empty(talks):
     await talk.new_session()
 
     assert (before, len(talker.consolidations)) == (0, 1)
-    assert [entry.text for entry in history_of(root(talk))] == ["[2026-03-01 12:00] Entry 1."]
+    assert [entry.text for entry in history_of(root(talk))] == ["Entry 1."]
     await talk.turn("another")
     assert "- a fact" in talker.turns[-1].system
 
@@ -142,9 +143,9 @@ async def test_new_interrupted_keeps_the_session_and_what_was_said(talks):
 
     assert talk.session.id == session
     assert len(talk.session.messages) == 2
-    (entry,) = history_of(root(talk))
-    assert entry.text.startswith("[raw-fallback]")
-    assert "question" in entry.text
+    queue = next((root(talk) / "memory" / "journal").rglob("queue"))
+    (item,) = [path for path in queue.iterdir() if path.suffix == ".json"]
+    assert "question" in item.read_text()
     talker.hang = False  # or the end of the session waits for a model that never answers
 
 
