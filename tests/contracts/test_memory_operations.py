@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from kode.memory.compare import KIND, PAIRS
 
 from kode.config import MemoryConfig
 from kode.errors import KodeError
@@ -17,6 +16,7 @@ from kode.memory import make_system, waiting
 from kode.memory.base import BaseMemory
 from kode.memory.change import Author
 from kode.memory.commands import memory_command
+from kode.memory.ledger import PAIRS
 from kode.memory.lineage import Entry, find
 from kode.memory.places import fingerprint
 from kode.memory.review import decide, items_of
@@ -130,7 +130,7 @@ async def archived(system, root) -> Undo:
 
 async def disputed(system, root) -> Undo:
     sides = tuple(entry_of(system, text).place for text in (ALPHA, BETA))
-    system.history.record(Author(who="merge"), system.name, KIND, PAIRS, against=(sides,))
+    system.history.record(Author(who="merge"), system.name, "settle", PAIRS, against=(sides,))
     return last(system)
 
 

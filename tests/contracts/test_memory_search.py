@@ -61,7 +61,7 @@ async def keep(name, root, *texts, at=NOW):
                 await use_tool(tools["memory_append"], path=path, entry=f"- {text}")
             case "journal":
                 written = at + timedelta(milliseconds=number)
-                system.files.append_block(block_of(text, written), written, recovering=False)
+                system.files.append_block(block_of(text, written), written)
             case "notes":
                 await system.writer.remember(text)
     await system.close(1.0)

@@ -1,17 +1,19 @@
 """A text is replaced only by who was shown it whole, and loses no half of it unnamed."""
 
+from functools import partial
+
 import pytest
 
 from kode.errors import ToolError
 from kode.memory import replacing
 from kode.memory.folder import create, delete, str_replace, view
 from kode.memory.guarded import Guarded
-from kode.memory.journal.folder import JournalFolder
-from kode.memory.notes.folder import NotesFolder
+from kode.memory.journal.folder import journal_folder
+from kode.memory.notes.folder import notes_folder
 from kode.memory.replacing import IN_PART, NotReplaced, fault, loses
 from kode.memory.stored import version_of
-from kode.memory.tiered.folder import TieredFolder
-from kode.memory.vault.folder import VaultFolder
+from kode.memory.tiered.folder import tiered_folder
+from kode.memory.vault.folder import vault_folder
 from kode.memory.vault.tools import Desk
 from tests.memory import life
 from tests.memory.journal import life as journal_life
@@ -121,23 +123,15 @@ async def test_a_soul_not_shown_comes_with_the_refusal(tmp_path):
 
 async def folders(root):
     tiered = await life.opened(root / "tiered")
-    yield TieredFolder(tiered, tiered.newest_episodes), "/memories/user.md"
+    yield tiered_folder(tiered, tiered.newest_episodes), "/memories/user.md"
     notes = await notes_life.opened(root / "notes")
-    yield NotesFolder(notes), "/memories/notes.md"
+    yield notes_folder(notes), "/memories/notes.md"
     vault = await vault_life.opened(root / "vault")
     desk = Desk(writer=vault._writer, author=vault._citing_model, now=lambda: NOON)
-    yield VaultFolder(desk), "/memories/facts/tools.md"
+    yield vault_folder(vault, desk), "/memories/facts/tools.md"
     journal = await journal_life.opened(root / "journal")
-    yield (
-        JournalFolder(
-            journal.seen,
-            journal.files,
-            journal,
-            lambda: journal._author("model"),
-            8_000,
-        ),
-        "/memories/MEMORY.md",
-    )
+    author = partial(journal._author, "model")
+    yield journal_folder(journal, journal.files, author, 8_000), "/memories/MEMORY.md"
 
 
 async def test_a_file_is_deleted_only_by_who_viewed_it(tmp_path):

@@ -7,7 +7,6 @@ import stat
 import pytest
 
 from kode.cli.main import main
-from kode.memory.command_line import TARGETS
 from kode.registry import SYSTEMS
 from tests.memory.life import write_facts
 
@@ -156,7 +155,7 @@ def test_another_systems_export_says_where_to_import_it(at_home, memory):
     assert "kode memory --memory tiered import" in told
 
 
-FIRST_TARGETS = {name: targets[0] for name, targets in TARGETS.items()}
+FIRST_TARGETS = {name: next(iter(row.targets)) for name, row in SYSTEMS.items()}
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

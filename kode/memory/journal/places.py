@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from kode.memory.change import Change
@@ -119,7 +120,8 @@ class JournalPlaces(Places):
     def target_of(self, row: Row) -> str:
         """An older kode names no place but a kind."""
         name = {"memory": MEMORY, "entry": HISTORY}.get(row.get("kind", ""))
-        return self._folder.of_row(row).target(name) if name else super().target_of(row)
+        name = name or Path(super().target_of(row)).name
+        return self._folder.of_row(row).target(name)
 
     def texts_of(self, row: Row) -> State:
         block = f"## {row['at']}\n\n{row['content']}" if row.get("kind") == "entry" else ""

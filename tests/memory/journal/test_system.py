@@ -694,9 +694,8 @@ async def test_show_and_status_tell_what_there_is(tmp_path):
     status = await memory_command(system, ["status"])
 
     assert "- is new" in shown
-    assert "last add by extraction" in shown
-    assert "edited by hand" not in shown
-    assert "── history · 1 entry ──" in shown
+    assert "add by a model that summed up" in shown
+    assert "by hand" not in shown
     assert "Did it." in shown
     assert "session notes: 1 entry" in status
     put_memory(tmp_path, "- mine")

@@ -133,7 +133,7 @@ async def test_a_search_marks_facts_that_are_not_settled(tmp_path):
 
 async def test_a_task_with_approved_outside_text_judges_no_facts(tmp_path):
     system, model = await ended(tmp_path, verdict((2, "changes", 1)), tainted=lambda: True)
-    (proposal,) = review.proposals(system)
+    (proposal,) = review.proposals(system.history)
 
     assert not model.requests
     await system.accept(proposal)

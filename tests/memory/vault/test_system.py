@@ -130,7 +130,7 @@ async def test_show_tells_every_file_with_its_origin(tmp_path):
 
     shown = await memory_command(system, ["show"])
 
-    assert re.search(r"Name: A\n    \(write by model, .*20260301-123400-abcdef", shown)
+    assert re.search(r"Name: A\n    \(write by the model, .*20260301-123400-abcdef", shown)
     assert "  - by hand\n    (written by hand)" in shown
 
 
