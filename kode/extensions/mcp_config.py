@@ -42,7 +42,7 @@ class Entry:
         """What a person approves: the entry with its variables unreplaced, and the contents of the
         project's files that its command names."""
         written = json.dumps(self.values, indent=2, sort_keys=True, ensure_ascii=False)
-        content = "\n".join((written, *self._files_of_command())) + "\n"
+        content = "\n".join((written, *self.files_of_command())) + "\n"
         return Item(
             kind="mcp", name=self.name, origin=self.origin, scope=self.scope, content=content
         )
@@ -53,7 +53,8 @@ class Entry:
         own."""
         return self.project if self.scope == "project" else paths.home()
 
-    def _files_of_command(self) -> list[str]:
+    def files_of_command(self) -> list[str]:
+        """A line with the hash of each file of the project that its command names."""
         words = (self.values.get("command"), *_list(self.values.get("args")))
         lines = []
         for word in dict.fromkeys(word for word in words if isinstance(word, str)):
@@ -77,6 +78,12 @@ class Server:
     """Whether its process may change the project."""
     network: bool = False
     """Whether its process may use the network."""
+    read: tuple[Path, ...] = ()
+    """What its process may read of the home and of temporary folders."""
+    outside: bool = False
+    """Whether its process runs without a sandbox."""
+    sse: bool = False
+    """Whether `url` is of the older transport, HTTP with SSE."""
     call_timeout_s: float = CALL_TIMEOUT_S
     client_id: str = ""
     """kode's registered id with the server for logins; "" if it registers itself."""
@@ -160,6 +167,9 @@ def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
         headers={name: expand(value) for name, value in values.get("headers", {}).items()},
         write=values.get("write") is True,
         network=values.get("network") is True,
+        read=tuple(paths.expand(expand(path)) for path in values.get("read", ())),
+        outside=values.get("outside") is True,
+        sse=values.get("type") == "sse",
         call_timeout_s=timeout_ms / 1000 if isinstance(timeout_ms, int) else CALL_TIMEOUT_S,
         client_id=expand(oauth.get("clientId", "")),
         client_secret=expand(oauth.get("clientSecret", "")),
@@ -206,8 +216,8 @@ def _fault(path: Path, name: str, values: Any) -> str:
     if not isinstance(values, dict):
         return f"{about} must be a section: {{...}}."
     kind = values.get("type", "stdio" if "command" in values else "http")
-    if kind not in ("stdio", "http", "streamable-http"):
-        return f"{about} has the type {kind!r}; kode speaks stdio and http (Streamable HTTP)."
+    if kind not in ("stdio", "http", "streamable-http", "sse"):
+        return f"{about} has the type {kind!r}; kode speaks stdio, http (Streamable HTTP) and sse."
     if ("command" in values) == ("url" in values):
         return f"{about} needs either a `command` or a `url`."
     if not isinstance(values.get("command", values.get("url")), str):
@@ -217,8 +227,9 @@ def _fault(path: Path, name: str, values: Any) -> str:
             f"{about} needs a `url` that begins with http:// or https://. A program goes into "
             "`command` (`kode mcp add NAME -- COMMAND`)."
         )
-    if not all(isinstance(word, str) for word in _list(values.get("args"))):
-        return f"{about} needs a list of texts as its `args`."
+    for key in ("args", "read"):
+        if not all(isinstance(word, str) for word in _list(values.get(key))):
+            return f"{about} needs a list of texts as its `{key}`."
     for section in ("env", "headers"):
         held = values.get(section, {})
         if not isinstance(held, dict) or not all(isinstance(v, str) for v in held.values()):

@@ -19,7 +19,8 @@ from kode.cli.screen.lines import clean, public
 from kode.cli.screen.printer import Answer, Answered, complain
 from kode.credentials import mask, redact
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
-from kode.extensions import mcp_config, review, trust
+from kode.extensions import mcp_cache, mcp_config, review, trust
+from kode.extensions.mcp_cache import DownloadNeededError
 from kode.extensions.mcp_config import START_TIMEOUT_S, Entry
 from kode.extensions.mcp_server import held_back, keep_pins, pins_of
 from kode.extensions.mcp_values import Connection
@@ -49,7 +50,7 @@ def main(argv: Sequence[str]) -> Answered:
         case "approve":
             return asyncio.run(_approve(_entry(arguments.name, cwd), cwd, unasked=arguments.yes))
         case "test":
-            return asyncio.run(_test(_entry(arguments.name, cwd), cwd))
+            return asyncio.run(_test(_entry(arguments.name, cwd), cwd, unasked=arguments.yes))
     raise AssertionError(arguments.command)
 
 
@@ -86,7 +87,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     add("approve", "approve a project's server, or changed tools").add_argument(
         "--yes", action="store_true", help="do not ask for confirmation"
     )
-    add("test", "connect to one and list what it offers; log in if needed")
+    add("test", "connect to one and list what it offers; log in if needed").add_argument(
+        "--yes", action="store_true", help="let it start once with the network if it asks for it"
+    )
     for name, (_, of_plugin) in installed.added("commands").items():
         if name.startswith("mcp "):
             about = of_plugin.summary
@@ -135,6 +138,7 @@ def _remove(name: str, cwd: Path) -> str:
         if approval.name == name or approval.name.startswith(f"{name}:")
     ]
     trust.revoke(paths.home(), entry.root, gone)
+    mcp_cache.remove(entry, paths.home())
     return f"Removed {name} from {entry.origin}."
 
 
@@ -208,7 +212,7 @@ async def _approve(entry: Entry, cwd: Path, *, unasked: bool) -> int:
     """Approves the entry first, because nothing of it may start before; then its current tools."""
     if not _approved(entry, [entry.item], unasked=unasked):
         return EXIT_FAILED
-    async with _opened(entry, cwd) as connection:
+    async with _opened(entry, cwd, unasked=unasked) as connection:
         definitions = await connection.tools()
     items = pins_of(entry, definitions)
     return EXIT_OK if _approved(entry, items, unasked=unasked) else EXIT_FAILED
@@ -223,7 +227,7 @@ def _approved(entry: Entry, items: Sequence[Item], *, unasked: bool) -> bool:
     )
 
 
-async def _test(entry: Entry, cwd: Path) -> Answer:
+async def _test(entry: Entry, cwd: Path, *, unasked: bool) -> Answer:
     """Raises: ConfigError for an unapproved server; ServerError; StorageError, BusyError if its
     tools cannot be pinned."""
     approvals = _approvals(entry)
@@ -232,7 +236,7 @@ async def _test(entry: Entry, cwd: Path) -> Answer:
             f"The MCP server {entry.name} is the project's and not approved in its current form: "
             f"`kode mcp approve {entry.name}` shows it."
         )
-    async with _opened(entry, cwd) as connection:
+    async with _opened(entry, cwd, unasked=unasked) as connection:
         definitions = await connection.tools()
         held = held_back(entry, definitions, approvals)
         # From now on a session offers them without waiting for the server.
@@ -252,7 +256,9 @@ async def _test(entry: Entry, cwd: Path) -> Answer:
 
 
 @asynccontextmanager
-async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
+async def _opened(
+    entry: Entry, cwd: Path, *, unasked: bool = False
+) -> AsyncIterator[Connection]:
     """Raises: ServerError, ConfigError."""
     from kode.assembly import open_workplace
     from kode.cli.screen.form import make_elicit
@@ -273,13 +279,26 @@ async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
     async with AsyncExitStack() as stack:
         limit_s = LOGIN_TIMEOUT_S if "url" in entry.values else START_TIMEOUT_S
         try:
-            async with asyncio.timeout(limit_s):
-                connection = await stack.enter_async_context(open_entry(entry))
+            async with asyncio.timeout(limit_s) as limit:
+                try:
+                    connection = await stack.enter_async_context(open_entry(entry))
+                except DownloadNeededError as error:
+                    limit.reschedule(None)
+                    _say(review.DOWNLOADS)
+                    if not _approved(entry, [mcp_cache.wish(entry)], unasked=unasked):
+                        raise
+                    await open_entry.download(entry, _say)
+                    limit.reschedule(asyncio.get_running_loop().time() + limit_s)
+                    connection = await stack.enter_async_context(open_entry(entry))
         except TimeoutError as error:
             raise ServerError(
                 f"The MCP server {entry.name} did not start within {limit_s:g} s."
             ) from error
         yield connection
+
+
+def _say(text: str) -> None:
+    print(clean(visible(text)), file=sys.stderr, flush=True)
 
 
 def _show_login(page: str) -> None:
