@@ -112,7 +112,7 @@ def size(folder: Path) -> int:
 
 
 def _mark(folder: Path) -> Path:
-    # Beside what the server may write to: a server that could remove it would have its download again.
+    # Beside what the server may write to: if it could remove this, it would download again.
     return folder / "started"
 
 

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from kode import paths
+from kode.broken_json import object_of
 from kode.config import project_file
 from kode.config.files import read_layer, write_document
 from kode.errors import ConfigError
+from kode.extensions import trust
 from kode.extensions.trust import Item, Scope
 from kode.paths import real_path
 
@@ -196,6 +198,35 @@ def add(path: Path, name: str, values: Mapping[str, Any]) -> None:
         raise ConfigError(f"{path} has an MCP server {name} already: `kode mcp remove {name}`.")
     section[name] = values
     write_document(path, document)
+
+
+def add_seen(home: Path, cwd: Path, name: str, values: Mapping[str, Any], *, shared: bool) -> Path:
+    """Adds an entry that a person has just written, to the project's file if it is `shared`, and
+    approves it; returns the file. Raises: ConfigError, StorageError, BusyError."""
+    project = paths.project_root(cwd)
+    path = project / ".mcp.json" if shared else paths.config_file(home)
+    add(path, name, values)
+    added = [entry.item for entry in find_servers(home, cwd).entries if entry.name == name]
+    if shared:
+        trust.approve(home, project, added)
+    return path
+
+
+def given(text: str, cwd: Path) -> tuple[Entry, ...]:
+    """The servers of `--mcp-config`: a file, or JSON, with `mcpServers`. They are the person's own.
+    Raises: ConfigError."""
+    is_json = text.lstrip().startswith("{")
+    path = Path("--mcp-config") if is_json else cwd / paths.expand(text)
+    document = object_of(text) if is_json else _document(path) if path.is_file() else None
+    if document is None or not isinstance(found := document.get(SECTION), dict):
+        raise ConfigError(f"--mcp-config: {text[:80]!r} is no file or JSON with `{SECTION}`.")
+    if faults := [fault for name, values in found.items() if (fault := _fault(path, name, values))]:
+        raise ConfigError(faults[0])
+    project = paths.project_root(cwd)
+    return tuple(
+        Entry(name=name, origin=path, scope="home", project=project, values=values)
+        for name, values in found.items()
+    )
 
 
 def remove(path: Path, name: str) -> None:

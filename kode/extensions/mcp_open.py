@@ -20,6 +20,7 @@ from kode.extensions.mcp_cache import DOWNLOAD_TIMEOUT_S, DownloadNeededError
 from kode.extensions.mcp_config import Entry, Server, resolve
 from kode.extensions.mcp_values import Connection, Elicit
 from kode.extensions.trust import Approvals
+from kode.paths import real_path
 from kode.workplace import Workplace
 
 FIRST_START_S = 25.0
@@ -135,6 +136,11 @@ class Opener:
         """Raises: ConfigError without a sandbox, or for what cannot be shown; StorageError."""
         from kode.sandbox.confine import confine
 
+        for path in server.read:
+            if Path.home().is_relative_to(real_path(path)):
+                raise ConfigError(
+                    f"`read` names {path}, with all of your home: name a folder in it."
+                )
         try:
             return confine(
                 self.place,

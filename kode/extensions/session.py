@@ -144,9 +144,7 @@ class Extensions:
             [one.entry.item for one in own if one.entry.values.get("outside")], always=True
         )
         await self.ask_outside([one.entry.item for one in own])
-        unknown = [
-            one for one in servers if not one.definitions or self.needs_start(one.entry)
-        ]
+        unknown = [one for one in servers if not one.definitions or self.needs_start(one.entry)]
         for server in unknown:
             server.start()
         await _settled(unknown)

@@ -323,10 +323,10 @@ def _holds_key(path: Path) -> bool:
 
 
 def _secrets_in_folders(ground: Ground) -> Iterator[Path]:
-    for home in ground.homes:
-        if any(home.is_relative_to(folder) for folder in ground.folders):
-            paths = (home / name for name in places.KEY_FOLDERS)
-            yield from (path for path in paths if is_plain(path) and path.is_dir())
+    open_to = (*ground.folders, *ground.shown)
+    for path in (home / name for home in ground.homes for name in places.KEY_FOLDERS):
+        if any(path.is_relative_to(folder) for folder in open_to):
+            yield from (path,) if is_plain(path) and path.is_dir() else ()
 
 
 @cache

@@ -1,5 +1,5 @@
-"""`kode mcp`: lists, adds, removes, shows, approves and tests the MCP servers of this directory;
-`serve` runs kode as one."""
+"""`kode mcp`: lists, removes, shows, approves and tests the MCP servers of this directory; plug-ins
+add them, and run kode as one."""
 
 import argparse
 import asyncio
@@ -39,8 +39,6 @@ def main(argv: Sequence[str]) -> Answered:
     arguments = _parse(argv)
     cwd = working_directory(argparse.Namespace(cwd=None))
     match arguments.command:
-        case "add":
-            return _add(arguments, cwd)
         case "remove":
             return _remove(arguments.name, cwd)
         case "list":
@@ -55,33 +53,18 @@ def main(argv: Sequence[str]) -> Answered:
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    # Everything after `--` is the server's command line, including its flags.
-    words = list(argv)
-    position = words.index("--") if "--" in words else len(words)
-    words, command = words[:position], words[position + 1 :]
     parser = Parser("kode mcp", "MCP servers: `.mcp.json`, `kode.json`, your own config.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     def add(name: str, about: str) -> argparse.ArgumentParser:
         one = commands.add_parser(name, help=about, description=about)
         if name != "list":
-            metavar = "NAME" if name == "add" else "SERVER"
-            one.add_argument("name", metavar=metavar, help="the server")
+            one.add_argument("name", metavar="SERVER", help="the server")
         return one
 
     add("list", "list all servers, with source and trust").add_argument(
         "--json", action="store_true", help="one JSON list"
     )
-    new = add("add", "add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND ARG...`")
-    new.add_argument("url", metavar="URL", nargs="?", help="the URL of an HTTP server")
-    new.add_argument("--scope", choices=("home", "project"), default="home", help="default: home")
-    pair: dict[str, Any] = {"metavar": "NAME=VALUE", "action": "append", "default": []}
-    new.add_argument(
-        "--env", help="a variable the server gets; ${VAR} is replaced from your environment", **pair
-    )
-    new.add_argument("--header", help="a header of its requests", **pair)
-    new.add_argument("--write", action="store_true", help="let it change the project")
-    new.add_argument("--network", action="store_true", help="let it use the network")
     add("remove", "remove one from the file it is in")
     add("get", "show one server: its entry and approved tools")
     add("approve", "approve a project's server, or changed tools").add_argument(
@@ -94,37 +77,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         if name.startswith("mcp "):
             about = of_plugin.summary
             commands.add_parser(name.removeprefix("mcp "), help=about, description=about)
-    arguments = parser.parse(words or ["list"])
-    arguments.server_command = command
-    return arguments
-
-
-def _add(arguments: argparse.Namespace, cwd: Path) -> str:
-    values: dict[str, Any] = {}
-    if arguments.server_command:
-        values["command"], *words = arguments.server_command
-        values |= {"args": words} if words else {}
-    if arguments.url:
-        values |= {"type": "http", "url": arguments.url}
-    for key, given in (("env", arguments.env), ("headers", arguments.header)):
-        if given:
-            values[key] = dict(_pair(text) for text in given)
-    for key in ("write", "network"):
-        values |= {key: True} if getattr(arguments, key) else {}
-    project = paths.project_root(cwd)
-    of_project = arguments.scope == "project"
-    path = project / ".mcp.json" if of_project else paths.config_file(paths.home())
-    mcp_config.add(path, arguments.name, values)
-    if of_project:  # the person who adds it here has seen it
-        trust.approve(paths.home(), project, [_entry(arguments.name, cwd).item])
-    return f"Added {arguments.name} to {path}. `kode mcp test {arguments.name}` tries it."
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise ConfigError(f"{text!r} is not NAME=VALUE.")
-    return name, value
+    return parser.parse(argv or ["list"])
 
 
 def _remove(name: str, cwd: Path) -> str:
@@ -256,9 +209,7 @@ async def _test(entry: Entry, cwd: Path, *, unasked: bool) -> Answer:
 
 
 @asynccontextmanager
-async def _opened(
-    entry: Entry, cwd: Path, *, unasked: bool = False
-) -> AsyncIterator[Connection]:
+async def _opened(entry: Entry, cwd: Path, *, unasked: bool = False) -> AsyncIterator[Connection]:
     """Raises: ServerError, ConfigError."""
     from kode.assembly import open_workplace
     from kode.cli.screen.form import make_elicit
@@ -282,7 +233,7 @@ async def _opened(
             async with asyncio.timeout(limit_s) as limit:
                 try:
                     connection = await stack.enter_async_context(open_entry(entry))
-                except DownloadNeededError as error:
+                except DownloadNeededError:
                     limit.reschedule(None)
                     _say(review.DOWNLOADS)
                     if not _approved(entry, [mcp_cache.wish(entry)], unasked=unasked):
