@@ -9,7 +9,7 @@ from typing import Any
 from kode.plugin import Parser, clean, paths, visible, working_directory
 from kode.plugin.errors import EXIT_OK, ConfigError
 from kode.plugin.servers import add_seen
-from kode.plugins.servers.forms import Wanted, parsed, wanted, wanted_in, with_read
+from kode.plugins.servers.forms import Wanted, parsed, wanted, wanted_in, with_engine, with_read
 
 _SCOPES = {"user": "home", "local": "home", "global": "home", "shared": "project"}
 _VALUED = (
@@ -56,7 +56,7 @@ def add_json(argv: Sequence[str]) -> int:
 def add_all(servers: Iterable[Wanted], shared: bool, cwd: Path) -> int:
     """Adds servers and says so. Raises: ConfigError, StorageError, BusyError."""
     for one in servers:
-        one = with_read(one, cwd)
+        one = with_engine(with_read(one, cwd))
         path = add_seen(paths.home(), cwd, one.name, one.values, shared=shared)
         said = [f"Added {one.name} to {path}. `kode mcp test {one.name}` tries it.", *one.notes]
         print("\n  ".join(clean(visible(line)) for line in said), flush=True)
@@ -157,8 +157,6 @@ def _with_flags(one: Wanted, arguments: argparse.Namespace) -> Wanted:
     for key in ("write", "network", "outside", "timeout", "read"):
         if given := getattr(arguments, key):
             values[key] = given
-    if values.get("outside"):
-        notes = [note for note in notes if "unix socket" not in note]
     if arguments.scope == "local":
         notes.append("kode has no settings for you in one project alone: it is in all of yours.")
     if arguments.trust:

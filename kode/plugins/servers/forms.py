@@ -109,7 +109,7 @@ def wanted(name: str, values: Mapping[str, Any]) -> Wanted:
         entry["timeout"] = values["timeout"]
     if values.get("enabled") is False:
         entry["disabled"] = True
-    notes += _notes(values, command)
+    notes += _notes(values)
     return Wanted(name=plain, values=_expanded(entry), notes=tuple(notes))
 
 
@@ -126,6 +126,18 @@ def with_read(one: Wanted, cwd: Path) -> Wanted:
     read = list(found)
     note = f"It may read {' and '.join(read)} (`read`)."
     return replace(one, values={**values, "read": read}, notes=(*one.notes, note))
+
+
+def with_engine(one: Wanted) -> Wanted:
+    """Says of a client of a container engine what it needs."""
+    command = one.values.get("command", "")
+    if Path(command).name not in _LAUNCHED or one.values.get("outside"):
+        return one
+    note = (
+        f"{command} reaches its engine through a unix socket, which the sandbox never allows: "
+        'with `--outside`, or `"outside": true`, kode asks once to run it without.'
+    )
+    return replace(one, notes=(*one.notes, note))
 
 
 def with_references(one: Wanted, environ: Mapping[str, str]) -> Wanted:
@@ -185,7 +197,7 @@ def _headers(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"headers": headers} if headers else {}
 
 
-def _notes(values: Mapping[str, Any], command: list[str]) -> Iterator[str]:
+def _notes(values: Mapping[str, Any]) -> Iterator[str]:
     if values.get("cwd"):
         yield f"kode starts it in the project's root, not in {values['cwd']}."
     if values.get("envFile"):
@@ -194,11 +206,6 @@ def _notes(values: Mapping[str, Any], command: list[str]) -> Iterator[str]:
         yield 'kode asks about its calls; `permissions.allow` with "mcp(NAME:TOOL)" allows one.'
     if any(values.get(key) for key in ("includeTools", "excludeTools", "enabled_tools")):
         yield 'All of its tools are offered; `permissions.deny` with "mcp(NAME:TOOL)" denies one.'
-    if command and Path(command[0]).name in _LAUNCHED and not values.get("outside"):
-        yield (
-            f"{command[0]} reaches its engine through a unix socket, which the sandbox never "
-            'allows: with `--outside`, or `"outside": true`, kode asks once to run it without.'
-        )
 
 
 def _expanded(value: Any) -> Any:
