@@ -23,6 +23,8 @@ from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask
 
 FIRST_TURN_WAITS_S = 3.0  # most servers have started by then
+FIRST_START_WAITS_S = 15.0
+"""How long a first turn waits for servers that never started here, to ask about a download."""
 SHARE_OF_WINDOW = 0.05
 """If the definitions of all tools take more of the window, the search-and-call pair replaces
 them."""
@@ -147,7 +149,9 @@ class Extensions:
         unknown = [one for one in servers if not one.definitions or self.needs_start(one.entry)]
         for server in unknown:
             server.start()
-        await _settled(unknown)
+        await _settled([one for one in unknown if not self.needs_start(one.entry)])
+        new = [one for one in unknown if self.needs_start(one.entry)]
+        await _settled(new, FIRST_START_WAITS_S)
         for server in unknown:
             if server.needs_download:
                 await self._download(server)
@@ -172,7 +176,7 @@ class Extensions:
             await self.download(entry, lambda text: self.emit(Notice(text=text)))
             await server.stop()
             server.start()
-            await _settled([server])
+            await _settled([server], FIRST_START_WAITS_S)
         except KodeError as error:
             self.emit(Notice(text=f"The MCP server {server.name} stays off: {error}"))
 
@@ -272,9 +276,9 @@ class Extensions:
             self.emit(Notice(text=text))
 
 
-async def _settled(servers: list[McpServer]) -> None:
+async def _settled(servers: list[McpServer], timeout_s: float = FIRST_TURN_WAITS_S) -> None:
     waiting = [asyncio.ensure_future(server.settled.wait()) for server in servers]
     if waiting:
-        _, late = await asyncio.wait(waiting, timeout=FIRST_TURN_WAITS_S)
+        _, late = await asyncio.wait(waiting, timeout=timeout_s)
         for task in late:
             task.cancel()

@@ -120,7 +120,7 @@ async def test_the_start_with_the_network_cannot_change_the_project(servers, ent
     assert (project / "touched.txt").exists()
 
 
-async def test_what_changed_forms_downloaded_is_removed(home, servers, entry):
+async def test_a_changed_form_removes_what_the_old_one_downloaded(home, servers, entry):
     await servers.download(entry(), print)
     await servers.download(entry("more"), print)
     assert not mcp_cache.folder_of(entry(), home).exists()

@@ -7,7 +7,7 @@ import sys
 import urllib.request
 
 address, *words = sys.argv[1:]
-cache = os.environ["npm_config_cache"]
+cache = os.environ["npm_config_cache"]  # noqa: SIM112
 server = os.path.join(cache, "server.py")
 if not os.path.exists(server):
     with urllib.request.urlopen(address, timeout=5) as answer:

@@ -10,7 +10,11 @@ from kode.extensions import mcp_config, trust
 from kode.plugins.servers import add, pick
 
 NPX = {"command": "npx", "args": ["-y", "a-server"]}
+ZED = {"path": "npx", "args": ["-y", "a-server"]}
 WITH_ENV = {**NPX, "env": {"A": "b"}}
+CODEX = '[mcp_servers.x]\nurl = "https://a.example"\nbearer_token_env_var = "TOK"\n'
+CODE = '{"servers": {"v": {"command": "uvx", "args": ["${input:tok}",],}}} // x'
+IN_ZED = {"z": {"command": "npx"}, "e": {"source": "extension"}}
 
 
 @pytest.fixture
@@ -55,12 +59,12 @@ def added(home):
         ([json.dumps({"name": "one", **NPX})], NPX),
         ([json.dumps({"mcpServers": {"one": NPX}})], NPX),
         ([json.dumps({"servers": {"one": {"type": "stdio", **NPX}}})], NPX),
-        (['{"context_servers": {"one": {"command": {"path": "npx", "args": ["-y", "a-server"]}}}}'], NPX),
+        ([json.dumps({"context_servers": {"one": {"command": ZED}}})], NPX),
         (['"one": {"command": "npx", "args": ["-y", "a-server",],}, // pasted'], NPX),
         (['{"mcp": {"one": {"type": "local", "command": ["npx", "-y", "a-server"]}}}'], NPX),
         (['{"one": {"command": "cmd", "args": ["/c", "npx", "-y", "a-server"]}}'], NPX),
     ],
-)  # fmt: skip
+)
 def test_a_pasted_line_becomes_an_entry(home, words, values):
     assert add.main(words) == 0
     (entry,) = added(home).values()
@@ -80,7 +84,7 @@ def test_a_project_server_that_its_person_adds_is_approved(home):
     assert trust.state(entry.item, trust.load(home / ".kode", folder)) == "trusted"
 
 
-def test_a_script_below_the_home_may_be_read_with_its_package(home):
+def test_a_script_below_the_home_is_shown_with_its_package(home):
     package = home / "src" / "own"
     (package / "dist").mkdir(parents=True)
     (package / "package.json").write_text("{}")
@@ -115,12 +119,12 @@ def others(home):
     secret = "ghp_" + "a1B2" * 9
     files = {
         ".claude.json": json.dumps({"mcpServers": {"c": {**NPX, "env": {"GH_TOKEN": secret}}}}),
-        ".codex/config.toml": '[mcp_servers.x]\nurl = "https://a.example"\nbearer_token_env_var = "TOK"\n',
+        ".codex/config.toml": CODEX,
         ".cursor/mcp.json": json.dumps({"mcpServers": {"u": NPX}}),
-        ".config/Code/User/mcp.json": '{"servers": {"v": {"command": "uvx", "args": ["${input:tok}",],}}} // x',
-        ".config/zed/settings.json": '{"context_servers": {"z": {"command": "npx"}, "e": {"source": "extension"}}}',
+        ".config/Code/User/mcp.json": CODE,
+        ".config/zed/settings.json": json.dumps({"context_servers": IN_ZED}),
         ".gemini/settings.json": "{broken",
-    }  # fmt: skip
+    }
     for name, text in files.items():
         path = home / name
         path.parent.mkdir(parents=True, exist_ok=True)
