@@ -172,8 +172,8 @@ class Extensions:
             )
             if not allowed or self.download is None:
                 return
-            self.emit(Notice(text=f"The MCP server {server.name} starts with the network, once."))
-            await self.download(entry, lambda text: self.emit(Notice(text=text)))
+            self._tell(f"The MCP server {server.name} starts with the network, once.")
+            await self.download(entry, self._tell)
             await server.stop()
             server.start()
             await _settled([server], FIRST_START_WAITS_S)
@@ -269,6 +269,9 @@ class Extensions:
             server.entry.values.get("deferred") is True for server in self.servers.values()
         )
         return asked_for or tokens_of(tools) > window_tokens * SHARE_OF_WINDOW
+
+    def _tell(self, text: str) -> None:
+        self.emit(Notice(text=text, level="info"))
 
     def _say(self, text: str) -> None:
         if text and text not in self._said:
