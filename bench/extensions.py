@@ -3,12 +3,15 @@
 The REPL with three servers beside the REPL without, each the median of paired runs: the time to the
 prompt, and the time from Enter to the answer of the first turn, once the servers have had the time
 in which a person types. `prefix_identical` is the share of the requests of a session with servers
-whose system prompt and tools are byte for byte those of its first.
+whose system prompt and tools are byte for byte those of its first. `start_ratio` compares the start
+of one server in its sandbox, with its cache, to one outside.
 """
 
+import asyncio
 import json
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +22,7 @@ import pexpect
 from bench.measure import KODE, Pair, median_baseline, median_ratio, report, workplace
 from bench.startup import prompt_ms
 from tests.scripted_server import ScriptedServer
+from tests.workplaces import workplace as make_workplace
 
 SERVERS = 3
 TYPING_S = 4.0
@@ -45,16 +49,48 @@ def main(argv: Sequence[str]) -> int:
             sent = [request.json for request in server.requests]
     beginnings = [json.dumps([one["messages"][0], one["tools"]]) for one in sent]
     tools = [tool["function"]["name"] for tool in sent[0]["tools"]]
+    starts = asyncio.run(_starts())
     figures = {
+        "start_ratio": median_ratio(starts),
         "first_turn_ratio": median_ratio(turns),
         "prompt_ratio": median_ratio(prompts),
         "prefix_identical": sum(one == beginnings[0] for one in beginnings) / len(beginnings),
         "tools_of_servers": sum(name.startswith("mcp__") for name in tools),
         "first_turn_ms": median_baseline(turns),
         "prompt_ms": median_baseline(prompts),
+        "start_ms": median_baseline(starts),
     }
     report("extensions", figures, argv)
     return 0
+
+
+async def _starts() -> list[Pair]:
+    """From the start of a server to its list of tools: outside, and in the sandbox with its own
+    cache, where it has started before."""
+    from kode.extensions.mcp_config import Entry
+    from kode.extensions.mcp_open import Opener, opener
+
+    with tempfile.TemporaryDirectory() as folder:
+        home, project = Path(folder, "home"), Path(folder, "project")
+        home.mkdir()
+        project.mkdir()
+        shutil.copy(Path(__file__).with_name("mcp_tools.py"), project)
+        values = {"command": sys.executable, "args": ["mcp_tools.py"]}
+        entry = Entry(
+            name="tracker", origin=home / "c", scope="home", project=project, values=values
+        )
+        place = make_workplace(project, home=home)
+
+        async def start_ms(servers: Opener) -> float:
+            started = time.perf_counter()
+            async with servers(entry) as connection:
+                await connection.tools()
+                return (time.perf_counter() - started) * 1000
+
+        outside, inside = opener(place, sandboxed=False), opener(place, sandboxed=True)
+        for servers in (outside, inside):
+            await start_ms(servers)
+        return [Pair(await start_ms(outside), await start_ms(inside)) for _ in range(RUNS)]
 
 
 @contextmanager

@@ -351,6 +351,8 @@ class Wrapped:
     opened: Callable[[], tuple[str, ...] | None] = lambda: None
     """The files and folders of the project, absolute, that it opened or tried to open; None if
     that is not recorded."""
+    hits: Callable[[], "tuple[Blocked, ...]"] = lambda: ()
+    """What the sandbox has blocked so far, as far as it reports."""
 
 
 WrapCommand = Callable[[tuple[str, ...]], Wrapped]

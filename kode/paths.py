@@ -166,6 +166,11 @@ def mcp_tokens_file(home: Path, key: str) -> Path:
     return home / "mcp" / f"{key}.json"
 
 
+def mcp_cache_folder(home: Path, key: str) -> Path:
+    """What the launcher of one MCP server has downloaded; `key` stands for its entry."""
+    return home / "mcp" / "caches" / key
+
+
 def marks_file(home: Path) -> Path:
     """Records which files hold text from sessions that had read outside text."""
     return home / "marks" / "files.jsonl"

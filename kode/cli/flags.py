@@ -5,13 +5,16 @@ import gc
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kode import paths
 from kode.cli.parser import Parser
 from kode.contracts import EFFORTS, MODE_CALLED, MODE_MEANS
 from kode.errors import ConfigError
 from kode.extensions.tool_names import rules_of
+
+if TYPE_CHECKING:
+    from kode.extensions.mcp_config import Entry
 
 FORMATS = ("text", "json", "stream-json")
 
@@ -32,6 +35,7 @@ def add_conversation_flags(parser: Parser) -> None:
     add = parser.add_argument
     attached = "attach files (folders: as a listing)"
     add("--ctx", metavar="FILE[,FILE]", action="append", default=[], help=attached)
+    add("--mcp-config", metavar="FILE", action="append", default=[], help="MCP servers: file, JSON")
     add("--output-format", choices=FORMATS, default=None, help="text (default), json, stream-json")
     add("--input-format", choices=("text", "stream-json"), help="stream-json: messages on stdin")
     add("--json-schema", metavar="FILE", help="answer with JSON that fits this schema")
@@ -132,6 +136,15 @@ def _text_of(name: str) -> str:
         raise argparse.ArgumentTypeError(f"{name} cannot be read: {error.strerror}") from None
     except ValueError:
         raise argparse.ArgumentTypeError(f"{name} is not UTF-8 text") from None
+
+
+def named_servers(arguments: argparse.Namespace, cwd: Path) -> "list[Entry]":
+    """The MCP servers of `--mcp-config`. Raises: ConfigError."""
+    if not arguments.mcp_config:
+        return []
+    from kode.extensions.mcp_config import given
+
+    return [entry for text in arguments.mcp_config for entry in given(text, cwd)]
 
 
 def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:

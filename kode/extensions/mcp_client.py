@@ -91,7 +91,8 @@ async def _connect(
         if server.url:
             given = {name.lower() for name in server.headers}
             auth = None if "authorization" in given else login(server, home, tell)
-            transport = mcp_transport.http(server, auth)
+            carry = mcp_transport.sse if server.sse else mcp_transport.http
+            transport = carry(server, auth)
         else:
             process = await mcp_process.start(
                 server.name,

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from kode import paths
+from kode.broken_json import object_of
 from kode.config import project_file
 from kode.config.files import read_layer, write_document
 from kode.errors import ConfigError
+from kode.extensions import trust
 from kode.extensions.trust import Item, Scope
 from kode.paths import real_path
 
@@ -42,7 +44,7 @@ class Entry:
         """What a person approves: the entry with its variables unreplaced, and the contents of the
         project's files that its command names."""
         written = json.dumps(self.values, indent=2, sort_keys=True, ensure_ascii=False)
-        content = "\n".join((written, *self._files_of_command())) + "\n"
+        content = "\n".join((written, *self.files_of_command())) + "\n"
         return Item(
             kind="mcp", name=self.name, origin=self.origin, scope=self.scope, content=content
         )
@@ -53,7 +55,8 @@ class Entry:
         own."""
         return self.project if self.scope == "project" else paths.home()
 
-    def _files_of_command(self) -> list[str]:
+    def files_of_command(self) -> list[str]:
+        """A line with the hash of each file of the project that its command names."""
         words = (self.values.get("command"), *_list(self.values.get("args")))
         lines = []
         for word in dict.fromkeys(word for word in words if isinstance(word, str)):
@@ -77,6 +80,12 @@ class Server:
     """Whether its process may change the project."""
     network: bool = False
     """Whether its process may use the network."""
+    read: tuple[Path, ...] = ()
+    """What its process may read of the home and of temporary folders."""
+    outside: bool = False
+    """Whether its process runs without a sandbox."""
+    sse: bool = False
+    """Whether `url` is of the older transport, HTTP with SSE."""
     call_timeout_s: float = CALL_TIMEOUT_S
     client_id: str = ""
     """kode's registered id with the server for logins; "" if it registers itself."""
@@ -160,6 +169,9 @@ def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
         headers={name: expand(value) for name, value in values.get("headers", {}).items()},
         write=values.get("write") is True,
         network=values.get("network") is True,
+        read=tuple(paths.expand(expand(path)) for path in values.get("read", ())),
+        outside=values.get("outside") is True,
+        sse=values.get("type") == "sse",
         call_timeout_s=timeout_ms / 1000 if isinstance(timeout_ms, int) else CALL_TIMEOUT_S,
         client_id=expand(oauth.get("clientId", "")),
         client_secret=expand(oauth.get("clientSecret", "")),
@@ -188,6 +200,35 @@ def add(path: Path, name: str, values: Mapping[str, Any]) -> None:
     write_document(path, document)
 
 
+def add_seen(home: Path, cwd: Path, name: str, values: Mapping[str, Any], *, shared: bool) -> Path:
+    """Adds an entry that a person has just written, to the project's file if it is `shared`, and
+    approves it; returns the file. Raises: ConfigError, StorageError, BusyError."""
+    project = paths.project_root(cwd)
+    path = project / ".mcp.json" if shared else paths.config_file(home)
+    add(path, name, values)
+    added = [entry.item for entry in find_servers(home, cwd).entries if entry.name == name]
+    if shared:
+        trust.approve(home, project, added)
+    return path
+
+
+def given(text: str, cwd: Path) -> tuple[Entry, ...]:
+    """The servers of `--mcp-config`: a file, or JSON, with `mcpServers`. They are the person's own.
+    Raises: ConfigError."""
+    is_json = text.lstrip().startswith("{")
+    path = Path("--mcp-config") if is_json else cwd / paths.expand(text)
+    document = object_of(text) if is_json else _document(path) if path.is_file() else None
+    if document is None or not isinstance(found := document.get(SECTION), dict):
+        raise ConfigError(f"--mcp-config: {text[:80]!r} is no file or JSON with `{SECTION}`.")
+    if faults := [fault for name, values in found.items() if (fault := _fault(path, name, values))]:
+        raise ConfigError(faults[0])
+    project = paths.project_root(cwd)
+    return tuple(
+        Entry(name=name, origin=path, scope="home", project=project, values=values)
+        for name, values in found.items()
+    )
+
+
 def remove(path: Path, name: str) -> None:
     """Removes an entry from a config file. Raises: ConfigError, StorageError."""
     document = _document(path)
@@ -206,8 +247,8 @@ def _fault(path: Path, name: str, values: Any) -> str:
     if not isinstance(values, dict):
         return f"{about} must be a section: {{...}}."
     kind = values.get("type", "stdio" if "command" in values else "http")
-    if kind not in ("stdio", "http", "streamable-http"):
-        return f"{about} has the type {kind!r}; kode speaks stdio and http (Streamable HTTP)."
+    if kind not in ("stdio", "http", "streamable-http", "sse"):
+        return f"{about} has the type {kind!r}; kode speaks stdio, http (Streamable HTTP) and sse."
     if ("command" in values) == ("url" in values):
         return f"{about} needs either a `command` or a `url`."
     if not isinstance(values.get("command", values.get("url")), str):
@@ -217,8 +258,9 @@ def _fault(path: Path, name: str, values: Any) -> str:
             f"{about} needs a `url` that begins with http:// or https://. A program goes into "
             "`command` (`kode mcp add NAME -- COMMAND`)."
         )
-    if not all(isinstance(word, str) for word in _list(values.get("args"))):
-        return f"{about} needs a list of texts as its `args`."
+    for key in ("args", "read"):
+        if not all(isinstance(word, str) for word in _list(values.get(key))):
+            return f"{about} needs a list of texts as its `{key}`."
     for section in ("env", "headers"):
         held = values.get(section, {})
         if not isinstance(held, dict) or not all(isinstance(v, str) for v in held.values()):

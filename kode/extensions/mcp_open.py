@@ -1,87 +1,233 @@
-"""Opens the connection of a configured entry: variables, sandbox, login. Imports the SDK in a
-thread, only when a server is about to start."""
+"""Opens the connection of a configured entry: variables, sandbox, cache, login. Imports the SDK in
+a thread, only when a server is about to start."""
 
 import asyncio
 import importlib
+import json
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import replace
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from kode import extras
 from kode.contracts import WrapCommand, Wrapped
-from kode.errors import ConfigError, SandboxError
-from kode.extensions import trust
+from kode.errors import ConfigError, SandboxError, ServerError
+from kode.extensions import mcp_cache, trust
+from kode.extensions.mcp_cache import DOWNLOAD_TIMEOUT_S, DownloadNeededError
 from kode.extensions.mcp_config import Entry, Server, resolve
-from kode.extensions.mcp_server import Open
 from kode.extensions.mcp_values import Connection, Elicit
 from kode.extensions.trust import Approvals
+from kode.paths import real_path
 from kode.workplace import Workplace
 
+FIRST_START_S = 25.0
+"""Time limit of a first start without the network; less than `START_TIMEOUT_S`, to say why."""
+PROGRESS_S = 5.0
+"""Seconds between two lines about a download."""
 
-def opener(
-    place: Workplace,
-    *,
-    sandboxed: bool,
-    required: bool = False,
-    denied: Callable[[str], bool] = lambda path: False,
-    trust_project: bool = False,
-    elicit: Elicit | None = None,
-    tell: Callable[[str], None] | None = None,
-) -> Open:
-    """Returns the function that opens servers for a session in `place`. `sandboxed` is False if the
-    person turned the sandbox off, which lets only their own run without. Where there is none, a
-    server runs without if a person approved that, and with `required` none does. `trust_project`:
-    none of the project's is pinned. `denied`: see `sandbox.confine`; `tell`, `elicit`: see
-    `mcp_client.connect`."""
+_NETWORK = ("socket", "lookup", "connection", "port")
 
-    # Entries are relative to the project's root, wherever in it the session works.
-    place = replace(place, cwd=place.project)
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opener:
+    """Opens servers for a session in `place`, whose working directory is the project's root."""
+
+    place: Workplace
+    sandboxed: bool
+    """False if the person turned the sandbox off, which lets only their own run without."""
+    required: bool = False
+    """Whether nothing may run without a sandbox. Else a server does if a person approved that."""
+    denied: Callable[[str], bool] = lambda path: False
+    """See `sandbox.confine`."""
+    trust_project: bool = False
+    """Whether none of the project's is pinned."""
+    elicit: Elicit | None = None
+    tell: Tell | None = None
+    """See `mcp_client.connect`."""
 
     @asynccontextmanager
-    async def open_entry(entry: Entry) -> AsyncIterator[Connection]:
-        extras.require("mcp")
-        server = resolve(entry, os.environ)
-        pinned = entry.scope == "project" and not trust_project
+    async def __call__(self, entry: Entry) -> AsyncIterator[Connection]:
+        """Starts or reaches the server of an entry.
+
+        Raises: ConfigError, ServerError; DownloadNeededError if `download` may help.
+        """
+        place, is_first = self.place, self.needs_start(entry)
+        pinned = entry.scope == "project" and not self.trust_project
         if pinned:
             _check(entry, trust.load(place.home, place.project))
-        wrap: WrapCommand | None = None
-        started: list[Wrapped | None] = []
-        if server.command and sandboxed:
+        start = await self._start(entry, pinned=pinned)
+        try:
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(FIRST_START_S if is_first else None):
+                    connection = await stack.enter_async_context(self._connected(start))
+                opened = start.wrapped.opened() if start.wrapped is not None else None
+                if pinned and opened is not None:
+                    approvals = await asyncio.to_thread(
+                        trust.pin_loads, place.home, place.project, entry.item, opened
+                    )
+                    _check(entry, approvals)
+                if start.wrapped is not None:
+                    await asyncio.to_thread(mcp_cache.keep, entry, place.home)
+                yield connection
+        except (ServerError, TimeoutError) as error:
+            if start.wrapped is None or not self.needs_start(entry):
+                raise
+            raise self._explained(start, error, start.wrapped) from error
+
+    async def download(self, entry: Entry, tell: Tell) -> None:
+        """Starts an approved server once with the network, so that its launcher fills its cache,
+        and ends it; `tell` gets a line now and then. It cannot change the project meanwhile.
+
+        Raises: ConfigError, ServerError.
+        """
+        start = await self._start(entry, downloads=True)
+        folder = mcp_cache.folder_of(entry, self.place.home)
+        telling = asyncio.ensure_future(_tell_size(entry.name, folder, tell))
+        try:
+            async with asyncio.timeout(DOWNLOAD_TIMEOUT_S), self._connected(start):
+                await asyncio.to_thread(mcp_cache.keep, entry, self.place.home)
+        except TimeoutError as error:
+            late = f"it did not start within {DOWNLOAD_TIMEOUT_S:g} s, with the network"
+            raise ServerError(late) from error
+        finally:
+            telling.cancel()
+
+    def needs_start(self, entry: Entry) -> bool:
+        """Whether it never started in the sandbox as its entry is now: it may need a download."""
+        in_sandbox = "command" in entry.values and not entry.values.get("outside")
+        folder = mcp_cache.folder_of(entry, self.place.home)
+        return self.sandboxed and in_sandbox and not mcp_cache.is_filled(folder)
+
+    async def _start(
+        self, entry: Entry, *, pinned: bool = False, downloads: bool = False
+    ) -> "_Start":
+        """Raises: ConfigError, StorageError."""
+        server, place = resolve(entry, os.environ), self.place
+        if downloads:
+            server = replace(server, write=False, network=True)
+        if not server.command:
+            return _Start(server)
+        may_leave = not self.required and _may_leave(entry, place)
+        if self.sandboxed and not server.outside:
+            folder = mcp_cache.folder_of(entry, place.home)
             try:
-                wrap = await asyncio.to_thread(_confine, place, server, denied, pinned)
+                wrap = await asyncio.to_thread(self._confine, server, folder, pinned)
             except ConfigError:
-                if required or not _may_leave(entry, place):
+                if not may_leave:
                     raise
-        elif server.command and entry.scope == "project" and not _may_leave(entry, place):
+                return _Start(server)
+            environment = mcp_cache.environment(folder, network=server.network)
+            own = {**environment, **server.environment}
+            return _Start(replace(server, environment=own), wrap)
+        if not may_leave and (server.outside or entry.scope == "project"):
+            why = "it is to run without a sandbox" if server.outside else "the sandbox is off"
             raise ConfigError(
-                "the sandbox is off, and a repository's server is not started without one unless "
-                f"you say so. `kode` asks once at a terminal, `kode trust approve {entry.name} "
-                "--outside` says it before."
+                f"{why}, and it is not started so unless you say so. `kode` asks once at a "
+                f"terminal, `kode trust approve {entry.name} --outside` says it before."
             )
-        client = await asyncio.to_thread(importlib.import_module, "kode.extensions.mcp_client")
+        return _Start(server)
 
-        def start(argv: tuple[str, ...]) -> Wrapped | None:
-            started.append(wrap(argv) if wrap is not None else None)
-            return started[-1]
+    def _confine(self, server: Server, folder: Path, records_opens: bool) -> WrapCommand:
+        """Raises: ConfigError without a sandbox, or for what cannot be shown; StorageError."""
+        from kode.sandbox.confine import confine
 
-        async with client.connect(
-            server,
-            wrap=start,
-            cwd=place.project,
-            home=place.home,
-            tell=tell,
-            elicit=elicit,
-        ) as connection:
-            opened = [one.opened() for one in started if one is not None]
-            if pinned and opened and opened[-1] is not None:
-                approvals = await asyncio.to_thread(
-                    trust.pin_loads, place.home, place.project, entry.item, opened[-1]
+        for path in server.read:
+            if Path.home().is_relative_to(real_path(path)):
+                raise ConfigError(
+                    f"`read` names {path}, with all of your home: name a folder in it."
                 )
-                _check(entry, approvals)
+        try:
+            return confine(
+                self.place,
+                writable=server.write,
+                network=server.network,
+                records_opens=records_opens,
+                denied=self.denied,
+                shown=server.read,
+                cache=mcp_cache.writable(folder),
+            )
+        except SandboxError as error:
+            raise ConfigError(
+                f"{error}, and without one it is not started unless you say so. `kode` asks once "
+                "at a terminal; `kode doctor` says what is missing."
+            ) from error
+
+    @asynccontextmanager
+    async def _connected(self, start: "_Start") -> AsyncIterator[Connection]:
+        extras.require("mcp")
+        client = await asyncio.to_thread(importlib.import_module, "kode.extensions.mcp_client")
+        async with client.connect(
+            start.server,
+            wrap=start,
+            cwd=self.place.project,
+            home=self.place.home,
+            tell=self.tell,
+            elicit=self.elicit,
+        ) as connection:
             yield connection
 
-    return open_entry
+    def _explained(
+        self, start: "_Start", error: ServerError | TimeoutError, wrapped: Wrapped
+    ) -> ServerError:
+        """Why a server did not start that never did here before."""
+        from kode.sandbox.confine import hidden_words
+
+        late = f"it did not start within {FIRST_START_S:g} s"
+        fault = error.fault if isinstance(error, ServerError) else late
+        words = start.server.command[1:]
+        if hidden := hidden_words(self.place, words, start.server.read):
+            return ServerError(
+                f"{fault} The sandbox hides {' and '.join(hidden)} from it. {_shows(hidden)}"
+            )
+        reached = sys.platform == "darwin" or any(one.what in _NETWORK for one in wrapped.hits())
+        if not start.server.network and reached:
+            return DownloadNeededError(
+                f"it never ran here, and reached for the network, perhaps for a download ({fault})"
+            )
+        return error if isinstance(error, ServerError) else ServerError(fault)
+
+
+def opener(place: Workplace, **terms: Any) -> Opener:
+    """An opener for a session in `place`. Entries are relative to the project's root, wherever in
+    it the session works."""
+    return Opener(place=replace(place, cwd=place.project), **terms)
+
+
+@dataclass
+class _Start:
+    """A server about to start; called with its command when it does."""
+
+    server: Server
+    wrap: WrapCommand | None = None
+    wrapped: Wrapped | None = None
+
+    def __call__(self, argv: tuple[str, ...]) -> Wrapped | None:
+        from kode.sandbox.confine import HiddenError
+
+        try:
+            self.wrapped = self.wrap(argv) if self.wrap is not None else None
+        except HiddenError as error:
+            raise ServerError(f"{error}. {_shows(error.paths)}") from error
+        return self.wrapped
+
+
+def _shows(hidden: Sequence[str]) -> str:
+    return f'`"read": {json.dumps(list(hidden))}` in its entry, or folders around, shows it.'
+
+
+async def _tell_size(name: str, folder: Path, tell: Tell) -> None:
+    told = 0
+    while True:
+        await asyncio.sleep(PROGRESS_S)
+        size = await asyncio.to_thread(mcp_cache.size, folder)
+        if size != told:
+            tell(f"The MCP server {name} is downloading: {size / 1e6:.1f} MB so far.")
+        told = size
 
 
 def _may_leave(entry: Entry, place: Workplace) -> bool:
@@ -97,24 +243,3 @@ def _check(entry: Entry, approvals: Approvals) -> None:
             "it, or what it loads, has changed since you approved it, so it stays off: "
             f"`kode mcp approve {entry.name}` shows the change."
         )
-
-
-def _confine(
-    place: Workplace, server: Server, denied: Callable[[str], bool], records_opens: bool
-) -> WrapCommand:
-    """Raises: ConfigError without a sandbox."""
-    from kode.sandbox.confine import confine
-
-    try:
-        return confine(
-            place,
-            writable=server.write,
-            network=server.network,
-            records_opens=records_opens,
-            denied=denied,
-        )
-    except SandboxError as error:
-        raise ConfigError(
-            f"{error}, and without one it is not started unless you say so. `kode` asks once at a "
-            "terminal; `kode doctor` says what is missing."
-        ) from error

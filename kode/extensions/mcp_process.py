@@ -30,8 +30,12 @@ _READ_BYTES = 65_536
 """The capacity of a pipe on Linux, see pipe(7)."""
 _KEPT_ERRORS_BYTES = 2_000  # the last lines before it died
 
-INHERITED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
-"""The variables every server gets; all others are named by its entry."""
+INHERITED = (
+    "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
+    "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE",
+)  # fmt: skip
+"""The variables every server gets; all others are named by its entry. The last say which
+certificates a machine trusts."""
 
 
 @dataclass

@@ -16,6 +16,7 @@ from pathlib import Path
 from kode.errors import KodeError, ServerError
 from kode.events import Emit, Notice
 from kode.extensions import trust
+from kode.extensions.mcp_cache import DownloadNeededError
 from kode.extensions.mcp_config import START_TIMEOUT_S, Entry
 from kode.extensions.mcp_values import Connection, Definition, Named
 from kode.extensions.trust import Approvals, Approved, Item
@@ -52,6 +53,8 @@ class McpServer:
     resources: tuple[Named, ...] = ()
     fault: str = ""
     """Why it does not run; "" while it does, or is starting."""
+    needs_download: bool = False
+    """Whether it stays off until a person has allowed one start with the network."""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the first start has succeeded or failed."""
     _connection: Connection | None = None
@@ -75,7 +78,8 @@ class McpServer:
         if self._life is not None:
             self._life.cancel()
             await asyncio.gather(self._life, return_exceptions=True)
-            self._life = None
+            self._life, self.needs_download = None, False
+            self.settled.clear()
 
     async def connected(self) -> Connection:
         """The connection; starts the server if needed, and waits a little for it.
@@ -105,6 +109,11 @@ class McpServer:
             began = time.monotonic()
             try:
                 await self._run()
+            except DownloadNeededError as error:
+                self.needs_download = True
+                self._report(f"{error.fault}. `kode mcp test {self.name}` asks whether it may")
+                self.settled.set()
+                return
             except ServerError as error:
                 self._report(error.fault)
             except KodeError as error:

@@ -4,12 +4,13 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, cast
 
 import anyio
 import httpx2
 import mcp_types as types
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
@@ -76,20 +77,47 @@ async def http(server: Server, auth: httpx2.Auth | None) -> AsyncIterator[Stream
             yield streams
 
 
+def sse(server: Server, auth: httpx2.Auth | None) -> AbstractAsyncContextManager[Streams]:
+    """The older transport: one stream of events, and a request for each message."""
+
+    def client(
+        headers: dict[str, Any] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        hooks = {"response": [_limit_events]}
+        return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, event_hooks=hooks)
+
+    return sse_client(
+        server.url,
+        headers=dict(server.headers),
+        timeout=CONNECT_TIMEOUT_S,
+        sse_read_timeout=server.call_timeout_s,
+        httpx_client_factory=client,
+        auth=auth,
+    )
+
+
 async def _limit_body(response: httpx2.Response) -> None:
     response.stream = _Limited(cast(httpx2.AsyncByteStream, response.stream))
 
 
-class _Limited(httpx2.AsyncByteStream):
-    """A body limited to `MAX_BODY_BYTES`."""
+async def _limit_events(response: httpx2.Response) -> None:
+    response.stream = _Limited(cast(httpx2.AsyncByteStream, response.stream), by_event=True)
 
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+
+class _Limited(httpx2.AsyncByteStream):
+    """A body limited to `MAX_BODY_BYTES`, or each event of one that lasts."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, *, by_event: bool = False) -> None:
         self._stream = stream
+        self._by_event = by_event
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         async for piece in self._stream:
-            size += len(piece)
+            ends_event = self._by_event and (b"\n\n" in piece or b"\r\n\r\n" in piece)
+            size = len(piece) + (0 if ends_event else size)
             if size > MAX_BODY_BYTES:
                 raise httpx2.ReadError(f"an answer of more than {MAX_BODY_BYTES // 2**20} MB")
             yield piece

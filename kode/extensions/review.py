@@ -22,10 +22,19 @@ LONGEST_KEY_LINES = 200  # an RSA key of 16,384 bits, a line for each 64 charact
 SHOWN_LINES = 60
 """Lines of one item in the question; `kode trust show` shows everything."""
 
+DOWNLOADS = (
+    "It never ran here, and wants the network, as `npx` and `uvx` do to install a server. For "
+    "this one start in the sandbox it can use the network, read the project, and send "
+    "what it reads and the variables named here; it cannot change the project. Later starts "
+    "have no network."
+)
+"""What it means to say yes to `mcp_cache.wish`."""
+
 _KINDS = {
     "mcp": "MCP server",
     "mcp-tool": "MCP tool",
     "mcp-outside": "without a sandbox: MCP server",
+    "mcp-download": "one start with the network: MCP server",
     "hook-outside": "without a sandbox: hook",
 }
 
@@ -84,7 +93,38 @@ async def may_run_outside(
 
     Raises: StorageError, BusyError if an approval cannot be saved.
     """
-    wanted, approvals = trust.outside(item), trust.load(home, project)
+    reason = (
+        "There is no sandbox here (`kode doctor`), you turned it off, or its entry says "
+        "`outside`: it, and what it loads from the project, can read your keys, change files and "
+        "use the network."
+    )
+    title, wanted = "Run it without a sandbox", trust.outside(item)
+    return await _may(home, project, wanted, title, reason, ask=ask, declined=declined)
+
+
+async def may_download(
+    home: Path, project: Path, wanted: Item, *, ask: Ask | None, declined: set[str]
+) -> bool:
+    """Whether a server may start once with the network: `wanted` is `mcp_cache.wish` of it. Asks
+    once about each, until it changes. `declined` as in `review`.
+
+    Raises: StorageError, BusyError if an approval cannot be saved.
+    """
+    title = "Start it once with the network, for what it downloads"
+    return await _may(home, project, wanted, title, DOWNLOADS, ask=ask, declined=declined)
+
+
+async def _may(
+    home: Path,
+    project: Path,
+    wanted: Item,
+    title: str,
+    reason: str,
+    *,
+    ask: Ask | None,
+    declined: set[str],
+) -> bool:
+    approvals = trust.load(home, project)
     if trust.state(wanted, approvals) == "trusted":
         return True
     refusal = f"{named(wanted)} {trust.digest(wanted)}"
@@ -94,11 +134,9 @@ async def may_run_outside(
         Question(
             tool="trust",
             subject=visible(named(wanted)),
-            title="Run it without a sandbox",
+            title=title,
             preview=visible(shown(wanted, approvals)),
-            reason="There is no sandbox here (`kode doctor`), or you turned it off: it, and "
-            "what it loads from the project, can read your keys, change files and use the network. "
-            "Yes holds until it changes; `kode trust` lists and revokes.",
+            reason=f"{reason} Yes holds until it changes; `kode trust` lists and revokes.",
             kind="trust",
             may_always=False,
             until_changed=True,

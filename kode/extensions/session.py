@@ -5,7 +5,7 @@ Modules per kind define what an extension is; faces ask here.
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -14,15 +14,17 @@ from kode import paths
 from kode.contracts import Sandbox, Tool
 from kode.errors import KodeError, UserError
 from kode.events import Emit, Notice
-from kode.extensions import mcp_config, trust
+from kode.extensions import mcp_cache, mcp_config, trust
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer, Open, pinned_definitions
 from kode.extensions.mcp_tools import pair_of, source, tokens_of, tools_of
-from kode.extensions.review import may_change, may_run_outside, named, review
+from kode.extensions.review import may_change, may_download, may_run_outside, named, review
 from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask
 
 FIRST_TURN_WAITS_S = 3.0  # most servers have started by then
+FIRST_START_WAITS_S = 15.0
+"""How long a first turn waits for servers that never started here, to ask about a download."""
 SHARE_OF_WINDOW = 0.05
 """If the definitions of all tools take more of the window, the search-and-call pair replaces
 them."""
@@ -56,6 +58,10 @@ class Extensions:
     """Whether nothing may run without a sandbox, so that nobody is asked about it."""
     deferred: bool | Literal["auto"] = "auto"
     trust_project: bool = False
+    needs_start: Callable[[Entry], bool] = lambda entry: False
+    """Whether it may turn out at its start that a server needs a download."""
+    download: Callable[[Entry, Callable[[str], None]], Awaitable[None]] | None = None
+    """See `mcp_open.Opener.download`."""
     given: Sequence[Entry] = ()
     """Servers named by the program that runs kode: trusted, and not pinned."""
     untrusted: tuple[str, ...] = ()
@@ -104,6 +110,8 @@ class Extensions:
         """Whether it may need a yes first, because it cannot run in a sandbox."""
         if "command" not in server.entry.values or self.required:
             return False
+        if server.entry.values.get("outside") is True:
+            return True
         if self.sandbox is None:
             return server.entry.scope == "project"
         return bool(self.sandbox.cannot_hold())
@@ -134,11 +142,19 @@ class Extensions:
             self.begin()
         servers = list(self.servers.values())
         own = [one for one in servers if "command" in one.entry.values]
+        await self.ask_outside(
+            [one.entry.item for one in own if one.entry.values.get("outside")], always=True
+        )
         await self.ask_outside([one.entry.item for one in own])
-        for server in servers:
-            if not server.definitions:
-                server.start()
-        await _settled([one for one in servers if not one.definitions])
+        unknown = [one for one in servers if not one.definitions or self.needs_start(one.entry)]
+        for server in unknown:
+            server.start()
+        await _settled([one for one in unknown if not self.needs_start(one.entry)])
+        new = [one for one in unknown if self.needs_start(one.entry)]
+        await _settled(new, FIRST_START_WAITS_S)
+        for server in unknown:
+            if server.needs_download:
+                await self._download(server)
         tools = tools_of(servers)
         self.reachable = (*tools, *(pair_of(servers) if servers else ()))
         if servers and self._defers(tools, window_tokens):
@@ -146,14 +162,34 @@ class Extensions:
         absent = [one for one in servers if not one.definitions and not one.runs]
         return (*tools, *(pair_of(absent) if absent else ()))
 
-    async def ask_outside(self, items: Sequence[Item]) -> None:
+    async def _download(self, server: McpServer) -> None:
+        """Asks once for a start with the network, and starts the server again once it was."""
+        entry = server.entry
+        wanted = mcp_cache.wish(entry)
+        try:
+            allowed = self.download is not None and await may_download(
+                self.home, entry.root, wanted, ask=self.ask, declined=self._declined
+            )
+            if not allowed or self.download is None:
+                return
+            self._tell(f"The MCP server {server.name} starts with the network, once.")
+            await self.download(entry, self._tell)
+            await server.stop()
+            server.start()
+            await _settled([server], FIRST_START_WAITS_S)
+        except KodeError as error:
+            self.emit(Notice(text=f"The MCP server {server.name} stays off: {error}"))
+
+    async def ask_outside(self, items: Sequence[Item], *, always: bool = False) -> None:
         """Where there is no sandbox, asks once about each server or hook in use that would run
-        without one; where the person turned it off, about each of the repository."""
-        if self.sandbox is None:
+        without one; where the person turned it off, about each of the repository. `always`: where
+        there is one too."""
+        if self.sandbox is None and not always:
             items = [item for item in items if item.scope == "project"]
         if not items or self.required:
             return
-        if self.sandbox is not None and await asyncio.to_thread(self.sandbox.holds):
+        sandbox = None if always else self.sandbox
+        if sandbox is not None and await asyncio.to_thread(sandbox.holds):
             return
         project, declined = paths.project_root(self.cwd), self._declined
         for item in items:
@@ -234,15 +270,18 @@ class Extensions:
         )
         return asked_for or tokens_of(tools) > window_tokens * SHARE_OF_WINDOW
 
+    def _tell(self, text: str) -> None:
+        self.emit(Notice(text=text, level="info"))
+
     def _say(self, text: str) -> None:
         if text and text not in self._said:
             self._said.add(text)
             self.emit(Notice(text=text))
 
 
-async def _settled(servers: list[McpServer]) -> None:
+async def _settled(servers: list[McpServer], timeout_s: float = FIRST_TURN_WAITS_S) -> None:
     waiting = [asyncio.ensure_future(server.settled.wait()) for server in servers]
     if waiting:
-        _, late = await asyncio.wait(waiting, timeout=FIRST_TURN_WAITS_S)
+        _, late = await asyncio.wait(waiting, timeout=timeout_s)
         for task in late:
             task.cancel()

@@ -35,10 +35,11 @@ Kind = Literal[
     "hook",
     "instructions",
     "mcp-outside",
+    "mcp-download",
     "hook-outside",
 ]
-"""`-outside`: that it may run without a sandbox, where there is none."""
-BESIDE: tuple[Kind, ...] = ("mcp-tool", "mcp-outside", "hook-outside")
+"""`-outside`: that it may run without a sandbox; `-download`: see `mcp_cache`."""
+BESIDE: tuple[Kind, ...] = ("mcp-tool", "mcp-outside", "mcp-download", "hook-outside")
 """Approved beside the item that they are about, and for everybody's: nothing brings them."""
 NOT_FOUND: tuple[Kind, ...] = (*BESIDE, "instructions")
 """What no finder lists once it is approved."""
@@ -167,7 +168,7 @@ def state(item: Item, approvals: Approvals) -> State:
     """Whether an item may be used. Items from the person's own home or program and instructions are
     trusted, unless `written_after` names a source; those of a repository if approved with exactly
     this content. A tool of any server must match its pin, even of the person's own, and nothing
-    runs without a sandbox unless approved."""
+    runs without a sandbox, nor downloads, unless approved."""
     its_own = item.scope != "project" or approvals.trust_project or item.kind == "instructions"
     if its_own and item.kind not in BESIDE and not written_after(item, approvals):
         return "trusted"

@@ -96,6 +96,7 @@ class Attempt:
             descriptors=(*self._descriptors, *reporting, *network),
             settle=self._settle,
             opened=self._opened,
+            hits=lambda: self.hits(""),
         )
 
     def hits(self, said: str) -> tuple[Blocked, ...]:
@@ -252,7 +253,7 @@ class Attempt:
             **_QUIET,
             **(_TRUST_SIZES if masked else {}),
             "TMPDIR": inside,
-            "XDG_CACHE_HOME": f"{inside}/.cache",
+            "XDG_CACHE_HOME": str(self.shared.ground.cache or f"{inside}/.cache"),
             # Byte code beside a source would be one more file to approve, and any run makes it.
             **({"PYTHONPYCACHEPREFIX": f"{inside}/.cache"} if self.records_opens else {}),
         }

@@ -263,9 +263,12 @@ def open_sandbox(
     network: bool,
     writable: bool = False,
     denied: Callable[[str], bool] = lambda path: False,
+    shown: Iterable[Path] = (),
+    cache: Path | None = None,
 ) -> Sandbox:
     """A sandbox for a session, not yet probed. `denied` says whether a rule of the person denies
-    reading a path; `writable`, whether changes to the project are real."""
+    reading a path; `writable`, whether changes to the project are real; `shown`, `cache`: see
+    `Ground`."""
     homes = [Path.home()]
     with contextlib.suppress(KeyError):  # a user without an entry, as in containers
         homes.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
@@ -283,6 +286,8 @@ def open_sandbox(
         own=tuple(dict.fromkeys((_real(Path(sys.base_prefix)), _real(Path(sys.executable))))),
         network=network,
         writable=writable,
+        shown=tuple(map(_real, shown)),
+        cache=cache and _real(cache),
     )
     return Sandbox(Shared(ground, denied))
 

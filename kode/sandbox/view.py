@@ -70,6 +70,10 @@ class Ground:
     network: bool = False
     writable: bool = False
     """Whether the working folders are writable for real, except for what git runs."""
+    shown: tuple[Path, ...] = ()
+    """Readable in hidden homes and temporary folders, besides what tools need."""
+    cache: Path | None = None
+    """Writable for real and kept, wherever it lies."""
 
 
 Access = Literal["readable", "writable", "empty", "hidden"]
@@ -118,6 +122,7 @@ def reach(
         ("hidden", _secrets_in_folders(ground)),
         ("hidden", (ground.kode_home, *ground.elsewhere)),
         ("readable", (*outputs, *_readable(ground), *_own_hidden(ground))),
+        ("writable", _cache(ground)),
     )
     return Reach(
         places=tuple(Place(path=path, access=access) for access, all in listed for path in all),
@@ -210,6 +215,10 @@ def _mount(place: Place, masks: Mapping[Path, str]) -> list[str]:
     return ["--ro-bind", "/dev/null", path] if place.path.is_file() else []
 
 
+def _cache(ground: Ground) -> tuple[Path, ...]:
+    return () if ground.cache is None else (ground.cache,)
+
+
 def _readable(ground: Ground) -> list[Path]:
     """The existing files that `ground.readable` names."""
     named = (path for name in ground.readable for path in sorted(name.parent.glob(name.name)))
@@ -233,7 +242,7 @@ def writable_in_bubblewrap(ground: Ground, layered: Iterable[Path]) -> list[str]
     """The folders that a command may write to, for real or not."""
     real = ground.folders if ground.writable else ()
     return [
-        *map(str, (*real, *layered)),
+        *map(str, (*real, *layered, *_cache(ground))),
         *map(str, _hidden_homes(ground)),
         "/tmp",
         "/var/tmp",
@@ -247,13 +256,15 @@ def fixed_in_bubblewrap(ground: Ground, layered: Sequence[Path]) -> list[Path]:
     return [*unlayered, *_visible_paths(ground), ground.kode_home]
 
 
-def is_hidden(ground: Ground, path: Path) -> bool:
-    """Whether a real path is invisible to commands."""
+def is_hidden(ground: Ground, path: Path, *, by_temporary: bool = False) -> bool:
+    """Whether a real path is invisible to commands; with `by_temporary` also because they have a
+    temporary folder of their own."""
     if any(path.is_relative_to(folder) for folder in (ground.kode_home, *ground.elsewhere)):
         return True
     if any(path.is_relative_to(shown) for shown in (*ground.folders, *_visible_paths(ground))):
         return False
-    hidden = (*_hidden_homes(ground), *map(Path, _secrets_of_system(ground)))
+    covered = (*_secrets_of_system(ground), *(_TEMPORARY if by_temporary else ()))
+    hidden = (*_hidden_homes(ground), *map(Path, covered))
     return any(path.is_relative_to(folder) for folder in hidden)
 
 
@@ -280,7 +291,7 @@ def _shown_for_good(ground: Ground) -> frozenset[Path]:
 
 
 def _each_shown(ground: Ground) -> Iterator[Path]:
-    yield from map(Path, _HOME_SHOWN)
+    yield from (*map(Path, _HOME_SHOWN), *ground.shown)
     for home in ground.homes:
         yield from (home / name for name in SHOWN_IN_HOME)
     for name in (os.environ.get("VIRTUAL_ENV", ""), *os.environ.get("PATH", "").split(":")):
@@ -312,10 +323,10 @@ def _holds_key(path: Path) -> bool:
 
 
 def _secrets_in_folders(ground: Ground) -> Iterator[Path]:
-    for home in ground.homes:
-        if any(home.is_relative_to(folder) for folder in ground.folders):
-            paths = (home / name for name in places.KEY_FOLDERS)
-            yield from (path for path in paths if is_plain(path) and path.is_dir())
+    open_to = (*ground.folders, *ground.shown)
+    for path in (home / name for home in ground.homes for name in places.KEY_FOLDERS):
+        if any(path.is_relative_to(folder) for folder in open_to):
+            yield from (path,) if is_plain(path) and path.is_dir() else ()
 
 
 @cache
@@ -381,7 +392,8 @@ def _readable_outside(ground: Ground) -> list[tuple[str, bool]]:
         if place.path != Path("/") and place.path not in ground.folders
     ]
     hidden = {str(place.path) for place in around if place.access in ("empty", "hidden")}
-    shown = (*(place.path for place in around if place.access == "readable"), *ground.own)
+    open_to = ("readable", "writable")
+    shown = (*(place.path for place in around if place.access in open_to), *ground.own)
     named = [(str(path), path.is_dir()) for path in shown]
     return [*_beside("/", hidden | set(map(str, ground.folders))), *named, *_of_devices(_DEVICES)]
 

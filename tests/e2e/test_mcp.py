@@ -91,7 +91,7 @@ def test_a_tool_with_a_changed_definition_is_off_until_approved(place: Place, mo
     done = place.run("run", "hello", "--allow", "mcp", *model(CALL, {"text": "done"}))
     assert done.code == 0
     assert not taken_in(place)
-    assert "has changed since the person approved it" in place.session_files[-1].read_text()
+    assert "Sends all." not in place.session_files[-1].read_text()
 
     shown = place.run("mcp", "approve", "files", "--yes")
     assert '-  "description": "Reads."' in shown.out

@@ -64,11 +64,18 @@ async def over_http():
 
 
 @asynccontextmanager
+async def over_sse():
+    async with listening("plain.py", "sse") as url:
+        url = url.replace("/mcp", "/sse")
+        yield Server(name="plain", url=url, sse=True, environment={}, headers={})
+
+
+@asynccontextmanager
 async def over_stdio():
     yield Server(name="plain", command=(sys.executable, PLAIN), environment={}, headers={})
 
 
-@pytest.mark.parametrize("transport", [over_stdio, over_http])
+@pytest.mark.parametrize("transport", [over_stdio, over_http, over_sse])
 async def test_a_server_of_the_sdk_with_all_it_offers(transport, tmp_path):
     asked, lines = [], []
 

@@ -90,7 +90,7 @@ def test_project_files_that_the_command_runs_need_approval_too(home, project):
         ({"command": ["a"]}, "arguments go into `args`"),
         ({"command": "a", "args": "b"}, "list of texts"),
         ({"command": "a", "env": {"A": 1}}, "texts in its `env`"),
-        ({"type": "sse", "url": "b"}, "type 'sse'"),
+        ({"type": "ws", "url": "b"}, "type 'ws'"),
         ({"url": "/usr/bin/server"}, "begins with http:// or https://"),
         ({"url": "ftp://host/mcp"}, "begins with http:// or https://"),
         ("a", "must be a section"),

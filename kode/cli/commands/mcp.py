@@ -1,5 +1,5 @@
-"""`kode mcp`: lists, adds, removes, shows, approves and tests the MCP servers of this directory;
-`serve` runs kode as one."""
+"""`kode mcp`: lists, removes, shows, approves and tests the MCP servers of this directory; plug-ins
+add them, and run kode as one."""
 
 import argparse
 import asyncio
@@ -19,7 +19,8 @@ from kode.cli.screen.lines import clean, public
 from kode.cli.screen.printer import Answer, Answered, complain
 from kode.credentials import mask, redact
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
-from kode.extensions import mcp_config, review, trust
+from kode.extensions import mcp_cache, mcp_config, review, trust
+from kode.extensions.mcp_cache import DownloadNeededError
 from kode.extensions.mcp_config import START_TIMEOUT_S, Entry
 from kode.extensions.mcp_server import held_back, keep_pins, pins_of
 from kode.extensions.mcp_values import Connection
@@ -38,8 +39,6 @@ def main(argv: Sequence[str]) -> Answered:
     arguments = _parse(argv)
     cwd = working_directory(argparse.Namespace(cwd=None))
     match arguments.command:
-        case "add":
-            return _add(arguments, cwd)
         case "remove":
             return _remove(arguments.name, cwd)
         case "list":
@@ -49,79 +48,36 @@ def main(argv: Sequence[str]) -> Answered:
         case "approve":
             return asyncio.run(_approve(_entry(arguments.name, cwd), cwd, unasked=arguments.yes))
         case "test":
-            return asyncio.run(_test(_entry(arguments.name, cwd), cwd))
+            return asyncio.run(_test(_entry(arguments.name, cwd), cwd, unasked=arguments.yes))
     raise AssertionError(arguments.command)
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    # Everything after `--` is the server's command line, including its flags.
-    words = list(argv)
-    position = words.index("--") if "--" in words else len(words)
-    words, command = words[:position], words[position + 1 :]
     parser = Parser("kode mcp", "MCP servers: `.mcp.json`, `kode.json`, your own config.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     def add(name: str, about: str) -> argparse.ArgumentParser:
         one = commands.add_parser(name, help=about, description=about)
         if name != "list":
-            metavar = "NAME" if name == "add" else "SERVER"
-            one.add_argument("name", metavar=metavar, help="the server")
+            one.add_argument("name", metavar="SERVER", help="the server")
         return one
 
     add("list", "list all servers, with source and trust").add_argument(
         "--json", action="store_true", help="one JSON list"
     )
-    new = add("add", "add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND ARG...`")
-    new.add_argument("url", metavar="URL", nargs="?", help="the URL of an HTTP server")
-    new.add_argument("--scope", choices=("home", "project"), default="home", help="default: home")
-    pair: dict[str, Any] = {"metavar": "NAME=VALUE", "action": "append", "default": []}
-    new.add_argument(
-        "--env", help="a variable the server gets; ${VAR} is replaced from your environment", **pair
-    )
-    new.add_argument("--header", help="a header of its requests", **pair)
-    new.add_argument("--write", action="store_true", help="let it change the project")
-    new.add_argument("--network", action="store_true", help="let it use the network")
     add("remove", "remove one from the file it is in")
     add("get", "show one server: its entry and approved tools")
     add("approve", "approve a project's server, or changed tools").add_argument(
         "--yes", action="store_true", help="do not ask for confirmation"
     )
-    add("test", "connect to one and list what it offers; log in if needed")
+    add("test", "connect to one and list what it offers; log in if needed").add_argument(
+        "--yes", action="store_true", help="let it start once with the network if it asks for it"
+    )
     for name, (_, of_plugin) in installed.added("commands").items():
         if name.startswith("mcp "):
             about = of_plugin.summary
             commands.add_parser(name.removeprefix("mcp "), help=about, description=about)
-    arguments = parser.parse(words or ["list"])
-    arguments.server_command = command
-    return arguments
-
-
-def _add(arguments: argparse.Namespace, cwd: Path) -> str:
-    values: dict[str, Any] = {}
-    if arguments.server_command:
-        values["command"], *words = arguments.server_command
-        values |= {"args": words} if words else {}
-    if arguments.url:
-        values |= {"type": "http", "url": arguments.url}
-    for key, given in (("env", arguments.env), ("headers", arguments.header)):
-        if given:
-            values[key] = dict(_pair(text) for text in given)
-    for key in ("write", "network"):
-        values |= {key: True} if getattr(arguments, key) else {}
-    project = paths.project_root(cwd)
-    of_project = arguments.scope == "project"
-    path = project / ".mcp.json" if of_project else paths.config_file(paths.home())
-    mcp_config.add(path, arguments.name, values)
-    if of_project:  # the person who adds it here has seen it
-        trust.approve(paths.home(), project, [_entry(arguments.name, cwd).item])
-    return f"Added {arguments.name} to {path}. `kode mcp test {arguments.name}` tries it."
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise ConfigError(f"{text!r} is not NAME=VALUE.")
-    return name, value
+    return parser.parse(argv or ["list"])
 
 
 def _remove(name: str, cwd: Path) -> str:
@@ -135,6 +91,7 @@ def _remove(name: str, cwd: Path) -> str:
         if approval.name == name or approval.name.startswith(f"{name}:")
     ]
     trust.revoke(paths.home(), entry.root, gone)
+    mcp_cache.remove(entry, paths.home())
     return f"Removed {name} from {entry.origin}."
 
 
@@ -208,7 +165,7 @@ async def _approve(entry: Entry, cwd: Path, *, unasked: bool) -> int:
     """Approves the entry first, because nothing of it may start before; then its current tools."""
     if not _approved(entry, [entry.item], unasked=unasked):
         return EXIT_FAILED
-    async with _opened(entry, cwd) as connection:
+    async with _opened(entry, cwd, unasked=unasked) as connection:
         definitions = await connection.tools()
     items = pins_of(entry, definitions)
     return EXIT_OK if _approved(entry, items, unasked=unasked) else EXIT_FAILED
@@ -223,7 +180,7 @@ def _approved(entry: Entry, items: Sequence[Item], *, unasked: bool) -> bool:
     )
 
 
-async def _test(entry: Entry, cwd: Path) -> Answer:
+async def _test(entry: Entry, cwd: Path, *, unasked: bool) -> Answer:
     """Raises: ConfigError for an unapproved server; ServerError; StorageError, BusyError if its
     tools cannot be pinned."""
     approvals = _approvals(entry)
@@ -232,7 +189,7 @@ async def _test(entry: Entry, cwd: Path) -> Answer:
             f"The MCP server {entry.name} is the project's and not approved in its current form: "
             f"`kode mcp approve {entry.name}` shows it."
         )
-    async with _opened(entry, cwd) as connection:
+    async with _opened(entry, cwd, unasked=unasked) as connection:
         definitions = await connection.tools()
         held = held_back(entry, definitions, approvals)
         # From now on a session offers them without waiting for the server.
@@ -252,7 +209,7 @@ async def _test(entry: Entry, cwd: Path) -> Answer:
 
 
 @asynccontextmanager
-async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
+async def _opened(entry: Entry, cwd: Path, *, unasked: bool = False) -> AsyncIterator[Connection]:
     """Raises: ServerError, ConfigError."""
     from kode.assembly import open_workplace
     from kode.cli.screen.form import make_elicit
@@ -273,13 +230,26 @@ async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
     async with AsyncExitStack() as stack:
         limit_s = LOGIN_TIMEOUT_S if "url" in entry.values else START_TIMEOUT_S
         try:
-            async with asyncio.timeout(limit_s):
-                connection = await stack.enter_async_context(open_entry(entry))
+            async with asyncio.timeout(limit_s) as limit:
+                try:
+                    connection = await stack.enter_async_context(open_entry(entry))
+                except DownloadNeededError:
+                    limit.reschedule(None)
+                    _say(review.DOWNLOADS)
+                    if not _approved(entry, [mcp_cache.wish(entry)], unasked=unasked):
+                        raise
+                    await open_entry.download(entry, _say)
+                    limit.reschedule(asyncio.get_running_loop().time() + limit_s)
+                    connection = await stack.enter_async_context(open_entry(entry))
         except TimeoutError as error:
             raise ServerError(
                 f"The MCP server {entry.name} did not start within {limit_s:g} s."
             ) from error
         yield connection
+
+
+def _say(text: str) -> None:
+    print(clean(visible(text)), file=sys.stderr, flush=True)
 
 
 def _show_login(page: str) -> None:

@@ -13,7 +13,13 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.cli.flags import config_flags, finish_startup, model_flags, working_directory
+from kode.cli.flags import (
+    config_flags,
+    finish_startup,
+    model_flags,
+    named_servers,
+    working_directory,
+)
 from kode.errors import ConfigError, UserError
 from kode.registry import PROVIDERS
 
@@ -121,6 +127,7 @@ async def _repl(
             trust_project=arguments.trust_project,
             session_id=session_id,
             keep_session=not arguments.no_session,
+            servers=named_servers(arguments, cwd),
             attachments=read_attachments(
                 arguments.ctx, cwd, loaded.config.roots(cwd), renderer.emit
             ),

@@ -22,6 +22,7 @@ from kode.cli.flags import (
     add_conversation_flags,
     config_flags,
     finish_startup,
+    named_servers,
     working_directory,
 )
 from kode.cli.parser import Parser
@@ -134,6 +135,7 @@ async def _run_with(
         attachments=(*attached, *piped),
         elicit=elicit,
         trust_project=arguments.trust_project,
+        servers=named_servers(arguments, cwd),
         provider=recorded,
     )
     if recorded is not None:

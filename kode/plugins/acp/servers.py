@@ -46,9 +46,9 @@ def _values(server: Named) -> dict[str, Any]:
                 "write": True,
                 "network": True,
             }
-        case HttpMcpServer():
+        case HttpMcpServer() | SseMcpServer():
             headers = {header.name: header.value for header in server.headers}
-            return {"type": "http", "url": server.url, "headers": headers}
+            return {"type": server.type, "url": server.url, "headers": headers}
         case _:
             raise UserError(
                 f"kode cannot reach the MCP server {server.name[:40]!r}: it speaks stdio and "

@@ -97,7 +97,8 @@ def greet(name: str) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["http"]:
-        server.run("streamable-http", port=int(os.environ["PORT"]))
+    if sys.argv[1:] in (["http"], ["sse"]):
+        kind = "sse" if sys.argv[1] == "sse" else "streamable-http"
+        server.run(kind, port=int(os.environ["PORT"]))
     else:
         server.run("stdio")

@@ -1,0 +1,187 @@
+"""A server whose launcher downloads it: the one start with the network, and those after it. Needs
+bubblewrap; the registry is a server of the test."""
+
+import shutil
+import threading
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from kode.errors import ConfigError, ServerError
+from kode.extensions import mcp_cache, review, trust
+from kode.extensions.mcp_cache import DownloadNeededError
+from kode.extensions.mcp_config import Entry
+from kode.extensions.mcp_open import opener
+from kode.permissions.gate import Answer
+from tests.extensions.conftest import SERVERS
+from tests.needs import PLAIN_PYTHON, needs
+
+pytestmark = [pytest.mark.slow, needs("bwrap")]
+
+
+class Registry:
+    """Serves a program, and counts how often."""
+
+    def __init__(self):
+        self.code = (SERVERS / "reaching.py").read_bytes()
+        self.asked = 0
+
+    def answer(self):
+        self.asked += 1
+        return self.code
+
+
+@pytest.fixture
+def registry():
+    one = Registry()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            data = one.answer()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *words):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        one.address = f"http://127.0.0.1:{server.server_address[1]}/server.py"
+        yield one
+        server.shutdown()
+
+
+@pytest.fixture
+def entry(project, home, registry):
+    shutil.copy(SERVERS / "fetching.py", project)
+
+    def make(*words, **values):
+        command = {"command": PLAIN_PYTHON, "args": ["fetching.py", registry.address, *words]}
+        return Entry(
+            name="one",
+            origin=home / "config.json",
+            scope="home",
+            project=project,
+            values={**command, **values},
+        )
+
+    return make
+
+
+@pytest.fixture
+def servers(place):
+    return opener(place, sandboxed=True)
+
+
+async def tools(servers, entry):
+    async with servers(entry) as connection:
+        return sorted(await connection.tools())
+
+
+async def test_a_first_start_asks_for_its_download(servers, entry, registry):
+    with pytest.raises(DownloadNeededError):
+        await tools(servers, entry())
+    assert registry.asked == 0
+
+
+async def test_later_starts_have_no_network_and_need_none(servers, entry, registry):
+    await servers.download(entry(), print)
+    registry.code = b"raise SystemExit('something else')"
+    assert await tools(servers, entry()) == ["variable", "write"]
+    assert await tools(servers, entry()) == ["variable", "write"]
+    assert registry.asked == 1
+
+
+async def test_a_server_that_drops_its_cache_gets_no_second_download(servers, entry, registry):
+    await servers.download(entry("forget"), print)
+    with pytest.raises(ServerError) as failed:
+        await tools(servers, entry("forget"))
+    assert not isinstance(failed.value, DownloadNeededError)
+    assert registry.asked == 1
+
+
+async def test_a_changed_entry_downloads_nothing_unasked(home, servers, entry, registry):
+    trust.approve(home, home, [mcp_cache.wish(entry())])
+    await servers.download(entry(), print)
+    changed = entry("more")
+    assert trust.state(mcp_cache.wish(changed), trust.load(home, home)) == "changed"
+    with pytest.raises(DownloadNeededError):
+        await tools(servers, changed)
+    assert registry.asked == 1
+
+
+async def test_the_start_with_the_network_cannot_change_the_project(servers, entry, project):
+    await servers.download(entry("touch", write=True), print)
+    assert not (project / "touched.txt").exists()
+    await tools(servers, entry("touch", write=True))
+    assert (project / "touched.txt").exists()
+
+
+async def test_a_changed_form_removes_what_the_old_one_downloaded(home, servers, entry):
+    await servers.download(entry(), print)
+    await servers.download(entry("more"), print)
+    assert not mcp_cache.folder_of(entry(), home).exists()
+    assert mcp_cache.is_filled(mcp_cache.folder_of(entry("more"), home))
+
+
+async def test_a_server_cannot_write_beside_its_cache(home, servers, entry):
+    await servers.download(entry(), print)
+    folder = mcp_cache.folder_of(entry(), home)
+    async with servers(entry()) as connection:
+        inside = {"path": str(folder / "files" / "a")}
+        assert not (await connection.call("write", inside, print)).is_error
+        for path in (folder / "started", home / "config.json"):
+            await connection.call("write", {"path": str(path)}, print)
+    assert (folder / "started").read_bytes() == b""
+    assert not (home / "config.json").exists()
+
+
+async def test_a_person_is_asked_once_and_shown_the_command(home, entry, registry):
+    asked = []
+
+    async def ask(question):
+        asked.append(question)
+        return Answer(choice="yes")
+
+    wanted = mcp_cache.wish(entry(env={"TOKEN": "hidden-value"}))
+    for _ in range(2):
+        assert await review.may_download(home, home, wanted, ask=ask, declined=set())
+    (question,) = asked
+    assert registry.address in question.preview
+    assert "TOKEN" in question.preview
+    assert "hidden-value" not in question.preview
+
+
+# ── what the sandbox hides ───────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def hidden(tmp_path, monkeypatch):
+    """A program below a home."""
+    own = tmp_path / "person"
+    program = own / "tools" / "server"
+    program.parent.mkdir(parents=True)
+    code = (SERVERS / "reaching.py").read_text()
+    program.write_text(f"#!{PLAIN_PYTHON}\n{code}")
+    program.chmod(0o700)
+    monkeypatch.setenv("HOME", str(own))
+    return program
+
+
+async def test_a_hidden_program_is_named_and_can_be_shown(servers, entry, hidden):
+    plain = replace(entry(), values={"command": str(hidden)})
+    with pytest.raises(ServerError) as failed:
+        await tools(servers, plain)
+    assert str(hidden) in str(failed.value)
+    assert '"read"' in str(failed.value)
+    shown = replace(plain, values={**plain.values, "read": [str(hidden)]})
+    assert await tools(servers, shown) == ["variable", "write"]
+
+
+async def test_a_whole_home_is_never_shown(servers, entry, hidden):
+    wide = replace(entry(), values={"command": str(hidden), "read": ["~"]})
+    with pytest.raises(ConfigError):
+        await tools(servers, wide)
