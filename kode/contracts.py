@@ -516,6 +516,8 @@ class ToolContext:
     on this path or not at all, so that swapping in a link achieves nothing."""
     opinion: "Opinion | None" = None
     """For the gate."""
+    rewritten: str = ""
+    """Who changed the call and what the model had asked, in a sentence; "" if nobody did."""
     wrap_command: WrapCommand | None = None
     """Wraps the command for the sandbox; None: it runs outside."""
     earlier: Callable[[str], str | None] = lambda entry_id: None
@@ -544,6 +546,19 @@ class Opinion:
     """`allow` and `ask` count as a rule of the person; `plan`: as mode `plan` decides, whatever
     allows it."""
     reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rewritten:
+    """A call as an interceptor wants it instead. It is the call from then on: those that come after
+    in the chain, and the gate, judge it as if the model had made it."""
+
+    arguments: Mapping[str, Any]
+    """Unchecked; the names may be those of another agent, as in a call of the model."""
+    by: str
+    """Who wants it: "The hook rtk"."""
+    opinion: Opinion | None = None
+    """About the call as it is now; those of earlier ones were about another."""
 
 
 ToolRun = Callable[[ToolContext, Mapping[str, Any]], Awaitable["ToolOutput | str"]]
@@ -729,9 +744,12 @@ class Kept:
     where nobody could be asked, else ""."""
 
 
-Interceptor = Callable[[Tool, Mapping[str, Any], ToolContext], Awaitable[Verdict | Opinion | None]]
+Interceptor = Callable[
+    [Tool, Mapping[str, Any], ToolContext], Awaitable[Verdict | Opinion | Rewritten | None]
+]
 """`await interceptor(tool, arguments, context)` judges a call before the gate does. A verdict is
-final, an opinion replaces that of earlier ones and goes to the gate, None says nothing."""
+final, an opinion replaces that of earlier ones and goes to the gate, a rewritten call replaces the
+call, None says nothing. Those that rewrite come first in the chain."""
 
 
 class Gate(Protocol):

@@ -5,8 +5,7 @@ exit 2 it blocks; stderr gives the reason any other it failed: what it watches s
 it is a guard. One before calls is a guard wherever it could not be started (no sandbox).
 """
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -34,6 +33,10 @@ class HookAnswer:
     """For the person."""
     stops: bool = False
     """Whether it wants the agent to stop (`"continue": false`)."""
+    updated: Mapping[str, Any] | None = None
+    """The input that it wants the call to have instead, in its own terms."""
+    by: str = ""
+    """The names of the hooks that changed it."""
     overreached: bool = False
     """Whether it allowed something, which a repository's hook may not."""
 
@@ -97,16 +100,16 @@ def _from_object(name: str, value: dict[str, Any]) -> HookAnswer:
     specific = value.get("hookSpecificOutput")
     specific = specific if isinstance(specific, dict) else {}
     asked = specific.get("decision")
-    asked = asked.get("behavior") if isinstance(asked, dict) else None
-    said = specific.get("permissionDecision") or asked or value.get("decision")
+    asked = asked if isinstance(asked, dict) else {}
+    said = specific.get("permissionDecision") or asked.get("behavior") or value.get("decision")
+    updated = specific.get("updatedInput", asked.get("updatedInput"))
     words = {"approve": "allow", "block": "deny", "allow": "allow", "deny": "deny", "ask": "ask"}
     outcome: Any = words.get(said, "") if isinstance(said, str) else ""
     reason = _text(specific.get("permissionDecisionReason")) or _text(value.get("reason"))
     stops = value.get("continue") is False
-    if "updatedInput" in specific and outcome != "deny":
+    if updated is not None and not isinstance(updated, dict) and outcome != "deny":
         # Unchanged, the call would do what the hook meant to prevent.
-        wanted = json.dumps(specific["updatedInput"], ensure_ascii=False)
-        outcome, reason = "deny", f"it wants this input instead: {wanted}"
+        outcome, reason = "deny", "its updatedInput is no object"
     if stops:
         outcome, reason = "deny", _text(value.get("stopReason")) or reason
     verb = {"deny": "refused it", "ask": "wants you to decide", "allow": "allowed it"}.get(outcome)
@@ -116,6 +119,7 @@ def _from_object(name: str, value: dict[str, Any]) -> HookAnswer:
         context=_text(specific.get("additionalContext"))[:MAX_CONTEXT_CHARS],
         message=_text(value.get("systemMessage")),
         stops=stops,
+        updated=updated if isinstance(updated, dict) and outcome != "deny" else None,
     )
 
 

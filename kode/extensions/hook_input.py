@@ -97,6 +97,15 @@ def call_fields(tool: str, arguments: Mapping[str, Any], cwd: Path) -> dict[str,
     return {"tool_name": name_of(tool, arguments), "tool_input": _input(tool, given, cwd)}
 
 
+def updated_call(tool: str, given: Mapping[str, Any], updated: Mapping[str, Any]) -> dict[str, Any]:
+    """The unchecked arguments of a call that a hook changed. Of one that hands on tasks, whichever
+    was changed counts, the tasks or what another agent knows of them."""
+    if tool == "delegate_tasks" and updated.get("tasks") == given.get("tasks"):
+        return {key: value for key, value in updated.items() if key != "tasks"}
+    extra = ("prompt", "subagent_type") if tool == "delegate_tasks" else ()
+    return {key: value for key, value in updated.items() if key not in extra}
+
+
 def output_fields(tool: Tool, output: ToolOutput, text: str) -> dict[str, Any]:
     """`tool_response` of a finished call."""
     text = text[:MAX_TEXT_CHARS]

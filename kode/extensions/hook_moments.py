@@ -11,12 +11,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kode.contracts import Opinion, Tool, ToolContext, ToolOutput, Verdict
+from kode.contracts import Opinion, Rewritten, Tool, ToolContext, ToolOutput, Verdict
 from kode.credentials import mask
 from kode.errors import StorageError, ToolError, ToolRefused
 from kode.events import Emit, Notice
 from kode.extensions.hook_answer import HookAnswer, answer_of, join_answers
-from kode.extensions.hook_input import Event, call_fields, line_of, names_of, output_fields
+from kode.extensions.hook_input import (
+    Event,
+    call_fields,
+    line_of,
+    names_of,
+    output_fields,
+    updated_call,
+)
 from kode.extensions.hooks import Hook
 from kode.extensions.program import Ran
 from kode.messages import Refusal
@@ -59,18 +66,37 @@ class Hooks:
         self, event: Event, fields: Mapping[str, Any], names: Sequence[str] = ()
     ) -> HookAnswer:
         """Runs the hooks of an event whose matcher fits these names, one after the other, up to the
-        first that refuses. Raises: StorageError if a run cannot be recorded."""
-        answers = []
-        for hook in self.hooks:
-            if hook.event == event and hook.matches(names):
-                answers.append(await self._run(hook, event, fields))
-                self._name_overreach(hook, answers[-1])
-                if answers[-1].outcome == "deny":
-                    break
-        answer = join_answers(answers)
+        first that refuses. What one makes of a call's input is the input for the next, and those
+        before it look once more. Raises: StorageError if a run cannot be recorded."""
+        hooks = [one for one in self.hooks if one.event == event and one.matches(names)]
+        given, answers, changed_at = fields.get("tool_input"), dict[int, HookAnswer](), 0
+        fields = dict(fields)
+        for number, hook in enumerate(hooks):
+            answers[number] = answer = await self._asked(hook, event, fields)
+            if answer.outcome == "deny":
+                break
+            if answer.updated is not None:
+                fields["tool_input"], changed_at = answer.updated, number
+        else:
+            for number, hook in enumerate(hooks[:changed_at]):
+                again = await self._asked(hook, event, fields)
+                answers[number] = again if again.updated is None else _at_odds(hook)
+        answer = join_answers(answers.values())
+        if answer.outcome != "deny" and fields.get("tool_input") != given:
+            by = ", ".join(hooks[n].item.name for n, one in answers.items() if one.updated)
+            answer = replace(answer, updated=fields["tool_input"], by=by)
         if answer.message:
             self.emit(Notice(text=answer.message))
         return answer
+
+    async def _asked(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> HookAnswer:
+        answer = await self._run(hook, event, fields)
+        self._name_overreach(hook, answer)
+        if answer.updated is None or event == "PreToolUse":
+            return answer
+        # Too late: unchanged, the call would do what the hook meant to prevent.
+        reason = f"The hook {hook.item.name} refused it: only PreToolUse hooks can change a call"
+        return replace(answer, outcome="deny", reason=reason, updated=None)
 
     def _name_overreach(self, hook: Hook, answer: HookAnswer) -> None:
         if answer.overreached and hook not in self._named:
@@ -89,7 +115,7 @@ class Hooks:
 
     async def before_call(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
-    ) -> Verdict | Opinion | None:
+    ) -> Verdict | Opinion | Rewritten | None:
         """See `contracts.Interceptor`."""
         if not self.judge_calls:
             return None
@@ -98,12 +124,16 @@ class Hooks:
         answer = await self.at("PreToolUse", given, names_of(tool.name, arguments))
         if answer.context:
             self._context[context.call_id] = answer.context
+        opinion: Opinion | None = None
         match answer.outcome:
             case "deny":
                 return refused(Refusal(by="hook", message=answer.reason))
             case "allow" | "ask" as outcome:
-                return Opinion(outcome=outcome, reason=answer.reason)
-        return None
+                opinion = Opinion(outcome=outcome, reason=answer.reason)
+        if answer.updated is None:
+            return opinion
+        made = updated_call(tool.name, given["tool_input"], answer.updated)
+        return Rewritten(arguments=made, by=f"The hook {answer.by}", opinion=opinion)
 
     async def around(
         self,
@@ -191,6 +221,8 @@ class Hooks:
         else:
             ran = await self.run(hook, given)
         answer = answer_of(hook, ran)
+        if answer.updated == fields.get("tool_input"):
+            answer = replace(answer, updated=None)
         if ran.notes:
             answer = replace(answer, context="\n".join((*ran.notes, answer.context)).strip())
         self.record(
@@ -201,6 +233,8 @@ class Hooks:
                 exit_code=ran.exit_code,
                 outcome=answer.outcome,
                 detail=answer.reason or answer.message,
+                call_id=str(fields.get("tool_use_id", "")),
+                updated_input=answer.updated,
                 duration_ms=ran.duration_ms,
             )
         )
@@ -211,6 +245,14 @@ class Hooks:
 
     def _masked_line(self, line: bytes) -> bytes:
         return self._mask(line.decode("utf-8", "replace")).encode("utf-8", "replace")
+
+
+def _at_odds(hook: Hook) -> HookAnswer:
+    reason = (
+        f"The hook {hook.item.name} refused it: another hook changed the call after it, and of "
+        "what came out it wants something else again. List them in the other order"
+    )
+    return HookAnswer(outcome="deny", reason=reason)
 
 
 def _notes(before: str, answer: HookAnswer) -> tuple[str, ...]:

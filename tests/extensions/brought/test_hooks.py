@@ -190,9 +190,9 @@ ANSWERS = [
         "wants you to decide",
     ),
     (
-        Ran(exit_code=0, stdout='{"hookSpecificOutput": {"updatedInput": {"command": "ls"}}}'),
+        Ran(exit_code=0, stdout='{"hookSpecificOutput": {"updatedInput": "ls"}}'),
         "deny",
-        'it wants this input instead: {"command": "ls"}',
+        "updatedInput is no object",
     ),
     (
         Ran(exit_code=0, stdout='{"hookSpecificOutput": {"decision": {"behavior": "allow"}}}'),
