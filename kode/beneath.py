@@ -6,7 +6,7 @@ below the one before and none of them a link, and everything in it is done relat
 descriptor. (The kernel's `openat2` does the same in one call, where there is one; the walk works
 everywhere and costs microseconds.)
 
-All functions raise OSError, where a link is in the way `LinkInTheWay`.
+All functions raise OSError; those of the door `LinkInTheWay` where one is in the way.
 """
 
 import contextlib
@@ -33,6 +33,19 @@ None for that of a person's new folder."""
 
 class LinkInTheWay(OSError):
     """A component of the path is a link."""
+
+
+LOOKS = 16
+"""A folder that a process swaps all the time is looked at so often before that is a fault."""
+
+
+def real_path(path: str | os.PathLike[str]) -> str:
+    """The path without links, as `os.path.realpath` gives it. That raises where a link became a
+    folder, or went away, between its two looks at it; this looks again. Raises: OSError."""
+    for _ in range(LOOKS):
+        with contextlib.suppress(OSError):
+            return os.path.realpath(path)
+    return os.path.realpath(path)
 
 
 def usual_mode(step: int) -> None:

@@ -21,7 +21,6 @@ from typing import IO, TypeVar
 from kode import beneath
 from kode.beneath import TEMPORARY_PREFIX
 from kode.errors import BusyError, StorageError
-from kode.paths import real_path
 
 _BLOCK_BYTES = 65_536  # larger reads are no faster
 
@@ -91,7 +90,7 @@ def replace(
 
     Raises: StorageError; then the old file is untouched and nothing is confirmed.
     """
-    target = Path(real_path(path)) if follow else path
+    target = Path(beneath.real_path(path)) if follow else path
     with storage_errors(path, "write"):
         for attempt in (1, 2):
             try:

@@ -3,11 +3,12 @@
 Computes paths and creates nothing; `durable.make_folder` creates folders, 0700.
 """
 
-import contextlib
 import hashlib
 import os
 import re
 from pathlib import Path
+
+from kode.beneath import real_path as real_path
 
 
 def home() -> Path:
@@ -168,19 +169,6 @@ def mcp_tokens_file(home: Path, key: str) -> Path:
 def marks_file(home: Path) -> Path:
     """Records which files hold text from sessions that had read outside text."""
     return home / "marks" / "files.jsonl"
-
-
-LOOKS = 16
-"""A folder that a process swaps all the time is looked at so often before that is a fault."""
-
-
-def real_path(path: str | os.PathLike[str]) -> str:
-    """The path without links, as `os.path.realpath` gives it. That raises where a link became a
-    folder, or went away, between its two looks at it; this looks again. Raises: OSError."""
-    for _ in range(LOOKS):
-        with contextlib.suppress(OSError):
-            return os.path.realpath(path)
-    return os.path.realpath(path)
 
 
 def path_hash(path: Path) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kode import paths
+from kode import beneath
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ def as_seen(place: Workplace, path: str) -> str:
 def real_path(place: Workplace, path: str) -> str:
     """The real absolute path that a tool's argument means: `~` expanded, relative to the working
     directory, every link resolved as far as the path exists. Raises: OSError, ValueError."""
-    return paths.real_path(located(place, os.path.join(place.cwd, os.path.expanduser(path))))
+    return beneath.real_path(located(place, os.path.join(place.cwd, os.path.expanduser(path))))
 
 
 def below(path: str, folder: str) -> bool:

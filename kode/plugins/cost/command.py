@@ -14,7 +14,6 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.paths import real_path
 from kode.plugin import (
     Parser,
     cost_text,
@@ -119,7 +118,7 @@ def _show_period(arguments: argparse.Namespace) -> int:
     folder = None
     if arguments.project is not None:
         inside = working_directory(arguments) / paths.expand(arguments.project)
-        folder = Path(real_path(inside))
+        folder = Path(paths.real_path(inside))
     period = period_cost(paths.home(), since, until, folder)
     print_either(_period_object(period), period_lines(period), as_json=arguments.json)
     return EXIT_OK

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kode.paths import real_path
 from kode.plugin import durable, paths, run_git
 from kode.plugin.errors import GitError, UserError
 from kode.plugins.fleet.queue import Queue
@@ -80,8 +79,8 @@ def patches(queue: Queue, tasks: Sequence[TaskState]) -> Iterator[tuple[TaskStat
         assert state.finished is not None
         path = queue.folder / state.finished.patch
         # In a queue from elsewhere, a link would expose a file of this machine, and a pipe hang.
-        is_own = Path(real_path(path)) == Path(real_path(queue.folder)) / state.finished.patch
-        if path.exists() and not (is_own and path.is_file()):
+        own = Path(paths.real_path(queue.folder)) / state.finished.patch
+        if path.exists() and not (Path(paths.real_path(path)) == own and path.is_file()):
             raise UserError(f"{path} is not a file of this queue, so it is not read. Remove it.")
         with durable.storage_errors(path, "read"):
             yield state, path.read_bytes()

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kode.paths import real_path
-from kode.plugin import durable
+from kode.plugin import durable, paths
 from kode.plugin.contracts import PermissionMode
 from kode.plugin.errors import StorageError
 from kode.plugins.fleet.folders import fleet_folder
@@ -30,7 +29,7 @@ def is_own(home: Path, folder: Path, tasks: bytes) -> bool:
     """Whether this home made a queue with exactly these tasks. A queue inside the home, where only
     the owner can write, needs no signature: older versions of kode wrote none. Raises:
     StorageError."""
-    if Path(real_path(folder)).parent == Path(real_path(fleet_folder(home))):
+    if Path(paths.real_path(folder)).parent == Path(paths.real_path(fleet_folder(home))):
         return True
     try:
         signature = (folder / SIGNATURE).read_text("ascii", "replace")

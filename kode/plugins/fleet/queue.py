@@ -21,7 +21,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from kode.paths import real_path
 from kode.plugin import SharedBudget, beneath, durable, paths
 from kode.plugin.entries import new_session_id
 from kode.plugin.errors import SessionError, UserError
@@ -325,7 +324,7 @@ def create(folder: Path, fleet: Fleet, tasks: Sequence[Task]) -> Queue:
     data = b"".join(line_of(line) + b"\n" for line in lines)
     sign(paths.home(), folder, data)
     durable.replace(path, data)
-    return Queue(Path(real_path(folder)), fleet, tasks, data)
+    return Queue(Path(paths.real_path(folder)), fleet, tasks, data)
 
 
 def open_queue(home: Path, name: str | None) -> Queue:
@@ -333,7 +332,7 @@ def open_queue(home: Path, name: str | None) -> Queue:
 
     Raises: SessionError if there is none, or several; UserError if it cannot be read; StorageError.
     """
-    folder = Path(real_path(_find(home, name)))
+    folder = Path(paths.real_path(_find(home, name)))
     path = folder / TASKS
     for file in (path, folder / LOG, folder / SPENT):
         if os.path.lexists(file) and (file.is_symlink() or not file.is_file()):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kode.paths import real_path
 from kode.plugin import must_be, paths, programs
 from kode.plugin.contracts import MODE_CALLED, MODE_MEANS, PermissionMode
 from kode.plugin.errors import ConfigError, GitError
@@ -132,7 +131,7 @@ def _task_of(row: Row, defaults: Defaults, number: str, base_of: Callable[[str],
         if isolate != "clone":
             raise ConfigError(f"{label}: {folder} can only be cloned, so `isolate` is `clone`.")
     else:
-        source = str(Path(real_path(defaults.cwd / paths.expand(folder))))
+        source = paths.real_path(defaults.cwd / paths.expand(folder))
         if not Path(source).is_dir():
             raise ConfigError(f"{label}: {source} is not a folder. Paths are relative to --cwd.")
         base = base_of(source)

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.paths import real_path
 from kode.plugin import beneath, durable, git_environment, paths, programs, run_git
 from kode.plugin.errors import GitError, UserError
 from kode.plugins.fleet.records import PATCH, Task
@@ -117,7 +116,7 @@ class Trees:
     def _make(self, task: Task, root: Path) -> str:
         if task.isolate == "copy":
             whole = paths.project_root(Path(task.source))
-            if Path(real_path(self.folder)).is_relative_to(whole):
+            if Path(paths.real_path(self.folder)).is_relative_to(whole):
                 raise GitError(f"its copy would lie inside it, in {self.folder}: --trees DIR")
             _run("cp", "-a", "--", f"{whole}/.", str(root))
             store = self._folder_of(task) / "base.git"
@@ -159,7 +158,7 @@ class Trees:
                 "GIT_WORK_TREE": str(tree.root),
             }
         path = run_git(tree.root, ["rev-parse", "--path-format=absolute", "--git-path", "index"])
-        own = Path(real_path(os.fsdecode(path.rstrip(b"\n"))))
+        own = Path(paths.real_path(os.fsdecode(path.rstrip(b"\n"))))
         index = self._folder_of(task) / "index"
         # Starting from a copy, git need not read unchanged files. The copy keeps its time: git
         # compares the contents of files that changed in the moment the index was written.
@@ -200,7 +199,7 @@ def _part(task: Task) -> Path:
     source = Path(task.source)
     if not source.is_dir():
         return Path()
-    return Path(real_path(source)).relative_to(paths.project_root(source))
+    return Path(paths.real_path(source)).relative_to(paths.project_root(source))
 
 
 def _run(name: str, *arguments: str) -> None:

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from kode.paths import real_path
 from kode.plugin import beneath, durable, paths, processes
 from kode.plugin.entries import timestamp
 from kode.plugin.errors import KodeError, StorageError, UserError
@@ -55,7 +54,7 @@ async def work(queue: Queue, show: Show, *, jobs: int, only: str | None = None) 
     """
     worker = open_worker(queue)
     own = Path(queue.fleet.trees)  # its parent may be a link that the person chose
-    trees = Trees(folder=Path(real_path(own.parent)) / own.name, queue=queue.folder)
+    trees = Trees(folder=Path(paths.real_path(own.parent)) / own.name, queue=queue.folder)
     running: dict[asyncio.Task[None], _TaskRun] = {}
     renewed_at = time.monotonic()
     try:

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kode.paths import real_path
 from kode.plugin import beneath, paths, run_git
 from kode.plugin.errors import GitError, SessionError, StorageError
 from kode.plugin.messages import first_of
@@ -65,11 +64,11 @@ class Scratch:
 
     def holds(self, path: str) -> bool:
         """Whether a path leads into the copy, links followed."""
-        return Path(real_path(path)).is_relative_to(self.project)
+        return Path(paths.real_path(path)).is_relative_to(self.project)
 
     def owns(self, path: str) -> bool:
         """Whether a path leads into the copy, or to kode's home beside it."""
-        return Path(real_path(path)).is_relative_to(self.folder)
+        return Path(paths.real_path(path)).is_relative_to(self.folder)
 
     def set(self, recorded: str, state: str | None, mode: int) -> bool:
         """Sets a file's state; returns whether it succeeded. Leaves files outside of the copy
@@ -114,7 +113,7 @@ def scratch(recording: Recording, original_cwd: Path) -> Iterator[Scratch]:
         )
     original = paths.project_root(original_cwd)
     _check_size(original)
-    folder = Path(real_path(tempfile.mkdtemp(prefix="kode-replay-")))
+    folder = Path(paths.real_path(tempfile.mkdtemp(prefix="kode-replay-")))
     try:
         made = Scratch(
             folder=folder,
@@ -122,7 +121,7 @@ def scratch(recording: Recording, original_cwd: Path) -> Iterator[Scratch]:
             original=original,
             cwd=folder
             / (original.name or "project")
-            / Path(real_path(original_cwd)).relative_to(original),
+            / Path(paths.real_path(original_cwd)).relative_to(original),
             home=folder / "home",
             recording=recording,
         )

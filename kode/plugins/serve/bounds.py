@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kode.paths import real_path
 from kode.plugin import Loaded, load_config, paths
 from kode.plugin.contracts import PermissionMode
 from kode.plugin.errors import ConfigError, UserError
@@ -101,7 +100,7 @@ class Bounds:
                 "project, or the person starts the server with --allow-full."
             )
         project = paths.project_root(cwd)
-        if mode == "auto-edit" and not self.holds(Path(real_path(project))):
+        if mode == "auto-edit" and not self.holds(Path(paths.real_path(project))):
             return (
                 f"In mode auto-edit commands may change all of the repository {project}, which is "
                 "more than this server may work in. Use mode ask, or the person starts it as "

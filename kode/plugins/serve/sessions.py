@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kode.paths import real_path
 from kode.plugin import (
     SessionSummary,
     find_session,
@@ -143,4 +142,4 @@ class ServedSessions:
 
     def _may_see(self, summary: SessionSummary) -> bool:
         is_own = bool(summary.cwd) and not summary.parent
-        return is_own and self.bounds.holds(Path(real_path(summary.cwd)))
+        return is_own and self.bounds.holds(Path(paths.real_path(summary.cwd)))

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from kode.paths import real_path
 from kode.plugin import credentials, paths
 from kode.plugin.errors import ConfigError
 
@@ -93,11 +92,9 @@ def origin_of(root: Path) -> str:
     try:
         if folder.is_file():  # of a worktree
             named = folder.read_text().removeprefix("gitdir:").strip()
-            folder = Path(real_path(root / named))
+            folder = root / named
             common = folder / "commondir"
-            folder = (
-                Path(real_path(folder / common.read_text().strip())) if common.exists() else folder
-            )
+            folder = folder / common.read_text().strip() if common.exists() else folder
         settings = configparser.RawConfigParser(strict=False, allow_no_value=True)
         settings.read_string((folder / "config").read_text())
     except (OSError, ValueError, configparser.Error):
