@@ -422,6 +422,17 @@ _BLOCKED_WORDS: Mapping[str, str] = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Grants:
+    """What a person lets one program do that commands in the sandbox may not."""
+
+    network: bool = False
+    write: tuple[str, ...] = ()
+    """Folders that it may change for real: absolute, none around a home or a working folder."""
+    outside: bool = False
+    """Whether it runs without the sandbox."""
+
+
 class Attempt(Protocol):
     """One command in the sandbox. Its changes stay in a copy until they are applied."""
 
@@ -476,11 +487,13 @@ class Sandbox(Protocol):
     def layered(self) -> bool:
         """Whether commands in it can write to a copy of the project."""
 
-    def begin(self, *, records_opens: bool = False) -> Attempt:
+    def begin(self, *, records_opens: bool = False, grants: Grants | None = None) -> Attempt:
         """Starts an attempt at one command. Raises: OSError when the sandbox cannot be created.
 
         records_opens: whether to record what it opens of the project, which is then as it is on
             disk, without the ignored files of earlier commands. Costs about 0.05 ms for each file.
+        grants: for a program of its own, as a hook: what it may do besides. Of such a one
+            `Attempt.hits` has the writes to the empty home too, which are lost.
         """
 
     def forget(self) -> None:

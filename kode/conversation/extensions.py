@@ -46,13 +46,13 @@ async def hooks_of(opened: OpenSession, found: Brought) -> "Hooks | None":
         await opened.terms.extensions.ask_outside(project_s)
     # A guard is not got rid of by changing it: it blocks until somebody looks at the change.
     guards = tuple(
-        one.thing
+        replace(one.thing, is_async=False)
         for one in found.hooks
         if one.standing == "changed" and one.thing.event == "PreToolUse"
     )
     if not hooks and not guards:
         return None
-    from kode.conversation.hooking import hook_runner
+    from kode.conversation.hooking import granted, hook_runner
     from kode.extensions.hook_input import MODES
     from kode.extensions.hook_moments import Hooks
 
@@ -74,6 +74,8 @@ async def hooks_of(opened: OpenSession, found: Brought) -> "Hooks | None":
         emit=opened.emit,
         secrets=lambda: opened.agent.secrets,
         run=hook_runner(opened, common),
+        note=opened.note,
+        is_free=lambda hook: hook.item.scope != "project" or granted(hook, place).outside,
         is_current=lambda hook: (
             is_current(hook, around) and not trust.is_held(hook.item, around.home, around.project)
         ),

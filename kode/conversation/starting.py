@@ -44,10 +44,7 @@ async def start(opened: OpenSession) -> Started:
             if opened.started.hooks is not None:
                 from kode.conversation import hooking
 
-                source, model = opened.begun_by, opened.agent.provider.model
-                said = await hooking.begin_session(opened.started.hooks, source, model)
-                if said:
-                    opened.note(said)
+                await hooking.begin_session(opened, opened.started.hooks)
         return opened.started
 
 

@@ -5,13 +5,16 @@ exit 2 it blocks; stderr gives the reason any other it failed: what it watches s
 it is a guard. One before calls is a guard wherever it could not be started (no sandbox).
 """
 
+import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from kode.broken_json import object_of
 from kode.extensions.hooks import Hook
 from kode.extensions.program import Ran
+from kode.messages import first_of
 
 Outcome = Literal["", "allow", "ask", "deny"]
 _WEIGHT: tuple[Outcome, ...] = ("", "allow", "ask", "deny")
@@ -19,6 +22,8 @@ _BLOCKS = 2  # the exit status that blocks in Claude Code too
 PRINTS_CONTEXT = ("SessionStart", "UserPromptSubmit", "PreCompact")
 """Events at which plain output is meant for the model."""
 MAX_REASON_CHARS = 4_000  # a thousand tokens
+MAX_NAMED = 5
+"""Effects of one hook that are named; the rest are counted."""
 MAX_CONTEXT_CHARS = 10_000  # 2,500 tokens
 
 
@@ -37,6 +42,10 @@ class HookAnswer:
     """The input that it wants the call to have instead, in its own terms."""
     by: str = ""
     """The names of the hooks that changed it."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What it sets for every command of the session."""
+    variables_inside: Mapping[str, str] = field(default_factory=dict)
+    """What it sets for those in the sandbox."""
     overreached: bool = False
     """Whether it allowed something, which a repository's hook may not."""
 
@@ -85,7 +94,34 @@ def join_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
         context="\n\n".join(answer.context for answer in answers if answer.context),
         message="\n".join(answer.message for answer in answers if answer.message),
         stops=any(answer.stops for answer in answers),
+        variables=_together(answer.variables for answer in answers),
+        variables_inside=_together(answer.variables_inside for answer in answers),
     )
+
+
+def lost_of(hook: Hook, ran: Ran) -> str:
+    """What a hook did in vain because of the sandbox, and what would let it, in sentences; "" for
+    nothing."""
+    hits, files = ran.hits, [Path(path).name for path in ran.dropped]
+    did = [hit.words for hit in hits] + ([f"changed {', '.join(files)}"] if files else [])
+    if not did:
+        return ""
+    writes = [hit.where for hit in hits if hit.what == "write"] + [*ran.dropped]
+    flags = [f"--write {shlex.quote(folder)}" for folder in dict.fromkeys(map(_above, writes))]
+    flags += ["--network"] if any(hit.what not in ("write", "unknown") for hit in hits) else []
+    return (
+        f"The hook {hook.item.name} {', '.join(first_of(did, MAX_NAMED))}: in the sandbox that has "
+        f"no effect. `kode trust approve {shlex.quote(hook.item.name)} "
+        f"{' '.join(flags) or '--outside'}` lets it."
+    )
+
+
+def _above(path: str) -> str:
+    return str(Path(path).parent)
+
+
+def _together(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    return {name: value for one in several for name, value in one.items()}
 
 
 def _fault(ran: Ran) -> str:

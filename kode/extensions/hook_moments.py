@@ -6,7 +6,7 @@ reads its answer.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from kode.contracts import Opinion, Rewritten, Tool, ToolContext, ToolOutput, Ve
 from kode.credentials import mask
 from kode.errors import StorageError, ToolError, ToolRefused
 from kode.events import Emit, Notice
-from kode.extensions.hook_answer import HookAnswer, answer_of, join_answers
+from kode.extensions.hook_answer import HookAnswer, answer_of, join_answers, lost_of
 from kode.extensions.hook_input import (
     Event,
     call_fields,
@@ -56,11 +56,17 @@ class Hooks:
     run: RunHook
     is_current: Callable[[Hook], bool]
     """Whether a hook is still as approved."""
+    note: Callable[[str], None]
+    """Sends a text with the next message."""
+    is_free: Callable[[Hook], bool]
+    """Whether what a hook sets may hold outside the sandbox."""
     _named: list[Hook] = field(default_factory=list)
     """Hooks of which the person was told that they want to allow something."""
+    _lost: list[Hook] = field(default_factory=list)
+    """Hooks of which the person was told that they do something in vain."""
     _context: dict[str, str] = field(default_factory=dict)
     """Call id → what hooks before the call say to the model."""
-    _beside: set["asyncio.Task[HookAnswer]"] = field(default_factory=set)
+    _beside: set["asyncio.Task[None]"] = field(default_factory=set)
 
     async def at(
         self, event: Event, fields: Mapping[str, Any], names: Sequence[str] = ()
@@ -69,6 +75,9 @@ class Hooks:
         first that refuses. What one makes of a call's input is the input for the next, and those
         before it look once more. Raises: StorageError if a run cannot be recorded."""
         hooks = [one for one in self.hooks if one.event == event and one.matches(names)]
+        for hook in filter(_is_async, hooks):
+            self._start(self._later(hook, event, dict(fields)))
+        hooks = [one for one in hooks if not one.is_async]
         given, answers, changed_at = fields.get("tool_input"), dict[int, HookAnswer](), 0
         fields = dict(fields)
         for number, hook in enumerate(hooks):
@@ -111,13 +120,13 @@ class Hooks:
     @property
     def judge_calls(self) -> bool:
         """Whether there are hooks that may allow or refuse a call."""
-        return self._has("PreToolUse")
+        return any(one.event == "PreToolUse" and not one.is_async for one in self.hooks)
 
     async def before_call(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict | Opinion | Rewritten | None:
         """See `contracts.Interceptor`."""
-        if not self.judge_calls:
+        if not self._has("PreToolUse"):
             return None
         given = call_fields(tool.name, arguments, self.cwd)
         given["tool_use_id"] = context.call_id
@@ -182,11 +191,9 @@ class Hooks:
                 return Answer(choice="no", message=answer.reason)
             if answer.outcome == "allow" and question.may_always:
                 return Answer(choice="once")
-            self._start(
-                "Notification",
-                {"message": question.title, "notification_type": "permission_prompt"},
-                ("permission_prompt",),
-            )
+            fields = {"message": question.title, "notification_type": "permission_prompt"}
+            if self._has("Notification"):
+                self._start(self._notify(fields))
             return await ask(question)
 
         return hooked
@@ -198,18 +205,30 @@ class Hooks:
         answer = await self.at("PreCompact", given, (trigger,))
         return "\n".join(filter(None, (wish, answer.context)))
 
-    async def stop(self) -> None:
-        """Ends background hooks."""
+    async def stop(self, wait_s: float) -> None:
+        """Ends background hooks, those that take longer than this."""
+        if self._beside:
+            await asyncio.wait(self._beside, timeout=wait_s)
         for task in self._beside:
             task.cancel()
         await asyncio.gather(*self._beside, return_exceptions=True)
 
-    def _start(self, event: Event, fields: Mapping[str, Any], names: Sequence[str]) -> None:
+    async def _notify(self, fields: Mapping[str, Any]) -> None:
+        await self.at("Notification", fields, ("permission_prompt",))
+
+    async def _later(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> None:
+        """Runs a hook that decides nothing: what it says goes with the next message."""
+        answer = await self._run(hook, event, fields)
+        if answer.message:
+            self.emit(Notice(text=answer.message))
+        if answer.context:
+            self.note(f"[hook] {answer.context}")
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs hooks in the background: nobody waits for them."""
-        if self._has(event):
-            task = asyncio.ensure_future(self.at(event, fields, names))
-            self._beside.add(task)
-            task.add_done_callback(self._beside.discard)
+        task = asyncio.ensure_future(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
 
     def _has(self, *events: Event) -> bool:
         return any(hook.event in events for hook in self.hooks)
@@ -221,6 +240,13 @@ class Hooks:
         else:
             ran = await self.run(hook, given)
         answer = answer_of(hook, ran)
+        if (lost := lost_of(hook, ran)) and hook not in self._lost:
+            self._lost.append(hook)
+            self.emit(Notice(text=self._mask(lost)))
+        if ran.variables:
+            own = ran.variables if self.is_free(hook) else {}
+            inside = {} if own else ran.variables
+            answer = replace(answer, variables=own, variables_inside=inside)
         if answer.updated == fields.get("tool_input"):
             answer = replace(answer, updated=None)
         if ran.notes:
@@ -245,6 +271,10 @@ class Hooks:
 
     def _masked_line(self, line: bytes) -> bytes:
         return self._mask(line.decode("utf-8", "replace")).encode("utf-8", "replace")
+
+
+def _is_async(hook: Hook) -> bool:
+    return hook.is_async
 
 
 def _at_odds(hook: Hook) -> HookAnswer:

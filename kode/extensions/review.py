@@ -143,7 +143,12 @@ def shown(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
         kept.append(f"… {len(every) - lines} more lines: `kode trust show {item.name}`")
     source = trust.written_after(item, approvals)
     after = f", written after reading {source}" if source else ""
-    return "\n".join((f"{named(item)} ({state}, from {item.origin}{after})", *kept))
+    head = [f"{named(item)} ({state}, from {item.origin}{after})", item.can]
+    approval = approvals.find(item)
+    if approval is not None and approval.grants:
+        had = "It may besides" if state == "trusted" else "You had given it, and a yes does not"
+        head.append(f"{had}: {', '.join(approval.grants)}")
+    return "\n".join((*filter(None, head), *kept))
 
 
 def named(item: Item) -> str:

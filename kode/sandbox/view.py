@@ -70,6 +70,10 @@ class Ground:
     network: bool = False
     writable: bool = False
     """Whether the working folders are writable for real, except for what git runs."""
+    granted: tuple[Path, ...] = ()
+    """Folders elsewhere that are writable for real."""
+    home_counts: bool = False
+    """Whether to report what it writes in the empty homes, which is lost."""
 
 
 Access = Literal["readable", "writable", "empty", "hidden"]
@@ -114,6 +118,7 @@ def reach(
         ("readable", _visible_paths(ground)),
         (work, narrow),
         ("readable", fixed if ground.writable else ()),
+        ("writable", ground.granted),
         ("hidden", masked),
         ("hidden", _secrets_in_folders(ground)),
         ("hidden", (ground.kode_home, *ground.elsewhere)),
@@ -233,7 +238,7 @@ def writable_in_bubblewrap(ground: Ground, layered: Iterable[Path]) -> list[str]
     """The folders that a command may write to, for real or not."""
     real = ground.folders if ground.writable else ()
     return [
-        *map(str, (*real, *layered)),
+        *map(str, (*real, *layered, *ground.granted)),
         *map(str, _hidden_homes(ground)),
         "/tmp",
         "/var/tmp",
@@ -244,6 +249,7 @@ def writable_in_bubblewrap(ground: Ground, layered: Iterable[Path]) -> list[str]
 def fixed_in_bubblewrap(ground: Ground, layered: Sequence[Path]) -> list[Path]:
     """Paths in these folders that it may still not change."""
     unlayered = [f for f in ground.folders if f not in layered and not ground.writable]
+    unlayered += _hidden_homes(ground) if ground.home_counts else ()
     return [*unlayered, *_visible_paths(ground), ground.kode_home]
 
 

@@ -11,6 +11,7 @@ import pytest
 from kode.conversation import Conversation
 from kode.errors import UserError
 from kode.events import Event, Notice, ToolFinished
+from kode.extensions import trust
 from kode.messages import Text, calls_of, results_of
 from kode.permissions.gate import Answer, Question
 from kode.session.entries import HookEntry, MessageEntry, TaintEntry
@@ -422,7 +423,8 @@ async def test_what_a_hook_makes_of_a_call_is_the_call(
 
     (done,) = finished(events)
     assert done.subject == "time -p echo one"
-    assert done.text.startswith("one") and "real" in done.text
+    assert done.text.startswith("one")
+    assert "real" in done.text
     assert "instead of `echo one`" in done.for_model
     assert any("instead of `echo one`" in one.text for one in events if isinstance(one, Notice))
     (run,) = runs(conversation)
@@ -564,3 +566,155 @@ async def test_a_hook_at_a_question_cannot_change_the_call(world: World, opened:
 
     assert len(ended.denials) == 1
     assert [one.name for one in world.project.glob("*.txt")] == []
+
+
+def notices(events: list[Event]) -> str:
+    return "\n".join(one.text for one in events if isinstance(one, Notice))
+
+
+SETS = """echo 'export MADE="by the hook"
+PLAIN=$((1 + 1))' >> "$CLAUDE_ENV_FILE"; echo context"""
+SAYS = {"name": "shell", "arguments": {"command": 'echo "<$MADE> <$PLAIN>"'}}
+
+
+@needs("bwrap")
+async def test_what_a_hook_of_ones_own_sets_holds_for_commands(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    hooks(world, ("SessionStart", "", SETS))
+    conversation = await opened({"calls": [SAYS]}, DONE, mode="full")
+
+    await conversation.turn("say")
+
+    assert finished(events)[0].text.strip() == "<by the hook> <2>"
+    assert "by the hook" not in repr(runs(conversation))
+
+
+@needs("bwrap")
+@pytest.mark.parametrize(("mode", "said"), [("full", "<> <>"), ("auto-edit", "<by the hook> <2>")])
+async def test_what_a_repositorys_hook_sets_stays_in_the_sandbox(
+    world: World, opened: Open, events: list[Event], mode: str, said: str
+) -> None:
+    hooks(world, ("SessionStart", "", SETS), file=".claude/settings.json")
+    world.approve()
+    conversation = await opened({"calls": [SAYS]}, DONE, mode=mode)
+
+    await conversation.turn("say")
+
+    assert finished(events)[0].text.strip() == said
+
+
+@needs("bwrap")
+async def test_what_a_hook_does_in_vain_is_named_once(
+    world: World, opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = world.user_home / "home"
+    (home / "logs").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    logs = "echo x >> ~/logs/a.log; echo x >> log.txt; (echo > /dev/tcp/192.0.2.1/443) 2>&1; exit 0"
+    hooks(world, ("PreToolUse", "Bash", logs), file=".claude/settings.json")
+    world.approve()
+    conversation = await opened({"calls": [LIST, LIST]}, DONE, mode="full")
+
+    await conversation.turn("look")
+
+    said = [line for line in notices(events).splitlines() if "no effect" in line]
+    assert len(said) == 1
+    for part in (f"{home}/logs/a.log", "192.0.2.1:443", "log.txt", "--network", "--write"):
+        assert part in said[0]
+
+
+@needs("bwrap")
+async def test_a_hook_writes_where_a_person_lets_it(
+    world: World, opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = world.user_home / "home"
+    for folder in (home / "logs", home / "other", world.project / "own"):
+        folder.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    command = "for name in ~/logs ~/other own .; do echo x > $name/made.log; done; exit 0"
+    hooks(world, ("PreToolUse", "Bash", command), file=".claude/settings.json")
+    write = [str(home / "logs"), str(world.project / "own")]
+    trust.approve(world.home, world.project, world.find().items(), write)
+    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
+
+    await conversation.turn("look")
+
+    made = sorted(str(one.relative_to(world.user_home)) for one in world.user_home.rglob("*.log"))
+    assert made == ["home/logs/made.log", "project/own/made.log"]
+    assert "other/made.log" in notices(events)
+
+
+@needs("bwrap")
+async def test_what_a_person_let_a_hook_do_ends_when_it_changes(
+    world: World, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(world.user_home / "home"))
+    outside = f"echo x > {world.user_home}/made"
+    hooks(world, ("PreToolUse", "Bash", outside), file=".claude/settings.json")
+    trust.approve(world.home, world.project, world.find().items(), [trust.OUTSIDE])
+    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
+    await conversation.turn("look")
+    assert (world.user_home / "made").exists()
+
+    (world.user_home / "made").unlink()
+    hooks(world, ("PreToolUse", "Bash", f"{outside};"), file=".claude/settings.json")
+    world.approve()
+    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
+    await conversation.turn("look")
+
+    assert not (world.user_home / "made").exists()
+
+
+async def test_nobody_waits_for_an_async_hook(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    gate = world.user_home / "gate"
+    os.mkfifo(gate)
+    said = json.dumps({"systemMessage": "read it", "decision": "block"})
+    command = f"read line < {gate}; echo '{said}'"
+    hooks(
+        world,
+        ("PreToolUse", "Bash", command),
+        file="~/kode-home/config.json",
+        **{"async": True, "sandbox": False},
+    )
+    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
+
+    ended = await conversation.turn("look")
+    assert ended.denials == ()
+    assert runs(conversation) == []
+    await asyncio.to_thread(gate.write_text, "go\n")
+    await conversation.close()
+
+    assert "read it" in notices(events)
+
+
+async def test_an_async_hook_speaks_with_the_next_message(world: World, opened: Open) -> None:
+    said = json.dumps({"hookSpecificOutput": {"additionalContext": "tests are red"}})
+    hooks(
+        world,
+        ("PostToolUse", "Bash", f"echo '{said}'; touch {world.user_home}/ran"),
+        file="~/kode-home/config.json",
+        **{"async": True, "sandbox": False},
+    )
+    conversation = await opened({"calls": [LIST]}, DONE, DONE, mode="full")
+    await conversation.turn("look")
+    while not runs(conversation):
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0)
+
+    await conversation.turn("and now")
+
+    users = [one for one in conversation.session.entries if isinstance(one, MessageEntry)]
+    last = [one for one in users if one.role == "user"][-1]
+    assert any("tests are red" in part.text for part in last.parts if isinstance(part, Text))
+
+
+def test_a_guard_cannot_be_async(world: World) -> None:
+    hooks(world, ("PreToolUse", "*", "x"), guard=True, **{"async": True})
+
+    found = world.find()
+
+    assert found.hooks == ()
+    assert len(found.problems["hooks"]) == 1
