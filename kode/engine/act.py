@@ -94,12 +94,12 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
                     run.emit(_stopped(run, call))
 
 
-async def run_aside(run: Run, call: ToolCall) -> ToolResult:
+async def run_aside(run: Run, call: ToolCall) -> tuple[ToolResult, Sequence[Image]]:
     """Runs a call made by the person's own command as if by the model: the gate decides, events are
-    emitted, outside sources go to `run.untrusted`. The result is not recorded."""
-    results: list[ToolResult] = []
+    emitted, outside sources go to `run.untrusted`. The result is not recorded, nor its pictures."""
+    results: list[tuple[ToolResult, Sequence[Image]]] = []
     room = Room(room_for_results(run.agent, run.context), 1)
-    await _run_one(run, call, lambda result, *pictures: results.append(result), room)
+    await _run_one(run, call, lambda result, *pictures: results.append((result, pictures)), room)
     return results[0]
 
 
