@@ -661,6 +661,20 @@ Around = Callable[
 to its result. Raises: what `run` raises."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ForeignSettings:
+    """What a settings file of another agent says that has an equal here. Rules are kode's."""
+
+    deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    """Allow nothing until a person has said so."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables for commands."""
+    unused: Mapping[str, str] = field(default_factory=dict)
+    """Key → why kode does not use it, in a few words that say what to do instead."""
+
+
 # ── permission ───────────────────────────────────────────────────────────────────────────────
 
 PermissionMode = Literal["ask", "auto-edit", "plan", "full"]

@@ -13,7 +13,7 @@ from kode.conversation.open_session import OpenSession
 from kode.engine.agent import Agent
 from kode.errors import UserError
 from kode.events import Notice
-from kode.extensions import brought, trust
+from kode.extensions import brought, foreign, trust
 from kode.extensions.agents import AgentDefinition
 from kode.extensions.brought import Brought, in_use
 from kode.extensions.hooks import is_current
@@ -35,6 +35,26 @@ async def find_extensions(opened: OpenSession) -> Brought:
         )
         opened.emit(Notice(text=f"{problems[0]}{more}{say_all}"))
     return found
+
+
+async def take_foreign(opened: OpenSession) -> None:
+    """Applies what settings files of other agents allow and set, as far as a person approved it;
+    says what of them is not used."""
+    found, place = opened.loaded.foreign, opened.agent.place
+    if not found:
+        return
+    trusted = opened.terms.trust_project
+    approvals = await asyncio.to_thread(
+        trust.load, place.home, place.project, trust_project=trusted
+    )
+    rules, own, inside = foreign.taken(found, approvals)
+    opened.gate.approve_in_session(rules)
+    environment = {**place.environment, **own}
+    place = replace(place, environment=environment, inside={**place.inside, **inside})
+    opened.agent = replace(opened.agent, place=place)
+    if lines := foreign.remarks(found):
+        said = f"Not used of other agents' settings (`kode doctor` says why): {'; '.join(lines)}"
+        opened.emit(Notice(text=said, level="info"))
 
 
 async def hooks_of(opened: OpenSession, found: Brought) -> "Hooks | None":

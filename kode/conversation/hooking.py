@@ -221,7 +221,8 @@ async def begin_session(opened: OpenSession, hooks: Hooks) -> None:
         opened.note(said)
     place = opened.agent.place
     environment = {**place.environment, **answer.variables}
-    place = replace(place, environment=environment, inside=answer.variables_inside)
+    inside = {**place.inside, **answer.variables_inside}
+    place = replace(place, environment=environment, inside=inside)
     opened.agent = replace(opened.agent, place=place)
 
 

@@ -9,14 +9,19 @@ from pathlib import Path
 
 from kode import paths
 from kode.credentials import redact
-from kode.extensions import brought, instructions, mcp_config, trust
+from kode.extensions import brought, foreign, instructions, mcp_config, trust
 from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask, Question, visible
 
 Finder = Callable[[Path, Path], Iterable[Item]]
 """(home, cwd) → what was found. Never raises: it reports what it cannot read itself."""
 
-FINDERS: tuple[Finder, ...] = (mcp_config.items, brought.items, instructions.items)
+FINDERS: tuple[Finder, ...] = (
+    mcp_config.items,
+    brought.items,
+    instructions.items,
+    foreign.items,
+)
 
 LONGEST_KEY_LINES = 200  # an RSA key of 16,384 bits, a line for each 64 characters
 SHOWN_LINES = 60

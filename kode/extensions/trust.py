@@ -35,6 +35,7 @@ Kind = Literal[
     "agent",
     "hook",
     "instructions",
+    "settings",
     "mcp-outside",
     "hook-outside",
 ]
@@ -175,7 +176,8 @@ def state(item: Item, approvals: Approvals) -> State:
     this content. A tool of any server must match its pin, even of the person's own, and nothing
     runs without a sandbox unless approved."""
     its_own = item.scope != "project" or approvals.trust_project or item.kind == "instructions"
-    if its_own and item.kind not in BESIDE and not written_after(item, approvals):
+    asks_always = (*BESIDE, "settings")
+    if its_own and item.kind not in asks_always and not written_after(item, approvals):
         return "trusted"
     before = _text_before(item, approvals)
     if before is not None:

@@ -11,7 +11,7 @@ from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean, public
 from kode.cli.screen.printer import Answer, Answered, complain
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
-from kode.extensions import review, trust
+from kode.extensions import foreign, review, trust
 from kode.extensions.trust import Approvals, Approved, Item
 from kode.paths import real_path
 from kode.permissions.gate import visible
@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> Answered:
     home, project = paths.home(), paths.project_root(cwd)
     approvals = trust.load(home, project)
     complain([approvals.problem])
-    items = review.find_items(home, cwd)
+    items = (*review.find_items(home, cwd), *foreign.own_items(cwd))
     match arguments.command:
         case "list":
             return _list(items, approvals, as_json=arguments.json)
