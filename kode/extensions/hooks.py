@@ -193,7 +193,7 @@ def _hook(
             scope=place.scope,
             content=content,
             covers=tuple(map(str, covers)),
-            can=_can(event, wanted),
+            can=_can(event, wanted, is_async=entry.get("async") is True),
         ),
         event=event,
         matcher=matcher,
@@ -217,9 +217,10 @@ def _wanted(entry: Mapping[str, Any], top: Path) -> Grants:
     )
 
 
-def _can(event: str, wanted: Grants) -> str:
+def _can(event: str, wanted: Grants, *, is_async: bool) -> str:
     """What a hook may do once it is approved, for the person."""
-    changes = "are decided like a command's" if event in CHANGES_COUNT else "are dropped"
+    counts = event in CHANGES_COUNT and not is_async
+    changes = "are decided like a command's" if counts else "are dropped"
     asks = said_of(wanted)
     return (
         "It runs in the sandbox: no network, your home hidden, and its changes to the project "

@@ -123,7 +123,7 @@ class Approvals:
 
 def outside(item: Item) -> Item:
     """What a person approves so that a server or hook may run without a sandbox."""
-    return replace(item, kind="mcp-outside" if item.kind == "mcp" else "hook-outside")
+    return replace(item, kind="mcp-outside" if item.kind == "mcp" else "hook-outside", can="")
 
 
 def digest(item: Item) -> str:

@@ -75,7 +75,7 @@ def main(argv: Sequence[str]) -> Answered:
             if not pending:
                 return "Nothing is pending."
             if grants:
-                print(clean(f"From now on it may besides: {', '.join(grants)}"))
+                print(clean(f"It would have besides: {', '.join(grants)}"))
             done = approve_shown(
                 pending, approvals, home, project, unasked=arguments.yes, grants=grants
             )
