@@ -71,6 +71,10 @@ class Plugin:
     subscriber: str = ""
     """A function of an `Opened` that returns a `Subscriber`, or None where there is nothing to
     hear."""
+    around: str = ""
+    """A function of a `Workplace`, a `contracts.Sandbox` or None, and the `contracts.Around` of
+    hooks, that returns the `Around` of each approved call. `diagnostics` in the config turns them
+    all off."""
     providers: str = ""
     """A sequence of `ProviderRow`s."""
     formats: Mapping[str, str] = field(default_factory=dict)

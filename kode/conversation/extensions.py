@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode import paths
+from kode import installed, paths
 from kode.contracts import Around, Tool
 from kode.conversation.open_session import OpenSession
 from kode.engine.agent import Agent
@@ -138,10 +138,13 @@ def extended(opened: OpenSession, agent: Agent, found: Brought, hooks: "Hooks | 
 
 
 def with_checkers(agent: Agent, around: Around) -> Around:
-    """What is done around each call, and checkers after an edit."""
-    from kode.extensions.diagnostics import Diagnostics
-
-    return Diagnostics(place=agent.place, sandbox=agent.sandbox, within=around).around
+    """What is done around each call, and what plug-ins do, as checkers after an edit. Raises:
+    ConfigError."""
+    for plugin in installed.plugins():
+        if plugin.around:
+            make = installed.load(plugin, plugin.around)
+            around = make(agent.place, agent.sandbox, around)
+    return around
 
 
 def definition_of(name: str, cwd: Path, *, trust_project: bool = False) -> AgentDefinition:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from kode.extensions.mcp_config import Entry as _McpServerEntry
     from kode.extensions.mcp_values import Field as _FormField
     from kode.extensions.mcp_values import Form as Form
+    from kode.extensions.program import run_program as run_program
     from kode.extensions.tool_names import own_rule as own_rule
     from kode.extensions.tool_names import verbs_of as verbs_of
     from kode.function_tool import tool as tool
@@ -136,6 +137,7 @@ if TYPE_CHECKING:
     from kode.subagents.records import records as _subagent_records
     from kode.tools import processes as processes
     from kode.tools.builtin import BUILTIN as _builtin_tools
+    from kode.workplace import Workplace as Workplace
 
     kode_version = _kode_version
     set_up = _set_up
@@ -272,6 +274,7 @@ HOMES = {
     "resolve_provider": "kode.config:resolve_provider",
     "result_object": "kode.results:result_object",
     "run_check": "kode.assembly:run_check",
+    "run_program": "kode.extensions.program:run_program",
     "run_git": "kode.session.git:run_git",
     "sealed": "kode.sealed",
     "search_sessions": "kode.session.search:search",
@@ -302,6 +305,7 @@ HOMES = {
     "verbs_of": "kode.extensions.tool_names:verbs_of",
     "visible": "kode.permissions.gate:visible",
     "ways_to_allow": "kode.permissions.gate:ways_to_allow",
+    "Workplace": "kode.workplace:Workplace",
     "working_directory": "kode.cli.flags:working_directory",
     "writable_path": "kode.session.log:writable_path",
     "write_plan": "kode.session.plan:write_plan",
