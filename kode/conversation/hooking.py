@@ -11,7 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from kode import __version__
 from kode.contracts import Attempt, Grants, Sandbox, ToolContext
+from kode.conversation.figures import status_of
 from kode.conversation.open_session import OpenSession, RunTurn
 from kode.engine.agent import Agent
 from kode.engine.trial import Command, about, settle_changes
@@ -259,6 +261,28 @@ async def end_turn(opened: OpenSession, hooks: Hooks, ended: TurnEnded, run: Run
             opened.note(said)
         ended = _together(ended, await run(NOT_DONE))
     return ended
+
+
+def show_status(opened: OpenSession, hooks: Hooks) -> None:
+    """Has the program of `statusLine` make its line anew."""
+    now, place = status_of(opened), opened.place
+
+    def show(line: str) -> None:
+        opened.status_line = line.partition("\n")[0]
+
+    hooks.show_status(
+        {
+            "model": {"id": now.model, "display_name": now.model},
+            "workspace": {"current_dir": str(place.cwd), "project_dir": str(place.project)},
+            "version": __version__,
+            "cost": {"total_cost_usd": now.cost_usd or 0.0},
+            "context_window": {
+                "context_window_size": now.context_window,
+                "used_percentage": round(100 * now.context_tokens / now.context_window),
+            },
+        },
+        show,
+    )
 
 
 async def end_session(hooks: Hooks, reason: str) -> None:

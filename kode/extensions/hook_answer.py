@@ -19,8 +19,8 @@ from kode.messages import first_of
 Outcome = Literal["", "allow", "ask", "deny"]
 _WEIGHT: tuple[Outcome, ...] = ("", "allow", "ask", "deny")
 _BLOCKS = 2  # the exit status that blocks in Claude Code too
-PRINTS_CONTEXT = ("SessionStart", "UserPromptSubmit", "PreCompact")
-"""Events at which plain output is meant for the model."""
+PRINTS_CONTEXT = ("SessionStart", "UserPromptSubmit", "PreCompact", "StatusLine")
+"""Events at which plain output is meant for the model, or of the last one for the person."""
 MAX_REASON_CHARS = 4_000  # a thousand tokens
 MAX_NAMED = 5
 """Effects of one hook that are named; the rest are counted."""

@@ -26,6 +26,7 @@ Event = Literal[
     "SubagentStop",
     "Notification",
     "SessionEnd",
+    "StatusLine",
 ]
 
 MAX_TEXT_CHARS = 100_000

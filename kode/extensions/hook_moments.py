@@ -94,7 +94,7 @@ class Hooks:
         if answer.outcome != "deny" and fields.get("tool_input") != given:
             by = ", ".join(hooks[n].item.name for n, one in answers.items() if one.updated)
             answer = replace(answer, updated=fields["tool_input"], by=by)
-        if answer.message:
+        if answer.message and event != "StatusLine":
             self.emit(Notice(text=answer.message))
         return answer
 
@@ -213,6 +213,15 @@ class Hooks:
             task.cancel()
         await asyncio.gather(*self._beside, return_exceptions=True)
 
+    def show_status(self, fields: Mapping[str, Any], show: Callable[[str], None]) -> None:
+        """Has the person's own program make the line below the prompt, in the background."""
+
+        async def make() -> None:
+            show((await self.at("StatusLine", fields)).context)
+
+        if self._has("StatusLine"):
+            self._start(make())
+
     async def _notify(self, fields: Mapping[str, Any]) -> None:
         await self.at("Notification", fields, ("permission_prompt",))
 
@@ -251,6 +260,8 @@ class Hooks:
             answer = replace(answer, updated=None)
         if ran.notes:
             answer = replace(answer, context="\n".join((*ran.notes, answer.context)).strip())
+        if event == "StatusLine":  # runs after each turn, and does nothing
+            return answer
         self.record(
             HookEntry(
                 event=event,

@@ -10,7 +10,7 @@ from kode.plugin import own_rule
 from kode.plugin.contracts import ForeignSettings
 from kode.plugins.others.variables import for_commands
 
-ELSEWHERE = {"hooks", "$schema"}
+ELSEWHERE = {"hooks", "statusLine", "$schema"}
 """What kode reads of the file by itself."""
 
 WHY = {
@@ -23,7 +23,6 @@ WHY = {
     "permissions.defaultMode": "set `permissions.mode`",
     "permissions.disableBypassPermissionsMode": "kode has no such setting",
     "sandbox": "kode has a sandbox of its own, on by default: `sandbox`",
-    "statusLine": "kode has a line of its own",
 }
 PATHS = ("Edit", "Glob", "Grep", "LS", "MultiEdit", "NotebookEdit", "Read", "Write")
 """Tools whose rules are about paths."""
