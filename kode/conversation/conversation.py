@@ -266,6 +266,11 @@ class Conversation:
         """Applies from the next call on."""
         self.now.gate.mode = mode
 
+    @property
+    def status_line(self) -> str:
+        """What the program of `statusLine` printed last."""
+        return self.now.status_line
+
     def status(self) -> StatusLine:
         return status_of(self.now)
 

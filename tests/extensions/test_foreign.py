@@ -35,7 +35,7 @@ WHERE = [".claude/settings.json", ".claude/settings.local.json", "~/.claude/sett
 
 
 @pytest.mark.parametrize("where", WHERE)
-async def test_what_they_deny_is_denied_at_once(world: World, opened: Open, where: str) -> None:
+async def test_their_denials_count_at_once(world: World, opened: Open, where: str) -> None:
     settings(world, where, permissions={"deny": ["Bash(touch:*)"]})
     conversation = await opened({"calls": [ASKED]}, DONE, mode="full")
 
@@ -46,7 +46,7 @@ async def test_what_they_deny_is_denied_at_once(world: World, opened: Open, wher
 
 
 @pytest.mark.parametrize("where", WHERE)
-async def test_what_they_allow_waits_for_a_yes(world: World, opened: Open, where: str) -> None:
+async def test_their_allowances_wait_for_a_yes(world: World, opened: Open, where: str) -> None:
     settings(world, where, permissions={"allow": ["Bash(touch:*)"]})
     flags = {"sandbox.enabled": False}
     conversation = await opened({"calls": [ASKED]}, DONE, mode="ask", **flags)
@@ -101,7 +101,7 @@ async def test_variables_of_a_repository_wait_and_stay_in_the_sandbox(
     assert finished(events)[0].text.strip() == said
 
 
-async def test_what_is_not_used_is_said_once(
+async def test_unused_settings_are_named_once(
     world: World, opened: Open, events: list[Event]
 ) -> None:
     settings(world, model="opus", permissions={"defaultMode": "bypassPermissions"})
@@ -116,7 +116,7 @@ async def test_what_is_not_used_is_said_once(
     assert conversation.mode == "ask"
 
 
-async def test_a_file_that_links_out_of_the_project_is_a_fault(
+async def test_a_file_that_links_out_is_a_fault(
     world: World, opened: Open, events: list[Event]
 ) -> None:
     outside = world.write("~/elsewhere.json", json.dumps({"env": {"STAGE": "out"}}))

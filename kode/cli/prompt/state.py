@@ -221,7 +221,7 @@ class PromptState:
         """Permission mode, model, context and cost, as far as they fit: (style, text)."""
         if self.opened is None:
             return [("", "")]
-        own = self.conversation.now.status_line
+        own = self.conversation.status_line
         seen = (self.renderer.replies, len(self.conversation.commands.running()), own)
         if self._status is None or self._seen != seen:
             self._seen = seen

@@ -413,7 +413,7 @@ if not given["command"].startswith("time -p "): given["command"] = "time -p " + 
 LATER = 'given["command"] += "; echo later"'
 
 
-async def test_what_a_hook_makes_of_a_call_is_the_call(
+async def test_a_call_becomes_what_a_hook_makes_of_it(
     world: World, opened: Open, events: list[Event]
 ) -> None:
     hooks(world, ("PreToolUse", "Bash", rewriting(PREFIX)))
@@ -451,7 +451,7 @@ async def test_a_call_that_is_as_the_hook_wants_runs_unchanged(
 
 
 @pytest.mark.parametrize("mode", ["ask", "plan"])
-async def test_a_changed_call_does_not_have_the_rule_of_the_old_one(
+async def test_a_changed_call_loses_the_rule_of_the_old_one(
     world: World, opened: Open, events: list[Event], mode: str
 ) -> None:
     world.write("kept.txt", "kept\n")
@@ -476,7 +476,7 @@ async def test_a_persons_deny_rule_judges_the_changed_call(world: World, opened:
     assert len(ended.denials) == 1
 
 
-async def test_a_changed_path_is_judged_as_the_path_it_is_now(world: World, opened: Open) -> None:
+async def test_a_changed_path_is_judged_as_it_is_now(world: World, opened: Open) -> None:
     own = world.home / "x"
     hooks(world, ("PreToolUse", "Write", rewriting(f'given["file_path"] = "{own}"')))
     conversation = await opened({"calls": [EDIT]}, DONE, mode="full")
@@ -578,7 +578,7 @@ SAYS = {"name": "shell", "arguments": {"command": 'echo "<$MADE> <$PLAIN>"'}}
 
 
 @needs("bwrap")
-async def test_what_a_hook_of_ones_own_sets_holds_for_commands(
+async def test_commands_have_the_variables_of_an_own_hook(
     world: World, opened: Open, events: list[Event]
 ) -> None:
     hooks(world, ("SessionStart", "", SETS))
@@ -592,7 +592,7 @@ async def test_what_a_hook_of_ones_own_sets_holds_for_commands(
 
 @needs("bwrap")
 @pytest.mark.parametrize(("mode", "said"), [("full", "<> <>"), ("auto-edit", "<by the hook> <2>")])
-async def test_what_a_repositorys_hook_sets_stays_in_the_sandbox(
+async def test_variables_of_a_repositorys_hook_stay_in_the_sandbox(
     world: World, opened: Open, events: list[Event], mode: str, said: str
 ) -> None:
     hooks(world, ("SessionStart", "", SETS), file=".claude/settings.json")
@@ -605,7 +605,7 @@ async def test_what_a_repositorys_hook_sets_stays_in_the_sandbox(
 
 
 @needs("bwrap")
-async def test_what_a_hook_does_in_vain_is_named_once(
+async def test_effects_that_a_hook_has_in_vain_are_named_once(
     world: World, opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = world.user_home / "home"
@@ -646,7 +646,7 @@ async def test_a_hook_writes_where_a_person_lets_it(
 
 
 @needs("bwrap")
-async def test_what_a_person_let_a_hook_do_ends_when_it_changes(
+async def test_a_hook_that_changes_loses_its_grants(
     world: World, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(world.user_home / "home"))
