@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kode import __version__
 from kode.contracts import Attempt, Grants, Sandbox, ToolContext
 from kode.conversation.figures import status_of
 from kode.conversation.open_session import OpenSession, RunTurn
@@ -274,7 +273,6 @@ def show_status(opened: OpenSession, hooks: Hooks) -> None:
         {
             "model": {"id": now.model, "display_name": now.model},
             "workspace": {"current_dir": str(place.cwd), "project_dir": str(place.project)},
-            "version": __version__,
             "cost": {"total_cost_usd": now.cost_usd or 0.0},
             "context_window": {
                 "context_window_size": now.context_window,
