@@ -54,6 +54,9 @@ Gate = Callable[[Question], "bool | Answer | Awaitable[bool | Answer]"]
 `Answer(choice="no", message="only below docs/")`, whose message the model reads. Sync or async; a
 sync function runs in a thread."""
 
+Files = Sequence[str | Path]
+"""Files to send with a text."""
+
 AS_CONFIGURED = "as configured"
 
 
@@ -176,22 +179,22 @@ class Conversation:
     def permission_mode(self, mode: PermissionMode) -> None:
         self._talk.set_permission_mode(mode)
 
-    async def turn(self, text: str) -> AsyncGenerator[Event, None]:
+    async def turn(self, text: str, *, files: Files = ()) -> AsyncGenerator[Event, None]:
         """Runs a turn and yields its events (`kode.events`) as they happen; the last is
         `TurnEnded`, with the answer, the figures, and the error of a failed turn. Events since the
-        last turn, such as warnings, come first.
+        last turn, such as warnings, come first. `files` go with the text: text files, images, PDFs.
 
         The turn continues while you handle an event. Leaving the loop, by `break`, an exception or
         a cancellation, interrupts it; its progress is on disk.
 
-        Raises: UserError, StorageError if the turn could not start.
+        Raises: UserError, StorageError if the turn could not start, or a file cannot be sent.
 
             async for event in conversation.turn("Which tests fail?"):
                 if isinstance(event, kode.events.TextDelta):
                     print(event.text, end="")
         """
         heard: asyncio.Queue[Event | None] = asyncio.Queue()
-        running = self._begin(text, heard.put_nowait)
+        running = self._begin(text, heard.put_nowait, files=files)
         running.add_done_callback(lambda _: heard.put_nowait(None))
         try:
             while (event := await heard.get()) is not None:
@@ -201,12 +204,12 @@ class Conversation:
             await _end(running)
 
     @overload
-    async def ask(self, text: str) -> str: ...
+    async def ask(self, text: str, *, files: Files = ()) -> str: ...
     @overload
-    async def ask(self, text: str, *, schema: type[T]) -> T: ...
+    async def ask(self, text: str, *, schema: type[T], files: Files = ()) -> T: ...
     @overload
-    async def ask(self, text: str, *, schema: Mapping[str, Any]) -> Any: ...
-    async def ask(self, text: str, *, schema: Any = None) -> Any:
+    async def ask(self, text: str, *, schema: Mapping[str, Any], files: Files = ()) -> Any: ...
+    async def ask(self, text: str, *, schema: Any = None, files: Files = ()) -> Any:
         """Runs a turn and returns its answer: the text, or with `schema` a value of that type (a
         pydantic model, a dataclass, `list[str]`), or the JSON value that a JSON schema describes.
         An answer that does not fit is requested again, at most twice. Cancelling interrupts the
@@ -226,7 +229,7 @@ class Conversation:
             form = form_of_schema(dict(schema), "schema")
         elif schema is not None:
             form = form_of_type(schema)
-        running = self._begin(text, self._events.keep_notices, form)
+        running = self._begin(text, self._events.keep_notices, form, files)
         try:
             ended = await asyncio.shield(running)
         finally:
@@ -258,11 +261,17 @@ class Conversation:
         return await self._talk.past.undo()
 
     def _begin(
-        self, text: str, hear: Callable[[Event], None], form: Form | None = None
+        self,
+        text: str,
+        hear: Callable[[Event], None],
+        form: Form | None = None,
+        files: Files = (),
     ) -> "asyncio.Task[TurnEnded]":
-        return asyncio.create_task(self._run(text, hear, form))
+        return asyncio.create_task(self._run(text, hear, form, files))
 
-    async def _run(self, text: str, hear: Callable[[Event], None], form: Form | None) -> TurnEnded:
+    async def _run(
+        self, text: str, hear: Callable[[Event], None], form: Form | None, files: Files
+    ) -> TurnEnded:
         async with self._one_at_a_time:
             if self._closed:
                 raise UserError(
@@ -272,6 +281,7 @@ class Conversation:
             text = "\n\n".join((*self._take_said(), text))
             self._events.hear(hear)
             try:
+                self._talk.attach_files(map(str, files))
                 ended = await self._talk.turn(text, steering=self._take_said, form=form)
             except asyncio.CancelledError:
                 ended = TurnEnded(status="interrupted", error="Interrupted before the turn began.")

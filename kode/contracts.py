@@ -424,6 +424,17 @@ _BLOCKED_WORDS: Mapping[str, str] = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Grants:
+    """What a person lets one program do that commands in the sandbox may not."""
+
+    network: bool = False
+    write: tuple[str, ...] = ()
+    """Folders that it may change for real: absolute, none around a home or a working folder."""
+    outside: bool = False
+    """Whether it runs without the sandbox."""
+
+
 class Attempt(Protocol):
     """One command in the sandbox. Its changes stay in a copy until they are applied."""
 
@@ -478,11 +489,13 @@ class Sandbox(Protocol):
     def layered(self) -> bool:
         """Whether commands in it can write to a copy of the project."""
 
-    def begin(self, *, records_opens: bool = False) -> Attempt:
+    def begin(self, *, records_opens: bool = False, grants: Grants | None = None) -> Attempt:
         """Starts an attempt at one command. Raises: OSError when the sandbox cannot be created.
 
         records_opens: whether to record what it opens of the project, which is then as it is on
             disk, without the ignored files of earlier commands. Costs about 0.05 ms for each file.
+        grants: for a program of its own, as a hook: what it may do besides. Of such a one
+            `Attempt.hits` has the writes to the empty home too, which are lost.
         """
 
     def forget(self) -> None:
@@ -518,6 +531,8 @@ class ToolContext:
     on this path or not at all, so that swapping in a link achieves nothing."""
     opinion: "Opinion | None" = None
     """For the gate."""
+    rewritten: str = ""
+    """Who changed the call and what the model had asked, in a sentence; "" if nobody did."""
     wrap_command: WrapCommand | None = None
     """Wraps the command for the sandbox; None: it runs outside."""
     earlier: Callable[[str], str | None] = lambda entry_id: None
@@ -546,6 +561,19 @@ class Opinion:
     """`allow` and `ask` count as a rule of the person; `plan`: as mode `plan` decides, whatever
     allows it."""
     reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rewritten:
+    """A call as an interceptor wants it instead. It is the call from then on: those that come after
+    in the chain, and the gate, judge it as if the model had made it."""
+
+    arguments: Mapping[str, Any]
+    """Unchecked; the names may be those of another agent, as in a call of the model."""
+    by: str
+    """Who wants it: "The hook rtk"."""
+    opinion: Opinion | None = None
+    """About the call as it is now; those of earlier ones were about another."""
 
 
 ToolRun = Callable[[ToolContext, Mapping[str, Any]], Awaitable["ToolOutput | str"]]
@@ -633,6 +661,20 @@ Around = Callable[
 ]
 """`await around(tool, arguments, context, run)` runs a call that the gate has approved, and may add
 to its result. Raises: what `run` raises."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeignSettings:
+    """What a settings file of another agent says that has an equal here. Rules are kode's."""
+
+    deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    """Allow nothing until a person has said so."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables for commands."""
+    unused: Mapping[str, str] = field(default_factory=dict)
+    """Key → why kode does not use it, in a few words that say what to do instead."""
 
 
 # ── permission ───────────────────────────────────────────────────────────────────────────────
@@ -731,9 +773,12 @@ class Kept:
     where nobody could be asked, else ""."""
 
 
-Interceptor = Callable[[Tool, Mapping[str, Any], ToolContext], Awaitable[Verdict | Opinion | None]]
+Interceptor = Callable[
+    [Tool, Mapping[str, Any], ToolContext], Awaitable[Verdict | Opinion | Rewritten | None]
+]
 """`await interceptor(tool, arguments, context)` judges a call before the gate does. A verdict is
-final, an opinion replaces that of earlier ones and goes to the gate, None says nothing."""
+final, an opinion replaces that of earlier ones and goes to the gate, a rewritten call replaces the
+call, None says nothing. Those that rewrite come first in the chain."""
 
 
 class Gate(Protocol):

@@ -71,6 +71,10 @@ class Plugin:
     subscriber: str = ""
     """A function of an `Opened` that returns a `Subscriber`, or None where there is nothing to
     hear."""
+    around: str = ""
+    """A function of a `Workplace`, a `contracts.Sandbox` or None, and the `contracts.Around` of
+    hooks, that returns the `Around` of each approved call. `diagnostics` in the config turns them
+    all off."""
     providers: str = ""
     """A sequence of `ProviderRow`s."""
     formats: Mapping[str, str] = field(default_factory=dict)
@@ -95,6 +99,9 @@ class Plugin:
     memory_imports: Mapping[str, str] = field(default_factory=dict)
     """Agents whose memory `kode memory import` reads: name → an object with the methods of
     `kode.memory.foreign.Agent`."""
+    foreign_settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings files of other agents: path below a project or a home → a function of the file's
+    text that returns `kode.contracts.ForeignSettings`; it raises ValueError for damage."""
     pages: str = ""
     """A sequence of `Page`s for `kode view`, with a folder `templates` beside the module."""
     settings: str = ""
@@ -188,6 +195,7 @@ def clashes() -> Iterator[str]:
         "sessions",
         "replicas",
         "memory_imports",
+        "foreign_settings",
     ):
         first = added(kind)
         for plugin in plugins():

@@ -31,6 +31,9 @@ class Workplace:
     """The session's plan file; None: it has none."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """The environment for child processes, without secrets."""
+    inside: Mapping[str, str] = field(default_factory=dict)
+    """More of it for commands in the sandbox alone: what a repository sets must not steer what runs
+    with the person's rights."""
     user_home: Path
     temp: tuple[Path, ...] = ()
     """Folders for temporary files besides `/tmp`."""

@@ -22,6 +22,7 @@ from kode import paths
 from kode.config.choice import row_of
 from kode.config.faults import must_be
 from kode.config.files import Layer, expand_variables, read_layer
+from kode.config.foreign import Foreign, find_foreign
 from kode.config.model import Config, Price, ProviderPart, flat
 from kode.config.own_home import guard_home
 from kode.contracts import MODE_CALLED
@@ -106,6 +107,8 @@ class Loaded:
     warnings: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     """The config files that were read."""
+    foreign: tuple[Foreign, ...] = ()
+    """Settings files of other agents that were found."""
 
 
 class Faults(ConfigError):
@@ -160,6 +163,9 @@ def load_config(
             )
         add(expand_variables(layer, None, path))
         files.append(path)
+    foreign = find_foreign(cwd)
+    for one in foreign:
+        add(_stricter(one))
     add(_environment_layer(environ))
     warnings += _unknown_variables(environ)
     add(_flag_layer(flags, flags_of))
@@ -167,7 +173,13 @@ def load_config(
     _check_providers(config, places)
     _check_plugins(config, places)
     origins = {key: places.get(key, "default") for key in flat(config)}
-    return Loaded(config=config, origins=origins, warnings=tuple(warnings), files=tuple(files))
+    return Loaded(
+        config=config,
+        origins=origins,
+        warnings=tuple(warnings),
+        files=tuple(files),
+        foreign=foreign,
+    )
 
 
 def with_value(document: Mapping[str, Any], key: str, value: Any, place: str) -> dict[str, Any]:
@@ -212,6 +224,16 @@ def _settings_in(path: Path, others: tuple[str, ...]) -> Layer | None:
         settings = {key: part for key, part in layer.values.items() if key not in others}
         layer = replace(layer, values=settings)
     return _respell(layer)
+
+
+def _stricter(foreign: Foreign) -> Layer:
+    """What another agent's settings deny or ask about."""
+    said = foreign.settings
+    rules = {kind: list(given) for kind, given in (("deny", said.deny), ("ask", said.ask)) if given}
+    return Layer(
+        values={"permissions": rules} if rules else {},
+        places={f"permissions.{kind}": str(foreign.path) for kind in rules},
+    )
 
 
 def _respell(layer: Layer | None) -> Layer | None:

@@ -4,7 +4,8 @@ A facade: the functions of this package do the work, on the `OpenSession` that i
 `opening` opens one.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from kode.config import Config, Loaded
 from kode.contracts import Effort, MemorySystem, PermissionMode
 from kode.conversation import models
-from kode.conversation.attachments import command_part, keep_picture
+from kode.conversation.attachments import command_part, file_part, keep_picture, read_text
 from kode.conversation.extensions import find_brought
 from kode.conversation.figures import StatusLine, spending, status_of
 from kode.conversation.leaving import close, leave, let_memory_process
@@ -27,6 +28,7 @@ from kode.conversation.turns import turn
 from kode.engine.agent import Agent
 from kode.engine.context import Context, compact, is_worth_compacting, open_context
 from kode.engine.window import Window, window_of
+from kode.errors import UserError
 from kode.events import ContextReduced, Emit, TurnEnded
 from kode.extensions.brought import Brought
 from kode.extensions.session import Extensions
@@ -174,6 +176,26 @@ class Conversation:
         self.attach(image)
         return image
 
+    def attach_files(self, names: Iterable[str]) -> None:
+        """Attaches text files, images and PDFs to the next turn, under these names: all or none.
+
+        Raises: UserError if one cannot be read, is too large, or is nothing that this model can be
+        sent; StorageError.
+        """
+        self.attach(*[self._file(name) for name in names])
+
+    def _file(self, name: str) -> Text | Image:
+        from kode.pictures import fitting, read_picture
+
+        path, agent = self.cwd / os.path.expanduser(name), self.agent
+        picture = read_picture(path)
+        if picture is not None:
+            return self.keep_picture(picture.name, fitting(picture).data)
+        try:
+            return file_part(name, read_text(path), path, agent.place.roots, agent.marks)
+        except UserError as error:
+            raise UserError(f"{name}: {error}") from error
+
     def attach_command(self, command: str, text: str) -> None:
         """Attaches a command that the person ran, with its output, to the next turn."""
         self.attach(command_part(command, text, self.agent.place, self.agent.marks))
@@ -243,6 +265,11 @@ class Conversation:
     def set_permission_mode(self, mode: PermissionMode) -> None:
         """Applies from the next call on."""
         self.now.gate.mode = mode
+
+    @property
+    def status_line(self) -> str:
+        """What the program of `statusLine` printed last."""
+        return self.now.status_line
 
     def status(self) -> StatusLine:
         return status_of(self.now)

@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode import paths
+from kode import installed, paths
 from kode.contracts import Around, Tool
 from kode.conversation.open_session import OpenSession
 from kode.engine.agent import Agent
 from kode.errors import UserError
 from kode.events import Notice
-from kode.extensions import brought, trust
+from kode.extensions import brought, foreign, trust
 from kode.extensions.agents import AgentDefinition
 from kode.extensions.brought import Brought, in_use
 from kode.extensions.hooks import is_current
@@ -37,6 +37,26 @@ async def find_extensions(opened: OpenSession) -> Brought:
     return found
 
 
+async def take_foreign(opened: OpenSession) -> None:
+    """Applies what settings files of other agents allow and set, as far as a person approved it;
+    says what of them is not used."""
+    found, place = opened.loaded.foreign, opened.agent.place
+    if not found:
+        return
+    trusted = opened.terms.trust_project
+    approvals = await asyncio.to_thread(
+        trust.load, place.home, place.project, trust_project=trusted
+    )
+    rules, own, inside = foreign.taken(found, approvals)
+    opened.gate.approve_in_session(rules)
+    environment = {**place.environment, **own}
+    place = replace(place, environment=environment, inside={**place.inside, **inside})
+    opened.agent = replace(opened.agent, place=place)
+    if lines := foreign.remarks(found):
+        said = f"Not used of other agents' settings (`kode doctor` says why): {'; '.join(lines)}"
+        opened.emit(Notice(text=said, level="info"))
+
+
 async def hooks_of(opened: OpenSession, found: Brought) -> "Hooks | None":
     """The hooks that count in a session; None if there are none. Asks whether those of the project
     may run without a sandbox."""
@@ -46,13 +66,13 @@ async def hooks_of(opened: OpenSession, found: Brought) -> "Hooks | None":
         await opened.terms.extensions.ask_outside(project_s)
     # A guard is not got rid of by changing it: it blocks until somebody looks at the change.
     guards = tuple(
-        one.thing
+        replace(one.thing, is_async=False)
         for one in found.hooks
         if one.standing == "changed" and one.thing.event == "PreToolUse"
     )
     if not hooks and not guards:
         return None
-    from kode.conversation.hooking import hook_runner
+    from kode.conversation.hooking import granted, hook_runner
     from kode.extensions.hook_input import MODES
     from kode.extensions.hook_moments import Hooks
 
@@ -74,6 +94,8 @@ async def hooks_of(opened: OpenSession, found: Brought) -> "Hooks | None":
         emit=opened.emit,
         secrets=lambda: opened.agent.secrets,
         run=hook_runner(opened, common),
+        note=opened.note,
+        is_free=lambda hook: hook.item.scope != "project" or granted(hook, place).outside,
         is_current=lambda hook: (
             is_current(hook, around) and not trust.is_held(hook.item, around.home, around.project)
         ),
@@ -116,10 +138,13 @@ def extended(opened: OpenSession, agent: Agent, found: Brought, hooks: "Hooks | 
 
 
 def with_checkers(agent: Agent, around: Around) -> Around:
-    """What is done around each call, and checkers after an edit."""
-    from kode.extensions.diagnostics import Diagnostics
-
-    return Diagnostics(place=agent.place, sandbox=agent.sandbox, within=around).around
+    """What is done around each call, and what plug-ins do, as checkers after an edit. Raises:
+    ConfigError."""
+    for plugin in installed.plugins():
+        if plugin.around:
+            make = installed.load(plugin, plugin.around)
+            around = make(agent.place, agent.sandbox, around)
+    return around
 
 
 def definition_of(name: str, cwd: Path, *, trust_project: bool = False) -> AgentDefinition:

@@ -33,6 +33,8 @@ class StatusLine:
     """Whether some requests had an unknown price."""
     jobs: int = 0
     """Running commands in the background."""
+    line: str = ""
+    """What the person's own program says; it may hold anything."""
 
 
 def status_of(opened: OpenSession) -> StatusLine:
@@ -50,6 +52,7 @@ def status_of(opened: OpenSession) -> StatusLine:
         cost_usd=session.cost_usd if known else None,
         cost_is_partial=session.unpriced,
         jobs=len(opened.terms.commands.running()),
+        line=opened.status_line,
     )
 
 

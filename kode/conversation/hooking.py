@@ -4,11 +4,15 @@
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+import contextlib
+import secrets
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from kode.contracts import Attempt, Sandbox, ToolContext
+from kode.contracts import Attempt, Grants, Sandbox, ToolContext
+from kode.conversation.figures import status_of
 from kode.conversation.open_session import OpenSession, RunTurn
 from kode.engine.agent import Agent
 from kode.engine.trial import Command, about, settle_changes
@@ -17,17 +21,25 @@ from kode.events import Emit, TurnEnded
 from kode.extensions import trust
 from kode.extensions.hook_input import Event, sample_line
 from kode.extensions.hook_moments import CHANGED, Hooks, RunHook
-from kode.extensions.hooks import MAX_TIMEOUT_S, Hook
+from kode.extensions.hooks import CHANGES_COUNT, MAX_TIMEOUT_S, Hook
 from kode.extensions.program import Keep, Ran, run_program
 from kode.extensions.session import Extensions
 from kode.session.entries import TaintEntry
 from kode.tools.shell import shell
-from kode.workplace import Workplace
+from kode.workplace import Workplace, below_any
 
 SHELL = ("/bin/bash", "-c")
-CHANGES_COUNT = ("PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop")
-"""Events whose hooks may change the project, as formatters do: changes are decided like a
-command's. At other events nobody waits for changes, and they are dropped."""
+NO_GRANTS = Grants()
+_WITH_VARIABLES = """
+CLAUDE_ENV_FILE=$(mktemp) || exit; export CLAUDE_ENV_FILE
+/bin/bash -c "$1"; status=$?
+printf '%s' "$2"; command -p env -0; printf '%s' "$2"
+(set -a; . "$CLAUDE_ENV_FILE" >/dev/null 2>&1; command -p env -0)
+rm -f -- "$CLAUDE_ENV_FILE"; exit $status
+"""
+"""Runs a hook, then prints the variables without and with those that it wrote to its file: each
+`NAME=VALUE` with a NUL, after a mark."""
+_OF_THE_SHELL = frozenset(("_", "SHLVL", "PWD", "OLDPWD", "CLAUDE_ENV_FILE"))
 
 AT_END_S = 5.0
 """For everything that runs when a session ends: nobody wants to wait for it."""
@@ -57,9 +69,12 @@ def hook_runner(opened: OpenSession, common: Callable[[], Mapping[str, Any]]) ->
         # Like a command, it may read, repeat and rewrite what a marked session left in the project.
         if source := await asyncio.to_thread(now.marks.among, None):
             opened.session.append(TaintEntry(source=source))
-        keep = _keeping(now, hook, terms.emit) if hook.event in CHANGES_COUNT else None
-        required = opened.config.sandbox.enabled is True
-        return await run_hook(hook, given, now.place, now.sandbox, keep, required=required)
+        counts = hook.event in CHANGES_COUNT and not hook.is_async
+        keep = _keeping(now, hook, terms.emit) if counts else None
+        required, grants = opened.config.sandbox.enabled is True, granted(hook, now.place)
+        return await run_hook(
+            hook, given, now.place, now.sandbox, keep, required=required, grants=grants
+        )
 
     return run
 
@@ -100,10 +115,12 @@ async def run_hook(
     keep: Keep | None = None,
     *,
     required: bool = False,
+    grants: Grants = NO_GRANTS,
 ) -> Ran:
-    """Runs a hook; its changes are dropped unless `keep` applies them. Without a sandbox, a
-    project's hook runs only if a person approved just that. Raises nothing but CancelledError."""
-    if not hook.sandboxed:
+    """Runs a hook; its changes are dropped unless `keep` applies them, or `grants` have the folder.
+    Without a sandbox, a project's hook runs only if a person approved just that. Raises nothing but
+    CancelledError."""
+    if grants.outside:
         sandbox = None
     elif sandbox is None or not await asyncio.to_thread(sandbox.holds):
         if hook.item.scope == "project" and (required or not _may_leave(hook, place)):
@@ -111,16 +128,56 @@ async def run_hook(
             fault = f"was not run: {why}, and nobody approved that it runs without"
             return Ran(exit_code=None, begun=False, fault=fault)
         sandbox = None
-    return await run_program(
-        (*SHELL, hook.command),
+    dropped: list[str] = []
+    mark, begins = secrets.token_hex(16), hook.event == "SessionStart"
+    ran = await run_program(
+        (*SHELL, *((_WITH_VARIABLES, "kode", hook.command, mark) if begins else (hook.command,))),
         cwd=place.cwd,
         environment=environment_of(place),
         timeout_s=min(hook.timeout_s, _longest_s(hook)),
         given=given,
         sandbox=sandbox,
         records_opens=hook.pins_loads,
-        keep=keep,
+        grants=grants,
+        keep=keep or partial(_keep_granted, grants, dropped),
     )
+    stdout, *variables = ran.stdout.split(mark) if begins else (ran.stdout,)
+    return replace(ran, stdout=stdout, dropped=tuple(dropped), variables=_set_by(*variables))
+
+
+def granted(hook: Hook, place: Workplace) -> Grants:
+    """What a hook may do besides: by its entry in the person's config, or by their approval."""
+    given = trust.grants_of(hook.item, trust.load(place.home, place.project))
+    return Grants(
+        network=given.network or hook.grants.network,
+        write=(*given.write, *hook.grants.write),
+        outside=given.outside or hook.grants.outside,
+    )
+
+
+async def _keep_granted(grants: Grants, dropped: list[str], attempt: Attempt) -> tuple[str, ...]:
+    """Applies what a hook changed in the folders of the project that a person named for it; adds
+    the rest to `dropped`."""
+    with contextlib.suppress(KodeError, OSError):
+        changes = [one for one in await asyncio.to_thread(attempt.changes) if not one.in_git]
+        kept = [one for one in changes if below_any(one.path, grants.write) and not one.runs_later]
+        await asyncio.to_thread(attempt.apply, kept)
+        dropped += [one.path for one in changes if one not in kept]
+    return ()
+
+
+def _set_by(before: str = "", after: str = "") -> dict[str, str]:
+    """The variables that a hook wrote to its file."""
+    old, new = (dict(_pairs(text)) for text in (before, after))
+    changed = {name: value for name, value in new.items() if old.get(name) != value}
+    return {name: value for name, value in changed.items() if name not in _OF_THE_SHELL}
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.split("\0"):
+        name, equals, value = line.partition("=")
+        if equals:
+            yield name, value
 
 
 def _may_leave(hook: Hook, place: Workplace) -> bool:
@@ -156,11 +213,18 @@ def _keeping(agent: Agent, hook: Hook, emit: Emit) -> Keep:
     return keep
 
 
-async def begin_session(hooks: Hooks, source: str, model: str) -> str:
-    """Runs the hooks of a session's start; returns what they say, which goes with the first
-    message."""
+async def begin_session(opened: OpenSession, hooks: Hooks) -> None:
+    """Runs the hooks of a session's start: what they say goes with the first message, what they set
+    holds for the session's commands."""
+    source, model = opened.begun_by, opened.agent.provider.model
     answer = await hooks.at("SessionStart", {"source": source, "model": model}, (source,))
-    return _said(answer.context)
+    if said := _said(answer.context):
+        opened.note(said)
+    place = opened.agent.place
+    environment = {**place.environment, **answer.variables}
+    inside = {**place.inside, **answer.variables_inside}
+    place = replace(place, environment=environment, inside=inside)
+    opened.agent = replace(opened.agent, place=place)
 
 
 async def submit(hooks: Hooks, text: str) -> str:
@@ -198,9 +262,30 @@ async def end_turn(opened: OpenSession, hooks: Hooks, ended: TurnEnded, run: Run
     return ended
 
 
+def show_status(opened: OpenSession, hooks: Hooks) -> None:
+    """Has the program of `statusLine` make its line anew."""
+    now, place = status_of(opened), opened.place
+
+    def show(line: str) -> None:
+        opened.status_line = line.partition("\n")[0]
+
+    hooks.show_status(
+        {
+            "model": {"id": now.model, "display_name": now.model},
+            "workspace": {"current_dir": str(place.cwd), "project_dir": str(place.project)},
+            "cost": {"total_cost_usd": now.cost_usd or 0.0},
+            "context_window": {
+                "context_window_size": now.context_window,
+                "used_percentage": round(100 * now.context_tokens / now.context_window),
+            },
+        },
+        show,
+    )
+
+
 async def end_session(hooks: Hooks, reason: str) -> None:
     """Runs the hooks of a session's end. Raises: StorageError."""
-    await hooks.stop()
+    await hooks.stop(AT_END_S)
     await hooks.at("SessionEnd", {"reason": reason}, (reason,))
 
 

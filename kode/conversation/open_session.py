@@ -119,6 +119,8 @@ class OpenSession:
     begun_by: BegunBy
     outbox: list[Text | Image] = field(default_factory=list)
     """Sent with the next turn."""
+    status_line: str = ""
+    """What the program of `statusLine` printed last; "" without one."""
     unsent: str = ""
     """What the person asked in a turn that was cut short before it began: goes with the next."""
     started: Started | None = None

@@ -6,6 +6,7 @@ of the model. `kode.extensions` says which commands there are.
 
 import json
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kode.conversation.models import use_model
@@ -17,7 +18,7 @@ from kode.extensions.brought import Brought, in_use
 from kode.extensions.commands import Command, files_named, pieces, reread
 from kode.extensions.skill_tool import as_pinned
 from kode.extensions.skills import Skill
-from kode.messages import Text, ToolCall
+from kode.messages import Image, Text, ToolCall
 from kode.permissions.limits import limited_to
 from kode.session.entries import TaintEntry
 
@@ -57,9 +58,11 @@ async def turn_of(
         return await run(message)
     command, before = reread(thing, place.home, place.project), opened.agent.provider
     limits = () if command.allowed is None else (limited_to(command.allowed, place),)
-    agent = replace(opened.agent, interceptors=(*opened.agent.interceptors, *limits))
-    aside = Run(agent=agent, context=opened.context, emit=opened.emit)
-    opened.outbox.append(await _filled_in(command, arguments, aside))
+    # What it names itself is part of its text, which a person has approved: its limits are for what
+    # runs, in it or in its turn.
+    reading = Run(agent=opened.agent, context=opened.context, emit=opened.emit)
+    limited = replace(opened.agent, interceptors=(*opened.agent.interceptors, *limits))
+    opened.outbox += await _filled_in(command, arguments, replace(reading, agent=limited), reading)
     try:
         if command.model:
             _use_model_of(opened, command)
@@ -80,28 +83,31 @@ def _use_model_of(opened: OpenSession, command: Command) -> None:
         opened.emit(Notice(text=f"{wanted}, which kode does not know: {before.model} is used."))
 
 
-async def _filled_in(command: Command, arguments: str, run: Run) -> Text:
-    """The text of a command, with the output of what it runs and the files it names. Raises:
-    StorageError."""
-    said = []
+async def _filled_in(
+    command: Command, arguments: str, run: Run, reading: Run
+) -> list[Text | Image]:
+    """The text of a command, with the output of what it runs and the files it names, and the
+    pictures among them. Raises: StorageError."""
+    said, images = [], list[Text | Image]()
     for piece in pieces(command.body, arguments):
-        said.append(await _output(run, piece.text) if piece.runs else piece.text)
+        output = piece.text
+        if piece.runs:
+            output, _ = await _result(run, "shell", {"command": piece.text})
+        said.append(output)
     for path in files_named(command.body, arguments, run.agent.place.cwd):
-        said.append(f"\n\n[{path}]\n{await _result(run, 'read_file', {'path': path})}")
+        output, pictures = await _result(reading, "read_file", {"path": path})
+        said.append(f"\n\n[{path}]\n{output}")
+        images += (replace(picture, call_id="") for picture in pictures)
     text = f"[Command /{command.item.name}, from {command.item.origin}]\n{''.join(said)}"
-    return Text(text=text, source="instructions")
+    return [Text(text=text, source="instructions"), *images]
 
 
-async def _output(run: Run, command: str) -> str:
-    return await _result(run, "shell", {"command": command})
-
-
-async def _result(run: Run, tool: str, arguments: dict[str, str]) -> str:
+async def _result(run: Run, tool: str, arguments: dict[str, str]) -> tuple[str, Sequence[Image]]:
     call = ToolCall(
         id=f"prepared-{secrets.token_hex(4)}", name=tool, arguments=json.dumps(arguments)
     )
-    result = await run_aside(run, call)
+    result, pictures = await run_aside(run, call)
     if run.untrusted:
         run.context.session.append(*(TaintEntry(source=source) for source in run.untrusted))
         run.untrusted.clear()
-    return result.text
+    return result.text, pictures

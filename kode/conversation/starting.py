@@ -8,7 +8,7 @@ from dataclasses import replace
 from kode.assembly import is_small, simplify
 from kode.contracts import CALLS_ANY, InjectReason, Tool
 from kode.conversation.delegation import make_delegation
-from kode.conversation.extensions import extended, find_extensions, hooks_of
+from kode.conversation.extensions import extended, find_extensions, hooks_of, take_foreign
 from kode.conversation.memory import memory_context
 from kode.conversation.models import learn_model
 from kode.conversation.open_session import OpenSession, Started
@@ -44,10 +44,7 @@ async def start(opened: OpenSession) -> Started:
             if opened.started.hooks is not None:
                 from kode.conversation import hooking
 
-                source, model = opened.begun_by, opened.agent.provider.model
-                said = await hooking.begin_session(opened.started.hooks, source, model)
-                if said:
-                    opened.note(said)
+                await hooking.begin_session(opened, opened.started.hooks)
         return opened.started
 
 
@@ -64,6 +61,7 @@ async def _start(opened: OpenSession) -> Started:
     of_servers: tuple[Tool, ...] = ()
     if terms.extensions is not None:
         of_servers = await terms.extensions.open(agent.provider.info.context_window)
+    await take_foreign(opened)
     brought = await find_extensions(opened)
     hooks = await hooks_of(opened, brought)
     agent = extended(opened, agent, brought, hooks)

@@ -94,6 +94,7 @@ async def _turn(
         from kode.conversation import hooking
 
         ended = await hooking.end_turn(opened, started.hooks, ended, run)
+        hooking.show_status(opened, started.hooks)
     return ended
 
 

@@ -18,7 +18,7 @@ from itertools import groupby
 from typing import Any
 
 from kode import durable
-from kode.contracts import Tool, ToolContext, ToolOutput, Verdict
+from kode.contracts import Rewritten, Tool, ToolContext, ToolOutput, Verdict
 from kode.credentials import mask, redact
 from kode.engine.agent import Agent
 from kode.engine.context import room_for_results
@@ -27,10 +27,10 @@ from kode.engine.run import Run
 from kode.engine.tokens import clip_middle
 from kode.engine.trial import LATE, Command, refusal_of, run_command, settle_ended
 from kode.errors import KodeError, StorageError, ToolError, ToolRefused
-from kode.events import Denial, Emit, Event, ToolFinished, ToolStarted
+from kode.events import Denial, Emit, Event, Notice, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import parse_arguments
-from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of
+from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of, shorten
 from kode.session.entries import MessageEntry, TaintEntry
 from kode.session.messages import text_by_id
 from kode.workplace import as_seen, located, real_path
@@ -39,6 +39,9 @@ MAX_RESULT_CHARS = 60_000
 """A safety net over the tools' own limits."""
 NOTE_CHARS = 500
 """Room for what a tool says below its result."""
+
+MAX_CHANGE_CHARS = 500
+"""Of a call that was changed, in the line about it; the session has all of it."""
 
 INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check before you repeat it.]"
 NOT_RUN = "[Not run: the person interrupted the turn.]"
@@ -91,12 +94,12 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
                     run.emit(_stopped(run, call))
 
 
-async def run_aside(run: Run, call: ToolCall) -> ToolResult:
+async def run_aside(run: Run, call: ToolCall) -> tuple[ToolResult, Sequence[Image]]:
     """Runs a call made by the person's own command as if by the model: the gate decides, events are
-    emitted, outside sources go to `run.untrusted`. The result is not recorded."""
-    results: list[ToolResult] = []
+    emitted, outside sources go to `run.untrusted`. The result is not recorded, nor its pictures."""
+    results: list[tuple[ToolResult, Sequence[Image]]] = []
     room = Room(room_for_results(run.agent, run.context), 1)
-    await _run_one(run, call, lambda result, *pictures: results.append(result), room)
+    await _run_one(run, call, lambda result, *pictures: results.append((result, pictures)), room)
     return results[0]
 
 
@@ -155,6 +158,10 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
         parts = [(tool, tool.check(given)) for tool, given in parts]
         is_work = any(_is_work(tool, arguments) for tool, arguments in parts)
         steps = [await _allowed(run, call, tool, given, share) for tool, given in parts]
+        if any(step.context.rewritten for step in steps):
+            is_work = any(_is_work(step.tool, step.arguments) for step in steps)
+            subjects = dict.fromkeys(subject_of(step.tool, step.arguments) for step in steps)
+            subject = mask(", ".join(subjects), agent.secrets)
         for step in steps if len(steps) > 1 else ():
             if step.tool.preview:  # all can be done, or none is
                 step.tool.preview(step.context, step.arguments)
@@ -169,6 +176,8 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
             untrusted = verdict.untrusted or untrusted
             run_it = partial(_run_kept, agent, tool, step.arguments, step.context, verdict)
             output = await agent.around(tool, step.arguments, step.context, run_it)
+            if step.context.rewritten:
+                output = replace(output, notes=(*output.notes, f"[{step.context.rewritten}]"))
             outputs.append(output)
             run.files_changed.update(dict.fromkeys(output.files_changed))
             run.evidence.note(output.checks, bool(output.files_changed))
@@ -258,25 +267,55 @@ async def _allowed(
     run: Run, call: ToolCall, tool: Tool, arguments: Mapping[str, Any], room: int
 ) -> _Step:
     """Raises: ToolRefused, and ToolError if the call cannot succeed."""
-    context = _tool_context(run, call, _real_path(run.agent, tool, arguments), room)
-    verdict = await _verdict(run.agent, tool, arguments, context)
+    agent, asked = run.agent, arguments
+    context = _tool_context(run, call, _real_path(agent, tool, arguments), room)
+    for intercept in agent.interceptors:
+        said = await intercept(tool, arguments, context)
+        if isinstance(said, Verdict):
+            verdict = said
+            break
+        if isinstance(said, Rewritten):
+            arguments = _rewritten(agent, tool, said)
+            context = replace(
+                context,
+                judged_path=_real_path(agent, tool, arguments),
+                opinion=said.opinion,
+                rewritten=_change(tool, asked, arguments, said.by) if arguments != asked else "",
+            )
+            if context.rewritten:
+                run.emit(Notice(text=mask(context.rewritten, agent.secrets)))
+        elif said is not None:
+            context = replace(context, opinion=said)
+    else:
+        verdict = await agent.gate.check(tool, arguments, context)
     if not verdict.allowed:
-        raise ToolRefused(verdict.reason, refusal=refusal_of(verdict), instead=verdict.instead)
+        instead = f"{verdict.instead} {context.rewritten}".strip()
+        raise ToolRefused(verdict.reason, refusal=refusal_of(verdict), instead=instead)
     context = replace(context, checks=verdict.checks, only_seen=verdict.only_seen)
     return _Step(tool, arguments, context, verdict)
 
 
-async def _verdict(
-    agent: Agent, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
-) -> Verdict:
-    """The first verdict of the chain. Raises: ToolError."""
-    for intercept in agent.interceptors:
-        said = await intercept(tool, arguments, context)
-        if isinstance(said, Verdict):
-            return said
-        if said is not None:
-            context = replace(context, opinion=said)
-    return await agent.gate.check(tool, arguments, context)
+def _rewritten(agent: Agent, tool: Tool, wanted: Rewritten) -> Mapping[str, Any]:
+    """Raises: ToolError."""
+    try:
+        given = agent.calling.arguments(tool, wanted.arguments)
+        return tool.check(_without_label(agent, tool, given))
+    except ToolError as error:
+        raise ToolError(f"{wanted.by} made a call of this one that cannot run: {error}") from error
+
+
+def _change(tool: Tool, asked: Mapping[str, Any], now: Mapping[str, Any], by: str) -> str:
+    """What somebody changed in a call, in a sentence."""
+    before, after = subject_of(tool, asked), subject_of(tool, now)
+    if before != after:
+        return f"{by} changed this call: `{_short(after)}` instead of `{_short(before)}`."
+    names = [name for name in {**asked, **now} if asked.get(name) != now.get(name)]
+    parts = (f"`{name}` is now {_short(json.dumps(now.get(name), default=str))}" for name in names)
+    return f"{by} changed this call: {', '.join(parts)}."
+
+
+def _short(text: str) -> str:
+    return shorten(text, MAX_CHANGE_CHARS)
 
 
 def _masked(refusal: Refusal, secrets: tuple[str, ...]) -> Refusal:

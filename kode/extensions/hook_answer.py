@@ -5,21 +5,25 @@ exit 2 it blocks; stderr gives the reason any other it failed: what it watches s
 it is a guard. One before calls is a guard wherever it could not be started (no sandbox).
 """
 
-import json
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from kode.broken_json import object_of
 from kode.extensions.hooks import Hook
 from kode.extensions.program import Ran
+from kode.messages import first_of
 
 Outcome = Literal["", "allow", "ask", "deny"]
 _WEIGHT: tuple[Outcome, ...] = ("", "allow", "ask", "deny")
 _BLOCKS = 2  # the exit status that blocks in Claude Code too
-PRINTS_CONTEXT = ("SessionStart", "UserPromptSubmit", "PreCompact")
-"""Events at which plain output is meant for the model."""
+PRINTS_CONTEXT = ("SessionStart", "UserPromptSubmit", "PreCompact", "StatusLine")
+"""Events at which plain output is meant for the model, or of the last one for the person."""
 MAX_REASON_CHARS = 4_000  # a thousand tokens
+MAX_NAMED = 5
+"""Effects of one hook that are named; the rest are counted."""
 MAX_CONTEXT_CHARS = 10_000  # 2,500 tokens
 
 
@@ -34,6 +38,14 @@ class HookAnswer:
     """For the person."""
     stops: bool = False
     """Whether it wants the agent to stop (`"continue": false`)."""
+    updated: Mapping[str, Any] | None = None
+    """The input that it wants the call to have instead, in its own terms."""
+    by: str = ""
+    """The names of the hooks that changed it."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What it sets for every command of the session."""
+    variables_inside: Mapping[str, str] = field(default_factory=dict)
+    """What it sets for those in the sandbox."""
     overreached: bool = False
     """Whether it allowed something, which a repository's hook may not."""
 
@@ -82,7 +94,34 @@ def join_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
         context="\n\n".join(answer.context for answer in answers if answer.context),
         message="\n".join(answer.message for answer in answers if answer.message),
         stops=any(answer.stops for answer in answers),
+        variables=_together(answer.variables for answer in answers),
+        variables_inside=_together(answer.variables_inside for answer in answers),
     )
+
+
+def lost_of(hook: Hook, ran: Ran) -> str:
+    """What a hook did in vain because of the sandbox, and what would let it, in sentences; "" for
+    nothing."""
+    hits, files = ran.hits, [Path(path).name for path in ran.dropped]
+    did = [hit.words for hit in hits] + ([f"changed {', '.join(files)}"] if files else [])
+    if not did:
+        return ""
+    writes = [hit.where for hit in hits if hit.what == "write"] + [*ran.dropped]
+    flags = [f"--write {shlex.quote(folder)}" for folder in dict.fromkeys(map(_above, writes))]
+    flags += ["--network"] if any(hit.what not in ("write", "unknown") for hit in hits) else []
+    return (
+        f"The hook {hook.item.name} {', '.join(first_of(did, MAX_NAMED))}: in the sandbox that has "
+        f"no effect. `kode trust approve {shlex.quote(hook.item.name)} "
+        f"{' '.join(flags) or '--outside'}` lets it."
+    )
+
+
+def _above(path: str) -> str:
+    return str(Path(path).parent)
+
+
+def _together(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    return {name: value for one in several for name, value in one.items()}
 
 
 def _fault(ran: Ran) -> str:
@@ -97,16 +136,16 @@ def _from_object(name: str, value: dict[str, Any]) -> HookAnswer:
     specific = value.get("hookSpecificOutput")
     specific = specific if isinstance(specific, dict) else {}
     asked = specific.get("decision")
-    asked = asked.get("behavior") if isinstance(asked, dict) else None
-    said = specific.get("permissionDecision") or asked or value.get("decision")
+    asked = asked if isinstance(asked, dict) else {}
+    said = specific.get("permissionDecision") or asked.get("behavior") or value.get("decision")
+    updated = specific.get("updatedInput", asked.get("updatedInput"))
     words = {"approve": "allow", "block": "deny", "allow": "allow", "deny": "deny", "ask": "ask"}
     outcome: Any = words.get(said, "") if isinstance(said, str) else ""
     reason = _text(specific.get("permissionDecisionReason")) or _text(value.get("reason"))
     stops = value.get("continue") is False
-    if "updatedInput" in specific and outcome != "deny":
+    if updated is not None and not isinstance(updated, dict) and outcome != "deny":
         # Unchanged, the call would do what the hook meant to prevent.
-        wanted = json.dumps(specific["updatedInput"], ensure_ascii=False)
-        outcome, reason = "deny", f"it wants this input instead: {wanted}"
+        outcome, reason = "deny", "its updatedInput is no object"
     if stops:
         outcome, reason = "deny", _text(value.get("stopReason")) or reason
     verb = {"deny": "refused it", "ask": "wants you to decide", "allow": "allowed it"}.get(outcome)
@@ -116,6 +155,7 @@ def _from_object(name: str, value: dict[str, Any]) -> HookAnswer:
         context=_text(specific.get("additionalContext"))[:MAX_CONTEXT_CHARS],
         message=_text(value.get("systemMessage")),
         stops=stops,
+        updated=updated if isinstance(updated, dict) and outcome != "deny" else None,
     )
 
 

@@ -26,6 +26,7 @@ Event = Literal[
     "SubagentStop",
     "Notification",
     "SessionEnd",
+    "StatusLine",
 ]
 
 MAX_TEXT_CHARS = 100_000
@@ -95,6 +96,15 @@ def call_fields(tool: str, arguments: Mapping[str, Any], cwd: Path) -> dict[str,
     """`tool_name` and `tool_input` of a call."""
     given = {key: _plain(value) for key, value in arguments.items() if value is not None}
     return {"tool_name": name_of(tool, arguments), "tool_input": _input(tool, given, cwd)}
+
+
+def updated_call(tool: str, given: Mapping[str, Any], updated: Mapping[str, Any]) -> dict[str, Any]:
+    """The unchecked arguments of a call that a hook changed. Of one that hands on tasks, whichever
+    was changed counts, the tasks or what another agent knows of them."""
+    if tool == "delegate_tasks" and updated.get("tasks") == given.get("tasks"):
+        return {key: value for key, value in updated.items() if key != "tasks"}
+    extra = ("prompt", "subagent_type") if tool == "delegate_tasks" else ()
+    return {key: value for key, value in updated.items() if key not in extra}
 
 
 def output_fields(tool: Tool, output: ToolOutput, text: str) -> dict[str, Any]:

@@ -6,17 +6,24 @@ reads its answer.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kode.contracts import Opinion, Tool, ToolContext, ToolOutput, Verdict
+from kode.contracts import Opinion, Rewritten, Tool, ToolContext, ToolOutput, Verdict
 from kode.credentials import mask
 from kode.errors import StorageError, ToolError, ToolRefused
 from kode.events import Emit, Notice
-from kode.extensions.hook_answer import HookAnswer, answer_of, join_answers
-from kode.extensions.hook_input import Event, call_fields, line_of, names_of, output_fields
+from kode.extensions.hook_answer import HookAnswer, answer_of, join_answers, lost_of
+from kode.extensions.hook_input import (
+    Event,
+    call_fields,
+    line_of,
+    names_of,
+    output_fields,
+    updated_call,
+)
 from kode.extensions.hooks import Hook
 from kode.extensions.program import Ran
 from kode.messages import Refusal
@@ -49,28 +56,56 @@ class Hooks:
     run: RunHook
     is_current: Callable[[Hook], bool]
     """Whether a hook is still as approved."""
+    note: Callable[[str], None]
+    """Sends a text with the next message."""
+    is_free: Callable[[Hook], bool]
+    """Whether what a hook sets may hold outside the sandbox."""
     _named: list[Hook] = field(default_factory=list)
     """Hooks of which the person was told that they want to allow something."""
+    _lost: list[Hook] = field(default_factory=list)
+    """Hooks of which the person was told that they do something in vain."""
     _context: dict[str, str] = field(default_factory=dict)
     """Call id → what hooks before the call say to the model."""
-    _beside: set["asyncio.Task[HookAnswer]"] = field(default_factory=set)
+    _beside: set["asyncio.Task[None]"] = field(default_factory=set)
 
     async def at(
         self, event: Event, fields: Mapping[str, Any], names: Sequence[str] = ()
     ) -> HookAnswer:
         """Runs the hooks of an event whose matcher fits these names, one after the other, up to the
-        first that refuses. Raises: StorageError if a run cannot be recorded."""
-        answers = []
-        for hook in self.hooks:
-            if hook.event == event and hook.matches(names):
-                answers.append(await self._run(hook, event, fields))
-                self._name_overreach(hook, answers[-1])
-                if answers[-1].outcome == "deny":
-                    break
-        answer = join_answers(answers)
-        if answer.message:
+        first that refuses. What one makes of a call's input is the input for the next, and those
+        before it look once more. Raises: StorageError if a run cannot be recorded."""
+        hooks = [one for one in self.hooks if one.event == event and one.matches(names)]
+        for hook in filter(_is_async, hooks):
+            self._start(self._later(hook, event, dict(fields)))
+        hooks = [one for one in hooks if not one.is_async]
+        given, answers, changed_at = fields.get("tool_input"), dict[int, HookAnswer](), 0
+        fields = dict(fields)
+        for number, hook in enumerate(hooks):
+            answers[number] = answer = await self._asked(hook, event, fields)
+            if answer.outcome == "deny":
+                break
+            if answer.updated is not None:
+                fields["tool_input"], changed_at = answer.updated, number
+        else:
+            for number, hook in enumerate(hooks[:changed_at]):
+                again = await self._asked(hook, event, fields)
+                answers[number] = again if again.updated is None else _at_odds(hook)
+        answer = join_answers(answers.values())
+        if answer.outcome != "deny" and fields.get("tool_input") != given:
+            by = ", ".join(hooks[n].item.name for n, one in answers.items() if one.updated)
+            answer = replace(answer, updated=fields["tool_input"], by=by)
+        if answer.message and event != "StatusLine":
             self.emit(Notice(text=answer.message))
         return answer
+
+    async def _asked(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> HookAnswer:
+        answer = await self._run(hook, event, fields)
+        self._name_overreach(hook, answer)
+        if answer.updated is None or event == "PreToolUse":
+            return answer
+        # Too late: unchanged, the call would do what the hook meant to prevent.
+        reason = f"The hook {hook.item.name} refused it: only PreToolUse hooks can change a call"
+        return replace(answer, outcome="deny", reason=reason, updated=None)
 
     def _name_overreach(self, hook: Hook, answer: HookAnswer) -> None:
         if answer.overreached and hook not in self._named:
@@ -85,25 +120,29 @@ class Hooks:
     @property
     def judge_calls(self) -> bool:
         """Whether there are hooks that may allow or refuse a call."""
-        return self._has("PreToolUse")
+        return any(one.event == "PreToolUse" and not one.is_async for one in self.hooks)
 
     async def before_call(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
-    ) -> Verdict | Opinion | None:
+    ) -> Verdict | Opinion | Rewritten | None:
         """See `contracts.Interceptor`."""
-        if not self.judge_calls:
+        if not self._has("PreToolUse"):
             return None
         given = call_fields(tool.name, arguments, self.cwd)
         given["tool_use_id"] = context.call_id
         answer = await self.at("PreToolUse", given, names_of(tool.name, arguments))
         if answer.context:
             self._context[context.call_id] = answer.context
+        opinion: Opinion | None = None
         match answer.outcome:
             case "deny":
                 return refused(Refusal(by="hook", message=answer.reason))
             case "allow" | "ask" as outcome:
-                return Opinion(outcome=outcome, reason=answer.reason)
-        return None
+                opinion = Opinion(outcome=outcome, reason=answer.reason)
+        if answer.updated is None:
+            return opinion
+        made = updated_call(tool.name, given["tool_input"], answer.updated)
+        return Rewritten(arguments=made, by=f"The hook {answer.by}", opinion=opinion)
 
     async def around(
         self,
@@ -152,11 +191,9 @@ class Hooks:
                 return Answer(choice="no", message=answer.reason)
             if answer.outcome == "allow" and question.may_always:
                 return Answer(choice="once")
-            self._start(
-                "Notification",
-                {"message": question.title, "notification_type": "permission_prompt"},
-                ("permission_prompt",),
-            )
+            fields = {"message": question.title, "notification_type": "permission_prompt"}
+            if self._has("Notification"):
+                self._start(self._notify(fields))
             return await ask(question)
 
         return hooked
@@ -168,18 +205,39 @@ class Hooks:
         answer = await self.at("PreCompact", given, (trigger,))
         return "\n".join(filter(None, (wish, answer.context)))
 
-    async def stop(self) -> None:
-        """Ends background hooks."""
+    async def stop(self, wait_s: float) -> None:
+        """Ends background hooks, those that take longer than this."""
+        if self._beside:
+            await asyncio.wait(self._beside, timeout=wait_s)
         for task in self._beside:
             task.cancel()
         await asyncio.gather(*self._beside, return_exceptions=True)
 
-    def _start(self, event: Event, fields: Mapping[str, Any], names: Sequence[str]) -> None:
+    def show_status(self, fields: Mapping[str, Any], show: Callable[[str], None]) -> None:
+        """Has the person's own program make the line below the prompt, in the background."""
+
+        async def make() -> None:
+            show((await self.at("StatusLine", fields)).context)
+
+        if self._has("StatusLine"):
+            self._start(make())
+
+    async def _notify(self, fields: Mapping[str, Any]) -> None:
+        await self.at("Notification", fields, ("permission_prompt",))
+
+    async def _later(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> None:
+        """Runs a hook that decides nothing: what it says goes with the next message."""
+        answer = await self._run(hook, event, fields)
+        if answer.message:
+            self.emit(Notice(text=answer.message))
+        if answer.context:
+            self.note(f"[hook] {answer.context}")
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs hooks in the background: nobody waits for them."""
-        if self._has(event):
-            task = asyncio.ensure_future(self.at(event, fields, names))
-            self._beside.add(task)
-            task.add_done_callback(self._beside.discard)
+        task = asyncio.ensure_future(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
 
     def _has(self, *events: Event) -> bool:
         return any(hook.event in events for hook in self.hooks)
@@ -191,8 +249,19 @@ class Hooks:
         else:
             ran = await self.run(hook, given)
         answer = answer_of(hook, ran)
+        if (lost := lost_of(hook, ran)) and hook not in self._lost:
+            self._lost.append(hook)
+            self.emit(Notice(text=self._mask(lost)))
+        if ran.variables:
+            own = ran.variables if self.is_free(hook) else {}
+            inside = {} if own else ran.variables
+            answer = replace(answer, variables=own, variables_inside=inside)
+        if answer.updated == fields.get("tool_input"):
+            answer = replace(answer, updated=None)
         if ran.notes:
             answer = replace(answer, context="\n".join((*ran.notes, answer.context)).strip())
+        if event == "StatusLine":  # runs after each turn, and does nothing
+            return answer
         self.record(
             HookEntry(
                 event=event,
@@ -201,6 +270,8 @@ class Hooks:
                 exit_code=ran.exit_code,
                 outcome=answer.outcome,
                 detail=answer.reason or answer.message,
+                call_id=str(fields.get("tool_use_id", "")),
+                updated_input=answer.updated,
                 duration_ms=ran.duration_ms,
             )
         )
@@ -211,6 +282,18 @@ class Hooks:
 
     def _masked_line(self, line: bytes) -> bytes:
         return self._mask(line.decode("utf-8", "replace")).encode("utf-8", "replace")
+
+
+def _is_async(hook: Hook) -> bool:
+    return hook.is_async
+
+
+def _at_odds(hook: Hook) -> HookAnswer:
+    reason = (
+        f"The hook {hook.item.name} refused it: another hook changed the call after it, and of "
+        "what came out it wants something else again. List them in the other order"
+    )
+    return HookAnswer(outcome="deny", reason=reason)
 
 
 def _notes(before: str, answer: HookAnswer) -> tuple[str, ...]:

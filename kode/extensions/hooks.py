@@ -9,15 +9,17 @@ and `sandbox`, which only `$KODE_HOME/config.json` may set to false.
 
 import contextlib
 import json
+import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
 from kode import paths
+from kode.contracts import Grants
 from kode.errors import ConfigError
 from kode.extensions.hook_input import Event
 from kode.extensions.places import Place, Surroundings, project_folders, read_text
@@ -36,6 +38,10 @@ _VARIABLE = re.compile(r"^(?:~|\$\{?\w+\}?)/")
 _PLAIN_NAMES = re.compile(r"[\w|]*")
 
 
+CHANGES_COUNT: tuple[Event, ...] = ("PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop")
+"""Events whose hooks may change the project, as formatters do: changes are decided like a
+command's. At other events nobody waits for changes, and they are dropped."""
+
 JUDGES: tuple[Event, ...] = ("PreToolUse", "PermissionRequest")
 """Events whose hooks decide whether something may be done. What others do, a command of the model
 could do as well."""
@@ -50,12 +56,15 @@ class Hook:
     timeout_s: float = DEFAULT_TIMEOUT_S
     guard: bool = False
     """Whether what it watches is prevented if it cannot finish."""
-    sandboxed: bool = True
+    grants: Grants = field(default_factory=Grants)
+    """What its own entry lets it do: of the person's config alone."""
+    is_async: bool = False
+    """Whether nobody waits for it, so that it decides nothing."""
 
     @property
     def pins_loads(self) -> bool:
         """Whether its approval covers what it loads in the sandbox."""
-        return self.sandboxed and self.item.scope == "project" and self.event in JUDGES
+        return self.item.scope == "project" and self.event in JUDGES and not self.is_async
 
     def matches(self, names: Sequence[str]) -> bool:
         """Whether its matcher fits one of these names. A matcher is a list of names separated by
@@ -119,6 +128,8 @@ def _entries(
 ) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     """(name, event, matcher, entry) of each hook of a settings file."""
     counts: Counter[str] = Counter()
+    if isinstance(settings, dict) and isinstance(line := settings.get("statusLine"), dict):
+        yield "StatusLine", "StatusLine", "", line
     events = settings.get("hooks", {}) if isinstance(settings, dict) else {}
     for event, groups in events.items() if isinstance(events, dict) else ():
         if event not in EVENTS:
@@ -161,6 +172,9 @@ def _hook(
     if entry.get("sandbox") is False and path != own_config:
         # The one of these files that no tool can write, whatever rules and mode say.
         raise ConfigError(f"only a hook of {own_config} may run outside the sandbox")
+    if entry.get("guard") is True and entry.get("async") is True:
+        raise ConfigError("a guard decides, and nobody waits for what is `async`")
+    wanted = _wanted(entry, place.top if place.scope == "project" else around.user_home)
     content = json.dumps({"event": event, "matcher": matcher, **entry}, indent=2)
     is_project_s = place.scope == "project"
     folders = (place.folder, around.cwd, around.project) if is_project_s else (place.folder,)
@@ -181,14 +195,49 @@ def _hook(
             scope=place.scope,
             content=content,
             covers=tuple(map(str, covers)),
+            can=_can(event, wanted, is_async=entry.get("async") is True),
         ),
         event=event,
         matcher=matcher,
         command=command,
         timeout_s=min(float(timeout), MAX_TIMEOUT_S),
         guard=entry.get("guard") is True,
-        sandboxed=entry.get("sandbox") is not False,
+        grants=wanted if path == own_config else Grants(),
+        is_async=entry.get("async") is True and event != "SessionEnd",
     )
+
+
+def _wanted(entry: Mapping[str, Any], top: Path) -> Grants:
+    """What an entry asks for besides. Raises: ConfigError."""
+    folders = entry.get("write", [])
+    if not isinstance(folders, list) or not all(isinstance(one, str) for one in folders):
+        raise ConfigError("its `write` is not a list of folders")
+    return Grants(
+        network=entry.get("network") is True,
+        write=tuple(real_path(top / os.path.expanduser(one)) for one in folders),
+        outside=entry.get("sandbox") is False,
+    )
+
+
+def _can(event: str, wanted: Grants, *, is_async: bool) -> str:
+    """What a hook may do once it is approved, for the person."""
+    counts = event in CHANGES_COUNT and not is_async
+    changes = "are decided like a command's" if counts else "are dropped"
+    asks = said_of(wanted)
+    return (
+        "It runs in the sandbox: no network, your home hidden, and its changes to the project "
+        f"{changes}."
+        + (f" It asks for more, which a yes does not give: {asks}." if asks else "")
+        + " More, for it alone: `kode trust approve NAME` with --network, --write FOLDER or "
+        "--outside."
+    )
+
+
+def said_of(grants: Grants) -> str:
+    """In words; "" for none."""
+    parts = ["the network"] if grants.network else []
+    parts += [f"to write in {folder}" for folder in grants.write]
+    return ", ".join((*parts, *(["to run outside the sandbox"] if grants.outside else [])))
 
 
 def _programs(command: str, folders: Sequence[Path], top: Path) -> Iterator[tuple[Path, str]]:

@@ -9,7 +9,7 @@ from kode.extensions import trust
 from kode.extensions.agents import AgentDefinition
 from kode.extensions.brought import Brought, Found, Kind, Thing
 from kode.extensions.commands import Command
-from kode.extensions.hooks import Hook
+from kode.extensions.hooks import Hook, said_of
 from kode.extensions.skills import Skill
 from kode.messages import shorten
 from kode.permissions.gate import visible
@@ -110,7 +110,7 @@ def _about(thing: Thing) -> tuple[str, str, tuple[str, ...]]:
         case AgentDefinition():
             return thing.description, thing.prompt, ()
         case Hook():
-            marks = [name for name, on in (("guard", thing.guard),) if on]
-            marks += ["outside the sandbox"] if not thing.sandboxed else []
+            marks = [name for name, on in (("guard", thing.guard), ("async", thing.is_async)) if on]
+            marks += [f"may: {said}"] if (said := said_of(thing.grants)) else []
             return redact(thing.command), "", tuple(marks)
     raise AssertionError(thing)

@@ -9,10 +9,10 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kode.contracts import Attempt, Blocked, Sandbox
+from kode.contracts import Attempt, Blocked, Grants, Sandbox
 from kode.programs import start_program
 from kode.tools import processes
 from kode.tools.processes import WATCH
@@ -44,6 +44,10 @@ class Ran:
     """What the sandbox blocked."""
     notes: tuple[str, ...] = ()
     """What became of its changes."""
+    dropped: tuple[str, ...] = ()
+    """Files of the project that it changed in vain, absolute."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What it sets for the session's commands."""
     duration_ms: int = 0
 
 
@@ -56,17 +60,20 @@ async def run_program(
     given: bytes = b"",
     sandbox: Sandbox | None = None,
     records_opens: bool = False,
+    grants: Grants | None = None,
     keep: Keep | None = None,
     gently: bool = True,
 ) -> Ran:
     """Runs a program to its end or its time limit, in the given sandbox if any. `gently` gives it a
-    moment to exit at its limit; `records_opens`: see `Sandbox.begin`. Raises nothing but
+    moment to exit at its limit; `records_opens`, `grants`: see `Sandbox.begin`. Raises nothing but
     CancelledError, after ending the program."""
     started = time.monotonic()
     attempt: Attempt | None = None
     try:
         if sandbox is not None:
-            attempt = await asyncio.to_thread(sandbox.begin, records_opens=records_opens)
+            attempt = await asyncio.to_thread(
+                sandbox.begin, records_opens=records_opens, grants=grants
+            )
         ran = await _run(argv, cwd, environment, timeout_s, given, attempt, gently=gently)
         if attempt is not None:
             notes = await keep(attempt) if keep is not None and not ran.fault else ()

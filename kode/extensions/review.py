@@ -9,14 +9,19 @@ from pathlib import Path
 
 from kode import paths
 from kode.credentials import redact
-from kode.extensions import brought, instructions, mcp_config, trust
+from kode.extensions import brought, foreign, instructions, mcp_config, trust
 from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask, Question, visible
 
 Finder = Callable[[Path, Path], Iterable[Item]]
 """(home, cwd) → what was found. Never raises: it reports what it cannot read itself."""
 
-FINDERS: tuple[Finder, ...] = (mcp_config.items, brought.items, instructions.items)
+FINDERS: tuple[Finder, ...] = (
+    mcp_config.items,
+    brought.items,
+    instructions.items,
+    foreign.items,
+)
 
 LONGEST_KEY_LINES = 200  # an RSA key of 16,384 bits, a line for each 64 characters
 SHOWN_LINES = 60
@@ -181,7 +186,12 @@ def shown(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
         kept.append(f"… {len(every) - lines} more lines: `kode trust show {item.name}`")
     source = trust.written_after(item, approvals)
     after = f", written after reading {source}" if source else ""
-    return "\n".join((f"{named(item)} ({state}, from {item.origin}{after})", *kept))
+    head = [f"{named(item)} ({state}, from {item.origin}{after})", item.can]
+    approval = approvals.find(item)
+    if approval is not None and approval.grants:
+        had = "It may besides" if state == "trusted" else "You had given it, and a yes does not"
+        head.append(f"{had}: {', '.join(approval.grants)}")
+    return "\n".join((*filter(None, head), *kept))
 
 
 def named(item: Item) -> str:

@@ -7,6 +7,8 @@ Files written for other agents name `Bash` and `Edit`; a hook's script reads
 import re
 from collections.abc import Mapping
 
+from kode.errors import ConfigError
+
 FAMILIES: Mapping[str, str] = {
     "Agent": "delegate",
     "Bash": "shell",
@@ -74,6 +76,20 @@ def rules_of(text: str) -> list[str]:
     """Splits a list of permission rules at commas or spaces, and translates other agents' tool
     names: `Bash(git log:*),Edit` → `shell(git log:*)`, `edit`. Does not validate them."""
     return [_rule(word) for word in _SEPARATORS.split(text.strip()) if word]
+
+
+def own_rule(text: str) -> str:
+    """Another agent's permission rule in kode's words; "" for one that kode cannot express."""
+    from kode.permissions.rules import parse
+
+    known = rules_of(text)
+    # `*` within the words of a command means more than any rule of kode's can.
+    if len(known) != 1 or (known[0].startswith("shell(") and "*" in known[0].removesuffix(":*)")):
+        return ""
+    try:
+        return str(parse(known[0]))
+    except ConfigError:
+        return ""
 
 
 def tools_of(text: str) -> frozenset[str]:

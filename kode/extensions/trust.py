@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kode import durable, paths
+from kode.contracts import Grants
 from kode.credentials import redact
 from kode.diffs import unified_diff
 from kode.errors import ConfigError, StorageError
@@ -34,6 +35,7 @@ Kind = Literal[
     "agent",
     "hook",
     "instructions",
+    "settings",
     "mcp-outside",
     "mcp-download",
     "hook-outside",
@@ -43,6 +45,7 @@ BESIDE: tuple[Kind, ...] = ("mcp-tool", "mcp-outside", "mcp-download", "hook-out
 """Approved beside the item that they are about, and for everybody's: nothing brings them."""
 NOT_FOUND: tuple[Kind, ...] = (*BESIDE, "instructions")
 """What no finder lists once it is approved."""
+NETWORK, OUTSIDE = "network", "outside"
 Scope = Literal["project", "home", "client"]
 State = Literal["trusted", "new", "changed"]
 
@@ -67,6 +70,8 @@ class Item:
     """Everything it can do, except for what it loads. For a folder, `folder_content`."""
     covers: tuple[str, ...] = ()
     """Files and folders that are in `content`, absolute."""
+    can: str = ""
+    """What it may do once approved, and what more, in sentences for the person."""
     sha256: str = ""
     """Of instructions: of the file's bytes, if all of its text is in the content; "" otherwise."""
 
@@ -89,6 +94,8 @@ class Approved:
     """Where it looked for that."""
     names: str = ""
     """See `loads.names_in`; "" until it was seen."""
+    grants: tuple[str, ...] = ()
+    """What it may do besides: `network`, `outside`, or a folder to write in, absolute."""
 
     @property
     def is_seen(self) -> bool:
@@ -117,7 +124,7 @@ class Approvals:
 
 def outside(item: Item) -> Item:
     """What a person approves so that a server or hook may run without a sandbox."""
-    return replace(item, kind="mcp-outside" if item.kind == "mcp" else "hook-outside")
+    return replace(item, kind="mcp-outside" if item.kind == "mcp" else "hook-outside", can="")
 
 
 def digest(item: Item) -> str:
@@ -170,7 +177,8 @@ def state(item: Item, approvals: Approvals) -> State:
     this content. A tool of any server must match its pin, even of the person's own, and nothing
     runs without a sandbox, nor downloads, unless approved."""
     its_own = item.scope != "project" or approvals.trust_project or item.kind == "instructions"
-    if its_own and item.kind not in BESIDE and not written_after(item, approvals):
+    asks_always = (*BESIDE, "settings")
+    if its_own and item.kind not in asks_always and not written_after(item, approvals):
         return "trusted"
     before = _text_before(item, approvals)
     if before is not None:
@@ -229,8 +237,22 @@ def _text_before(item: Item, approvals: Approvals) -> str | None:
     return None if before is None else f"{before}\n"
 
 
-def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
-    """Saves the approval of items as they are now; returns all approvals of the project.
+def grants_of(item: Item, approvals: Approvals) -> Grants:
+    """What a person lets an item do besides, as long as it is as they approved it."""
+    approval = approvals.find(item)
+    given = approval.grants if approval and approval.digest == digest(item) else ()
+    return Grants(
+        network=NETWORK in given,
+        outside=OUTSIDE in given,
+        write=tuple(one for one in given if one.startswith("/")),
+    )
+
+
+def approve(
+    home: Path, project: Path, items: Sequence[Item], grants: Sequence[str] = ()
+) -> Approvals:
+    """Saves the approval of items as they are now, with `grants` (see `Approved`) for each; returns
+    all approvals of the project.
 
     Raises: StorageError, BusyError; then nothing was approved.
     """
@@ -245,6 +267,7 @@ def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
             digest=digest(item),
             content=_kept(item),
             approved_at=now,
+            grants=tuple(grants),
         )
         for item in items
     ]
@@ -326,12 +349,23 @@ def _decode(document: Mapping[str, Any]) -> tuple[Approved, ...]:
 
 def _approved(one: Mapping[str, Any]) -> Approved:
     """Raises: ValueError, TypeError for damage."""
-    plain = {key: value for key, value in one.items() if key not in ("loads", "folders")}
-    files, folders = one.get("loads", []), one.get("folders", [])
-    held = (*plain.values(), *folders, *(value for file in files for value in file.values()))
+    lists = ("loads", "folders", "grants")
+    plain = {key: value for key, value in one.items() if key not in lists}
+    files, folders, grants = (one.get(key, []) for key in lists)
+    held = (
+        *plain.values(),
+        *folders,
+        *grants,
+        *(value for file in files for value in file.values()),
+    )
     if not all(isinstance(value, str) for value in held):
         raise ValueError("a value is not text")
-    return Approved(**plain, loads=tuple(Loaded(**file) for file in files), folders=tuple(folders))
+    return Approved(
+        **plain,
+        loads=tuple(Loaded(**file) for file in files),
+        folders=tuple(folders),
+        grants=tuple(grants),
+    )
 
 
 def _files_below(folder: Path) -> Iterable[Path]:

@@ -208,7 +208,8 @@ class PersonGate:
                 kept = await self.keep_first(decision.at_stake)
             question = self._question(tool, arguments, preview, decision)
             said = question.reason if context.opinion is None else visible(context.opinion.reason)
-            question = replace(question, reason=f"{said}\n{visible(kept)}".strip())
+            more = "\n".join(filter(None, (said, visible(context.rewritten), visible(kept))))
+            question = replace(question, reason=more)
             return self._answered(await self._ask(question), decision)
 
     async def check_changes(

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kode.config import load_config as load_config
     from kode.config import resolve_provider as resolve_provider
     from kode.config.faults import must_be as must_be
+    from kode.config.foreign import find_foreign as find_foreign
     from kode.config.plugin_pages import Page as Page
     from kode.config.plugin_pages import Place as Place
     from kode.config.plugin_pages import pages as _plugin_pages
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
     from kode.extensions.mcp_config import Entry as _McpServerEntry
     from kode.extensions.mcp_values import Field as _FormField
     from kode.extensions.mcp_values import Form as Form
+    from kode.extensions.program import run_program as run_program
+    from kode.extensions.tool_names import own_rule as own_rule
     from kode.extensions.tool_names import verbs_of as verbs_of
     from kode.function_tool import tool as tool
     from kode.installed import Command as Command
@@ -134,6 +137,7 @@ if TYPE_CHECKING:
     from kode.subagents.records import records as _subagent_records
     from kode.tools import processes as processes
     from kode.tools.builtin import BUILTIN as _builtin_tools
+    from kode.workplace import Workplace as Workplace
 
     kode_version = _kode_version
     set_up = _set_up
@@ -201,6 +205,7 @@ HOMES = {
     "file_part": "kode.conversation.attachments:file_part",
     "FileChanges": "kode.session.checkpoints:FileChanges",
     "find_session": "kode.session.index:find",
+    "find_foreign": "kode.config.foreign:find_foreign",
     "Finding": "kode.cli.commands.diagnosis:Finding",
     "finish_startup": "kode.cli.flags:finish_startup",
     "fitting_picture": "kode.pictures:fitting",
@@ -240,6 +245,7 @@ HOMES = {
     "open_conversation": "kode.conversation:open_conversation",
     "open_memory": "kode.conversation.memory:open_configured",
     "Opened": "kode.conversation.plugged:Opened",
+    "own_rule": "kode.extensions.tool_names:own_rule",
     "outside_context": "kode.conversation.memory:outside_context",
     "Page": "kode.config.plugin_pages:Page",
     "Parser": "kode.cli.parser:Parser",
@@ -268,6 +274,7 @@ HOMES = {
     "resolve_provider": "kode.config:resolve_provider",
     "result_object": "kode.results:result_object",
     "run_check": "kode.assembly:run_check",
+    "run_program": "kode.extensions.program:run_program",
     "run_git": "kode.session.git:run_git",
     "sealed": "kode.sealed",
     "search_sessions": "kode.session.search:search",
@@ -298,6 +305,7 @@ HOMES = {
     "verbs_of": "kode.extensions.tool_names:verbs_of",
     "visible": "kode.permissions.gate:visible",
     "ways_to_allow": "kode.permissions.gate:ways_to_allow",
+    "Workplace": "kode.workplace:Workplace",
     "working_directory": "kode.cli.flags:working_directory",
     "writable_path": "kode.session.log:writable_path",
     "write_plan": "kode.session.plan:write_plan",

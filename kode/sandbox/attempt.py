@@ -23,9 +23,10 @@ from kode.sandbox import limits, live, seatbelt, view
 from kode.sandbox.apply import apply, drop_applied, supersede
 from kode.sandbox.deferred import WHERE
 from kode.sandbox.layer import Layer
+from kode.sandbox.loopback import Loopback
 from kode.sandbox.masks import make_mask
 from kode.sandbox.shared import Kind, Shared
-from kode.sandbox.view import Reach
+from kode.sandbox.view import Ground, Reach
 from kode.sandbox.wall import View, Wall, listening_ports
 
 _LEFT_OUT = (
@@ -69,10 +70,15 @@ class Attempt:
     records_opens: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the command and everything it started have ended."""
+    ground: Ground = field(init=False)
+    """What it may reach: as the others, or more."""
     started_ns: int = 0
     _wall: Wall | None = None
     _descriptors: list[int] = field(default_factory=list)
     _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.ground = self.shared.ground
 
     def wrap(self, argv: tuple[str, ...]) -> Wrapped:
         """What runs the command; see `contracts.Wrapped`. Raises: OSError."""
@@ -89,7 +95,7 @@ class Attempt:
         if self.probe is None:
             self.shared.showing.append(self.show)
         reporting = () if self._wall is None else (self._wall.descriptor,)
-        loopback = self.shared.loopback() if self.kind == "bubblewrap" else None
+        loopback = self._loopback()
         network = () if loopback is None else loopback.descriptors
         return Wrapped(
             argv=(*launcher, *argv),
@@ -195,8 +201,8 @@ class Attempt:
         self.ended.set()
 
     def _view(self) -> View:
-        shared = self.shared
-        ground, layered = shared.ground, [layer.root for layer in self.layers]
+        shared, ground = self.shared, self.ground
+        layered = [layer.root for layer in self.layers]
         writable = [shared.temporary_inside(self.kind)]
         if self.kind == "bubblewrap":
             writable = view.writable_in_bubblewrap(ground, layered)
@@ -210,7 +216,7 @@ class Attempt:
 
     def _launcher(self) -> tuple[str, ...]:
         """The beginning of a command's argument list; keeps the descriptors it names open."""
-        shared, ground = self.shared, self.shared.ground
+        shared, ground = self.shared, self.ground
         alone = self.kind == "landlock"
         masked = shared.masked()
         masks = {} if alone else {path: _mask_for(path, shared.store()) for path in masked}
@@ -218,7 +224,8 @@ class Attempt:
         if alone:
             reach = self._reach(masked)
             write = view.landlock_write(reach)
-            read = [(reach.temporary, True), *view.landlock_read(ground, masked)]
+            more = ((str(folder), True) for folder in ground.granted)
+            read = [(reach.temporary, True), *more, *view.landlock_read(ground, masked)]
         else:
             roots = (layer.root for layer in self.layers)
             write = [(path, True) for path in view.writable_in_bubblewrap(ground, roots)]
@@ -259,21 +266,25 @@ class Attempt:
         }
 
     def _reach(self, masked: Iterable[Path]) -> Reach:
-        shared = self.shared
-        has_network = self.kind == "bubblewrap" and shared.loopback() is not None
+        has_network = self._loopback() is not None
         return view.reach(
-            shared.ground,
-            shared.temporary_folder(),
+            self.ground,
+            self.shared.temporary_folder(),
             masked=masked,
-            network="all" if shared.ground.network else "loopback" if has_network else "none",
+            network="all" if self.ground.network else "loopback" if has_network else "none",
         )
 
+    def _loopback(self) -> Loopback | None:
+        """The network of the session's commands; None for one with its own, or the machine's."""
+        if self.kind != "bubblewrap" or self.ground.network:
+            return None
+        return self.shared.loopback()
+
     def _in_bubblewrap(self, masks: Mapping[Path, str]) -> tuple[str, ...]:
-        shared = self.shared
-        loopback = shared.loopback()
+        shared, loopback = self.shared, self._loopback()
         # Over layers, the launcher hides the files with keys.
         mounts = view.bubblewrap_arguments(
-            shared.ground,
+            self.ground,
             self._reach(() if self.layers else masks),
             masks=masks,
             store=str(shared.store()) if self.layers else "",

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from kode.contracts import Attempt, Sandbox
+    from kode.contracts import Attempt, Grants, Sandbox
 
 WHERE = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin:/run/current-system/sw/bin:/run/wrappers/bin"
 """Where programs are searched: a project's folder on PATH must not supply them."""
@@ -36,8 +36,8 @@ class DeferredSandbox:
     def layered(self) -> bool:
         return self._sandbox().layered()
 
-    def begin(self, *, records_opens: bool = False) -> "Attempt":
-        return self._sandbox().begin(records_opens=records_opens)
+    def begin(self, *, records_opens: bool = False, grants: "Grants | None" = None) -> "Attempt":
+        return self._sandbox().begin(records_opens=records_opens, grants=grants)
 
     def show(self, paths: "Iterable[str]") -> None:
         if self._made is not None:

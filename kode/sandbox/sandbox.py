@@ -19,11 +19,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from kode.contracts import Grants
 from kode.paths import real_path
 from kode.sandbox import layer as layers
 from kode.sandbox import limits, seatbelt, view
@@ -77,10 +78,15 @@ class Sandbox:
         """Whether commands can be tried in a sandbox."""
         return self.standing().kind != "none"
 
-    def begin(self, *, records_opens: bool = False) -> "Attempt":
+    def begin(self, *, records_opens: bool = False, grants: Grants | None = None) -> "Attempt":
         """See `contracts.Sandbox`. Not on the event loop: it may ask git."""
         standing = self.standing()
-        return self.attempt(standing.kind, layered=standing.layered, records_opens=records_opens)
+        attempt = self.attempt(standing.kind, layered=standing.layered, records_opens=records_opens)
+        if grants is not None:
+            write = tuple(folder for name in grants.write if (folder := Path(name)).is_dir())
+            network = self.ground.network or grants.network
+            attempt.ground = replace(self.ground, network=network, granted=write, home_counts=True)
+        return attempt
 
     def attempt(
         self,

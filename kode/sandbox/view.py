@@ -74,6 +74,10 @@ class Ground:
     """Readable in hidden homes and temporary folders, besides what tools need."""
     cache: Path | None = None
     """Writable for real and kept, wherever it lies."""
+    granted: tuple[Path, ...] = ()
+    """Folders elsewhere that are writable for real."""
+    home_counts: bool = False
+    """Whether to report what it writes in the empty homes, which is lost."""
 
 
 Access = Literal["readable", "writable", "empty", "hidden"]
@@ -118,6 +122,7 @@ def reach(
         ("readable", _visible_paths(ground)),
         (work, narrow),
         ("readable", fixed if ground.writable else ()),
+        ("writable", ground.granted),
         ("hidden", masked),
         ("hidden", _secrets_in_folders(ground)),
         ("hidden", (ground.kode_home, *ground.elsewhere)),
@@ -242,7 +247,7 @@ def writable_in_bubblewrap(ground: Ground, layered: Iterable[Path]) -> list[str]
     """The folders that a command may write to, for real or not."""
     real = ground.folders if ground.writable else ()
     return [
-        *map(str, (*real, *layered, *_cache(ground))),
+        *map(str, (*real, *layered, *_cache(ground), *ground.granted)),
         *map(str, _hidden_homes(ground)),
         "/tmp",
         "/var/tmp",
@@ -253,6 +258,7 @@ def writable_in_bubblewrap(ground: Ground, layered: Iterable[Path]) -> list[str]
 def fixed_in_bubblewrap(ground: Ground, layered: Sequence[Path]) -> list[Path]:
     """Paths in these folders that it may still not change."""
     unlayered = [f for f in ground.folders if f not in layered and not ground.writable]
+    unlayered += _hidden_homes(ground) if ground.home_counts else ()
     return [*unlayered, *_visible_paths(ground), ground.kode_home]
 
 

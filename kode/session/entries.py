@@ -307,6 +307,10 @@ class HookEntry(Entry):
     """`allow`, `ask`, `deny`, or "" if it made no decision."""
     detail: str = ""
     """Its reason, or what went wrong."""
+    call_id: str = ""
+    """The call it was about."""
+    updated_input: Mapping[str, Any] | None = None
+    """What it made of the call's input, in its own terms; None where it changed nothing."""
     duration_ms: int
     type: Literal["hook"] = "hook"
 

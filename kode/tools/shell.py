@@ -178,7 +178,9 @@ class _Running:
         """Raises: ToolError if no shell can be started."""
         program = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
         argv: tuple[str, ...] = (program, "-c", self.command)
-        environment = {**self._context.place.environment, **_ADDED}
+        place, is_inside = self._context.place, self._context.wrap_command is not None
+        inside = place.inside if is_inside else {}
+        environment = {**place.environment, **inside, **_ADDED}
         checks = self._context.checks if program == "/bin/bash" else ()
         self._channel, traced = check_statuses.begin(checks, environment)
         descriptors: tuple[int, ...] = ()

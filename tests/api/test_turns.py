@@ -1,6 +1,8 @@
 """`kode.open` and its turns: events, tools, the gate, cancellation, the process left alone."""
 
 import asyncio
+import base64
+import json
 import os
 import signal
 import threading
@@ -12,6 +14,7 @@ import pytest
 
 import kode
 from kode.events import Event, Notice, SessionStarted, Steered, TextDelta, ToolFinished, TurnEnded
+from tests.pictures import png
 from tests.scripted_server import ScriptedServer
 
 SLOW = {"text": "Let me think about it.", "wire": {"endless": True}}
@@ -428,3 +431,32 @@ async def test_an_answer_that_never_fits_is_a_failed_turn(
             kode.TurnFailed, match="not fit the schema, asked 3 times: it is not JSON"
         ):
             await conversation.ask("A bug?", schema={"type": "object"})
+
+
+async def test_files_go_with_a_text(server: ScriptedServer, opened: Any, project: Path) -> None:
+    (project / "shot.png").write_bytes(png(7, 5))
+    (project / "a.txt").write_text("the text of a")
+    server.play([{"text": "Seen."}, {"text": "Again."}])
+    async with opened(model="gpt-4.1") as conversation:
+        assert await conversation.ask("Look", files=["shot.png", project / "a.txt"]) == "Seen."
+        assert await conversation.ask("And now?") == "Again."
+
+    sent = [json.dumps(request.json["messages"][-1]) for request in server.requests]
+    assert base64.b64encode(png(7, 5)).decode() in json.dumps(server.requests[0].json)
+    assert "the text of a" in json.dumps(server.requests[0].json)
+    assert "the text of a" not in sent[1]
+
+
+@pytest.mark.parametrize("name", ["missing.txt", "program.bin"])
+async def test_a_file_that_cannot_be_sent_stops_the_turn(
+    server: ScriptedServer, opened: Any, project: Path, name: str
+) -> None:
+    (project / "program.bin").write_bytes(b"\0\1\2")
+    (project / "a.txt").write_text("the text of a")
+    server.play([{"text": "Alone."}])
+    async with opened() as conversation:
+        with pytest.raises(kode.KodeError, match=name):
+            await conversation.ask("Look", files=["a.txt", name])
+        assert await conversation.ask("Without") == "Alone."
+
+    assert "the text of a" not in json.dumps(server.requests[0].json)

@@ -265,6 +265,8 @@ class FakeConversation:
             duration_ms=1500,
         )
 
+    status_line = ""
+
     def status(self):
         return SimpleNamespace(
             provider="fake",
@@ -277,6 +279,7 @@ class FakeConversation:
             usage=Usage(input_tokens=2000, output_tokens=100, cached_tokens=1500),
             cost_usd=0.0123,
             cost_is_partial=False,
+            line="",
             jobs=0,
         )
 

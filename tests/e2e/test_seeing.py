@@ -127,3 +127,15 @@ def test_a_blind_model_is_told_about_a_picture(place: Place, pictured: Path) -> 
     assert encoded(PLOT) not in last
     assert "shot.png, " in last
     assert last.count("is not shown: this model cannot see images") == 2
+
+
+def test_files_named_after_at_go_in_or_are_named(place: Place, pictured: Path) -> None:
+    (pictured / "broken.png").write_bytes(b"no picture")
+    with StrictServer([{"text": "Seen."}], vendor="openai") as server:
+        place.url, place.extra["KODE_MODEL"] = server.url, "gpt-5.4"
+        done = place.run("run", "Look at @shot.png, @paper.pdf and @broken.png", "--no-memory")
+        request = json.dumps([one.json for one in server.requests])
+
+    assert encoded(SHOT) in request
+    assert encoded((pictured / "paper.pdf").read_bytes()) in request
+    assert "broken.png is not an image" in done.err

@@ -1,5 +1,6 @@
 """`kode run --input-format stream-json`: several turns in one process, steered and interrupted."""
 
+import base64
 import json
 import signal
 import threading
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.command import Place
+from tests.pictures import png
 from tests.scripted_server import ScriptedServer
 
 STREAM = ("--input-format", "stream-json", "--output-format", "stream-json")
@@ -144,8 +146,8 @@ def test_an_interrupt_ends_the_turn_and_the_next_one_runs(
         (line(type="usr", text="1"), "'user', 'interrupt'"),
         (line(type="user"), "neither `text` nor a `message`"),
         (
-            line(type="user", message={"content": [{"type": "image"}]}),
-            "0.type: Input should be 'text'",
+            line(type="user", message={"content": [{"type": "video"}]}),
+            "'text', 'image', 'document'",
         ),
     ],
 )
@@ -282,3 +284,65 @@ def test_a_refusal_alone_is_no_failure(
 
     assert done.code == 0, why
     assert done.json["denials"]
+
+
+def picture(data: bytes) -> dict[str, Any]:
+    encoded = base64.b64encode(data).decode()
+    source = {"type": "base64", "media_type": "image/png", "data": encoded}
+    return {"type": "image", "source": source}
+
+
+def test_pictures_in_a_message_reach_the_model(place: Place, server: ScriptedServer) -> None:
+    server.play([{"text": "Seen."}])
+    said = [{"type": "text", "text": "Look"}, picture(png(7, 5))]
+
+    done = place.run("run", *STREAM, stdin=line(type="user", message={"content": said}))
+
+    assert done.lines[-1]["result"] == "Seen."
+    assert base64.b64encode(png(7, 5)).decode() in json.dumps(server.requests[0].json)
+
+
+def test_a_picture_that_is_none_is_named(place: Place, server: ScriptedServer) -> None:
+    server.play([{"text": "Fine."}])
+    said = [{"type": "text", "text": "Look"}, picture(b"no picture")]
+
+    done = place.run("run", *STREAM, stdin=line(type="user", message={"content": said}))
+
+    assert done.lines[-1]["result"] == "Fine."
+    [error] = [event for event in done.lines if event.get("level") == "error"]
+    assert "image 1" in error["text"]
+
+
+def test_a_picture_during_a_turn_goes_with_the_next(place: Place, server: ScriptedServer) -> None:
+    taken = threading.Event()
+
+    def play(request: Any) -> dict[str, Any]:
+        if "Look" in json.dumps(request["messages"]):
+            return {"text": "Seen."}
+        assert taken.wait(60)
+        return {"calls": [{"name": "list_files", "arguments": {}}]} if play_once() else DONE
+
+    first = [True]
+
+    def play_once() -> bool:
+        return first.pop() if first else False
+
+    server.play(play)
+    talk = Talk(place)
+
+    talk.say(type="user", text="Begin")
+    talk.until("step_started")
+    said = [{"type": "text", "text": "Look"}, picture(png(7, 5))]
+    talk.say(type="user", message={"content": said})
+    talk.say(type="what a line is that: its notice shows that the one before was taken")
+    talk.until("notice")
+    taken.set()
+    talk.until("result")
+    last = talk.until("result")
+
+    assert talk.end() == 0
+    assert last["result"] == "Seen."
+    assert base64.b64encode(png(7, 5)).decode() in json.dumps(server.requests[-1].json)
+
+
+DONE = {"text": "done"}

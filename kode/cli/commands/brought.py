@@ -89,8 +89,8 @@ async def _test(event: Any, name: str | None) -> Answer:
     """Runs the hooks of an event as a session would; their changes are dropped."""
     from kode.assembly import open_sandbox, open_workplace
     from kode.config import load_config
-    from kode.conversation.hooking import run_hook
-    from kode.extensions.hook_answer import answer_of
+    from kode.conversation.hooking import granted, run_hook
+    from kode.extensions.hook_answer import answer_of, lost_of
     from kode.extensions.hook_input import TOPICS, line_of, other_names
 
     cwd, home = _cwd(), paths.home()
@@ -117,7 +117,8 @@ async def _test(event: Any, name: str | None) -> Answer:
             lines.append(f"{hook.item.name}: not about {', '.join(names)}")
             continue
         line, required = line_of(event, common, given), config.sandbox.enabled is True
-        ran = await run_hook(hook, line, place, sandbox, required=required)
+        grants = granted(hook, place)
+        ran = await run_hook(hook, line, place, sandbox, required=required, grants=grants)
         answer = answer_of(hook, ran)
         failed |= bool(answer.message) or ran.exit_code not in (0, 2)
         ended = ran.fault or f"exit code {ran.exit_code}"
@@ -128,6 +129,9 @@ async def _test(event: Any, name: str | None) -> Answer:
             ("for the model", answer.context),
             ("for you", answer.message),
             ("stderr", ran.stderr.strip()),
+            ("makes of the call", "" if answer.updated is None else json.dumps(answer.updated)),
+            ("sets", ", ".join(ran.variables)),
+            ("in vain", lost_of(hook, ran)),
         )
         lines += [f"  {label}: {text}" for label, text in told if text]
     return Answer(

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
+    Base64Bytes,
     BaseModel,
     BeforeValidator,
     Field,
@@ -26,6 +27,7 @@ from pydantic import (
 from kode.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, KodeError
 from kode.events import EXIT_CODES, Notice, TurnEnded
 from kode.interrupts import cancelled_by_signals
+from kode.pictures import Picture, fitting
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
@@ -38,10 +40,27 @@ NO_MESSAGE = (
 
 
 class TextBlock(BaseModel):
-    """A part of a message; kode takes text only."""
-
     type: Literal["text"]
     text: str
+
+
+class Source(BaseModel):
+    """The bytes of an image or a PDF."""
+
+    type: Literal["base64"]
+    media_type: str = ""
+    data: Base64Bytes
+
+
+class PictureBlock(BaseModel):
+    """An image, or a PDF as a `document`."""
+
+    type: Literal["image", "document"]
+    source: Source
+    title: str = ""
+
+
+Block = Annotated[TextBlock | PictureBlock, Field(discriminator="type")]
 
 
 def _as_blocks(content: Any) -> Any:
@@ -53,8 +72,8 @@ class Message(BaseModel):
 
     role: Literal["user"] = "user"
     content: Annotated[
-        list[TextBlock],
-        BeforeValidator(_as_blocks, json_schema_input_type=str | list[TextBlock]),
+        list[Block],
+        BeforeValidator(_as_blocks, json_schema_input_type=str | list[Block]),
     ]
 
 
@@ -76,7 +95,13 @@ class UserLine(BaseModel):
         """The text in either form."""
         if self.message is None:
             return self.text or ""
-        return "\n\n".join(block.text for block in self.message.content)
+        blocks = self.message.content
+        return "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+
+    @property
+    def pictures(self) -> list[PictureBlock]:
+        blocks = self.message.content if self.message is not None else []
+        return [block for block in blocks if isinstance(block, PictureBlock)]
 
 
 class InterruptLine(BaseModel):
@@ -101,7 +126,7 @@ async def run_stream(
     result is always the last line."""
     intake = _Intake(conversation, turn)
     if first.strip():
-        intake.say(first)
+        intake.say(UserLine(type="user", text=first))
     loop = asyncio.get_running_loop()
     threading.Thread(target=_read, args=(loop, intake.line), daemon=True).start()
     running = asyncio.ensure_future(_run_turns(intake, conclude))
@@ -149,28 +174,42 @@ class _Intake:
         self.turns = 0
         """How many have begun."""
         self._turn = turn
+        self._conversation = conversation
         self._emit = conversation.emit
-        self._waiting: list[str] = []
+        self._waiting: list[UserLine] = []
         self._news = asyncio.Event()
         self._over = False
 
-    def say(self, text: str) -> None:
-        """Passes a message to the running turn, or starts one."""
-        if self.running is None:
-            self.turns += 1
-            self.running = asyncio.ensure_future(self._turn(text, self.take))
-        else:
-            self._waiting.append(text)
+    def say(self, *lines: UserLine) -> None:
+        """Passes messages to the running turn, or starts one."""
+        if self.running is not None:
+            self._waiting += lines
+            return
+        self.turns += 1
+        for number, block in enumerate((each for line in lines for each in line.pictures), 1):
+            self._attach(block.title or f"{block.type} {number}", block.source.data)
+        text = "\n\n".join(line.said for line in lines)
+        self.running = asyncio.ensure_future(self._turn(text, self.take))
 
     def take(self) -> list[str]:
-        """Returns the messages that arrived during a turn, once."""
-        taken, self._waiting = self._waiting, []
-        return taken
+        """Returns the messages that arrived during a turn, once. Those with pictures, and what came
+        after them, are for the next turn."""
+        waiting = self._waiting
+        until = next((n for n, line in enumerate(waiting) if line.pictures), len(waiting))
+        taken, self._waiting = waiting[:until], waiting[until:]
+        return [line.said for line in taken]
+
+    def _attach(self, name: str, data: bytes) -> None:
+        try:
+            self._conversation.attach_picture(name, fitting(Picture(name, data)).data)
+        except KodeError as error:
+            self._emit(Notice(text=str(error), level="error"))
 
     async def next_turn(self) -> "asyncio.Future[TurnEnded] | None":
         """Waits for the next turn to start; None at the end of stdin."""
         if self._waiting:  # too late for the one that has ended
-            self.say("\n\n".join(self.take()))
+            waiting, self._waiting = self._waiting, []
+            self.say(*waiting)
         while self.running is None and not self._over:
             self._news.clear()
             await self._news.wait()
@@ -191,7 +230,7 @@ class _Intake:
             self._emit(Notice(text=f"Line {number} of the input: {text}.", level="error"))
             return
         if isinstance(line, UserLine):
-            self.say(line.said)
+            self.say(line)
         elif self.running is not None:
             self.running.cancel()
 

@@ -11,8 +11,9 @@ from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean, public
 from kode.cli.screen.printer import Answer, Answered, complain
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
-from kode.extensions import review, trust
+from kode.extensions import foreign, review, trust
 from kode.extensions.trust import Approvals, Approved, Item
+from kode.paths import real_path
 from kode.permissions.gate import visible
 
 
@@ -35,14 +36,24 @@ def main(argv: Sequence[str]) -> Answered:
             one.add_argument(
                 "--outside",
                 action="store_true",
-                help="servers and hooks may run without a sandbox",
+                help="servers and hooks may run without a sandbox; a hook named as ITEM does",
+            )
+            one.add_argument(
+                "--network", action="store_true", help="the hook ITEM may use the network"
+            )
+            one.add_argument(
+                "--write",
+                metavar="FOLDER",
+                action="append",
+                default=[],
+                help="the hook ITEM may write in this folder (repeatable)",
             )
     arguments = parser.parse(argv or ["list"])
     cwd = working_directory(argparse.Namespace(cwd=None))
     home, project = paths.home(), paths.project_root(cwd)
     approvals = trust.load(home, project)
     complain([approvals.problem])
-    items = review.find_items(home, cwd)
+    items = (*review.find_items(home, cwd), *foreign.own_items(cwd))
     match arguments.command:
         case "list":
             return _list(items, approvals, as_json=arguments.json)
@@ -53,14 +64,46 @@ def main(argv: Sequence[str]) -> Answered:
             )
         case "approve":
             wanted = [*(_named(items, arguments.name) if arguments.name else items)]
+            grants = _grants(arguments, wanted, home, project)
             if arguments.outside:
                 wanted += [trust.outside(item) for item in wanted if item.kind in ("mcp", "hook")]
-            pending = [item for item in wanted if trust.state(item, approvals) != "trusted"]
+            pending = [
+                item
+                for item in wanted
+                if trust.state(item, approvals) != "trusted" or (grants and item.kind == "hook")
+            ]
             if not pending:
                 return "Nothing is pending."
-            done = approve_shown(pending, approvals, home, project, unasked=arguments.yes)
+            if grants:
+                print(clean(f"It would have besides: {', '.join(grants)}"))
+            done = approve_shown(
+                pending, approvals, home, project, unasked=arguments.yes, grants=grants
+            )
             return EXIT_OK if done else EXIT_FAILED
     return _revoke(arguments.name, approvals, home, project)
+
+
+def _grants(
+    arguments: argparse.Namespace, items: Sequence[Item], home: Path, project: Path
+) -> list[str]:
+    """What a hook may do besides, as `trust.Approved` keeps it. Raises: ConfigError."""
+    is_hook = bool(arguments.name) and all(item.kind == "hook" for item in items)
+    if not is_hook:
+        if arguments.network or arguments.write:
+            raise ConfigError("--network and --write are for one hook: name it as ITEM.")
+        return []
+    folders = [Path(real_path(Path(name).expanduser())) for name in arguments.write]
+    own = Path(real_path(home))
+    around = {Path(real_path(one)) for one in (Path.home(), home)} | set(project.parents)
+    for folder in folders:
+        is_around = any(one.is_relative_to(folder) for one in around)
+        if is_around or folder.is_relative_to(own) or not folder.is_dir():
+            raise ConfigError(
+                f"--write {folder}: it must be an existing folder, and neither your home, kode's "
+                "own, nor one around them or the project."
+            )
+    grants = [trust.NETWORK] if arguments.network else []
+    return [*grants, *([trust.OUTSIDE] if arguments.outside else []), *map(str, folders)]
 
 
 def approve_shown(
@@ -71,6 +114,7 @@ def approve_shown(
     *,
     unasked: bool,
     lines: int = review.SHOWN_LINES,
+    grants: Sequence[str] = (),
 ) -> bool:
     """Shows what waits and saves the person's approval; False if they refuse. Raises: ConfigError
     if nobody can be asked."""
@@ -80,7 +124,7 @@ def approve_shown(
     if items and not unasked and not _is_wanted(names):
         return False
     if items:
-        trust.approve(home, project, items)
+        trust.approve(home, project, items, grants)
         print(clean(f"Approved until it changes: {names}"))
     return True
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from kode.cli.prompt.mentions import mentions
-from kode.images import looks_of
+from kode.images import NAMED_SO, looks_of
 from kode.pictures import Picture, read_picture
 from kode.programs import find_program
 
@@ -51,12 +51,14 @@ def _path(written: str, cwd: Path) -> Path:
 
 
 def mentioned_pictures(text: str, cwd: Path) -> Iterator[Picture]:
-    """The images named after `@` in a message."""
+    """The images named after `@` in a message, and the files that are only called like one."""
     seen: set[Path] = set()
     for name in mentions(text):
         path = cwd / os.path.expanduser(name)
         picture = read_picture(path) if path not in seen else None
-        if picture is not None:
+        if picture is None and path.name.lower().endswith(NAMED_SO) and path.is_file():
+            picture = Picture(path.name, b"")  # whoever attaches it says that it is none
+        if picture is not None and path not in seen:
             seen.add(path)
             yield picture
 

@@ -101,7 +101,7 @@ class PromptState:
     """The models that can be switched to; None until they are wanted."""
     jobs: Jobs = field(init=False)
     _status: "StatusLine | None" = None
-    _seen: tuple[int, int] = (0, 0)
+    _seen: tuple[int, int, str] = (0, 0, "")
     """How many replies there were, and how many commands ran in the background, for `_status`."""
 
     def __post_init__(self) -> None:
@@ -221,7 +221,8 @@ class PromptState:
         """Permission mode, model, context and cost, as far as they fit: (style, text)."""
         if self.opened is None:
             return [("", "")]
-        seen = (self.renderer.replies, len(self.conversation.commands.running()))
+        own = self.conversation.status_line
+        seen = (self.renderer.replies, len(self.conversation.commands.running()), own)
         if self._status is None or self._seen != seen:
             self._seen = seen
             self._status = self.conversation.status()

@@ -225,7 +225,8 @@ def status_line(status: "StatusLine", width: int) -> list[tuple[str, str]]:
     context = f"{used / window:.0%} of {count(window)}" if used and window else ""
     cost = money(status.cost_usd) + ("+" if status.cost_usd and status.cost_is_partial else "")
     jobs = f"{status.jobs} in background" if status.jobs else ""
-    parts = [status.mode, jobs, status.model, context, cost]
+    said = [one_line(status.line)] if status.line else [status.model, context, cost]
+    parts = [status.mode, jobs, *said]
     # On a narrow screen the cost is dropped first, then the window, and so on.
     while len(parts) > 1 and len(" · ".join(filter(None, parts))) > width:
         parts.pop()

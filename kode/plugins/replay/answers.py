@@ -176,11 +176,13 @@ class Answers:
 
 
 def _denied_by_hooks(entries: Sequence[AnyEntry]) -> frozenset[str]:
-    """The calls whose results follow a hook's refusal: hooks do not run in a replay."""
+    """The calls that hooks changed, or whose results follow a hook's refusal: hooks do not run in a
+    replay."""
     found, denied = set(), False
     for entry in entries:
         if isinstance(entry, HookEntry):
             denied = denied or entry.outcome == "deny"
+            found |= {entry.call_id} if entry.updated_input else set()
         elif isinstance(entry, MessageEntry):
             found |= {result.call_id for result in results_of(entry)} if denied else set()
             denied = False

@@ -3,6 +3,7 @@
 Unlike what the model gets, this is the entire file: rewound parts are included and marked.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
@@ -157,7 +158,10 @@ def _items(
             yield Event(title=f"Text from outside was read: {entry.source}", at=at)
         case HookEntry():
             outcome = f": {entry.outcome}" if entry.outcome else ""
-            yield Event(title=f"Hook {entry.name}{outcome}", at=at, detail=entry.detail)
+            updated = entry.updated_input
+            made = "" if updated is None else f"It made of the call: {json.dumps(updated)}"
+            detail = "\n".join(filter(None, (entry.detail, made)))
+            yield Event(title=f"Hook {entry.name}{outcome}", at=at, detail=detail)
         case TurnEntry(error=str(error)) if error:
             yield Event(title=f"The turn ended: {entry.status}", at=at, detail=error)
         case UnboundEntry():

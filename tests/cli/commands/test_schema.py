@@ -53,6 +53,8 @@ def made(kind: Any) -> st.SearchStrategy[Any]:
     fields = {}
     for name, hint in get_type_hints(kind).items():
         fields[name] = st.from_type(hint) if "Any" not in str(hint) else JSON
+        if hint == Mapping[str, Any] | None:
+            fields[name] = st.none() | OWN
         if get_origin(hint) is Mapping:
             fields[name] = OWN if "Any" in str(hint) else st.dictionaries(st.text(), st.integers())
         if get_origin(hint) is tuple and "Any" in str(hint):

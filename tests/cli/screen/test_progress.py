@@ -131,10 +131,26 @@ def test_the_mode_in_which_all_runs_stands_out():
         cost_usd=None,
         cost_is_partial=False,
         jobs=0,
+        line="",
     )
 
     assert status_line(status, 79)[0] == ("danger", "full")
     assert status_line(status, 2) == [("danger", "f…"), ("", "")]
+
+
+def test_a_line_of_the_persons_own_stands_behind_the_mode():
+    status = SimpleNamespace(
+        mode="ask",
+        model="big-model",
+        context_tokens=24_000,
+        context_window=200_000,
+        cost_usd=None,
+        cost_is_partial=False,
+        jobs=0,
+        line="\x1b[31mmain\x1b[0m ✓",
+    )
+
+    assert status_line(status, 79) == [("", "ask · main ✓")]
 
 
 def test_thinking_shows_its_last_whole_words_given_room():

@@ -5,9 +5,10 @@ import pytest
 from kode.events import Event, Notice, ToolFinished
 from kode.extensions.brought import in_use
 from kode.extensions.commands import pieces
-from kode.messages import Text
+from kode.messages import Image, Text
 from kode.permissions.gate import Answer, Question
 from tests.extensions.brought.conftest import Open, World
+from tests.pictures import png
 
 
 def filled(body: str, arguments: str) -> str:
@@ -197,3 +198,31 @@ def test_a_link_within_the_folder_is_read(world: World) -> None:
     world.write(".claude/commands/one.md", "do it\n")
     (world.project / ".claude/commands/two.md").symlink_to("one.md")
     assert [item.name for item in world.find().items()] == ["one", "two"]
+
+
+async def test_its_own_attachments_are_not_refused_by_its_limits(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    world.write(".claude/commands/look.md", "---\nallowed-tools: Bash(ls:*)\n---\nLook @a.txt")
+    world.write("a.txt", "the text of a\n")
+    world.approve()
+    read = {"name": "read_file", "arguments": {"path": "a.txt"}}
+    conversation = await opened({"calls": [read]}, {"text": "done"})
+
+    await conversation.turn("/look")
+
+    sent = [part.text for part in conversation.session.messages[0].parts if isinstance(part, Text)]
+    assert any("the text of a" in text for text in sent)
+    of_model = [event for event in events if isinstance(event, ToolFinished)][-1]
+    assert of_model.refused
+
+
+async def test_a_picture_that_it_names_goes_with_it(world: World, opened: Open) -> None:
+    world.write("~/.claude/commands/look.md", "---\nallowed-tools: Bash(ls:*)\n---\nLook @a.png")
+    (world.project / "a.png").write_bytes(png(7, 5))
+    conversation = await opened({"text": "done"})
+
+    await conversation.turn("/look")
+
+    images = [part for part in conversation.session.messages[0].parts if isinstance(part, Image)]
+    assert [(image.width, image.call_id) for image in images] == [(7, "")]

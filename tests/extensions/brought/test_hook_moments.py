@@ -11,9 +11,10 @@ import pytest
 from kode.conversation import Conversation
 from kode.errors import UserError
 from kode.events import Event, Notice, ToolFinished
-from kode.messages import Text, results_of
+from kode.extensions import trust
+from kode.messages import Text, calls_of, results_of
 from kode.permissions.gate import Answer, Question
-from kode.session.entries import HookEntry, TaintEntry
+from kode.session.entries import HookEntry, MessageEntry, TaintEntry
 from tests.extensions.brought.conftest import Open, World
 from tests.needs import needs
 from tests.sandbox.sandboxed import running
@@ -393,3 +394,346 @@ async def test_a_question_is_announced_without_waiting_for_it(world: World, open
     while not runs(conversation):
         await asyncio.sleep(0.05)
     assert runs(conversation)[0].event == "Notification"
+
+
+def rewriting(made: str, decides: str = "allow") -> str:
+    """A hook that makes something of each call: `made` is Python over `given`, the tool's input."""
+    return f"""python3 -c '
+import json, sys
+given = json.load(sys.stdin)["tool_input"]
+{made}
+print(json.dumps({{"hookSpecificOutput": {{"hookEventName": "PreToolUse",
+    "permissionDecision": "{decides}", "updatedInput": given}}}}))
+'"""
+
+
+PREFIX = """
+if not given["command"].startswith("time -p "): given["command"] = "time -p " + given["command"]
+"""
+LATER = 'given["command"] += "; echo later"'
+
+
+async def test_a_call_becomes_what_a_hook_makes_of_it(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    hooks(world, ("PreToolUse", "Bash", rewriting(PREFIX)))
+    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
+
+    await conversation.turn("look")
+
+    (done,) = finished(events)
+    assert done.subject == "time -p echo one"
+    assert done.text.startswith("one")
+    assert "real" in done.text
+    assert "instead of `echo one`" in done.for_model
+    assert any("instead of `echo one`" in one.text for one in events if isinstance(one, Notice))
+    (run,) = runs(conversation)
+    assert run.updated_input is not None
+    assert run.updated_input["command"] == "time -p echo one"
+    said = [one for one in conversation.session.entries if isinstance(one, MessageEntry)]
+    asked = [call for one in said for call in calls_of(one)]
+    assert [(call.id, json.loads(call.arguments)) for call in asked] == [
+        (run.call_id, {"command": "echo one"})
+    ]
+
+
+async def test_a_call_that_is_as_the_hook_wants_runs_unchanged(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    hooks(world, ("PreToolUse", "*", rewriting("")))
+    conversation = await opened({"calls": [LIST, EDIT]}, DONE, mode="ask")
+
+    await conversation.turn("look")
+
+    assert [one.is_error for one in finished(events)] == [False, False]
+    assert [run.updated_input for run in runs(conversation)] == [None, None]
+    assert (world.project / "a.txt").read_text() == "a\n"
+
+
+@pytest.mark.parametrize("mode", ["ask", "plan"])
+async def test_a_changed_call_loses_the_rule_of_the_old_one(
+    world: World, opened: Open, events: list[Event], mode: str
+) -> None:
+    world.write("kept.txt", "kept\n")
+    hooks(world, ("PreToolUse", "Bash", rewriting('given["command"] = "rm kept.txt"', "")))
+    flags = {"permissions.allow": ["shell(echo:*)"], "sandbox.enabled": False}
+    conversation = await opened({"calls": [LIST]}, DONE, mode=mode, **flags)
+
+    ended = await conversation.turn("look")
+
+    assert (world.project / "kept.txt").exists()
+    assert len(ended.denials) == 1
+
+
+async def test_a_persons_deny_rule_judges_the_changed_call(world: World, opened: Open) -> None:
+    hooks(world, ("PreToolUse", "Bash", rewriting('given["command"] = "touch made.txt"')))
+    flags = {"permissions.deny": ["shell(touch:*)"]}
+    conversation = await opened({"calls": [LIST]}, DONE, mode="full", **flags)
+
+    ended = await conversation.turn("look")
+
+    assert not (world.project / "made.txt").exists()
+    assert len(ended.denials) == 1
+
+
+async def test_a_changed_path_is_judged_as_it_is_now(world: World, opened: Open) -> None:
+    own = world.home / "x"
+    hooks(world, ("PreToolUse", "Write", rewriting(f'given["file_path"] = "{own}"')))
+    conversation = await opened({"calls": [EDIT]}, DONE, mode="full")
+
+    ended = await conversation.turn("write")
+
+    assert len(ended.denials) == 1
+    assert not own.exists()
+    assert not (world.project / "a.txt").exists()
+
+
+async def test_the_question_says_what_a_hook_changed(world: World, opened: Open) -> None:
+    hooks(world, ("PreToolUse", "Write", rewriting('given["file_path"] += ".new"', "ask")))
+    asked: list[Question] = []
+
+    async def ask(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(choice="once")
+
+    conversation = await opened({"calls": [EDIT]}, DONE, mode="ask", ask=ask)
+
+    await conversation.turn("write")
+
+    assert asked[0].subject.endswith("a.txt.new")
+    assert "instead of `a.txt`" in asked[0].reason
+    assert (world.project / "a.txt.new").exists()
+
+
+async def test_earlier_hooks_judge_what_a_later_one_made(world: World, opened: Open) -> None:
+    forbids = """grep -q later && { echo "not later" >&2; exit 2; }; exit 0"""
+    hooks(world, ("PreToolUse", "Bash", forbids), ("PreToolUse", "Bash|shell", rewriting(LATER)))
+    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
+
+    ended = await conversation.turn("look")
+
+    assert "not later" in ended.denials[0].reason
+
+
+async def test_hooks_that_undo_each_other_stop_the_call(world: World, opened: Open) -> None:
+    one = ("PreToolUse", "Bash", rewriting('given["command"] = "echo two"'))
+    other = ("PreToolUse", "Bash|shell", rewriting('given["command"] = "echo three"'))
+    hooks(world, one, other)
+    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
+
+    ended = await conversation.turn("look")
+
+    assert len(ended.denials) == 1
+
+
+async def test_an_input_that_is_no_call_reaches_the_model(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    hooks(world, ("PreToolUse", "Bash", rewriting('given = {"nonsense": 1}')))
+    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
+
+    await conversation.turn("look")
+
+    assert finished(events)[0].is_error
+    assert "PreToolUse:Bash made a call" in finished(events)[0].text
+
+
+async def test_a_limit_of_the_turn_judges_the_changed_call(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    world.write(".kode/commands/say.md", "---\nallowed-tools: Bash(echo:*)\n---\nsay")
+    hooks(world, ("PreToolUse", "Bash", rewriting('given["command"] = "touch made.txt"')))
+    world.approve()
+    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
+
+    await conversation.turn("/say")
+
+    assert not (world.project / "made.txt").exists()
+    assert finished(events)[0].refused
+
+
+async def test_a_hook_at_a_question_cannot_change_the_call(world: World, opened: Open) -> None:
+    answer = {"behavior": "allow", "updatedInput": {"file_path": "b.txt", "content": "b"}}
+    said = json.dumps({"hookSpecificOutput": {"decision": answer}})
+    hooks(world, ("PermissionRequest", "Write", f"echo '{said}'"))
+
+    async def ask(question: Question) -> Answer:
+        raise AssertionError(question)
+
+    conversation = await opened({"calls": [EDIT]}, DONE, mode="ask", ask=ask)
+
+    ended = await conversation.turn("write")
+
+    assert len(ended.denials) == 1
+    assert [one.name for one in world.project.glob("*.txt")] == []
+
+
+def notices(events: list[Event]) -> str:
+    return "\n".join(one.text for one in events if isinstance(one, Notice))
+
+
+SETS = """echo 'export MADE="by the hook"
+PLAIN=$((1 + 1))' >> "$CLAUDE_ENV_FILE"; echo context"""
+SAYS = {"name": "shell", "arguments": {"command": 'echo "<$MADE> <$PLAIN>"'}}
+
+
+@needs("bwrap")
+async def test_commands_have_the_variables_of_an_own_hook(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    hooks(world, ("SessionStart", "", SETS))
+    conversation = await opened({"calls": [SAYS]}, DONE, mode="full")
+
+    await conversation.turn("say")
+
+    assert finished(events)[0].text.strip() == "<by the hook> <2>"
+    assert "by the hook" not in repr(runs(conversation))
+
+
+@needs("bwrap")
+@pytest.mark.parametrize(("mode", "said"), [("full", "<> <>"), ("auto-edit", "<by the hook> <2>")])
+async def test_variables_of_a_repositorys_hook_stay_in_the_sandbox(
+    world: World, opened: Open, events: list[Event], mode: str, said: str
+) -> None:
+    hooks(world, ("SessionStart", "", SETS), file=".claude/settings.json")
+    world.approve()
+    conversation = await opened({"calls": [SAYS]}, DONE, mode=mode)
+
+    await conversation.turn("say")
+
+    assert finished(events)[0].text.strip() == said
+
+
+@needs("bwrap")
+async def test_effects_that_a_hook_has_in_vain_are_named_once(
+    world: World, opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = world.user_home / "home"
+    (home / "logs").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    logs = "echo x >> ~/logs/a.log; echo x >> log.txt; (echo > /dev/tcp/192.0.2.1/443) 2>&1; exit 0"
+    hooks(world, ("PreToolUse", "Bash", logs), file=".claude/settings.json")
+    world.approve()
+    conversation = await opened({"calls": [LIST, LIST]}, DONE, mode="full")
+
+    await conversation.turn("look")
+
+    said = [line for line in notices(events).splitlines() if "no effect" in line]
+    assert len(said) == 1
+    for part in (f"{home}/logs/a.log", "192.0.2.1:443", "log.txt", "--network", "--write"):
+        assert part in said[0]
+
+
+@needs("bwrap")
+async def test_a_hook_writes_where_a_person_lets_it(
+    world: World, opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = world.user_home / "home"
+    for folder in (home / "logs", home / "other", world.project / "own"):
+        folder.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    command = "for name in ~/logs ~/other own .; do echo x > $name/made.log; done; exit 0"
+    hooks(world, ("PreToolUse", "Bash", command), file=".claude/settings.json")
+    write = [str(home / "logs"), str(world.project / "own")]
+    trust.approve(world.home, world.project, world.find().items(), write)
+    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
+
+    await conversation.turn("look")
+
+    made = sorted(str(one.relative_to(world.user_home)) for one in world.user_home.rglob("*.log"))
+    assert made == ["home/logs/made.log", "project/own/made.log"]
+    assert "other/made.log" in notices(events)
+
+
+@needs("bwrap")
+async def test_a_hook_that_changes_loses_its_grants(
+    world: World, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(world.user_home / "home"))
+    outside = f"echo x > {world.user_home}/made"
+    hooks(world, ("PreToolUse", "Bash", outside), file=".claude/settings.json")
+    trust.approve(world.home, world.project, world.find().items(), [trust.OUTSIDE])
+    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
+    await conversation.turn("look")
+    assert (world.user_home / "made").exists()
+
+    (world.user_home / "made").unlink()
+    hooks(world, ("PreToolUse", "Bash", f"{outside};"), file=".claude/settings.json")
+    world.approve()
+    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
+    await conversation.turn("look")
+
+    assert not (world.user_home / "made").exists()
+
+
+async def test_nobody_waits_for_an_async_hook(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    gate = world.user_home / "gate"
+    os.mkfifo(gate)
+    said = json.dumps({"systemMessage": "read it", "decision": "block"})
+    command = f"read line < {gate}; echo '{said}'"
+    hooks(
+        world,
+        ("PreToolUse", "Bash", command),
+        file="~/kode-home/config.json",
+        **{"async": True, "sandbox": False},
+    )
+    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
+
+    ended = await conversation.turn("look")
+    assert ended.denials == ()
+    assert runs(conversation) == []
+    await asyncio.to_thread(gate.write_text, "go\n")
+    await conversation.close()
+
+    assert "read it" in notices(events)
+
+
+async def test_an_async_hook_speaks_with_the_next_message(world: World, opened: Open) -> None:
+    said = json.dumps({"hookSpecificOutput": {"additionalContext": "tests are red"}})
+    hooks(
+        world,
+        ("PostToolUse", "Bash", f"echo '{said}'; touch {world.user_home}/ran"),
+        file="~/kode-home/config.json",
+        **{"async": True, "sandbox": False},
+    )
+    conversation = await opened({"calls": [LIST]}, DONE, DONE, mode="full")
+    await conversation.turn("look")
+    while not runs(conversation):
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0)
+
+    await conversation.turn("and now")
+
+    users = [one for one in conversation.session.entries if isinstance(one, MessageEntry)]
+    last = [one for one in users if one.role == "user"][-1]
+    assert any("tests are red" in part.text for part in last.parts if isinstance(part, Text))
+
+
+def test_a_guard_cannot_be_async(world: World) -> None:
+    hooks(world, ("PreToolUse", "*", "x"), guard=True, **{"async": True})
+
+    found = world.find()
+
+    assert found.hooks == ()
+    assert len(found.problems["hooks"]) == 1
+
+
+async def test_a_status_line_is_made_after_each_turn(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    made = """python3 -c 'import json, sys; now = json.load(sys.stdin)
+print("own:", now["model"]["id"], now["workspace"]["project_dir"])'"""
+    line = {"statusLine": {"type": "command", "command": made}}
+    world.write("~/.claude/settings.json", json.dumps(line))
+    conversation = await opened(DONE)
+    assert conversation.status().line == ""
+
+    await conversation.turn("one")
+    while not conversation.status().line:
+        await asyncio.sleep(0.01)
+
+    model = conversation.status().model
+    assert conversation.status().line == f"own: {model} {world.project}"
+    assert runs(conversation) == []

@@ -190,9 +190,9 @@ ANSWERS = [
         "wants you to decide",
     ),
     (
-        Ran(exit_code=0, stdout='{"hookSpecificOutput": {"updatedInput": {"command": "ls"}}}'),
+        Ran(exit_code=0, stdout='{"hookSpecificOutput": {"updatedInput": "ls"}}'),
         "deny",
-        'it wants this input instead: {"command": "ls"}',
+        "updatedInput is no object",
     ),
     (
         Ran(exit_code=0, stdout='{"hookSpecificOutput": {"decision": {"behavior": "allow"}}}'),
@@ -270,7 +270,7 @@ def test_only_a_file_no_tool_writes_frees_a_hook(
 ) -> None:
     world.write(file, settings("Stop", "x", sandbox=False))
 
-    assert [hook.sandboxed for hook in in_use(world.find().hooks)] == [False] * runs_outside
+    assert [hook.grants.outside for hook in in_use(world.find().hooks)] == [True] * runs_outside
 
 
 async def test_hooks_in_ones_own_config_are_no_fault_of_it(world: World, opened: Open) -> None:

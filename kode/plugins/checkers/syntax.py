@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from kode.messages import shorten
+from kode.plugin.messages import shorten
 
 _COMMENT = re.compile(r"^\s*(//|/\*)", re.MULTILINE)
 _TEMPLATE = re.compile(r"\{\{|\{%")

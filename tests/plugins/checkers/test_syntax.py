@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.extensions.syntax import syntax_error
+from kode.plugins.checkers.syntax import syntax_error
 
 
 @pytest.mark.parametrize(

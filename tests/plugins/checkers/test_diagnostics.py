@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from kode.events import Event, ToolFinished
-from kode.extensions import diagnostics
+from kode.plugins.checkers import diagnostics
 from tests.extensions.brought.conftest import Open, World
+from tests.extensions.brought.conftest import events as events
+from tests.extensions.brought.conftest import opened as opened
+from tests.extensions.brought.conftest import world as world
 from tests.needs import needs
 
 FAKE = """#!/bin/sh

@@ -17,12 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kode.contracts import Around, Sandbox, Tool, ToolContext, ToolOutput
-from kode.extensions.program import run_program
-from kode.extensions.syntax import FINDERS, syntax_error
-from kode.messages import first_of, shorten
-from kode.programs import find_program
-from kode.workplace import Workplace
+from kode.plugin import Workplace, programs, run_program
+from kode.plugin.contracts import Around, Sandbox, Tool, ToolContext, ToolOutput
+from kode.plugin.messages import first_of, shorten
+from kode.plugins.checkers.syntax import FINDERS, syntax_error
 
 LIMIT_S = 1.5  # every edit waits for it
 ENDS_AFTER_S = 1.3
@@ -117,6 +115,11 @@ INSTEAD_OF = {"pyrefly": "ty"}
 
 OWN_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin")
 """Where a project has its checkers. They run in the sandbox only."""
+
+
+def around(place: Workplace, sandbox: Sandbox | None, within: Around) -> Around:
+    """See `Plugin.around`."""
+    return Diagnostics(place=place, sandbox=sandbox, within=within).around
 
 
 @dataclass(kw_only=True)
@@ -255,7 +258,7 @@ class Diagnostics:
                 folders = [str(self.place.project / folder) for folder in OWN_FOLDERS]
                 own = os.pathsep.join((*folders, self.place.environment.get("PATH", os.defpath)))
                 found = shutil.which(name, path=own)
-            self._programs[name] = found or find_program(name, self.place.roots)
+            self._programs[name] = found or programs.find_program(name, self.place.roots)
         return self._programs[name]
 
 

@@ -1,0 +1,130 @@
+"""Settings of other agents: they make a session stricter at once, and looser after a yes alone."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kode.events import Event, Notice, ToolFinished
+from kode.extensions import foreign, trust
+from tests.extensions.brought.conftest import Open, World
+from tests.extensions.brought.conftest import events as events
+from tests.extensions.brought.conftest import opened as opened
+from tests.extensions.brought.conftest import world as world
+from tests.needs import needs
+
+DONE = {"text": "done"}
+ASKED = {"name": "shell", "arguments": {"command": "touch made.txt"}}
+SAYS = {"name": "shell", "arguments": {"command": 'echo "<$STAGE>"'}}
+
+
+@pytest.fixture(autouse=True)
+def home(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(world.user_home))
+
+
+def settings(world: World, where: str = ".claude/settings.json", **given: Any) -> None:
+    world.write(where, json.dumps(given))
+
+
+def finished(events: list[Event]) -> list[ToolFinished]:
+    return [event for event in events if isinstance(event, ToolFinished)]
+
+
+WHERE = [".claude/settings.json", ".claude/settings.local.json", "~/.claude/settings.json"]
+
+
+@pytest.mark.parametrize("where", WHERE)
+async def test_their_denials_count_at_once(world: World, opened: Open, where: str) -> None:
+    settings(world, where, permissions={"deny": ["Bash(touch:*)"]})
+    conversation = await opened({"calls": [ASKED]}, DONE, mode="full")
+
+    ended = await conversation.turn("make")
+
+    assert len(ended.denials) == 1
+    assert not (world.project / "made.txt").exists()
+
+
+@pytest.mark.parametrize("where", WHERE)
+async def test_their_allowances_wait_for_a_yes(world: World, opened: Open, where: str) -> None:
+    settings(world, where, permissions={"allow": ["Bash(touch:*)"]})
+    flags = {"sandbox.enabled": False}
+    conversation = await opened({"calls": [ASKED]}, DONE, mode="ask", **flags)
+    await conversation.turn("make")
+    assert not (world.project / "made.txt").exists()
+
+    found = [*foreign.items(world.home, world.project), *foreign.own_items(world.project)]
+    trust.approve(world.home, world.project, found)
+    conversation = await opened({"calls": [ASKED]}, DONE, mode="ask", **flags)
+    await conversation.turn("make")
+    assert (world.project / "made.txt").exists()
+
+
+async def test_a_changed_allowance_waits_again(world: World, opened: Open) -> None:
+    settings(world, permissions={"allow": ["Bash(ls:*)"]})
+    trust.approve(world.home, world.project, [*foreign.items(world.home, world.project)])
+    settings(world, permissions={"allow": ["Bash(ls:*)", "Bash(touch:*)"]})
+    flags = {"sandbox.enabled": False}
+    conversation = await opened({"calls": [ASKED]}, DONE, mode="ask", **flags)
+
+    await conversation.turn("make")
+
+    assert not (world.project / "made.txt").exists()
+
+
+async def test_variables_of_ones_own_file_hold_everywhere(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    settings(world, "~/.claude/settings.json", env={"STAGE": "own"})
+    conversation = await opened({"calls": [SAYS]}, DONE, mode="full")
+
+    await conversation.turn("say")
+
+    assert finished(events)[0].text.strip() == "<own>"
+
+
+@needs("bwrap")
+@pytest.mark.parametrize(
+    ("approved", "mode", "said"),
+    [(False, "auto-edit", "<>"), (True, "auto-edit", "<theirs>"), (True, "full", "<>")],
+)
+async def test_variables_of_a_repository_wait_and_stay_in_the_sandbox(
+    world: World, opened: Open, events: list[Event], approved: bool, mode: str, said: str
+) -> None:
+    settings(world, env={"STAGE": "theirs"})
+    if approved:
+        trust.approve(world.home, world.project, [*foreign.items(world.home, world.project)])
+    conversation = await opened({"calls": [SAYS]}, DONE, mode=mode)
+
+    await conversation.turn("say")
+
+    assert finished(events)[0].text.strip() == said
+
+
+async def test_unused_settings_are_named_once(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    settings(world, model="opus", permissions={"defaultMode": "bypassPermissions"})
+    conversation = await opened(DONE, DONE)
+
+    await conversation.turn("one")
+    await conversation.turn("two")
+
+    said = [one.text for one in events if isinstance(one, Notice) and "defaultMode" in one.text]
+    assert len(said) == 1
+    assert "model" in said[0]
+    assert conversation.mode == "ask"
+
+
+async def test_a_file_that_links_out_is_a_fault(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    outside = world.write("~/elsewhere.json", json.dumps({"env": {"STAGE": "out"}}))
+    world.write(".claude/empty", "")
+    (world.project / ".claude/settings.json").symlink_to(outside)
+    conversation = await opened(DONE)
+
+    await conversation.turn("one")
+
+    assert any("links out" in one.text for one in events if isinstance(one, Notice))
+    assert list(foreign.items(world.home, world.project)) == []

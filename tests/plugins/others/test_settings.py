@@ -1,0 +1,87 @@
+"""What is understood of other agents' settings files."""
+
+import json
+
+import pytest
+
+from kode.plugins.others import claude, codex
+
+GIVEN = {
+    "Bash(git push:*)": "shell(git push:*)",
+    "Bash(npm run test *)": "shell(npm run test:*)",
+    "Bash": "shell",
+    "Read(./.env)": "read(.env)",
+    "Read(//etc/shadow)": "read(/etc/shadow)",
+    "Read(/secrets/**)": "read(secrets/**)",
+    "Read(~/.zshrc)": "read(~/.zshrc)",
+    "Write(src/**)": "edit(src/**)",
+    "WebFetch(domain:example.org)": "fetch(example.org)",
+    "mcp__github": "mcp(github)",
+    "mcp__github__get_issue": "mcp(github:get_issue)",
+}
+
+
+@pytest.mark.parametrize(("rule", "own"), GIVEN.items())
+def test_rules_of_claude_code_become_kodes(rule: str, own: str) -> None:
+    said = claude.read(json.dumps({"permissions": {"deny": [rule]}}))
+
+    assert said.deny == (own,)
+    assert not said.unused
+
+
+@pytest.mark.parametrize("rule", ["Bash(git * main)", "Agent(Explore)", 7, "", "(x)"])
+def test_rules_that_cannot_be_expressed_are_named(rule: object) -> None:
+    said = claude.read(json.dumps({"permissions": {"deny": [rule], "ask": ["Bash"]}}))
+
+    assert (said.deny, said.ask) == ((), ("shell",))
+    assert list(said.unused) == [f"permissions.deny: {rule}"]
+
+
+def test_all_that_is_not_used_has_its_reason() -> None:
+    said = claude.read(
+        json.dumps(
+            {
+                "hooks": {},
+                "model": "opus",
+                "permissions": {"defaultMode": "plan"},
+                "new": 1,
+                "env": {"A": "1", "B": 2, "API_KEY": "abcdefgh12345678"},
+            }
+        )
+    )
+
+    assert set(said.unused) == {"model", "permissions.defaultMode", "new", "env.B", "env.API_KEY"}
+    assert all(said.unused.values())
+    assert said.environment == {"A": "1"}
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", '{"permissions": 1, "env": [1]}', "null", ""])
+def test_damaged_settings_are_a_fault_or_nothing(text: str) -> None:
+    try:
+        said = claude.read(text)
+    except ValueError:
+        return
+    assert (said.deny, said.allow, said.environment) == ((), (), {})
+
+
+def test_codex_gives_variables_and_the_rest_has_reasons() -> None:
+    said = codex.read(
+        """
+        model = "gpt-5.5"
+        sandbox_mode = "danger-full-access"
+        [shell_environment_policy]
+        inherit = "all"
+        set = { CI = "1" }
+        [mcp_servers.docs]
+        command = "docs"
+        """
+    )
+
+    assert said.environment == {"CI": "1"}
+    assert set(said.unused) == {
+        "model",
+        "sandbox_mode",
+        "mcp_servers",
+        "shell_environment_policy.inherit",
+    }
+    assert (said.allow, said.deny) == ((), ())
