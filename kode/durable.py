@@ -158,20 +158,14 @@ def _plain(path: str) -> str:
     return unicodedata.normalize("NFC", path).casefold()
 
 
-def append_line(path: Path, line: bytes, *, note_end: bool = False) -> None:
-    """Appends one line under a lock, creating the file (0600) if it is missing.
-
-    A torn last line from a crash is first moved to `NAME.torn`, or the new line would be glued to
-    it. `line` contains no line feed; one is added.
-
-    Raises: StorageError; then the file ends as it did before.
-    """
-    append_lines(path, (line,), note_end=note_end)
-
-
 def append_lines(path: Path, lines: Sequence[bytes], *, note_end: bool = False) -> None:
-    """Appends several lines with one sync; a crash may keep only the first ones. Raises:
-    StorageError; ValueError for a line that holds a line feed."""
+    """Appends lines under a lock with one sync, creating the file (0600) if it is missing; a crash
+    may keep only the first ones. A torn last line from a crash is first moved to `NAME.torn`, or
+    the new ones would be glued to it.
+
+    Raises: StorageError; then the file ends as it did before. ValueError for a line that holds a
+        line feed.
+    """
     if any(b"\n" in line for line in lines):
         raise ValueError("a line holds no line feed")
     line = b"\n".join(lines)
@@ -190,7 +184,7 @@ def open_for_append(path: Path) -> IO[bytes]:
 
 
 def append_to(file: IO[bytes], line: bytes, path: Path, *, note_end: bool = False) -> None:
-    """`append_line` on an open file whose lock the caller holds; raises OSError. With `note_end` a
+    """`append_lines` on an open file whose lock the caller holds; raises OSError. With `note_end` a
     later loss of the file's end is found: see `ends`.
 
     A write that fails half way is truncated, so that the file keeps only whole lines.

@@ -1,8 +1,8 @@
 """Memory's only way to call a model: bounded in size, time and number, never raising.
 
-`MemoryModel` asks for a text, or a whole reply with its calls and its stop reason. `read_object`,
-`read_list` and `read_numbers` parse answers leniently: models wrap JSON in fences and prose, and
-truncate it. `says_something` and `is_placeholder` recognize answers without content.
+`MemoryModel` asks for a text, or a whole reply with its calls and its stop reason. `read_object`
+and `read_numbers` parse answers leniently: models wrap JSON in fences and prose, and truncate it.
+`says_something` and `is_placeholder` recognize answers without content.
 """
 
 import asyncio
@@ -183,26 +183,6 @@ def read_object(answer: str, fields: Sequence[str]) -> ReadObject | None:
     if found:
         return ReadObject(value=found, how="fields", complete=complete)
     return None
-
-
-def read_list(answer: str) -> list[Any] | None:
-    """Finds the JSON list in an answer (or the only list inside an object), or returns None.
-
-    A truncated list gives None: half a list would pass for a complete one.
-    """
-    for view in reversed(_views(answer)):
-        value = broken_json.whole(view)
-        if isinstance(value, list):
-            return value
-        if isinstance(value, dict):
-            lists = [item for item in value.values() if isinstance(item, list)]
-            return lists[0] if len(lists) == 1 else None
-    for found, after in _values(answer, "["):
-        if after not in (",", "]"):  # else it is nested in a longer one, which is incomplete
-            return list(found)
-    text = without_fences(answer)
-    value = broken_json.repair(text, "[") if text.endswith("]") else None
-    return value if isinstance(value, list) else None
 
 
 def read_numbers(answer: str, count: int) -> list[int] | None:

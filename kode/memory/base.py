@@ -576,12 +576,13 @@ class BaseMemory(NullMemory):
         return self.history.places.called(target) if self.history.places else target
 
     def _part(self, places: "Places", target: str) -> report.Part:
-        """One place; of an unreadable one what is wrong with it."""
+        """One place; an unreadable one is reported, and holds nothing."""
         called, where = places.called(target), str(places.root / target)
         try:
             state = places.read(target)
         except MemoryRefused as error:
-            return report.Part(called=called, where=where, lines=[str(error)])
+            self._notice(str(error))
+            return report.Part(called=called, where=where)
         entries, fill = places.entries_of(target, state), places.fill(target, state)
         return report.Part(called=called, fill=fill, where=where, entries=entries)
 

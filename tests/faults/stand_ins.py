@@ -105,7 +105,7 @@ def sound_lines(folder: Path, number: int) -> None:
     """No defect: what kode does."""
     from kode import durable
 
-    durable.append_line(folder / LINES, b"line %d." % number)
+    durable.append_lines(folder / LINES, [b"line %d." % number])
 
 
 STORES: dict[str, Callable[[Path, int], None]] = {

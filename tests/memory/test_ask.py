@@ -9,7 +9,6 @@ from kode.contracts import Request
 from kode.errors import ProviderError
 from kode.memory.ask import (
     MemoryModel,
-    read_list,
     read_numbers,
     read_object,
     says_something,
@@ -152,23 +151,6 @@ def test_an_answer_that_holds_no_object_gives_none(answer):
 
 
 @pytest.mark.parametrize(
-    ("answer", "value"),
-    [
-        ('["a", "b"]', ["a", "b"]),
-        ('```\n["a", "b"]\n```', ["a", "b"]),
-        ('Sure! ["a", "b"] there', ["a", "b"]),
-        ('{"facts": ["a", "b"]}', ["a", "b"]),
-        ("['a', 'b',]", ["a", "b"]),
-        ('["a", "b', None),
-        ("nothing", None),
-        ("", None),
-    ],
-)
-def test_a_list_is_found_and_half_a_list_is_none(answer, value):
-    assert read_list(answer) == value
-
-
-@pytest.mark.parametrize(
     ("answer", "numbers"),
     [
         ("2,0", [2, 0]),
@@ -201,11 +183,9 @@ def test_a_fence_inside_an_answer_does_not_end_it(write, dress):
     values = {"narrative": CODE, "facts": [CODE, "b"]}
 
     found = read_object(dress.replace("{}", write(values)), FIELDS)
-    listed = read_list(dress.replace("{}", write([CODE, "b"])))
 
     assert found is not None
     assert (found.value, found.complete) == (values, True)
-    assert listed == [CODE, "b"]
 
 
 TEXTS = st.text(st.sampled_from('ab \n`{}[],:"\\'), max_size=12) | st.text(max_size=12)

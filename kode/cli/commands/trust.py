@@ -92,7 +92,7 @@ def _grants(
         if arguments.network or arguments.write:
             raise ConfigError("--network and --write are for one hook: name it as ITEM.")
         return []
-    folders = [Path(real_path(Path(name).expanduser())) for name in arguments.write]
+    folders = [Path(real_path(paths.expand(name))) for name in arguments.write]
     own = Path(real_path(home))
     around = {Path(real_path(one)) for one in (Path.home(), home)} | set(project.parents)
     for folder in folders:

@@ -233,7 +233,7 @@ def _is_secret(name: str, value: str) -> bool:
 def _hidden(word: str, cwd: Path) -> Iterator[str]:
     if "/" not in word or "://" in word or "${" in word:
         return
-    path = cwd / Path(word).expanduser()
+    path = cwd / paths.expand(word)
     for way in dict.fromkeys((path, Path(paths.real_path(path)))):
         if path.exists() and not way.is_relative_to(cwd) and _is_covered(way):
             yield str(_whole(way))
