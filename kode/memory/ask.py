@@ -1,8 +1,7 @@
 """Memory's only way to call a model: bounded in size, time and number, never raising.
 
 `MemoryModel` asks for a text, or a whole reply with its calls and its stop reason. `read_object`
-and `read_numbers` parse answers leniently: models wrap JSON in fences and prose, and truncate it.
-`says_something` and `is_placeholder` recognize answers without content.
+and `read_numbers` parse leniently: models wrap JSON in prose, and truncate it.
 """
 
 import asyncio
