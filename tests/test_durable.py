@@ -72,7 +72,7 @@ def test_a_failed_sync_is_never_retried_on_its_file(
 def test_a_torn_last_line_is_kept_aside_before_the_next(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"one\ntor")
-    durable.append_line(path, b"two")
+    durable.append_lines(path, [b"two"])
     assert path.read_bytes() == b"one\ntwo\n"
     assert (tmp_path / "lines.torn").read_bytes() == b"tor\n"
 
@@ -81,7 +81,7 @@ def test_an_append_that_fails_half_way_leaves_whole_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "lines"
-    durable.append_line(path, b"one")
+    durable.append_lines(path, [b"one"])
     real = os.write
 
     def half(descriptor: int, data: memoryview) -> int:
@@ -90,14 +90,14 @@ def test_an_append_that_fails_half_way_leaves_whole_lines(
 
     monkeypatch.setattr(durable.os, "write", half)
     with pytest.raises(StorageError):
-        durable.append_line(path, b"two")
+        durable.append_lines(path, [b"two"])
     monkeypatch.undo()
     assert path.read_bytes() == b"one\n"
 
 
 def test_a_line_with_a_line_feed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="line feed"):
-        durable.append_line(tmp_path / "f", b"a\nb")
+        durable.append_lines(tmp_path / "f", [b"a\nb"])
 
 
 def test_folders_are_made_for_the_owner_alone(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def names_synced(monkeypatch: pytest.MonkeyPatch) -> set[int]:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda folder: durable.append_line(folder / "new", b"line"),
+        lambda folder: durable.append_lines(folder / "new", [b"line"]),
         lambda folder: durable.replace(folder / "old", b"new"),
         lambda folder: durable.remove(folder / "old"),
         lambda folder: durable.set_aside(folder / "old"),
@@ -243,7 +243,7 @@ def test_a_file_is_synced_before_it_gets_its_name(
 
 def test_an_appended_line_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced = names_synced(monkeypatch)
-    durable.append_line(tmp_path / "f", b"line")
+    durable.append_lines(tmp_path / "f", [b"line"])
     assert (tmp_path / "f").stat().st_ino in synced
 
 
@@ -268,7 +268,7 @@ def test_an_append_holds_the_lock_until_it_is_done(
         return real(descriptor, data)
 
     monkeypatch.setattr(durable.os, "write", write)
-    durable.append_line(path, b"one")
+    durable.append_lines(path, [b"one"])
     assert free == [False]
     assert is_free(path)
 
@@ -315,7 +315,7 @@ def test_only_a_torn_line_is_cut_wherever_a_block_ends(whole: bytes, torn: bytes
         patch.setattr(durable, "_BLOCK_BYTES", 4)
         path = Path(folder, "lines")
         path.write_bytes(lines + torn)
-        durable.append_line(path, b"new")
+        durable.append_lines(path, [b"new"])
         aside = Path(folder, "lines.torn")
         kept = aside.read_bytes() if aside.exists() else b""
         assert path.read_bytes() == lines + b"new\n"
@@ -333,7 +333,7 @@ def test_a_torn_line_that_cannot_be_kept_is_not_cut(
 
     monkeypatch.setattr(durable.os, "write", full)
     with pytest.raises(StorageError):
-        durable.append_line(path, b"two")
+        durable.append_lines(path, [b"two"])
     assert path.read_bytes() == b"one\ntor"
 
 

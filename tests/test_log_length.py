@@ -36,7 +36,7 @@ def test_a_log_longer_than_its_note_lost_nothing(log: Path) -> None:
 
 
 def test_a_log_without_a_note_lost_nothing(tmp_path: Path) -> None:
-    durable.append_line(tmp_path / "old.jsonl", b"{}")
+    durable.append_lines(tmp_path / "old.jsonl", [b"{}"])
 
     assert durable.lost_bytes(tmp_path / "old.jsonl") == 0
 
