@@ -204,7 +204,8 @@ class Model:
         work = [f"{v} {t}" for v in month._VERBS for t in month._THINGS if f"{v} {t}" in prompt]
         summary = f"Worked on: {', '.join(work) or 'questions'}. All of it is done."
         if "narrative" in system:
-            kept = facts if self._name == "journal" else []  # others have tools to write with
+            # Others have tools to write with.
+            kept = _rows(prompt, facts) if self._name == "journal" else []
             return json.dumps({"narrative": summary, "facts": kept})
         if "one word" in system or "one word" in prompt:
             return "add"
@@ -217,6 +218,17 @@ class Model:
         prompt = "\n".join(text_of(message) for message in request.messages)
         text = await self.ask(request.system, prompt, request.max_output_tokens or 0)
         return Message(role="assistant", parts=(Text(text=text),), stop="end")
+
+
+def _rows(prompt: str, facts: Sequence[str]) -> list[dict[str, Any]]:
+    """Each fact with what it does to a line that the prompt numbers."""
+    numbered = re.findall(r"(?m)^(\d+)\. (?:- )?(.*)$", prompt)
+    lines = {text: int(number) for number, text in numbered}
+    older = {fact.text: lines.get(fact.replaces or "", 0) for fact in month.FACTS}
+    return [
+        {"fact": one, "how": "changes" if older[one] else "new", "line": older[one]}
+        for one in facts
+    ]
 
 
 async def save(

@@ -1,8 +1,6 @@
-"""Facts of the vault that may contradict each other: near ones that nobody has judged, and what a
-model says of them at the end of a session.
-
-It becomes a line of the history. No text is changed by it: what is shown says of both what is not
-settled, and a person decides (`review`).
+"""Facts that may contradict each other: near ones that nobody has judged, and what a model says of
+them at the end of a session. It becomes a line of the history, which changes no text: what is shown
+says of both what is not settled, and a person decides (`review`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

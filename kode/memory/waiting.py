@@ -39,6 +39,9 @@ CLIENT = Author(who="client")
 USER = Author(who="user")
 _BEGINS = ("propose", "import")
 
+FOUND_BY = "kode, in a session that read outside text"
+"""Who proposes a fact of such a session."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:

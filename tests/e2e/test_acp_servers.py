@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from acp import RequestError
 from acp.schema import (
+    AcpMcpServer,
     ClientCapabilities,
     ElicitationCapabilities,
     ElicitationFormCapabilities,
     EnvVariable,
     McpServerStdio,
-    SseMcpServer,
 )
 
 from tests.e2e.command import Place
@@ -150,7 +150,7 @@ async def test_an_unsupported_kind_of_server_is_refused(
     zed: tuple[Editor, ScriptedServer],
 ) -> None:
     client, _ = zed
-    old = SseMcpServer(type="sse", name="old", url="http://127.0.0.1:9", headers=[])
+    inside = AcpMcpServer(type="acp", name="inside", server_id="1")
 
-    with pytest.raises(RequestError, match="stdio and Streamable HTTP"):
-        await client.open(mcp_servers=[old])
+    with pytest.raises(RequestError, match="inside"):
+        await client.open(mcp_servers=[inside])

@@ -186,7 +186,7 @@ def test_commands_show_log_and_undo(place: Place) -> None:
     status = place.run("memory", "--memory", "vault", "status")
 
     assert "- Name: Zhang San" in shown.out
-    assert "by extraction" in shown.out
+    assert "by a model that summed up" in shown.out
     assert "write vault/facts/user.md" in log.out
     assert undone.out.startswith("undid write")
     assert "bytes of facts: 0" in status.out

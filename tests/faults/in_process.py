@@ -23,7 +23,7 @@ from kode.events import silent
 from kode.memory.change import Change
 from kode.memory.history import History
 from kode.memory.journal.consolidate import Answer
-from kode.memory.journal.files import JournalFiles
+from kode.memory.journal.files import MEMORY, JournalFiles
 from kode.memory.journal.said import Conversation, Queue
 from kode.memory.project import ProjectFolder
 from kode.memory.queue import Item
@@ -203,8 +203,8 @@ def _memory(memory: Path, project: Path) -> None:
     (vault / "episodes").mkdir()
     (vault / "episodes" / "2026-03.md").write_text("# 2026-03\n\n## 2026-03-01 12:00\nDid it.\n")
     journal = JournalFiles(ProjectFolder(memory / "journal", path_hash(project)))
-    journal.write_memory("# Facts\n- likes tabs\n")
-    journal.write_memory("# Facts\n- likes spaces\n")
+    journal.root.mkdir(parents=True, exist_ok=True)
+    (journal.root / MEMORY).write_text("# Facts\n- likes spaces\n")
     add_entry(journal, "Did it.", NOON)
 
 

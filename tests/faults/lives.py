@@ -421,7 +421,11 @@ BOATS, PLANES, OLD_BOATS = "Builds boats", "Builds planes", "Builds old boats"
 REPLACED, FORGOTTEN = "00000000000aaaa1", "00000000000aaaa2"
 SOUL = "You are brief."
 ABOUT_SESSION = "It was about ships."
-NARRATIVE = {"match": "^<transcript>", "text": ABOUT_SESSION}
+NARRATIVE = {
+    "match": "The transcript of",
+    "text": json.dumps({"narrative": ABOUT_SESSION, "facts": []}),
+}
+MORE = {**NARRATIVE, "text": json.dumps({"narrative": f"{ABOUT_SESSION} Again.", "facts": []})}
 
 
 @contextmanager
@@ -476,9 +480,12 @@ def _lost_of_notes(place: Place, shown: Shown) -> list[str]:
         "forget": PLANES not in logs,
     }
     faults = []
+    if _is_undoing(shown):  # the last change: a summary that says the same is not written again
+        del changed["forget"]
     for tool, is_changed in changed.items():
-        faults += step_between(is_changed, (False, True), shown, tool)
-    summed_up = ABOUT_SESSION in told
+        found = step_between(is_changed, (False, True), shown, tool)
+        faults += [f"{tool}: {fault}" for fault in found]
+    summed_up = any(ABOUT_SESSION in one for one in told)
     if told_changes(shown, ABOUT_SESSION) and not summed_up and not _is_undoing(shown):
         faults.append("the summary of the session")
     return faults
@@ -521,7 +528,7 @@ NOTES = Life(
         ),
         ("memory", "undo"),
     ),
-    after=[NARRATIVE, HERE],
+    after=[MORE, HERE],
     lost=_lost_of_notes,
     versions={"ships.txt": SHIPS},
 )

@@ -75,6 +75,6 @@ def live(life: Life, folder: Path) -> Recorded:
         assert done.returncode == 0, done.stderr
         recorded.calls.append(calls)
         shown += events(done.stdout)
-    assert life.missing(place, shown) == []
+    assert (gone := life.missing(place, shown)) == [], gone
     assert life.unreadable(place) == []
     return recorded

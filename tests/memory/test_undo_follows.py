@@ -11,13 +11,14 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from kode.errors import MemoryRefused
+from kode.memory import standing
 from kode.memory.change import Author, Change
 from kode.memory.command_line import CommandParser, add_commands
 from kode.memory.commands import memory_command, run_command
 from kode.memory.history import History
 from kode.memory.notes import maintenance
+from kode.memory.places import whole
 from kode.memory.queue import Item
-from kode.memory.stored import locked
 from kode.memory.tiered.episode_files import Episode
 from kode.memory.tiered.learn import open_queue
 from kode.memory.tiered.merge import Plan
@@ -371,12 +372,15 @@ class JournalLife:
         return last_id(self.system)
 
     async def _update(self, make):
-        memory = self.system.files.read_memory()
         target = self.system.folder.target("MEMORY.md")
-        change = Change.by(Author(who="consolidation"), "journal", "consolidate", target)
-        async with locked(self.system.files.root):
-            self.system._committer.update_memory(memory, make(memory), change)
-        return change.id
+        change = await standing.rewrite(
+            self.system.history,
+            target,
+            lambda state: whole(make("".join(state))),
+            Author(who="consolidation"),
+            "consolidate",
+        )
+        return change.id if change else None
 
     async def replace(self, old, new):
         return await self._update(lambda memory: memory.replace(f"- {old}", f"- {new}"))

@@ -175,28 +175,31 @@ async def _vault(root):
 
 async def _journal(root):
     origins, at = [], 0
-    updates = []
+    answers = []
 
     def reply(request):
-        return updates[-1]
+        return answers[-1]
 
     system = await journal_life.opened(root, ask_reply=Replies([reply]))
     for number in range(1, 11):
-        await system.recall(turn(number))
+        words = f"From now on it is delta{number} after"
+        asked = turn(number, words)
+        await system.recall(asked)
         typed = f"- gamma{number} typed"
         await memory_command(system, ["add", "memory", typed])
         old = f"- delta{number} before"
         await memory_command(system, ["add", "memory", old])
         new, more = f"- delta{number} after", f"- alpha{number} is new"
-        memory = journal_life.memory_of(root).strip()
-        update = f"{memory.replace(old, new)}\n{more}"
-        updates.append(journal_life.answer(f"entry {number} of the log", update))
+        line = journal_life.memory_of(root).split("\n").index(old) + 1
+        change = {"fact": new[2:], "words": words, "how": "changes", "line": line}
+        answers.append(journal_life.answer(f"entry {number} of the log", change, more[2:]))
         at += 2
         said = journal_life.messages(at)
-        await system.after_turn(replace(turn(number), messages=said[-2:]))
+        await system.after_turn(replace(asked, messages=said[-2:]))
         await system.before_drop(said, "reset")
         origins.append(Origin(typed, "user", number))
-        origins.append(Origin(new, "consolidation", number, made_of=(old,)))
+        origins.append(Origin(new, "extraction", number, words, made_of=(old,)))
+        origins.append(Origin(more, "extraction", number))
         origins.append(Origin(f"entry {number} of the log", "consolidation", number))
     rows = [
         {"system": "journal", "kind": "entry", "at": f"2026-01-{n:02}", "content": f"zeta{n} x"}

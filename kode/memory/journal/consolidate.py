@@ -39,15 +39,13 @@ from kode.memory.project import ProjectMemory
 from kode.memory.question import Fact, Found
 from kode.memory.queue import Item, work, work_through
 from kode.memory.stored import read_row
-from kode.memory.waiting import came_from, propose
+from kode.memory.waiting import FOUND_BY, came_from, propose
 from kode.messages import keep_ends, shorten, text_of, user_message
 
 MAX_ATTEMPTS = 3
 """Afterwards only the raw fallback remains of a conversation, besides its session's file."""
 MAX_ENTRY_CHARS = 6_000
 QUOTED_CHARS = 80
-FOUND_BY = "kode, in a session that read outside text"
-"""Who proposes a fact of such a session."""
 COMPRESS = """\
 The known facts have {size} bytes, over their limit of {limit}. Compress them: give besides, as \
 "memory_update", the whole of this file: prune stale and low-value facts, say the same in less, \

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from kode.errors import MemoryRefused
 from kode.memory.change import Change
 from kode.memory.journal.files import (
     HISTORY,
@@ -124,8 +125,13 @@ class JournalPlaces(Places):
         return self._folder.of_row(row).target(name)
 
     def texts_of(self, row: Row) -> State:
-        block = f"## {row['at']}\n\n{row['content']}" if row.get("kind") == "entry" else ""
-        return super().texts_of({**row, "content": block} if block else row)
+        if row.get("kind") == "entry":
+            try:
+                at = datetime.fromisoformat(str(row.get("at")))
+            except ValueError:
+                raise MemoryRefused("an entry's `at` is a time like 2026-03-01T12:00:00Z") from None
+            row = {**row, "content": block_of(str(row["content"]), at).strip()}
+        return super().texts_of(row)
 
     def pieces_of(self, row: Row) -> Iterator[Piece]:
         """Without the headings of MEMORY.md, and without bullets."""

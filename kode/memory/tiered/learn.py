@@ -15,6 +15,7 @@ from kode.memory import question, rank
 from kode.memory.base import WORDS_CHARS
 from kode.memory.change import Author
 from kode.memory.history import History
+from kode.memory.judged import MAX_PAIRS
 from kode.memory.ledger import Dispute, Ledger
 from kode.memory.lineage import Place
 from kode.memory.question import Fact, Found
@@ -22,13 +23,7 @@ from kode.memory.queue import Item, Queue, details
 from kode.memory.rank import Text
 from kode.memory.tiered.facts import Target, shorten
 from kode.memory.tiered.write import FactWriter, Outcome
-from kode.memory.waiting import came_from, propose
-
-MAX_PAIRS = 40
-"""Pairs of one question; the others wait for the next."""
-
-FOUND_BY = "kode, in a session that read outside text"
-"""Who proposes a fact of such a session."""
+from kode.memory.waiting import FOUND_BY, came_from, propose
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,8 +51,8 @@ def _values(server: Named) -> dict[str, Any]:
             return {"type": server.type, "url": server.url, "headers": headers}
         case _:
             raise UserError(
-                f"kode cannot reach the MCP server {server.name[:40]!r}: it speaks stdio and "
-                "Streamable HTTP. Configure it in one of these ways."
+                f"kode cannot reach the MCP server {server.name[:40]!r}: it speaks stdio, "
+                "Streamable HTTP and SSE. Configure it in one of these ways."
             )
 
 
