@@ -44,5 +44,5 @@ def test_names_become_parts_of_tool_names_and_stay_apart(tmp_path):
 
 
 def test_other_kinds_of_servers_are_refused(tmp_path):
-    with pytest.raises(UserError, match="stdio and Streamable HTTP"):
+    with pytest.raises(UserError, match="inner"):
         entries_of([AcpMcpServer(type="acp", name="inner", server_id="1")], tmp_path)
