@@ -263,7 +263,7 @@ async def end_turn(opened: OpenSession, hooks: Hooks, ended: TurnEnded, run: Run
 
 
 def show_status(opened: OpenSession, hooks: Hooks) -> None:
-    """Has the program of `statusLine` make its line anew."""
+    """Has the program of `statusLine` write its line again."""
     now, place = status_of(opened), opened.place
 
     def show(line: str) -> None:

@@ -8,6 +8,7 @@ may be cut off, wrapped in prose or of another shape.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any, Literal, get_args
 
 from kode.memory import rank, terms
@@ -137,14 +138,22 @@ def read_lines(answer: str, known: int) -> tuple[Relation, ...] | None:
     return _relations(found.value.get("lines"), known) if found and found.complete else None
 
 
-def to_show(lines: Sequence[str], about: str, now: datetime, first: Collection[int]) -> list[int]:
+def to_show(
+    lines: Sequence[str],
+    about: str,
+    now: datetime,
+    *,
+    first: Sequence[int] = (),
+    newest: Sequence[int] = (),
+) -> list[int]:
     """The indices of the lines that a question shows, in order: of all, if they fit into
-    `KNOWN_CHARS`, else of `first`, and those nearest to what it is about."""
+    `KNOWN_CHARS`, else of `first`, and by turns those nearest to what it is about and `newest`."""
     if sum(map(len, lines)) <= KNOWN_CHARS:
         return list(range(len(lines)))
     ranked = rank.rank(about, [rank.Text("", line) for line in lines], now)
     chosen, room = set[int](), KNOWN_CHARS
-    for at in dict.fromkeys((*first, *(one.index for one in ranked))):
+    both = zip_longest((one.index for one in ranked), newest)
+    for at in dict.fromkeys((*first, *(at for pair in both for at in pair if at is not None))):
         room -= len(lines[at])
         if room >= 0:
             chosen.add(at)

@@ -172,7 +172,7 @@ class Consolidator:
         base = text if size_of(text) > self.limit_bytes else ""
         if not base:
             about = "\n".join(item.said) or item.text
-            lines = [lines[at] for at in question.to_show(lines, about, self.context.now(), ())]
+            lines = [lines[at] for at in question.to_show(lines, about, self.context.now())]
         asked = question.build(f"The transcript of a session:\n\n{item.text}", lines)
         if base:
             size = size_of(base)

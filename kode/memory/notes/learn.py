@@ -191,11 +191,7 @@ class Learning:
     async def _learn(self, item: Item, facts: Sequence[Fact], shown: Sequence[Note | None]) -> None:
         """Keeps what is new and rests on words that the person typed; the rest is the model's, and
         stays in the summary. What is not kept for its wording is left out."""
-        forgotten = {
-            one.text
-            for one in self.ledger.ended()
-            if one.ended and (one.ended.kind, one.ended.session) == ("forget", item.session)
-        }
+        forgotten = self.ledger.ended_in(item.session, "forget")
         known = {note.content for note in shown if note} | forgotten
         for fact in facts:
             is_new = fact.how != "repeats" and fact.text not in known

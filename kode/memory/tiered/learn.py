@@ -3,7 +3,6 @@ answer says: new facts that rest on the person's words, and which lines repeat o
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +10,7 @@ from kode import paths
 from kode.contracts import MemoryContext
 from kode.errors import MemoryRefused
 from kode.events import MemoryChanged, Notice
-from kode.memory import question, rank
+from kode.memory import question
 from kode.memory.base import WORDS_CHARS
 from kode.memory.change import Author
 from kode.memory.history import History
@@ -20,7 +19,6 @@ from kode.memory.ledger import Dispute, Ledger
 from kode.memory.lineage import Place
 from kode.memory.question import Fact, Found
 from kode.memory.queue import Item, Queue, details
-from kode.memory.rank import Text
 from kode.memory.tiered.facts import Target, shorten
 from kode.memory.tiered.write import FactWriter, Outcome
 from kode.memory.waiting import FOUND_BY, came_from, propose
@@ -87,22 +85,17 @@ class Learner:
         store = self._writer_of(item).store
         files = store.files(lambda _: None)
         lines = [Line(store.name_of(file), text) for file in files for text in file.standing]
-        if sum(len(line.text) for line in lines) <= question.KNOWN_CHARS:
-            return lines
         waiting = {place for pair in self.pairs(item) for place in pair.places}
-        texts = [Text(line.target, line.text) for line in lines]
-        ranked = rank.rank("\n".join(item.said) or item.text, texts, self._context.now())
-        first = [at for at, line in enumerate(lines) if line.place in waiting]
         known = self._ledger.standing()
         ages = [known[line.place].at if line.place in known else -1 for line in lines]
-        newest = sorted(range(len(lines)), key=lambda at: -ages[at])
-        chosen, room = set[int](), question.KNOWN_CHARS
-        both = zip_longest((one.index for one in ranked), newest)
-        for at in dict.fromkeys((*first, *(at for pair in both for at in pair if at is not None))):
-            room -= len(lines[at].text)
-            if room >= 0:
-                chosen.add(at)
-        return [line for at, line in enumerate(lines) if at in chosen]
+        chosen = question.to_show(
+            [line.text for line in lines],
+            "\n".join(item.said) or item.text,
+            self._context.now(),
+            first=[at for at, line in enumerate(lines) if line.place in waiting],
+            newest=sorted(range(len(lines)), key=lambda at: -ages[at]),
+        )
+        return [lines[at] for at in chosen]
 
     async def learn(self, item: Item, found: Found, shown: Sequence[Line]) -> None:
         """Writes what the answer says of the facts. Outside text may have worded all of it, so of a
@@ -149,12 +142,7 @@ class Learner:
         and stays in the note."""
         if fact.how == "repeats" or any(fact.text == line.text for line in shown):
             return False
-        ended = ((one.ended, one.text) for one in self._ledger.ended())
-        removed = (
-            text
-            for end, text in ended
-            if end and end.kind == "remove" and end.session == item.session
-        )
+        removed = self._ledger.ended_in(item.session, "remove")
         return fact.text not in removed and question.stands_in(fact.words, item.said)
 
     async def _write(

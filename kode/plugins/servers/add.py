@@ -158,7 +158,7 @@ def _with_flags(one: Wanted, arguments: argparse.Namespace) -> Wanted:
         if given := getattr(arguments, key):
             values[key] = given
     if arguments.scope == "local":
-        notes.append("kode has no settings for you in one project alone: it is in all of yours.")
+        notes.append("It is in all of your projects: kode keeps nothing for you in one alone.")
     if arguments.trust:
         notes.append('kode asks about its calls; `permissions.allow` with "mcp(NAME)" allows them.')
     if arguments.include_tools or arguments.exclude_tools:

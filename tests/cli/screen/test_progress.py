@@ -122,33 +122,21 @@ def test_the_line_fits_and_names_ctrl_c_given_room(width):
         assert "……" not in line
 
 
+def a_status(**changes):
+    plain = {"mode": "ask", "model": "big-model", "cost_usd": None, "cost_is_partial": False}
+    window = {"context_tokens": 24_000, "context_window": 200_000}
+    return SimpleNamespace(**{**plain, **window, "jobs": 0, "line": "", **changes})
+
+
 def test_the_mode_in_which_all_runs_stands_out():
-    status = SimpleNamespace(
-        mode="full",
-        model="big-model",
-        context_tokens=24_000,
-        context_window=200_000,
-        cost_usd=None,
-        cost_is_partial=False,
-        jobs=0,
-        line="",
-    )
+    status = a_status(mode="full")
 
     assert status_line(status, 79)[0] == ("danger", "full")
     assert status_line(status, 2) == [("danger", "f…"), ("", "")]
 
 
 def test_a_line_of_the_persons_own_stands_behind_the_mode():
-    status = SimpleNamespace(
-        mode="ask",
-        model="big-model",
-        context_tokens=24_000,
-        context_window=200_000,
-        cost_usd=None,
-        cost_is_partial=False,
-        jobs=0,
-        line="\x1b[31mmain\x1b[0m ✓",
-    )
+    status = a_status(line="\x1b[31mmain\x1b[0m ✓")
 
     assert status_line(status, 79) == [("", "ask · main ✓")]
 
