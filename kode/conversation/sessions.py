@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,10 @@ from kode.session.entries import Header, line_of, new_session_id, timestamp
 from kode.session.index import folder_of, summarize
 from kode.session.log import Session
 from kode.session.upkeep import in_use
+
+LEAVE_S = 2.0
+"""How long the end of a session waits for one session more of an import that was cut short; no
+longer than for what memory saves."""
 
 
 def create_session(
@@ -93,18 +98,28 @@ async def remove_abandoned_layers(home: Path) -> None:
 
 async def finish_imports(home: Path, emit: Emit) -> None:
     """Completes imports of sessions that were cut short, and says so. Cancelled in between, it
-    leaves the rest to the next start."""
+    leaves the rest to the next start, after one session more: otherwise short sessions would never
+    complete an import."""
     if not any(marker.suffix == ".import" for marker in _unfinished(home)):
         return
     from kode.session import unfinished_imports
     from kode.session.imports import Taken
 
     for marker in unfinished_imports.cut_short(home):
-        steps, count = unfinished_imports.finish(home, marker), 0
+        steps, count, leaves_at = unfinished_imports.finish(home, marker), 0, 0.0
         try:
-            while (one := await asyncio.to_thread(next, steps, None)) is not None:
+            while True:
+                step = asyncio.ensure_future(asyncio.to_thread(next, steps, None))
+                try:
+                    one = await asyncio.shield(step)
+                except asyncio.CancelledError:
+                    one, leaves_at = await step, time.monotonic() + LEAVE_S
+                if one is None:
+                    break
                 if isinstance(one, Taken):
                     count += not one.known
+                    if leaves_at and (not one.known or time.monotonic() > leaves_at):
+                        return
                 elif one:
                     text = f"An import of {plural(one, 'session file')} was cut short: kode"
                     emit(Notice(text=f"{text} imports the rest now."))

@@ -1,6 +1,8 @@
 """What a crash has cut short is found by the next conversation: a task, an import, layers."""
 
+import asyncio
 import fcntl
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 from kode import paths
 from kode.beneath import TEMPORARY_PREFIX
 from kode.conversation import Conversation, turns
+from kode.conversation.sessions import finish_imports
 from kode.events import Notice
 from kode.messages import text_of
 from kode.sandbox import store
@@ -106,6 +109,24 @@ async def test_an_import_that_was_cut_short_is_completed(
     assert len(index.list_sessions(home)) == 3
     assert unfinished.cut_short(home) == []
     assert any("import" in one.text for one in events if isinstance(one, Notice))
+
+
+@pytest.mark.parametrize("rest", [[], [CODEX], [CODEX, CLAUDE]], ids=len)
+async def test_the_shortest_session_brings_an_import_forward(
+    rest: list[Path], tmp_path: Path
+) -> None:
+    home = tmp_path / "kode-home"
+    marker = paths.unfinished_import(home, "one")
+    marker.parent.mkdir(parents=True)
+    marker.write_text(json.dumps([str(one) for one in rest]))
+
+    work = asyncio.ensure_future(finish_imports(home, [].append))
+    await asyncio.sleep(0)
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)
+
+    assert len(index.list_sessions(home)) == min(1, len(rest))
+    assert (unfinished.cut_short(home) == []) == (not rest)
 
 
 async def test_layers_of_killed_processes_go_at_every_start(opened: Any, tmp_path: Path) -> None:

@@ -10,6 +10,9 @@ from typing import Any
 from tests.needs import lacking, skip_without
 from tests.warm import KODE, Warm, can_start
 
+LONGEST_S = 180
+"""For a command that hangs; a busy machine takes ten times as long as an idle one."""
+
 
 @dataclass
 class Finished:
@@ -80,7 +83,7 @@ class Place:
         if stdin is not None:
             options["stdin"] = subprocess.PIPE
         with self.start(*arguments, **options) as process:
-            out, err = process.communicate(stdin, timeout=60)
+            out, err = process.communicate(stdin, timeout=LONGEST_S)
             return Finished(process.returncode, out, err)
 
     @property

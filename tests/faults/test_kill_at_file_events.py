@@ -187,9 +187,10 @@ def notices(shown: Seen) -> str:
 
 
 def again(place: Place) -> Seen:
-    """The next start; where that is too short to complete an import, the one after it."""
+    """The next start; where that is too short to complete an import, the ones after it: each
+    imports at least one session more."""
     shown: Seen = []
-    for _ in range(5):
+    for _ in range(FILES):
         shown += place.task("continue", "Are you there?")
         if not any((place.home / "unfinished").glob("*.import")):
             break
