@@ -43,6 +43,7 @@ from kode.fault_reports import write_report
 from kode.memory import open_memory
 from kode.messages import Usage
 from kode.paths import real_path
+from kode.permissions import approvals
 from kode.permissions.gate import Ask, GateState, PersonGate, path_denier
 from kode.permissions.rules import Rules, parse_all
 from kode.programs import one_deeper
@@ -244,9 +245,8 @@ def make_agent(
             "config, or leave out the budget."
         )
     rules = _rules(config)
-    state = GateState(
-        mode=config.permissions.mode, approved=() if start is None else parse_all(start.approved)
-    )
+    before = () if start is None else parse_all(start.approved)
+    state = GateState(mode=config.permissions.mode, approved=approvals.changed((), give=before))
     memory = memory or open_memory(config.memory)
     sandbox = open_sandbox(config, place)
     forced = config.sandbox.enabled is True

@@ -781,6 +781,19 @@ final, an opinion replaces that of earlier ones and goes to the gate, a rewritte
 call, None says nothing. Those that rewrite come first in the chain."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class StandingRule:
+    effect: Literal["deny", "ask", "allow"]
+    rule: str
+    source: Literal["settings", "session", "project"]
+    """A setting or a flag; answers of a person that last."""
+    id: str = ""
+    """Of an answer: see `Gate.change_approvals`."""
+    at: str = ""
+    removed: bool = False
+    """Whether it counts no more, and can be restored."""
+
+
 class Gate(Protocol):
     """Decides what runs: the last in the chain of interceptors, which always has a verdict."""
 
@@ -794,8 +807,12 @@ class Gate(Protocol):
     def approve_in_session(self, rules: Sequence[str]) -> None:
         """Adds rules, as an answer for the session does. Raises: ConfigError for a bad rule."""
 
-    def describe_rules(self) -> tuple[str, ...]:
-        """One line per rule, with its origin, for a person."""
+    def standing_rules(self) -> tuple["StandingRule", ...]:
+        """Every rule that counts, and the approvals that were removed."""
+
+    def change_approvals(self, *, remove: str = "", restore: str = "", give: str = "") -> None:
+        """Removes or restores the approval that an id or a rule names, and gives one for the same
+        place. Raises: ConfigError where there is none, or for a bad rule; StorageError."""
 
     def could_run(self, tool: Tool) -> bool:
         """Whether a call of this tool may come to run in this process, by a rule or a person's

@@ -25,6 +25,10 @@ COMMANDS = {
         "kode.cli.commands.trust",
         "show what you approved of this repository, and what is pending",
     ),
+    "permissions": (
+        "kode.cli.commands.permissions",
+        "list rules and your lasting answers, remove and restore them",
+    ),
     "plugin": ("kode.cli.commands.plugin", "list plug-ins, and turn them on and off"),
     "init": ("kode.cli.commands.init", "guided set-up"),
     "config": ("kode.cli.commands.config", "show every setting and where it came from"),

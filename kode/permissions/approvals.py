@@ -1,20 +1,44 @@
 """Stores a person's permanent approvals, one file per project, under `$KODE_HOME`. `decide` says
 when to ask; rules that the user wrote are in the config."""
 
+import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from kode import durable, paths
+from kode.contracts import StandingRule
 from kode.errors import ConfigError, StorageError
-from kode.permissions.rules import Rule, parse
+from kode.permissions.rules import Rule, Rules, parse
 from kode.sealed import opened, sealed_object
 
 One = TypeVar("One")
 
 
-def load(home: Path, project: Path) -> tuple[tuple[Rule, ...], str]:
+@dataclass(frozen=True, kw_only=True)
+class Approval:
+    """A lasting yes of a person. Once removed it allows nothing, and can be restored."""
+
+    rule: Rule
+    at: str = ""
+    """When it was given (ISO 8601); "" for one that an older kode saved."""
+    removed: bool = False
+
+    @property
+    def id(self) -> str:
+        """Names it in a command."""
+        return id_of(str(self.rule))
+
+
+def id_of(rule: str) -> str:
+    """The id of a rule's approval: the same in any session."""
+    return hashlib.sha256(rule.encode()).hexdigest()[:4]
+
+
+def load(home: Path, project: Path) -> tuple[tuple[Approval, ...], str]:
     """The approvals of a project, and a sentence about a problem with the file, if any.
 
     A damaged file is set aside, and saved approvals are ignored. Never raises.
@@ -23,8 +47,24 @@ def load(home: Path, project: Path) -> tuple[tuple[Rule, ...], str]:
     return read_approvals(path, _decode, "saved approvals are ignored")
 
 
-def add(home: Path, project: Path, rules: tuple[Rule, ...]) -> None:
-    """Adds approvals durably, keeping those another kode added meanwhile.
+def version(home: Path, project: Path) -> tuple[int, ...]:
+    """Differs from that of another version of a project's file; () where there is none."""
+    try:
+        status = paths.permissions_file(home, project).stat()
+    except OSError:
+        return ()
+    return (status.st_ino, status.st_mtime_ns, status.st_size)
+
+
+def change(
+    home: Path,
+    project: Path,
+    *,
+    give: Sequence[Rule] = (),
+    remove: Sequence[Rule] = (),
+) -> tuple[Approval, ...]:
+    """Gives approvals (again, if they were removed) and removes others, durably, keeping those that
+    another kode gave meanwhile; returns all.
 
     Raises: StorageError, for a damaged file too, which is set aside; BusyError.
     """
@@ -33,8 +73,81 @@ def add(home: Path, project: Path, rules: tuple[Rule, ...]) -> None:
         known, problem = load(home, project)
         if problem:
             raise StorageError(problem)
-        merged = dict.fromkeys((*known, *rules))
-        write_approvals(path, project, {"allow": [str(rule) for rule in merged]})
+        every = changed(known, give=give, remove=remove)
+        write_approvals(
+            path,
+            project,
+            {
+                "allow": [str(one.rule) for one in every if not one.removed],
+                "removed": [str(one.rule) for one in every if one.removed],
+                "at": {str(one.rule): one.at for one in every if one.at},
+            },
+        )
+    return every
+
+
+def changed(
+    known: Sequence[Approval], *, give: Sequence[Rule] = (), remove: Sequence[Rule] = ()
+) -> tuple[Approval, ...]:
+    """The approvals after a change, in their order; new ones last."""
+    every = {one.rule: one for one in known}
+    for rule in remove:
+        if rule in every:
+            every[rule] = replace(every[rule], removed=True)
+    for rule in give:
+        if rule not in every or every[rule].removed:
+            every[rule] = Approval(rule=rule, at=datetime.now(UTC).isoformat(timespec="seconds"))
+    return tuple(every.values())
+
+
+def asked_for(
+    known: Sequence[Approval], *, remove: str = "", restore: str = "", give: str = ""
+) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+    """The rules to give and to remove; `remove` and `restore` name an approval by its id or rule.
+    Raises: ConfigError where there is none, or for a bad rule."""
+    given = [parse(give)] if give else []
+    given += [_named(known, restore, removed=True)] if restore else []
+    return tuple(given), (_named(known, remove, removed=False),) if remove else ()
+
+
+def _named(known: Sequence[Approval], name: str, *, removed: bool) -> Rule:
+    among = [one for one in known if one.removed is removed]
+    for one in among:
+        if name in (one.id, str(one.rule)):
+            return one.rule
+    state = "was removed" if removed else "counts"
+    there = ", ".join(f"{one.id} {one.rule}" for one in among) or "none"
+    raise ConfigError(f"No approval {name!r} {state} in this project. Those are: {there}.")
+
+
+def standing(
+    rules: Rules, session: Sequence[Approval], saved: Sequence[Approval]
+) -> tuple[StandingRule, ...]:
+    """Every rule that counts, and the approvals that were removed."""
+    effects: tuple[Literal["deny", "ask", "allow"], ...] = ("deny", "ask", "allow")
+    sources: tuple[tuple[Literal["session", "project"], Sequence[Approval]], ...] = (
+        ("session", session),
+        ("project", saved),
+    )
+    return (
+        *(
+            StandingRule(effect=effect, rule=str(rule), source="settings")
+            for effect in effects
+            for rule in getattr(rules, effect)
+        ),
+        *(
+            StandingRule(
+                effect="allow",
+                rule=str(one.rule),
+                source=source,
+                id=one.id,
+                at=one.at,
+                removed=one.removed,
+            )
+            for source, given in sources
+            for one in given
+        ),
+    )
 
 
 def read_approvals(
@@ -67,7 +180,13 @@ def write_approvals(path: Path, project: Path, items: Mapping[str, Any]) -> None
     durable.replace(path, json.dumps(document, indent=2).encode() + b"\n")
 
 
-def _decode(document: Mapping[str, Any]) -> tuple[Rule, ...]:
-    if not isinstance(document["allow"], list):
-        raise ValueError("not a list of rules")
-    return tuple(parse(text) for text in document["allow"])
+def _decode(document: Mapping[str, Any]) -> tuple[Approval, ...]:
+    at = document.get("at", {})
+    found = {}
+    for key, removed in (("allow", False), ("removed", True)):
+        if not isinstance(texts := document.get(key, [] if removed else None), list):
+            raise ValueError(f"{key} is not a list of rules")
+        for text in texts:
+            rule = parse(text)
+            found[rule] = Approval(rule=rule, at=str(at.get(text, "")), removed=removed)
+    return tuple(found.values())

@@ -190,6 +190,7 @@ def _ask_about(call: Call, parts: Sequence[Part]) -> Decision:
         "\n".join(_sentences(part for part in parts if part not in grave)),
         _hint(parts) or ("an allow rule" if call.mode == "full" else "--permission-mode full"),
         *(named if complete else ()),
+        rules_narrow=_exactly(parts) if complete else (),
         dangers=tuple(_sentences(grave)),
         **_for_the_model(decides, alone=len(parts) == 1),
         runs_unasked=call.mode == "full" and not unclear,
@@ -239,6 +240,11 @@ def offered_rule(part: Part) -> Rule | None:
     if part.offer:
         return grammar.shell_rule(part.offer, prefix=True)
     return grammar.shell_rule(part.argv, prefix=False)
+
+
+def _exactly(parts: Sequence[Part]) -> tuple[str, ...]:
+    exact = [grammar.shell_rule(part.argv, prefix=False) for part in parts if part.argv is not None]
+    return tuple(dict.fromkeys(map(str, exact)))
 
 
 def _at_stake(call: Call, line: Line) -> AtStake:

@@ -49,7 +49,8 @@ def read(call: Call) -> Decision:
     if call.mode == "full":
         return allow(reason)
     offered = () if folder in ("/", call.where.home, *call.where.temp) else _lasting(folder, rule)
-    return ask(reason, f"--allow '{rule}'", *offered)
+    narrow = _lasting(path, Rule("read", path)) if offered and folder != path else ()
+    return ask(reason, f"--allow '{rule}'", *offered, rules_narrow=narrow)
 
 
 def edit(call: Call) -> Decision:
@@ -90,8 +91,13 @@ def edit(call: Call) -> Decision:
     if _covered(call, path):
         return allow("You allowed it before.")
     if inside:
-        offered = _lasting(path, _folder_rule(call, path) or rule)
-        return ask("Mode `ask` confirms every edit.", "--permission-mode auto-edit", *offered)
+        return ask(
+            "Mode `ask` confirms every edit.",
+            "--permission-mode auto-edit",
+            *_lasting(path, _folder_rule(call, path) or rule),
+            rules_narrow=_lasting(path, rule),
+            by_mode=True,
+        )
     outside = f"{shown(call, path)} is outside the working folders."
     return ask(outside, hint, *_lasting(path, rule))
 

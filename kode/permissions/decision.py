@@ -26,6 +26,10 @@ class Decision(Ruling):
     """With `deny`: what denies."""
     rules_offered: tuple[str, ...] = ()
     """Rules that would settle this question permanently; empty if "always" is not offered."""
+    rules_narrow: tuple[str, ...] = ()
+    """As narrow as can be, where `rules_offered` are wider: the file, the exact command."""
+    by_mode: bool = False
+    """With `ask`: whether nothing but mode `ask` asks."""
     runs_unasked: bool = False
     """With `ask`: whether it runs anyway if nobody can be asked (mode `full`)."""
     hint: str = ""

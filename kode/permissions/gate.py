@@ -22,6 +22,7 @@ from kode.contracts import (
     PermissionMode,
     Ruling,
     Sandbox,
+    StandingRule,
     Tool,
     ToolContext,
     Verdict,
@@ -32,6 +33,7 @@ from kode.events import Emit, Notice, silent
 from kode.messages import Refusal, plural
 from kode.permissions import approvals, sensitive
 from kode.permissions import rules as grammar
+from kode.permissions.approvals import Approval
 from kode.permissions.decide import decide_call
 from kode.permissions.decide_files import is_rebuilt, path_of
 from kode.permissions.decision import Call, Decision, SandboxKind
@@ -64,6 +66,11 @@ class Question:
     """Whether "session" and "project" are offered."""
     rules: tuple[str, ...] = ()
     """The rules that "session" and "project" would add."""
+    narrow: tuple[str, ...] = ()
+    """Those of a narrow answer, where there are narrower ones: for the file in place of its folder,
+    the exact command in place of its subcommand."""
+    passes_in: PermissionMode | None = None
+    """The mode in which it would not be asked, if that is `auto-edit`."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """The call's arguments, as the tool gets them."""
     until_changed: bool = False
@@ -77,6 +84,16 @@ class Answer:
     choice: Literal["once", "session", "project", "no"]
     message: str = ""
     """With "no": a message for the model."""
+    narrow: bool = False
+    """With "session" and "project": whether it adds the question's narrow rules."""
+    mode: PermissionMode | None = None
+    """With "once": the mode from now on."""
+
+    def rules_of(self, question: Question) -> tuple[str, ...]:
+        """The rules that it adds."""
+        if self.choice not in ("session", "project"):
+            return ()
+        return question.narrow if self.narrow else question.rules
 
 
 def ways_to_allow(question: Question) -> dict[str, str]:
@@ -94,6 +111,26 @@ def ways_to_allow(question: Question) -> dict[str, str]:
     }
 
 
+def lasting_ways(question: Question) -> dict[Answer, str]:
+    """The lasting answers, the narrowest first, in plain words."""
+    if not question.may_always:
+        return {}
+    widths = [(False, question.rules)]
+    if question.narrow and question.narrow != question.rules:
+        widths.insert(0, (True, question.narrow))
+    where: tuple[tuple[Literal["session", "project"], str], ...] = (
+        ("session", "always in this session"),
+        ("project", "always in this project"),
+    )
+    return {
+        Answer(choice=choice, narrow=narrow): f"{text}: {', '.join(map(visible, rules))}"
+        if rules
+        else text
+        for choice, text in where
+        for narrow, rules in widths
+    }
+
+
 KeepFirst = Callable[[AtStake], Awaitable[str]]
 """Saves what a command may lose; returns a sentence about it for the question."""
 
@@ -108,10 +145,12 @@ class GateState:
     mode: PermissionMode
     attended: bool = True
     """Whether somebody can be asked, if at all."""
-    approved: tuple[Rule, ...] = ()
+    approved: tuple[Approval, ...] = ()
     """By answers for the session."""
-    saved: tuple[Rule, ...] | None = None
-    """By answers for the project; None: not read yet."""
+    saved: tuple[Approval, ...] = ()
+    """By answers for the project."""
+    read_at: tuple[int, ...] | None = None
+    """Which version of their file was read: another kode may give or remove some."""
     held: set[str] = field(default_factory=set)
     """Ignored files and folders of which a person said that they stay in the sandbox, or could not
     be asked."""
@@ -157,27 +196,33 @@ class PersonGate:
     @property
     def approved_in_session(self) -> tuple[str, ...]:
         """See `contracts.Gate`."""
-        return tuple(str(rule) for rule in self.state.approved)
+        return tuple(str(one.rule) for one in self.state.approved if not one.removed)
 
     def approve_in_session(self, rules: Sequence[str]) -> None:
         """See `contracts.Gate`."""
-        self.state.approved = tuple(dict.fromkeys((*self.state.approved, *parse_all(rules))))
+        self.state.approved = approvals.changed(self.state.approved, give=parse_all(rules))
 
-    def describe_rules(self) -> tuple[str, ...]:
+    def standing_rules(self) -> tuple[StandingRule, ...]:
         """See `contracts.Gate`."""
-        return (
-            *(f"deny {rule}" for rule in self.rules.deny),
-            *(f"ask {rule}" for rule in self.rules.ask),
-            *(f"allow {rule}" for rule in self.rules.allow),
-            *(f"allow {rule} (this session)" for rule in self.state.approved),
-            *(f"allow {rule} (saved for this project)" for rule in self._approved_before()),
+        return approvals.standing(self.rules, self.state.approved, self._saved())
+
+    def change_approvals(self, *, remove: str = "", restore: str = "", give: str = "") -> None:
+        """See `contracts.Gate`."""
+        known, name = self.state.approved, remove or restore
+        in_session = any(name in (one.id, str(one.rule)) for one in known)
+        asked = approvals.asked_for(
+            known if in_session else self._saved(), remove=remove, restore=restore, give=give
         )
+        if in_session:
+            self.state.approved = approvals.changed(known, give=asked[0], remove=asked[1])
+        else:
+            self._save(*asked)
 
     def could_run(self, tool: Tool) -> bool:
         """See `contracts.Gate`."""
         if self._ask is not None or self.mode == "full" or tool.effect not in ("fetch", "delegate"):
             return True
-        rules = (*self.rules.allow, *self.state.approved, *self._approved_before())
+        rules = (*self.rules.allow, *self._approved())
         return any(grammar.names_tool(rule, tool) for rule in rules)
 
     async def check(
@@ -353,11 +398,8 @@ class PersonGate:
         from kode.permissions.decide_commands import rules_for_changes
 
         command = str(arguments.get("command", ""))
-        default = "Mode `ask` confirms every edit."
-        reasons = [decision.reason for _, decision in asked if decision.reason != default]
-        records = [
-            change for change, decision in asked if change.in_git and decision.reason == default
-        ]
+        reasons = [decision.reason for _, decision in asked if not decision.by_mode]
+        records = [change for change, decision in asked if change.in_git and decision.by_mode]
         shown = outermost([change for change, _ in asked if change not in records])
         names = [
             f"{change.change} {os.path.relpath(change.path, self.place.cwd)}" for change in shown
@@ -381,6 +423,7 @@ class PersonGate:
             of="changes",
             may_always=bool(rules),
             rules=tuple(map(visible, rules)),
+            passes_in=None if reasons else "auto-edit",
         )
 
     def _decide(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Decision:
@@ -399,7 +442,7 @@ class PersonGate:
     def _call(
         self, tool: Tool, arguments: Mapping[str, Any], opinion: Opinion | None = None
     ) -> Call:
-        rules = replace(self.rules, approved=(*self.state.approved, *self._approved_before()))
+        rules = replace(self.rules, approved=self._approved())
         mode = self.mode
         if opinion is not None and opinion.outcome == "plan":
             mode, rules = "plan", replace(rules, allow=(), approved=())
@@ -429,11 +472,18 @@ class PersonGate:
             return "none"
         return "layered" if self.sandbox.layered() else "plain"
 
-    def _approved_before(self) -> tuple[Rule, ...]:
-        if self.state.saved is None:
+    def _approved(self) -> tuple[Rule, ...]:
+        given = (*self.state.approved, *self._saved())
+        return tuple(one.rule for one in given if not one.removed)
+
+    def _saved(self) -> tuple[Approval, ...]:
+        version = approvals.version(self.place.home, self.place.project)
+        if self.state.read_at != version:
             self.state.saved, problem = approvals.load(self.place.home, self.place.project)
             if problem:
                 self.emit(Notice(text=problem))
+                version = approvals.version(self.place.home, self.place.project)
+            self.state.read_at = version
         return self.state.saved
 
     def _question(
@@ -452,29 +502,35 @@ class PersonGate:
             dangers=tuple(map(visible, decision.dangers)),
             kind=f"{tool.effect} {decision.risk}".strip(),
             may_always=bool(decision.rules_offered),
-            rules=tuple(visible(rule) for rule in decision.rules_offered),
+            rules=tuple(map(visible, decision.rules_offered)),
+            narrow=tuple(map(visible, decision.rules_narrow)),
+            passes_in="auto-edit" if tool.effect == "edit" and decision.by_mode else None,
             arguments=arguments,
         )
 
     def _answered(self, answer: Answer, decision: Decision) -> Verdict:
         if answer.choice == "no":
             return refused(_by_person(answer, decision.decides))
-        self._remember(answer, decision.rules_offered)
+        self._remember(answer, decision.rules_offered, decision.rules_narrow)
         return replace(verdict(decision), allowed=True, reason="The person allowed it.")
 
-    def _remember(self, answer: Answer, offered: Sequence[str]) -> None:
+    def _remember(self, answer: Answer, offered: Sequence[str], narrow: Sequence[str] = ()) -> None:
+        if answer.mode is not None:
+            self.mode = answer.mode
+        rules = narrow if answer.narrow else offered
         if answer.choice == "session":
-            self.approve_in_session(offered)
+            self.approve_in_session(rules)
         if answer.choice == "project":
-            self._save(parse_all(offered))
+            try:
+                self._save(parse_all(rules))
+            except KodeError as error:
+                self.approve_in_session(rules)
+                self.emit(Notice(text=f"The approval counts for this session only. {error}"))
 
-    def _save(self, offered: tuple[Rule, ...]) -> None:
-        """Saved approvals apply at once; one that cannot be saved applies to this session."""
-        self.state.saved = tuple(dict.fromkeys((*self._approved_before(), *offered)))
-        try:
-            approvals.add(self.place.home, self.place.project, offered)
-        except KodeError as error:
-            self.emit(Notice(text=f"The approval counts for this session only. {error}"))
+    def _save(self, give: tuple[Rule, ...], remove: tuple[Rule, ...] = ()) -> None:
+        home, project = self.place.home, self.place.project
+        self.state.saved = approvals.change(home, project, give=give, remove=remove)
+        self.state.read_at = approvals.version(home, project)
 
 
 _TITLES = {

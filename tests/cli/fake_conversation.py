@@ -13,7 +13,7 @@ from kode.cli.prompt.repl import run_repl
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import open_screen
 from kode.config.model import Config, Repl
-from kode.contracts import MemorySystem, ModelInfo
+from kode.contracts import MemorySystem, ModelInfo, StandingRule
 from kode.engine.window import Window
 from kode.errors import SessionError, UserError
 from kode.events import (
@@ -87,6 +87,9 @@ class FakeConversation:
     typed: str | None = None
     sees: bool = field(default_factory=lambda: not os.environ.get("BLIND"))
     wish: str = ""
+    loaded: object = field(
+        default_factory=lambda: SimpleNamespace(origins={"permissions.allow": "config.json:3"})
+    )
     pictures: list[str] = field(default_factory=list)
     commands: BackgroundCommands = field(default_factory=BackgroundCommands)
     session: object = field(
@@ -103,7 +106,15 @@ class FakeConversation:
         )
         provider = SimpleNamespace(name=self.provider, model=self.model, info=info)
         place = SimpleNamespace(outputs=self.home / "outputs", plan=self.home / "plan.md")
-        gate = SimpleNamespace(describe_rules=lambda: ("allow shell(ls:*)",))
+        gate = SimpleNamespace(
+            standing_rules=lambda: (
+                StandingRule(effect="allow", rule="shell(ls:*)", source="settings"),
+                StandingRule(
+                    effect="allow", rule="edit(./src/**)", source="project", id="1f3a", at="2026-11-02"
+                ),
+            ),
+            change_approvals=lambda **changes: None,
+        )
         return SimpleNamespace(provider=provider, place=place, effort=self.effort, gate=gate)
 
     @property

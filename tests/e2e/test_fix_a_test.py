@@ -98,8 +98,9 @@ def test_the_only_questions_are_about_the_edit_and_the_commit(broken: Place) -> 
             assert COMMIT in asked
             assert "what git records" in asked
             assert "objects" not in asked
-            assert "shell(git commit:*)" in asked
-            terminal.type("y", "enter")
+            terminal.type("a")
+            terminal.until("shell(git commit:*)")
+            terminal.type("\x7f", "y", "enter")
 
             text = terminal.until("the change is committed", timeout_s=60)
             assert OFFER not in text

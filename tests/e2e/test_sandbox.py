@@ -253,7 +253,7 @@ def test_ignored_folders_are_kept_after_one_yes_and_undone(place: Place) -> None
             terminal.until("auto-edit")
             terminal.type("install it", "enter")
             terminal.until("node_modules", "answer:")
-            terminal.type("s", "enter")
+            terminal.type("a1", "enter")
             terminal.until("installed")
             folder = place.project / "node_modules"
             assert [(folder / name).read_text() for name in ("a/x.js", "y.js")] == ["1\n", "2\n"]

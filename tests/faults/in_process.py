@@ -144,7 +144,7 @@ def made(folder: Path) -> Here:
         archive = here.folder / f"{system}-archive"
         here.kode("memory", "--memory", system, "export", f"{archive}.jsonl")
     _waiting(here.home / "memory", here.project)
-    approvals.add(here.home, here.project, (parse("shell(make:*)"),))
+    approvals.change(here.home, here.project, give=(parse("shell(make:*)"),))
     (here.home / "history").write_bytes(b"\n# 2026-03-01 12:00:00.000000\n+fix the tests\n")
     here.keep()
     return here

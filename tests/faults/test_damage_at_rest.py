@@ -59,7 +59,7 @@ def make_home(folder: Path) -> Here:
         write = [{"name": "write_file", "arguments": {"path": name, "content": name}}]
         script = here.script({"calls": write}, {"text": "Wrote it."})
         assert here.kode("continue", "--script", script, f"write {name}").code == 0
-    approvals.add(here.home, here.project, (parse("shell(make:*)"), parse("shell(ls:*)")))
+    approvals.change(here.home, here.project, give=(parse("shell(make:*)"), parse("shell(ls:*)")))
     where = here.project / ".mcp.json"
     item = trust.Item(kind="mcp", name="files", origin=where, scope="project", content="run\n")
     trust.approve(here.home, here.project, [item])
@@ -130,7 +130,7 @@ def order_of_use(here: Here) -> set[Any]:
 
 
 def approved(here: Here) -> set[Any]:
-    return set(approvals.load(here.home, here.project)[0])
+    return {one.rule for one in approvals.load(here.home, here.project)[0]}
 
 
 def trusted(here: Here) -> set[Any]:

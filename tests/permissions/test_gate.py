@@ -296,16 +296,72 @@ def test_an_invalid_rule_is_an_error_of_the_config(room):
         room.gate(allow=["bash(ls)"])
 
 
-async def test_rules_are_described_with_where_they_come_from(room):
+async def test_standing_rules_say_where_each_is_from(room):
     gate = room.gate(Person(Answer(choice="session")), allow=["shell(ls:*)"], deny=["fetch"])
 
     await room.check(gate, "pytest")
 
-    assert gate.describe_rules() == (
-        "deny fetch",
-        "allow shell(ls:*)",
-        "allow shell(pytest:*) (this session)",
-    )
+    found = [(one.effect, one.rule, one.source) for one in gate.standing_rules()]
+    assert found == [
+        ("deny", "fetch", "settings"),
+        ("allow", "shell(ls:*)", "settings"),
+        ("allow", "shell(pytest:*)", "session"),
+    ]
+
+
+@pytest.mark.parametrize("choice", ["session", "project"])
+async def test_a_removed_answer_is_asked_again_until_restored(room, choice):
+    answers = [Answer(choice=choice), Answer(choice="no")]
+    gate = room.gate(Person(*answers))
+    assert (await room.check(gate, "pytest -q")).allowed
+    (given,) = gate.standing_rules()
+
+    gate.change_approvals(remove=given.id)
+
+    assert [one.removed for one in gate.standing_rules()] == [True]
+    assert not (await room.check(gate, "pytest -q")).allowed
+    gate.change_approvals(restore="shell(pytest:*)")
+    assert (await room.check(gate, "pytest -q")).allowed
+    gate.change_approvals(remove=given.id, give="shell(pytest -q)")
+    assert (await room.check(gate, "pytest -q")).allowed
+    assert [one.rule for one in gate.standing_rules() if not one.removed] == ["shell(pytest -q)"]
+
+
+async def test_an_answer_another_kode_removed_counts_no_more(room):
+    beside = room.gate(Person(Answer(choice="project")))
+    await room.check(beside, "npm test")
+    gate = room.gate()
+    assert (await room.check(gate, "npm test")).allowed
+
+    beside.change_approvals(remove="shell(npm test:*)")
+
+    assert not (await room.check(gate, "npm test")).allowed
+
+
+@pytest.mark.parametrize("name", ["", "zzzz", "shell(ls:*)"])
+async def test_an_answer_that_is_not_there_is_named(room, name):
+    gate = room.gate(Person(Answer(choice="project")))
+    await room.check(gate, "npm test")
+
+    with pytest.raises(ConfigError):
+        gate.change_approvals(remove=name or "x")
+    with pytest.raises(ConfigError):
+        gate.change_approvals(restore="shell(npm test:*)")
+
+
+async def test_a_narrow_answer_covers_the_exact_command_alone(room):
+    gate = room.gate(Person(Answer(choice="session", narrow=True), Answer(choice="no")))
+
+    assert (await room.check(gate, "pytest -q")).allowed
+    assert (await room.check(gate, "pytest -q")).allowed
+    assert not (await room.check(gate, "pytest -x")).allowed
+
+
+async def test_a_yes_with_a_mode_sets_it(room):
+    gate = room.gate(Person(Answer(choice="once", mode="auto-edit")), mode="ask")
+
+    assert (await room.check(gate, "pytest -q")).allowed
+    assert gate.mode == "auto-edit"
 
 
 async def test_a_path_is_judged_as_written_and_as_bound(room):

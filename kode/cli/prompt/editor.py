@@ -278,10 +278,7 @@ class Editor:
         queues it until the running turn ends."""
         text = self.buffer.text
         if self.asking:
-            choice = self.menu.highlighted(text) if self.menu is not None else None
-            if choice is None and self.menu is not None and self.menu.find is not None:
-                return
-            self.answer(choice.value if choice is not None else text)
+            self._accept_answer(text)
             return
         if self._take_from_menu():
             return
@@ -295,6 +292,26 @@ class Editor:
         self.buffer.history.append_string(self.pastes.unfold(text))
         self.clear()
         submit(self.state, text, later=later)
+
+    def _accept_answer(self, text: str) -> None:
+        menu = self.menu
+        choice = menu.highlighted(text) if menu is not None else None
+        if menu is not None and choice is None and (menu.find is not None or menu.opened(text)):
+            return
+        if menu is not None and choice is not None and choice.key in menu.behind:
+            self.set_text(choice.key)
+            return
+        self.answer(choice.value if choice is not None else text)
+
+    def leave_menu(self) -> None:
+        """Handles Esc in a menu: back from words, or from a list behind a choice, else out of
+        it."""
+        if self.menu is None or not (self.menu.writing or self.menu.opened(self.buffer.text)):
+            self.answer(None)
+            return
+        self.menu.write(False)
+        self.buffer.reset()
+        self.redraw()
 
     def _take_from_menu(self) -> bool:
         """Completes an unfinished word with the highlighted menu entry, else the first. True if the

@@ -88,20 +88,34 @@ def bindings(editor: Editor) -> KeyBindings:
             editor.buffer.auto_up()
 
     @keys.add("up", filter=choosing)
-    @keys.add("s-tab", filter=choosing)
     def _choice_before(event: KeyPressEvent) -> None:
         assert editor.menu is not None
         editor.menu.move(editor.buffer.text, -1)
 
+    @keys.add("s-tab", filter=choosing)
+    def _back_tab(event: KeyPressEvent) -> None:
+        assert editor.menu is not None
+        if editor.menu.back_tab is not None:
+            editor.answer(editor.menu.back_tab.value)
+            return
+        editor.menu.move(editor.buffer.text, -1)
+
     @keys.add("down", filter=choosing)
-    @keys.add("tab", filter=choosing)
     def _next_choice(event: KeyPressEvent) -> None:
         assert editor.menu is not None
         editor.menu.move(editor.buffer.text, 1)
 
+    @keys.add("tab", filter=choosing)
+    def _write_or_next(event: KeyPressEvent) -> None:
+        assert editor.menu is not None
+        if editor.menu.takes_words:
+            editor.menu.write(True)
+            return
+        editor.menu.move(editor.buffer.text, 1)
+
     @keys.add("escape", filter=choosing & ~vi_mode)
     def _leave_menu(event: KeyPressEvent) -> None:
-        editor.answer(None)
+        editor.leave_menu()
 
     @keys.add("up", filter=asking & ~choosing)
     @keys.add("down", filter=asking & ~choosing)

@@ -23,8 +23,10 @@ from kode.cli.prompt.rewind import rewind
 from kode.cli.prompt.sessions import list_sessions, resume
 from kode.cli.prompt.state import Command, PromptState
 from kode.cli.screen.lines import explain, one_line
+from kode.cli.screen.permission_rules import CHANGES, change_rules, rule_rows
 from kode.contracts import MODE_CALLED, MODE_MEANS
 from kode.errors import UserError
+from kode.messages import columns
 
 KEYS = (
     ("Enter", "send; while a turn runs, with its next step"),
@@ -156,23 +158,31 @@ async def compact(state: PromptState, argument: str) -> None:
 
 
 async def permissions(state: PromptState, argument: str) -> None:
-    """Shows mode and rules, or switches the mode."""
+    """Shows mode and rules, switches the mode, or removes, restores or edits an answer. Raises:
+    KodeError."""
+    gate = state.conversation.agent.gate
+    # A rule may have spaces, an id has none.
+    words = argument.split(maxsplit=2) if argument.startswith("edit ") else argument.split()
+    if words and words[0] in CHANGES:
+        state.screen.print(change_rules(words, gate.change_approvals))
+        return
     if argument:
         mode = MODE_CALLED.get(argument)
         if mode is None:
-            state.screen.print(
-                f"There is no mode {one_line(argument)!r}.{nearest(argument, MODES)} "
-                f"Modes: {', '.join(MODES)}.",
-                "error",
+            known = (*MODES, *CHANGES)
+            raise UserError(
+                f"There is no mode {one_line(argument)!r}.{nearest(argument, known)} "
+                f"Modes: {', '.join(MODES)}. Also: {', '.join(CHANGES)}."
             )
-            return
         state.conversation.set_permission_mode(mode)
     state.screen.print(f"Mode: {state.conversation.mode}. {MODE_MEANS[state.conversation.mode]}")
-    rules = state.conversation.agent.gate.describe_rules()
-    for rule in rules:
-        state.screen.print(f"  {rule}")
+    standing = gate.standing_rules()
+    for row in columns(rule_rows(standing, state.conversation.loaded.origins)):
+        state.screen.print(f"  {row}")
     if not argument:
         state.screen.print("/permissions MODE switches: " + ", ".join(MODES) + ".", "dim")
+    if any(one.id for one in standing):
+        state.screen.print(f"/permissions {'; '.join(CHANGES.values())}.", "dim")
 
 
 async def show_details(state: PromptState, argument: str) -> None:
@@ -223,7 +233,7 @@ COMMANDS = {
         Command("/effort", "how much the model thinks: /effort [LEVEL]", use_effort),
         Command(
             "/permissions",
-            f"show rules, or set the mode: {', '.join(MODES)}",
+            f"show rules, remove or restore yours, or set the mode: {', '.join(MODES)}",
             permissions,
             while_busy=True,
         ),

@@ -209,10 +209,13 @@ class PromptState:
         return [*shown, ("", spinner_line(what, now, since, width, stop)), *waiting]
 
     def next_mode(self) -> None:
-        """Shift-Tab: switches to the next permission mode, from the next call on."""
+        """Shift-Tab: switches to the next permission mode, from the next call on. `full` is typed:
+        no key that is pressed once too often takes the guard away."""
         if self.opened is None:
             return
-        mode = MODES[(MODES.index(self.opened.mode) + 1) % len(MODES)]
+        cycle = [mode for mode in MODES if mode != "full"]
+        at = cycle.index(self.opened.mode) if self.opened.mode in cycle else -1
+        mode = cycle[(at + 1) % len(cycle)]
         self.opened.set_permission_mode(mode)
         self.forget_status()
         self.screen.redraw()

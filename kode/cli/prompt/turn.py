@@ -40,7 +40,8 @@ async def _ask_about_plan(state: PromptState) -> None:
         ],
         above=lambda width: ["", state.screen.paint("title", "Go ahead with this plan?")],
         selected=3,
-        hint="or type what to change",
+        hint="Tab: write what to change",
+        takes_words=True,
     )
     while True:
         if state.screen.editor is None:

@@ -3,13 +3,15 @@
 Content and looks of a menu; the prompt handles its keys.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kode.cli.screen.lines import clean, clip, wrap_words
 
 MAX_PREVIEW = 8
 """Maximum lines of the highlighted choice's preview."""
+WRITING = "Write what to do instead, then Enter. Esc goes back to the choices."
+OPENED = "Press its number, or choose with the arrows and Enter. Esc goes back."
 
 
 @dataclass(frozen=True)
@@ -39,39 +41,66 @@ class Menu:
     """Whether keys are words to type in full, and Enter chooses only the last."""
     hint: str = ""
     """What can be typed or pressed, in a few words."""
+    takes_words: bool = False
+    """Whether words are an answer, too: Tab begins to write them."""
+    behind: Mapping[str, Sequence[Choice]] = field(default_factory=dict)
+    """The key of a choice → those that it opens. Each has a key that begins with it."""
+    back_tab: Choice | None = None
+    """What Shift-Tab takes; without it, it moves up."""
+    writing: bool = False
+    """Whether no key chooses, because words are written."""
+    _inside: int | None = None
+    """Which is highlighted in the list that a key has opened."""
+
+    def opened(self, typed: str) -> str:
+        """The key of the choice whose list is open; "" for none."""
+        is_open = typed[:1] in self.behind and (len(typed) == 1 or typed[1:].isdecimal())
+        return typed[:1] if is_open and not self.writing else ""
 
     def offered(self, typed: str) -> Sequence[Choice]:
         """The choices on the screen."""
-        return self.find(typed) if self.find is not None and typed.strip() else self.choices
+        if self.find is not None and typed.strip():
+            return self.find(typed)
+        return self.behind[opened] if (opened := self.opened(typed)) else self.choices
 
     def highlighted(self, typed: str) -> Choice | None:
-        """The choice of Enter; None if nothing is offered, or words are typed."""
+        """The choice of Enter; None if nothing is offered, words are typed, or nothing was
+        highlighted yet in a list that a key has opened."""
         offered = self.offered(typed)
-        if not offered or (self.find is None and typed.strip()):
+        if self.opened(typed):
+            return offered[self._inside % len(offered)] if self._inside is not None else None
+        if not offered or self.writing or (self.find is None and typed.strip()):
             return None
         return offered[min(self.selected, len(offered) - 1)]
 
     def move(self, typed: str, by: int) -> None:
         """Highlights the next (1) or the previous (-1), wrapping around."""
-        if not self.by_word and (offered := self.offered(typed)):
+        if self.opened(typed):
+            self._inside = min(by, 0) if self._inside is None else self._inside + by
+        elif not self.by_word and not self.writing and (offered := self.offered(typed)):
             self.selected = (min(self.selected, len(offered) - 1) + by) % len(offered)
 
     def by_key(self, typed: str) -> Choice | None:
-        """The choice whose key or number is all that was typed."""
-        if self.find is not None or len(typed) != 1:
+        """The choice whose key is all that was typed, or, where choices have none, whose number."""
+        if self.find is not None or self.writing or not typed or self.opened(typed) == typed:
             return None
         if self.by_word:
             return self.choices[-1] if typed.lower() == self.choices[-1].key else None
-        if typed.isdecimal() and 0 < int(typed) <= len(self.choices):
-            return self.choices[int(typed) - 1]
-        return next((choice for choice in self.choices if choice.key == typed.lower()), None)
+        offered = self.offered(typed)
+        if typed.isdecimal() and 0 < int(typed) <= len(offered) and not offered[0].key:
+            return offered[int(typed) - 1]
+        return next((choice for choice in offered if choice.key == typed.lower()), None)
+
+    def write(self, on: bool) -> None:
+        """Begins to write words, or goes back to the choices."""
+        self.writing, self._inside = on, None
 
     def lines(
         self, paint: Callable[[str, str], str], typed: str, width: int, height: int
     ) -> list[str]:
         """The lines, painted by `Screen.paint`: the subject, the choices around
         the highlighted one, its preview."""
-        offered = self.offered(typed)
+        offered = () if self.writing else self.offered(typed)
         current = self.highlighted(typed)
         about = self.above(width)
         preview = self.preview(current)[:MAX_PREVIEW] if self.preview and current else []
@@ -90,9 +119,9 @@ class Menu:
             row = f"{before}{parts[0]}"
             rows.append(paint("bold", row) if choice is current else row)
             rows += [" " * len(before) + part for part in parts[1:]]
-        if not offered:
+        if not offered and not self.writing:
             rows.append(paint("dim", "  no match"))
         rows += [paint("dim", clip(f"  {clean(line)}", width)) for line in preview]
-        if self.hint:
-            rows.append(paint("dim", clip(f"  {self.hint}", width)))
+        hint = WRITING if self.writing else OPENED if self.opened(typed) else self.hint
+        rows += [paint("dim", f"  {line}") for line in wrap_words(hint, width - 2) if line]
         return [*about, *rows]

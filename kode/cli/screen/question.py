@@ -16,13 +16,19 @@ from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import clean, one_line, wrap, wrap_words
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen, open_screen
-from kode.permissions.gate import Answer, Ask, Question, visible, ways_to_allow
+from kode.permissions.approvals import id_of
+from kode.permissions.gate import Answer, Ask, Question, lasting_ways, visible, ways_to_allow
 
 HABIT_COUNT = 3  # after three equal answers the fourth is likely the same
 HABIT_S = 60.0
 """After this many approvals of one kind within this time, a destructive call requires a typed word:
 a hand that says yes by habit no longer reads."""
 
+BY_MODE = "\t"
+"""The value of Shift-Tab: yes, and the mode in which it would not have been asked."""
+
+_LASTING = re.compile(r"a(\d{1,2})")
+"""A lasting answer: its number behind `a`."""
 _NO = re.compile(r"^(?:no|n)\b[\s,.:;-]*", re.IGNORECASE)
 
 
@@ -99,18 +105,17 @@ def parse_answer(line: str | None, question: Question, *, in_words: bool) -> Ans
 
     An empty line, or end of input, is no. Any other words are a no with a message.
     """
+    if line == BY_MODE and question.passes_in is not None:
+        return Answer(choice="once", mode=question.passes_in)
     text = clean(line or "").strip()
     word = text.lower()
     if word in ("", "n", "no"):
         return Answer(choice="no")
-    if in_words and word in ("y", "s", "p"):
-        return None
-    if word in ("y", "yes"):
+    if word == "yes" or (word == "y" and not in_words):
         return Answer(choice="once")
-    if word in ("s", "session", "p", "project"):
-        if not question.may_always:
-            return None
-        return Answer(choice="session" if word.startswith("s") else "project")
+    if lasts := _LASTING.fullmatch(word):
+        ways, number = [*lasting_ways(question)], int(lasts[1])
+        return ways[number - 1] if 0 < number <= len(ways) and not in_words else None
     if len(word) == 1 and word.isascii():  # a typo is not a message for the model
         return None
     return Answer(choice="no", message=_NO.sub("", text).strip() or text)
@@ -136,17 +141,22 @@ def question_lines(screen: Screen, question: Question, width: int) -> list[str]:
 
 
 def outcome_line(question: Question, answer: Answer) -> str:
-    """The one line that remains of an answered question."""
+    """The one line that remains of an answered question; of a lasting yes with its undo."""
     said = {
         "once": "Approved until it changes" if question.until_changed else "Allowed once",
-        "session": "Allowed in this session",
-        "project": "Allowed in this project",
+        "session": "Always allowed in this session",
+        "project": "Always allowed in this project",
         "no": "Denied",
     }[answer.choice]
     if question.kind == "keep":  # the command has run
         said = {"once": "Changes kept", "no": "Changes discarded"}.get(answer.choice, said)
     what = one_line(visible(question.subject or question.title))
-    note = f" · told the model: {answer.message}" if answer.message else ""
+    if rules := answer.rules_of(question):
+        ids = " ".join(map(id_of, rules))
+        return f"{said}: {', '.join(map(visible, rules))} · undo: /permissions remove {ids}"
+    if answer.mode is not None:
+        what += f" · mode {answer.mode} from now on; Shift-Tab switches it"
+    note = f" · said to the model: {answer.message}" if answer.message else ""
     return f"{said}: {what}{note}"
 
 
@@ -171,13 +181,22 @@ def _bar_lines(screen: Screen, text: str, width: int) -> list[str]:
 
 
 def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
-    words = {"once": "yes", "session": "session", "project": "project"}
-    choices = [
-        Choice(words[way][0], label, words[way] if in_words else words[way][0])
-        for way, label in ways_to_allow(question).items()
-    ]
+    once = ways_to_allow(question)["once"]
+    choices = [Choice("yes", once, "yes") if in_words else Choice("y", once, "y")]
+    lasting = (
+        []
+        if in_words
+        else [
+            Choice(f"a{number}", text, f"a{number}")
+            for number, text in enumerate(lasting_ways(question).values(), 1)
+        ]
+    )
+    if lasting:
+        choices.append(Choice("a", "always …", "a"))
     choices.append(Choice("n", "no", "n"))
-    hint = "or type what to do instead"
+    hint = "Tab: no, and write what to do instead"
+    if question.passes_in is not None and not in_words:
+        hint += f" · Shift-Tab: yes, and mode {question.passes_in} in this session"
     if in_words:
         hint = "This is destructive, and you just allowed several: type the full word to allow it."
     return Menu(
@@ -187,8 +206,16 @@ def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
         selected=len(choices) - 1,
         by_word=in_words,
         hint=hint,
+        takes_words=True,
+        behind={"a": lasting} if lasting else {},
+        back_tab=Choice(BY_MODE, "") if question.passes_in is not None and not in_words else None,
     )
 
 
 def _choice_lines(menu: Menu) -> list[str]:
-    return [*(f"  [{choice.key}] {choice.text}" for choice in menu.choices), f"  {menu.hint}"]
+    """The choices where lines are typed."""
+    lasting = menu.behind.get("a", ())
+    choices = [choice for choice in menu.choices if choice.key not in menu.behind]
+    choices[-1:-1] = lasting
+    lines = [f"  [{choice.key}] {choice.text}" for choice in choices]
+    return [*lines, f"  {menu.hint if menu.by_word else 'or type what to do instead'}"]

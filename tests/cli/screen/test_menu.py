@@ -1,5 +1,7 @@
 import io
 
+import pytest
+
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import Screen
 
@@ -18,12 +20,54 @@ def sessions() -> Menu:
     return Menu(choices, find=lambda typed: [one for one in choices if typed in one.text])
 
 
-def test_a_key_or_number_chooses_and_a_word_does_not():
+def test_a_key_chooses_and_a_word_does_not():
     menu = Menu([YES, NO])
 
-    assert menu.by_key("y") == menu.by_key("1") == YES
-    assert menu.by_key("N") == menu.by_key("2") == NO
-    assert menu.by_key("yes") is menu.by_key("x") is menu.by_key("3") is None
+    assert menu.by_key("y") == YES
+    assert menu.by_key("N") == NO
+    assert menu.by_key("yes") is menu.by_key("x") is menu.by_key("1") is None
+
+
+def test_a_number_chooses_where_choices_have_no_keys():
+    menu = Menu([Choice("a", "first"), Choice("b", "second")])
+
+    assert menu.by_key("2") == Choice("b", "second")
+    assert menu.by_key("3") is menu.by_key("0") is None
+
+
+def asking() -> Menu:
+    lasting = [Choice("a1", "the file", "a1"), Choice("a2", "the folder", "a2")]
+    choices = [YES, Choice("a", "always", "a"), NO]
+    return Menu(choices, selected=2, behind={"a": lasting}, takes_words=True)
+
+
+def test_lasting_choices_open_behind_a_key_and_wait_for_more():
+    menu = asking()
+
+    assert menu.by_key("a") is menu.highlighted("a") is None
+    assert [one.value for one in menu.offered("a")] == ["a1", "a2"]
+    assert menu.by_key("a2") == menu.offered("a")[1]
+    menu.move("a", -1)
+    assert menu.highlighted("a").value == "a2"
+    menu.move("a", 1)
+    assert menu.highlighted("a").value == "a1"
+
+
+@pytest.mark.parametrize("word", ["add tests", "always", "please", "a 2nd", "all", "a9"])
+def test_a_word_typed_letter_by_letter_never_chooses(word):
+    menu = asking()
+
+    for end in range(1, len(word) + 1):
+        assert menu.by_key(word[:end]) is None
+    assert menu.highlighted(word) is None
+
+
+def test_words_written_on_their_own_line_choose_nothing():
+    menu = asking()
+    menu.write(True)
+
+    assert menu.by_key("y") is menu.by_key("a1") is menu.highlighted("") is None
+    assert not any("yes" in line for line in menu.lines(SCREEN.paint, "y", 80, 10))
 
 
 def test_only_no_has_a_key_where_words_are_wanted():

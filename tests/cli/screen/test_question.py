@@ -3,10 +3,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from kode.cli.screen.question import make_ask, outcome_line, parse_answer
+from kode.cli.screen.question import BY_MODE, make_ask, outcome_line, parse_answer
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 from kode.events import ToolFinished, TurnStarted
+from kode.permissions.approvals import id_of
 from kode.permissions.gate import Answer, Question
 
 
@@ -48,6 +49,7 @@ def question(**changes):
         "reason": "it deletes files",
         "may_always": True,
         "rules": ("shell(rm:*)",),
+        "narrow": ("shell(rm -rf build)",),
     }
     return Question(**{**values, **changes})
 
@@ -71,8 +73,10 @@ def asked(*answers, clock=lambda: 0.0):
     [
         ("y", Answer(choice="once")),
         ("YES ", Answer(choice="once")),
-        ("s", Answer(choice="session")),
-        ("p", Answer(choice="project")),
+        ("a1", Answer(choice="session", narrow=True)),
+        ("a2", Answer(choice="session")),
+        ("A3", Answer(choice="project", narrow=True)),
+        ("a4", Answer(choice="project")),
         ("n", Answer(choice="no")),
         ("", Answer(choice="no")),
         (None, Answer(choice="no")),
@@ -86,9 +90,29 @@ def test_an_answer_is_a_choice_or_an_explained_no(line, answer):
     assert parse_answer(line, question(), in_words=False) == answer
 
 
+@pytest.mark.parametrize("line", ["a", "s", "p", "a0", "a5"])
+def test_no_letter_alone_gives_a_lasting_yes(line):
+    assert parse_answer(line, question(), in_words=False) is None
+
+
 def test_always_is_not_taken_where_it_is_not_offered():
-    assert parse_answer("s", question(may_always=False), in_words=False) is None
-    assert parse_answer("p", question(may_always=False), in_words=False) is None
+    assert parse_answer("a1", question(may_always=False), in_words=False) is None
+
+
+def test_shift_tab_takes_the_mode_only_where_it_is_offered():
+    allowed = question(passes_in="auto-edit")
+
+    taken = parse_answer(BY_MODE, allowed, in_words=False)
+    assert taken == Answer(choice="once", mode="auto-edit")
+    assert parse_answer(BY_MODE, question(), in_words=False) == Answer(choice="no")
+
+
+@pytest.mark.parametrize("choice", ["session", "project"])
+def test_a_lasting_yes_shows_its_rule_and_its_undo(choice):
+    line = outcome_line(question(), Answer(choice=choice, narrow=True))
+
+    assert "shell(rm -rf build)" in line
+    assert f"/permissions remove {id_of('shell(rm -rf build)')}" in line
 
 
 async def test_the_whole_preview_is_shown_however_long():
@@ -130,7 +154,7 @@ async def test_characters_that_hide_something_are_made_visible():
 
 
 async def test_always_is_not_shown_where_it_is_not_offered():
-    ask, person = asked("s", "n")
+    ask, person = asked("a1", "n")
 
     answer = await ask(question(may_always=False))
 
@@ -172,7 +196,7 @@ async def test_an_answered_question_folds_to_one_line_where_it_fits():
     person.screen.flush()
 
     printed = person.printed.strip().split("\n")
-    assert printed == ["Denied: rm -rf build · told the model: use trash"]
+    assert printed == ["Denied: rm -rf build · said to the model: use trash"]
 
 
 def test_changes_of_a_finished_command_are_kept_or_discarded():

@@ -1,0 +1,60 @@
+"""`kode permissions`: the rules that count in this project, and your lasting answers."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+from kode import paths
+from kode.cli.flags import working_directory
+from kode.cli.parser import Parser
+from kode.cli.screen.permission_rules import CHANGES, change_rules, rule_rows
+from kode.cli.screen.printer import Answer, Answered
+from kode.config import load_config
+from kode.permissions import approvals
+from kode.permissions.rules import Rules, parse_all
+
+
+def main(argv: Sequence[str]) -> Answered:
+    """Runs `kode permissions ...`. Raises: ConfigError, StorageError, BusyError."""
+    parser = Parser("kode permissions", "The rules that count here, and your lasting answers.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    about = "list rules and answers, with where each is from (--json: one list)"
+    listed = commands.add_parser("list", help=about, description=about)
+    listed.add_argument("--json", action="store_true", help="one JSON list")
+    for name, about in CHANGES.items():
+        one = commands.add_parser(name, help=about.partition(": ")[2], description=about)
+        one.add_argument("ids", metavar="ID", nargs=1 if name == "edit" else "+")
+        if name == "edit":
+            one.add_argument("rule", metavar="RULE")
+    arguments = parser.parse(argv or ["list"])
+    cwd = working_directory(argparse.Namespace(cwd=None))
+    home, project = paths.home(), paths.project_root(cwd)
+    if arguments.command != "list":
+        words = [arguments.command, *arguments.ids]
+        words += [arguments.rule] if arguments.command == "edit" else []
+        return change_rules(words, partial(_change, home, project))
+    loaded = load_config(home, cwd, environ=os.environ, flags={})
+    given = loaded.config.permissions
+    rules = Rules(
+        deny=parse_all(given.deny), ask=parse_all(given.ask), allow=parse_all(given.allow)
+    )
+    saved, problem = approvals.load(home, project)
+    standing = approvals.standing(rules, (), saved)
+    return Answer(
+        value=[asdict(one) for one in standing],
+        as_json=arguments.json,
+        rows=rule_rows(standing, loaded.origins),
+        empty="No rules, and no lasting answers in this project.",
+        faults=[problem] if problem else (),
+    )
+
+
+def _change(
+    home: Path, project: Path, *, remove: str = "", restore: str = "", give: str = ""
+) -> None:
+    known, _ = approvals.load(home, project)
+    added, removed = approvals.asked_for(known, remove=remove, restore=restore, give=give)
+    approvals.change(home, project, give=added, remove=removed)

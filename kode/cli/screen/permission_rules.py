@@ -1,0 +1,47 @@
+"""The permission rules that count, and the answers that can be removed and restored."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kode.cli.screen.lines import one_line
+from kode.contracts import StandingRule
+from kode.errors import UserError
+
+CHANGES: Mapping[str, str] = {
+    "remove": "remove ID ...: it is asked again",
+    "restore": "restore ID ...: what was removed counts again",
+    "edit": "edit ID RULE: another rule in its place",
+}
+
+
+def rule_rows(
+    standing: Sequence[StandingRule], origins: Mapping[str, str]
+) -> list[tuple[str, str, str]]:
+    """(id, rule, where it is from) of each; `origins`: of each setting."""
+    rows = []
+    for one in standing:
+        setting = origins.get(f"permissions.{one.effect}", "a flag or the config")
+        source = {
+            "settings": setting,
+            "session": "your answer, in this session",
+            "project": "your answer, in this project",
+        }[one.source]
+        since = f" {one.at[:10]}" if one.at else ""
+        state = "removed: " if one.removed else ""
+        rows.append((one.id, f"{state}{one.effect} {one_line(one.rule)}", f"{source}{since}"))
+    return rows
+
+
+def change_rules(words: Sequence[str], change: Callable[..., None]) -> str:
+    """Carries out `remove`, `restore` or `edit` by `contracts.Gate.change_approvals`; returns what
+    was done, with its undo. Raises: UserError for other words; KodeError."""
+    match words:
+        case ["remove" | "restore" as verb, _, *_]:
+            for name in words[1:]:
+                change(**{verb: name})
+            back = "restore" if verb == "remove" else "remove"
+            said = "asked again" if verb == "remove" else "allowed again"
+            return f"{' '.join(words[1:])}: {said} · undo: {back} {' '.join(words[1:])}"
+        case ["edit", name, rule]:
+            change(remove=name, give=rule)
+            return f"{name}: now {rule} · undo: remove {rule!r}, restore {name}"
+    raise UserError("Say " + "; ".join(CHANGES.values()) + ".")

@@ -1,0 +1,149 @@
+"""The keys of a permission question, in a terminal, at the speeds at which people type."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.e2e.command import KODE, Place
+from tests.e2e.terminal import Terminal
+from tests.scripted_server import ScriptedServer
+
+SPEEDS_S = (0.08, 0.3, 0.8)
+"""Between two keys: a fast typist, somebody who looks at the keys, somebody who thinks."""
+
+
+def edit(path: str) -> dict[str, object]:
+    arguments = {"path": path, "content": "x\n"}
+    return {"calls": [{"name": "write_file", "arguments": arguments}]}
+
+
+@contextmanager
+def asked(place: Place, *replies: dict[str, object]) -> Iterator[tuple[Terminal, ScriptedServer]]:
+    """A terminal that shows the first question."""
+    with ScriptedServer([*replies, {"text": "The end."}]) as server:
+        place.url = server.openai_url
+        with Terminal(
+            KODE, ["Write the files"], cwd=place.project, env=place.environ, height=60
+        ) as terminal:
+            terminal.until("answer:", timeout_s=60)
+            yield terminal, server
+
+
+def pressed(terminal: Terminal, text: str, pause_s: float) -> None:
+    for key in text:
+        terminal.type(key)
+        until = time.monotonic() + pause_s
+        while time.monotonic() < until:
+            terminal.read()
+
+
+def results(server: ScriptedServer) -> str:
+    return json.dumps([request.json["messages"][-1] for request in server.requests])
+
+
+def saved(place: Place) -> list[str]:
+    """The rules of lasting answers."""
+    folder = place.home / "permissions"
+    return [
+        rule for path in folder.glob("*.json") for rule in json.loads(path.read_bytes())["allow"]
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pause_s", SPEEDS_S)
+@pytest.mark.parametrize("words", ["please use tabs", "add tests before", "sp ap 12"])
+def test_words_typed_at_any_speed_are_a_no_with_words(
+    place: Place, words: str, pause_s: float
+) -> None:
+    with asked(place, edit("src/a.py")) as (terminal, server):
+        pressed(terminal, words, pause_s)
+        assert "Denied" not in terminal.text
+        assert not (place.project / "src").exists()
+        terminal.type("enter")
+        terminal.until("The end.", timeout_s=60)
+        assert words in results(server)
+
+    assert not (place.project / "src").exists()
+    assert saved(place) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pause_s", SPEEDS_S)
+def test_words_written_behind_tab_never_answer(place: Place, pause_s: float) -> None:
+    with asked(place, edit("src/a.py")) as (terminal, server):
+        terminal.type("\t")
+        pressed(terminal, "yes, n a1 y", pause_s)
+        terminal.type("enter")
+        terminal.until("The end.", timeout_s=60)
+        assert "yes, n a1 y" in results(server)
+
+    assert not (place.project / "src").exists()
+
+
+@pytest.mark.parametrize(("keys", "written"), [(["y"], True), (["n"], False), (["enter"], False)])
+def test_one_key_answers_once(place: Place, keys: list[str], written: bool) -> None:
+    with asked(place, edit("a.py")) as (terminal, _):
+        terminal.type(*keys)
+        terminal.until("The end.", timeout_s=60)
+
+    assert (place.project / "a.py").exists() is written
+    assert saved(place) == []
+
+
+def test_a_lasting_yes_is_listed_removed_and_restored(place: Place) -> None:
+    with asked(place, edit("src/a.py")) as (terminal, _):
+        terminal.type("a")
+        terminal.until("a1", "a4", "edit(./src/a.py)", "edit(./src/**)")
+        terminal.type("4")
+        shown = terminal.until("The end.", "undo: /permissions remove", timeout_s=60)
+        id = shown.split("undo: /permissions remove ")[1].split()[0]
+        assert saved(place) == ["edit(./src/**)"]
+        terminal.type("/permissions", "enter")
+        terminal.until(f"{id}  allow edit(./src/**)")
+        terminal.type(f"/permissions remove {id}", "enter")
+        terminal.until(f"{id}: asked again")
+        assert saved(place) == []
+        terminal.type("/quit", "enter")
+        assert terminal.ended() == 0
+
+    assert place.run("permissions", "restore", id).code == 0
+    assert saved(place) == ["edit(./src/**)"]
+    listed = place.run("permissions", "list", "--json").json
+    assert [one["removed"] for one in listed if one["id"] == id] == [False]
+    wrong = place.run("permissions", "remove", "none")
+    assert (wrong.code, id in wrong.err) == (3, True)
+
+
+def test_enter_takes_no_lasting_choice_that_was_not_picked(place: Place) -> None:
+    with asked(place, edit("src/a.py")) as (terminal, _):
+        terminal.type("a", "enter", "enter")
+        terminal.until("a1")
+        terminal.type("esc")
+        terminal.until_gone("a1  ")
+        terminal.type("enter")
+        terminal.until("The end.", timeout_s=60)
+
+    assert saved(place) == []
+    assert not (place.project / "src").exists()
+
+
+def test_shift_tab_in_a_question_about_an_edit_allows_edits(place: Place) -> None:
+    with asked(place, edit("a.py"), edit("b.py")) as (terminal, _):
+        terminal.type("\x1b[Z")
+        terminal.until("The end.", timeout_s=60)
+        assert "auto-edit" in terminal.text
+
+    assert (place.project / "b.py").exists()
+    assert saved(place) == []
+
+
+def test_no_key_switches_to_mode_full(place: Place) -> None:
+    with asked(place, edit("a.py")) as (terminal, _):
+        terminal.type("n")
+        terminal.until("The end.", timeout_s=60)
+        for _ in range(6):
+            pressed(terminal, "\x1b[Z", 0.05)
+            assert not any(line.lstrip().startswith("full") for line in terminal.screen.display)
