@@ -245,8 +245,9 @@ def make_agent(
             "config, or leave out the budget."
         )
     rules = _rules(config)
-    before = () if start is None else parse_all(start.approved)
-    state = GateState(mode=config.permissions.mode, approved=approvals.changed((), give=before))
+    state = GateState(mode=config.permissions.mode)
+    if start is not None:
+        state.approved = approvals.changed((), give=parse_all(start.approved))
     memory = memory or open_memory(config.memory)
     sandbox = open_sandbox(config, place)
     forced = config.sandbox.enabled is True

@@ -47,15 +47,6 @@ def load(home: Path, project: Path) -> tuple[tuple[Approval, ...], str]:
     return read_approvals(path, _decode, "saved approvals are ignored")
 
 
-def version(home: Path, project: Path) -> tuple[int, ...]:
-    """Differs from that of another version of a project's file; () where there is none."""
-    try:
-        status = paths.permissions_file(home, project).stat()
-    except OSError:
-        return ()
-    return (status.st_ino, status.st_mtime_ns, status.st_size)
-
-
 def change(
     home: Path,
     project: Path,

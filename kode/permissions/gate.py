@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
+from kode import paths
 from kode.contracts import (
     AtStake,
     Blocked,
@@ -474,17 +475,25 @@ class PersonGate:
 
     def _approved(self) -> tuple[Rule, ...]:
         given = (*self.state.approved, *self._saved())
-        return tuple(one.rule for one in given if not one.removed)
+        return tuple([one.rule for one in given if not one.removed]) if given else ()
 
     def _saved(self) -> tuple[Approval, ...]:
-        version = approvals.version(self.place.home, self.place.project)
+        """Read again when the file is another: beside this kode, others give and remove."""
+        try:
+            status = os.stat(self._approvals_file)
+            version: tuple[int, ...] = (status.st_ino, status.st_mtime_ns, status.st_size)
+        except OSError:
+            version = ()
         if self.state.read_at != version:
             self.state.saved, problem = approvals.load(self.place.home, self.place.project)
+            self.state.read_at = version
             if problem:
                 self.emit(Notice(text=problem))
-                version = approvals.version(self.place.home, self.place.project)
-            self.state.read_at = version
         return self.state.saved
+
+    @functools.cached_property
+    def _approvals_file(self) -> str:
+        return str(paths.permissions_file(self.place.home, self.place.project))
 
     def _question(
         self, tool: Tool, arguments: Mapping[str, Any], preview: str, decision: Decision
@@ -528,9 +537,7 @@ class PersonGate:
                 self.emit(Notice(text=f"The approval counts for this session only. {error}"))
 
     def _save(self, give: tuple[Rule, ...], remove: tuple[Rule, ...] = ()) -> None:
-        home, project = self.place.home, self.place.project
-        self.state.saved = approvals.change(home, project, give=give, remove=remove)
-        self.state.read_at = approvals.version(home, project)
+        approvals.change(self.place.home, self.place.project, give=give, remove=remove)
 
 
 _TITLES = {

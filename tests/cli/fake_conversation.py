@@ -110,7 +110,11 @@ class FakeConversation:
             standing_rules=lambda: (
                 StandingRule(effect="allow", rule="shell(ls:*)", source="settings"),
                 StandingRule(
-                    effect="allow", rule="edit(./src/**)", source="project", id="1f3a", at="2026-11-02"
+                    effect="allow",
+                    rule="edit(./src/**)",
+                    source="project",
+                    id="1f3a",
+                    at="2026-11-02",
                 ),
             ),
             change_approvals=lambda **changes: None,
