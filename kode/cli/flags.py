@@ -41,6 +41,7 @@ def add_conversation_flags(parser: Parser) -> None:
     add("--json-schema", metavar="FILE", help="answer with JSON that fits this schema")
     add("--no-session", action="store_true", help="do not save this session")
     add("--cwd", metavar="DIR", help="work in this directory")
+    add("--ask", action="store_true", help="`run`: ask at this terminal what needs a yes")
     add("--quiet", action="store_true", help="no progress on stderr")
     add("--verbose", action="store_true", help="more on stderr: thinking, tool output")
     add("--no-color", action="store_true", help="no colours (also: NO_COLOR)")

@@ -147,3 +147,27 @@ def test_no_key_switches_to_mode_full(place: Place) -> None:
         for _ in range(6):
             pressed(terminal, "\x1b[Z", 0.05)
             assert not any(line.lstrip().startswith("full") for line in terminal.screen.display)
+
+
+def test_run_asks_at_a_terminal_only_if_it_was_said(place: Place) -> None:
+    for flags, written in ((["--ask"], True), ([], False)):
+        with ScriptedServer([edit("a.py"), {"text": "The end."}]) as server:
+            place.url = server.openai_url
+            with Terminal(
+                KODE, ["run", *flags, "Write it"], cwd=place.project, env=place.environ
+            ) as terminal:
+                if flags:
+                    terminal.until("answer:", timeout_s=60)
+                    terminal.type("y", "enter")
+                terminal.until("The end.", timeout_s=60)
+                assert ("answer:" in terminal.text) is written
+                terminal.ended()
+        assert (place.project / "a.py").exists() is written
+        (place.project / "a.py").unlink(missing_ok=True)
+
+
+def test_ask_is_refused_where_nobody_can_be_asked(place: Place) -> None:
+    done = place.run("run", "--ask", "Write it")
+
+    assert done.code == 3
+    assert "--allow" in done.err

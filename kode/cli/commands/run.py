@@ -220,7 +220,14 @@ async def _ended(task: "asyncio.Future[TurnEnded]") -> TurnEnded:
 def _faces(
     arguments: argparse.Namespace, *, plain: bool
 ) -> "tuple[Emit, Ask | None, Elicit | None]":
-    """What shows events and asks the person: at a terminal, unless the output is for a program."""
+    """What shows events and, with --ask, asks the person. Raises: ConfigError where nobody can be
+    asked."""
+    at_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    if arguments.ask and not (at_terminal and arguments.output_format in (None, "text")):
+        raise ConfigError(
+            "--ask needs a terminal (stdin and stderr), and --output-format text. Without it, kode "
+            "refuses what needs a yes: --allow RULE and --permission-mode MODE say what may run."
+        )
     if arguments.output_format == "stream-json":
         from kode.cli.screen.output import stream_printer
 
@@ -235,10 +242,9 @@ def _faces(
         live=not arguments.quiet,
         plain=plain,
     )
-    asked = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     # One screen for both, so that nothing is painted over a question.
     emit = silent if arguments.quiet else progress.emit
-    if not asked:
+    if not arguments.ask:
         return emit, None, None
     from kode.cli.screen.form import make_elicit
     from kode.cli.screen.question import make_ask
