@@ -781,12 +781,13 @@ final, an opinion replaces that of earlier ones and goes to the gate, a rewritte
 call, None says nothing. Those that rewrite come first in the chain."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class StandingRule:
+    """A permission rule of the settings, or by a person's answer that lasts."""
+
     effect: Literal["deny", "ask", "allow"]
     rule: str
     source: Literal["settings", "session", "project"]
-    """A setting or a flag; answers of a person that last."""
     id: str = ""
     """Of an answer: see `Gate.change_approvals`."""
     at: str = ""

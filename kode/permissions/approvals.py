@@ -48,14 +48,10 @@ def load(home: Path, project: Path) -> tuple[tuple[Approval, ...], str]:
 
 
 def change(
-    home: Path,
-    project: Path,
-    *,
-    give: Sequence[Rule] = (),
-    remove: Sequence[Rule] = (),
-) -> tuple[Approval, ...]:
+    home: Path, project: Path, *, give: Sequence[Rule] = (), remove: Sequence[Rule] = ()
+) -> None:
     """Gives approvals (again, if they were removed) and removes others, durably, keeping those that
-    another kode gave meanwhile; returns all.
+    another kode gave meanwhile.
 
     Raises: StorageError, for a damaged file too, which is set aside; BusyError.
     """
@@ -65,16 +61,12 @@ def change(
         if problem:
             raise StorageError(problem)
         every = changed(known, give=give, remove=remove)
-        write_approvals(
-            path,
-            project,
-            {
-                "allow": [str(one.rule) for one in every if not one.removed],
-                "removed": [str(one.rule) for one in every if one.removed],
-                "at": {str(one.rule): one.at for one in every if one.at},
-            },
-        )
-    return every
+        items = {
+            "allow": [str(one.rule) for one in every if not one.removed],
+            "removed": [str(one.rule) for one in every if one.removed],
+            "at": {str(one.rule): one.at for one in every if one.at},
+        }
+        write_approvals(path, project, items)
 
 
 def changed(
@@ -115,29 +107,21 @@ def standing(
     rules: Rules, session: Sequence[Approval], saved: Sequence[Approval]
 ) -> tuple[StandingRule, ...]:
     """Every rule that counts, and the approvals that were removed."""
-    effects: tuple[Literal["deny", "ask", "allow"], ...] = ("deny", "ask", "allow")
-    sources: tuple[tuple[Literal["session", "project"], Sequence[Approval]], ...] = (
-        ("session", session),
-        ("project", saved),
-    )
-    return (
-        *(
-            StandingRule(effect=effect, rule=str(rule), source="settings")
-            for effect in effects
-            for rule in getattr(rules, effect)
-        ),
-        *(
-            StandingRule(
-                effect="allow",
-                rule=str(one.rule),
-                source=source,
-                id=one.id,
-                at=one.at,
-                removed=one.removed,
-            )
-            for source, given in sources
+
+    def answers(
+        given: Sequence[Approval], source: Literal["session", "project"]
+    ) -> list[StandingRule]:
+        return [
+            StandingRule("allow", str(one.rule), source, one.id, one.at, one.removed)
             for one in given
-        ),
+        ]
+
+    return (
+        *(StandingRule("deny", str(rule), "settings") for rule in rules.deny),
+        *(StandingRule("ask", str(rule), "settings") for rule in rules.ask),
+        *(StandingRule("allow", str(rule), "settings") for rule in rules.allow),
+        *answers(session, "session"),
+        *answers(saved, "project"),
     )
 
 

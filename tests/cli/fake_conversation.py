@@ -108,7 +108,7 @@ class FakeConversation:
         place = SimpleNamespace(outputs=self.home / "outputs", plan=self.home / "plan.md")
         gate = SimpleNamespace(
             standing_rules=lambda: (
-                StandingRule(effect="allow", rule="shell(ls:*)", source="settings"),
+                StandingRule("allow", "shell(ls:*)", "settings"),
                 StandingRule(
                     effect="allow",
                     rule="edit(./src/**)",

@@ -95,10 +95,10 @@ def bindings(editor: Editor) -> KeyBindings:
     @keys.add("s-tab", filter=choosing)
     def _back_tab(event: KeyPressEvent) -> None:
         assert editor.menu is not None
-        if editor.menu.back_tab is not None:
-            editor.answer(editor.menu.back_tab.value)
-            return
-        editor.menu.move(editor.buffer.text, -1)
+        if editor.menu.back_tab:
+            editor.answer(editor.menu.back_tab)
+        else:
+            editor.menu.move(editor.buffer.text, -1)
 
     @keys.add("down", filter=choosing)
     def _next_choice(event: KeyPressEvent) -> None:
@@ -110,8 +110,8 @@ def bindings(editor: Editor) -> KeyBindings:
         assert editor.menu is not None
         if editor.menu.takes_words:
             editor.menu.write(True)
-            return
-        editor.menu.move(editor.buffer.text, 1)
+        else:
+            editor.menu.move(editor.buffer.text, 1)
 
     @keys.add("escape", filter=choosing & ~vi_mode)
     def _leave_menu(event: KeyPressEvent) -> None:

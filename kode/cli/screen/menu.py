@@ -45,8 +45,8 @@ class Menu:
     """Whether words are an answer, too: Tab begins to write them."""
     behind: Mapping[str, Sequence[Choice]] = field(default_factory=dict)
     """The key of a choice → those that it opens. Each has a key that begins with it."""
-    back_tab: Choice | None = None
-    """What Shift-Tab takes; without it, it moves up."""
+    back_tab: str = ""
+    """The value of Shift-Tab; without one it moves up."""
     writing: bool = False
     """Whether no key chooses, because words are written."""
     _inside: int | None = None

@@ -208,7 +208,7 @@ def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
         hint=hint,
         takes_words=True,
         behind={"a": lasting} if lasting else {},
-        back_tab=Choice(BY_MODE, "") if question.passes_in is not None and not in_words else None,
+        back_tab=BY_MODE if question.passes_in is not None and not in_words else "",
     )
 
 
