@@ -7,15 +7,15 @@ What a text runs first, between !` and `, passes the gate like any command; see
 import contextlib
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kode.errors import ConfigError, ToolError
 from kode.extensions import front_matter
-from kode.extensions.places import Place, Surroundings, files_below, places, read_text
+from kode.extensions.places import Place, Surroundings, files_below, parts, places, read_text
 from kode.extensions.tool_names import rules_of
-from kode.extensions.trust import Item, is_held
+from kode.extensions.trust import FOREIGN, Item, is_held
 from kode.messages import shorten
 from kode.permissions.rules import parse
 
@@ -33,6 +33,7 @@ _NAME = re.compile(r"[\w.-]+(?::[\w.-]+)*")
 @dataclass(frozen=True, kw_only=True)
 class Command:
     item: Item
+    place: Place
     description: str
     body: str
     argument_hint: str = ""
@@ -53,16 +54,25 @@ class Piece:
 
 def find_commands(around: Surroundings) -> tuple[list[Command], list[str]]:
     """The available commands, nearest first, and a sentence for each unusable one."""
-    commands: list[Command] = []
     problems: list[str] = []
-    for place in places(around, "commands", FAMILIES):
-        for path in files_below(place.folder, ".md"):
-            name = path.relative_to(place.folder).with_suffix("").as_posix().replace("/", ":")
-            try:
-                commands.append(_command(name, place, path))
-            except ConfigError as error:
-                problems.append(f"The command /{name} was left out: {str(error).rstrip('.')}.")
-    return commands, problems
+    own = (
+        (path.relative_to(place.folder).with_suffix("").as_posix().replace("/", ":"), path, place)
+        for place in places(around, "commands", FAMILIES)
+        for path in files_below(place.folder, ".md")
+    )
+    commands = read_commands(own, problems)
+    return [*commands, *read_commands(parts(around.bundles, "commands"), [])], problems
+
+
+def read_commands(found: Iterable[tuple[str, Path, Place]], problems: list[str]) -> list[Command]:
+    """The commands of these files, by name; adds to `problems` a sentence for each unusable one."""
+    commands: list[Command] = []
+    for name, path, place in found:
+        try:
+            commands.append(_command(name, place, path))
+        except ConfigError as error:
+            problems.append(f"The command /{name} was left out: {str(error).rstrip('.')}.")
+    return commands
 
 
 def _command(name: str, place: Place, path: Path) -> Command:
@@ -76,6 +86,7 @@ def _command(name: str, place: Place, path: Path) -> Command:
     first_line = document.body.partition("\n")[0].lstrip("# ")
     return Command(
         item=Item(kind="command", name=name, origin=path, scope=place.scope, content=text),
+        place=place,
         description=shorten(document.text("description") or first_line, MAX_DESCRIPTION_CHARS),
         body=document.body,
         argument_hint=document.text("argument-hint"),
@@ -84,19 +95,18 @@ def _command(name: str, place: Place, path: Path) -> Command:
     )
 
 
-def reread(command: Command, home: Path, top: Path) -> Command:
+def reread(command: Command, home: Path, project: Path) -> Command:
     """Reads the command again from disk.
 
     Raises: ToolError if it has changed since this session began.
     """
     item = command.item
-    place = Place(folder=item.origin.parent, scope=item.scope, top=top)
     try:
-        now = _command(item.name, place, item.origin)
+        now = _command(item.name, command.place, item.origin)
     except ConfigError as error:
         raise ToolError(f"The command /{item.name} cannot be read any more: {error}.") from None
-    changed = item.scope == "project" and now.item.content != item.content
-    if changed or is_held(now.item, home, top):
+    changed = item.scope in FOREIGN and now.item.content != item.content
+    if changed or is_held(now.item, home, project):
         raise ToolError(
             f"The command /{item.name} has changed since this session began, so it is off until "
             "you approve it again: `kode trust list`."

@@ -4,7 +4,7 @@ descriptions in the system prompt, and a body on request.
 A skill's script runs like any other command, by the model and through the gate.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,10 +16,11 @@ from kode.extensions.places import (
     Place,
     Surroundings,
     files_below,
+    parts,
     places,
     read_text,
 )
-from kode.extensions.trust import Item, folder_content
+from kode.extensions.trust import FOREIGN, Item, folder_content
 from kode.messages import first_of, shorten
 
 FAMILIES = (".kode", ".agents", ".claude")
@@ -45,6 +46,7 @@ Instructions for kinds of tasks. Where one fits the task, load it with `skill` b
 @dataclass(frozen=True, kw_only=True)
 class Skill:
     item: Item
+    place: Place
     description: str
     body: str
     files: tuple[str, ...] = ()
@@ -67,20 +69,29 @@ class Skill:
 
 def find_skills(around: Surroundings) -> tuple[list[Skill], list[str]]:
     """The available skills, nearest first, and a sentence for each unusable one."""
-    skills: list[Skill] = []
     problems: list[str] = []
-    for place in places(around, "skills", FAMILIES):
-        for folder in _folders_with_skill(place.folder, MAX_DEPTH):
-            try:
-                skills.append(read_skill(folder, place))
-            except ConfigError as error:
-                problems.append(
-                    f"The skill {folder.name} was left out: {error}.".replace("..", ".")
-                )
-    return skills, problems
+    own = (
+        ("", folder, place)
+        for place in places(around, "skills", FAMILIES)
+        for folder in _folders_with_skill(place.folder, MAX_DEPTH)
+    )
+    skills = read_skills(own, problems)
+    return [*skills, *read_skills(parts(around.bundles, "skills"), [])], problems
 
 
-def read_skill(folder: Path, place: Place) -> Skill:
+def read_skills(found: Iterable[tuple[str, Path, Place]], problems: list[str]) -> list[Skill]:
+    """The skills of these folders, by the names that are given to them or else their own; adds to
+    `problems` a sentence for each unusable one."""
+    skills: list[Skill] = []
+    for name, folder, place in found:
+        try:
+            skills.append(read_skill(folder, place, name))
+        except ConfigError as error:
+            problems.append(f"The skill {folder.name} was left out: {error}.".replace("..", "."))
+    return skills
+
+
+def read_skill(folder: Path, place: Place, given: str = "") -> Skill:
     """Reads one skill. Raises: ConfigError that says in a few words why it cannot be used."""
     text = read_text(folder / FILE, replace(place, folder=folder))
     document = front_matter.read(text)
@@ -89,24 +100,25 @@ def read_skill(folder: Path, place: Place) -> Skill:
     description = " ".join(document.text("description").split())
     if not description:
         raise ConfigError(f"{folder / FILE} has no description")
-    name = document.text("name") or folder.name
+    name = given or document.text("name") or folder.name
     remarks = []
-    if name != folder.name:
+    if not given and name != folder.name:
         remarks.append(f"its folder is called {folder.name}")
     if len(description) > MAX_DESCRIPTION_CHARS:
         remarks.append(f"its description is longer than {MAX_DESCRIPTION_CHARS} characters")
     # A person's own skills are not pinned, so there is no need to read them in full at each start.
-    is_whole = place.scope == "project"
+    is_whole = place.scope in FOREIGN
     content = folder_content(folder) if is_whole else text
     return Skill(
         item=Item(
             kind="skill",
-            name=shorten(name, MAX_NAME_CHARS),
+            name=given or shorten(name, MAX_NAME_CHARS),
             origin=folder,
             scope=place.scope,
             content=content,
             covers=(str(folder if is_whole else folder / FILE),),
         ),
+        place=place,
         description=shorten(description, MAX_DESCRIPTION_CHARS),
         body=document.body,
         files=tuple(_files(folder)),
