@@ -10,6 +10,7 @@ from kode.plugin.bundles import forget_servers, items_of
 from kode.plugin.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.plugins.bundles import shelf, show, sources
 from kode.plugins.bundles.manifest import Parts, is_bundle, parts_of
+from kode.plugins.bundles.market import Market
 from kode.plugins.bundles.shelf import Approved, Index, Known
 from kode.plugins.bundles.sources import Fetched, Source
 from kode.plugins.bundles.tree import Tree
@@ -82,7 +83,7 @@ def _row(home: Path, approved: Approved) -> dict[str, object]:
     return {
         "name": approved.name,
         "version": parts.version,
-        "state": "on" if shelf.is_intact(home, approved) else "changed",
+        "state": _state(home, approved),
         "source": str(approved.source),
         "commit": approved.commit,
         "digest": approved.digest,
@@ -93,6 +94,20 @@ def _row(home: Path, approved: Approved) -> dict[str, object]:
         "servers": sorted(parts.servers),
         "unused": dict(parts.unused),
     }
+
+
+def _state(home: Path, approved: Approved) -> str:
+    """`on`, `changed` (its copy, so that it is off), or `outdated` (its folder is another one)."""
+    if not shelf.is_intact(home, approved):
+        return "changed"
+    if approved.source.kind != "folder":
+        return "on"
+    try:
+        fetched = sources.fetched(approved.source)
+        wanted = _wanted(approved.source, fetched, _parts(fetched), network=approved.network)
+    except ConfigError:  # it is gone, which the copy does not mind
+        return "on"
+    return "on" if wanted.digest == approved.digest else "outdated"
 
 
 def _catalogue(index: Index, rows: Sequence[Mapping[str, object]]) -> list[str]:
@@ -114,28 +129,27 @@ def _offers(offered: Mapping[str, str], market: str, index: Index) -> Iterable[s
 def _list_source(home: Path, word: str, cwd: Path, *, as_json: bool) -> int:
     index = shelf.read_index(home)
     source = _source(index, word, cwd)
-    found = sources.listed(source)
-    if found is None:
-        parts = _parts(sources.fetched(source))
-        offered, faults, suffix = {parts.name: parts.description}, (), str(source)
+    found = sources.found(source, lists_first=True)
+    if isinstance(found, Fetched):
+        parts = _parts(found)
+        lines = [visible(f"  {parts.name} {parts.version}  {parts.description}")]
+        offered = {parts.name: parts.description}
     else:
         offered = {one.name: one.description for one in found.entries}
-        faults, suffix = found.faults, word
+        lines = [*_offers(offered, word, index), *found.faults]
     value = [
         {"name": n, "description": d, "installed": n in index.bundles} for n, d in offered.items()
     ]
-    print_either(value, [*_offers(offered, suffix, index), *faults], as_json=as_json)
+    print_either(value, lines, as_json=as_json)
     return EXIT_OK
 
 
 def _add(home: Path, arguments: argparse.Namespace, cwd: Path) -> int:
     index = shelf.read_index(home)
     source = _source(index, arguments.source, cwd)
-    if source.kind in ("folder", "git", "archive", "list") and not sources.is_bare_bundle(source):
-        found = sources.listed(source)
-        if found is not None:
-            return _add_market(home, source, found.name, index)
-    fetched = sources.fetched(source)
+    fetched = sources.found(source)
+    if not isinstance(fetched, Fetched):
+        return _add_market(home, source, fetched, index)
     parts = _parts(fetched)
     known = index.bundles.get(parts.name)
     if known is not None and known.source != source:
@@ -158,13 +172,14 @@ def _add(home: Path, arguments: argparse.Namespace, cwd: Path) -> int:
     )
 
 
-def _add_market(home: Path, source: Source, name: str, index: Index) -> int:
+def _add_market(home: Path, source: Source, found: Market, index: Index) -> int:
+    name = found.name
     if name in index.bundles or (name in index.markets and index.markets[name].source != source):
         raise ConfigError(
             f"You have another {name}. `kode extension remove {name}` first, if this one is to "
             "take its place."
         )
-    known = _refreshed(source)
+    known = _known(source, found)
     shelf.keep_market(home, name, known)
     _say(
         [
@@ -176,10 +191,7 @@ def _add_market(home: Path, source: Source, name: str, index: Index) -> int:
     return EXIT_OK
 
 
-def _refreshed(source: Source) -> Known:
-    found = sources.listed(source)
-    if found is None:
-        raise ConfigError(f"{source} has no list of bundles any more.")
+def _known(source: Source, found: Market) -> Known:
     _complain(found.faults)
     return Known(source=source, bundles={one.name: one.description for one in found.entries})
 
@@ -190,7 +202,7 @@ def _update_all(home: Path, name: str | None, *, unasked: bool) -> int:
         raise _unknown(name)
     for market, known in index.markets.items():
         if name in (None, market):
-            shelf.keep_market(home, market, _refreshed(known.source))
+            shelf.keep_market(home, market, _known(known.source, sources.listed(known.source)))
             _say([f"Read the list of {market} again."])
     codes = [
         _update(home, approved, unasked=unasked)

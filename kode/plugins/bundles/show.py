@@ -95,8 +95,8 @@ def diff(before: Tree, after: Tree) -> Iterator[str]:
         modes = [file.executable for file in (old, new) if file is not None]
         mark = ", now executable" if modes[-1] and not all(modes) else ""
         yield _plain(f"=== {one.path} ({one.change}{mark})")
-        texts = [_plain(_text(file)).splitlines() if file else [] for file in (old, new)]
-        yield from list(difflib.unified_diff(*texts, lineterm=""))[2:]
+        was, now = (_plain(_text(file)).splitlines() if file else [] for file in (old, new))
+        yield from list(difflib.unified_diff(was, now, lineterm=""))[2:]
 
 
 def _text(file: File) -> str:

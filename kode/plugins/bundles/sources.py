@@ -20,6 +20,7 @@ from kode.plugin import credentials, kode_version, paths, run_git, visible
 from kode.plugin.errors import ConfigError, GitError
 from kode.plugins.bundles import market
 from kode.plugins.bundles.archive import SUFFIXES, read_archive
+from kode.plugins.bundles.manifest import MANIFEST
 from kode.plugins.bundles.market import LIST
 from kode.plugins.bundles.tree import (
     MAX_BYTES,
@@ -126,11 +127,8 @@ def parsed(word: str, cwd: Path, known: Mapping[str, Source]) -> Source:
 def fetched(source: Source) -> Fetched:
     """Fetches a bundle. Raises: ConfigError."""
     if source.market is None:
-        name = Path(urlsplit(source.where).path).name.removesuffix(".git")
-        for suffix in SUFFIXES:
-            name = name.removesuffix(suffix)
         with _opened(source) as opened:
-            return Fetched(tree=opened.tree(source.path), usual_name=name, commit=opened.commit)
+            return _bundle(opened, source)
     with _opened(source.market) as opened:
         listed = _list(opened, source.market)
         entry = next((one for one in listed.entries if one.name == source.where), None)
@@ -145,23 +143,30 @@ def fetched(source: Source) -> Fetched:
     return replace(found, usual_name=entry.name, entry=entry.values)
 
 
-def listed(source: Source) -> "market.Market | None":
-    """The list of a marketplace; None where there is none. Raises: ConfigError."""
+def listed(source: Source) -> "market.Market":
+    """The list of a marketplace. Raises: ConfigError."""
     with _opened(source) as opened:
-        if opened.file(opened.list_path, market.MAX_BYTES) is None:
-            return None
         return _list(opened, source)
 
 
-def is_bare_bundle(source: Source) -> bool:
-    """Whether a source has the manifest of a bundle at its top. Raises: ConfigError."""
-    from kode.plugins.bundles.manifest import MANIFEST
-
+def found(source: Source, *, lists_first: bool = False) -> "market.Market | Fetched":
+    """What is at a source: a bundle, or the list of a marketplace. One that is both is the bundle,
+    unless `lists_first`. Raises: ConfigError."""
+    if source.market is not None:
+        return fetched(source)
     with _opened(source) as opened:
-        root = opened.root
-        if isinstance(root, Tree):
-            return MANIFEST in root.files
-        return read_file(root, MANIFEST, MAX_BYTES) is not None
+        is_list = opened.file(opened.list_path, market.MAX_BYTES) is not None
+        is_bundle = source.kind != "list" and opened.file(MANIFEST, MAX_BYTES) is not None
+        if is_list and (lists_first or not is_bundle):
+            return _list(opened, source)
+        return _bundle(opened, source)
+
+
+def _bundle(opened: _Opened, source: Source) -> Fetched:
+    name = Path(urlsplit(source.where).path).name.removesuffix(".git")
+    for suffix in SUFFIXES:
+        name = name.removesuffix(suffix)
+    return Fetched(tree=opened.tree(source.path), usual_name=name, commit=opened.commit)
 
 
 def _list(opened: _Opened, source: Source) -> market.Market:
