@@ -1,14 +1,14 @@
 """Definitions of agents: Markdown files that say what a subagent is for, which tools it has, and
 how it works. `kode.subagents` starts one."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from kode.contracts import EFFORTS, MODE_CALLED, Effort, PermissionMode
 from kode.errors import ConfigError
 from kode.extensions import front_matter
-from kode.extensions.places import Place, Surroundings, files_below, parts, places, read_text
+from kode.extensions.places import Place, Surroundings, files_below, find_each, read_text
 from kode.extensions.tool_names import tools_of
 from kode.extensions.trust import Item
 from kode.messages import shorten
@@ -36,31 +36,17 @@ class AgentDefinition:
 
 def find_agents(around: Surroundings) -> tuple[list[AgentDefinition], list[str]]:
     """The available agents, nearest first, and a sentence for each unusable one."""
-    problems: list[str] = []
-    own = (
-        ("", path, place)
-        for place in places(around, "agents", FAMILIES)
-        for path in files_below(place.folder, ".md")
-    )
-    agents = read_agents(own, problems)
-    return [*agents, *read_agents(parts(around.bundles, "agents"), [])], problems
+    remarks: list[str] = []
+    read = partial(read_agent, remarks)
+    found, problems = find_each(around, "agents", FAMILIES, _below, read)
+    return found, [*problems, *remarks]
 
 
-def read_agents(
-    found: Iterable[tuple[str, Path, Place]], problems: list[str]
-) -> list[AgentDefinition]:
-    """The agents of these files, by the names that are given to them or else their own; adds to
-    `problems` a sentence for each unusable one."""
-    definitions: list[AgentDefinition] = []
-    for name, path, place in found:
-        try:
-            definitions.append(_agent(path, place, name, problems))
-        except ConfigError as error:
-            problems.append(f"The agent {path.stem} was left out: {str(error).rstrip('.')}.")
-    return definitions
+def _below(folder: Path) -> list[tuple[str, Path]]:
+    return [("", path) for path in files_below(folder, ".md")]
 
 
-def _agent(path: Path, place: Place, given: str, problems: list[str]) -> AgentDefinition:
+def read_agent(problems: list[str], path: Path, place: Place, given: str) -> AgentDefinition:
     """Adds to `problems` what does not hinder its use. Raises: ConfigError that says in a few words
     why it cannot be used."""
     text = read_text(path, place)

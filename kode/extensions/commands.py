@@ -7,13 +7,13 @@ What a text runs first, between !` and `, passes the gate like any command; see
 import contextlib
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kode.errors import ConfigError, ToolError
 from kode.extensions import front_matter
-from kode.extensions.places import Place, Surroundings, files_below, parts, places, read_text
+from kode.extensions.places import Place, Surroundings, files_below, find_each, read_text
 from kode.extensions.tool_names import rules_of
 from kode.extensions.trust import FOREIGN, Item, is_held
 from kode.messages import shorten
@@ -54,28 +54,15 @@ class Piece:
 
 def find_commands(around: Surroundings) -> tuple[list[Command], list[str]]:
     """The available commands, nearest first, and a sentence for each unusable one."""
-    problems: list[str] = []
-    own = (
-        (path.relative_to(place.folder).with_suffix("").as_posix().replace("/", ":"), path, place)
-        for place in places(around, "commands", FAMILIES)
-        for path in files_below(place.folder, ".md")
-    )
-    commands = read_commands(own, problems)
-    return [*commands, *read_commands(parts(around.bundles, "commands"), [])], problems
+    return find_each(around, "commands", FAMILIES, _below, read_command)
 
 
-def read_commands(found: Iterable[tuple[str, Path, Place]], problems: list[str]) -> list[Command]:
-    """The commands of these files, by name; adds to `problems` a sentence for each unusable one."""
-    commands: list[Command] = []
-    for name, path, place in found:
-        try:
-            commands.append(_command(name, place, path))
-        except ConfigError as error:
-            problems.append(f"The command /{name} was left out: {str(error).rstrip('.')}.")
-    return commands
+def _below(folder: Path) -> Iterator[tuple[str, Path]]:
+    for path in files_below(folder, ".md"):
+        yield path.relative_to(folder).with_suffix("").as_posix().replace("/", ":"), path
 
 
-def _command(name: str, place: Place, path: Path) -> Command:
+def read_command(path: Path, place: Place, name: str) -> Command:
     """Raises: ConfigError that says in a few words why it cannot be used."""
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{path} has a name that cannot be typed as a command")
@@ -102,7 +89,7 @@ def reread(command: Command, home: Path, project: Path) -> Command:
     """
     item = command.item
     try:
-        now = _command(item.name, command.place, item.origin)
+        now = read_command(item.origin, command.place, item.name)
     except ConfigError as error:
         raise ToolError(f"The command /{item.name} cannot be read any more: {error}.") from None
     changed = item.scope in FOREIGN and now.item.content != item.content

@@ -5,9 +5,10 @@ The nearest folder comes first: it takes precedence over the same name further a
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from kode import installed, paths
 from kode.contracts import Bundle
@@ -22,6 +23,13 @@ MAX_DEPTH = 4  # a group in a group, and a spare one
 SKIPPED = (".git", "node_modules", "__pycache__")
 PLUGIN_ROOT = "${CLAUDE_PLUGIN_ROOT}"
 """What texts of a bundle call its folder."""
+
+
+T = TypeVar("T")
+Below = Callable[[Path], Iterable[tuple[str, Path]]]
+"""Of a place's folder: what may be there, each with the name that its place gives it, or ""."""
+Read = Callable[[Path, "Place", str], T]
+"""`read(path, place, name)`. Raises: ConfigError that says in a few words why it is unusable."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +89,33 @@ def bundles_in(home: Path) -> tuple[tuple[Bundle, ...], tuple[str, ...]]:
     except ConfigError as error:
         faults.append(str(error))
     return tuple(found), tuple(faults)
+
+
+def find_each(
+    around: Surroundings, kind: str, families: Sequence[str], below: Below, read: Read[T]
+) -> tuple[list[T], list[str]]:
+    """What is read of `kind` ("skills"), nearest first and bundles last, and a sentence for each
+    unusable one. Of a bundle's the person saw those when they approved it."""
+    problems: list[str] = []
+    own = [
+        (name, path, place)
+        for place in places(around, kind, families)
+        for name, path in below(place.folder)
+    ]
+    found = [*read_each(kind, own, read, problems)]
+    return [*found, *read_each(kind, parts(around.bundles, kind), read, [])], problems
+
+
+def read_each(
+    kind: str, found: Iterable[tuple[str, Path, Place]], read: Read[T], problems: list[str]
+) -> Iterator[T]:
+    """Reads each; adds to `problems` a sentence for each unusable one."""
+    for name, path, place in found:
+        try:
+            yield read(path, place, name)
+        except ConfigError as error:
+            said = str(error).rstrip(".")
+            problems.append(f"The {kind[:-1]} {name or path.stem} was left out: {said}.")
 
 
 def parts(bundles: Iterable[Bundle], kind: str) -> Iterator[tuple[str, Path, Place]]:

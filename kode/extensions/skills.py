@@ -4,7 +4,7 @@ descriptions in the system prompt, and a body on request.
 A skill's script runs like any other command, by the model and through the gate.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,8 +16,7 @@ from kode.extensions.places import (
     Place,
     Surroundings,
     files_below,
-    parts,
-    places,
+    find_each,
     read_text,
 )
 from kode.extensions.trust import FOREIGN, Item, folder_content
@@ -69,26 +68,7 @@ class Skill:
 
 def find_skills(around: Surroundings) -> tuple[list[Skill], list[str]]:
     """The available skills, nearest first, and a sentence for each unusable one."""
-    problems: list[str] = []
-    own = (
-        ("", folder, place)
-        for place in places(around, "skills", FAMILIES)
-        for folder in _folders_with_skill(place.folder, MAX_DEPTH)
-    )
-    skills = read_skills(own, problems)
-    return [*skills, *read_skills(parts(around.bundles, "skills"), [])], problems
-
-
-def read_skills(found: Iterable[tuple[str, Path, Place]], problems: list[str]) -> list[Skill]:
-    """The skills of these folders, by the names that are given to them or else their own; adds to
-    `problems` a sentence for each unusable one."""
-    skills: list[Skill] = []
-    for name, folder, place in found:
-        try:
-            skills.append(read_skill(folder, place, name))
-        except ConfigError as error:
-            problems.append(f"The skill {folder.name} was left out: {error}.".replace("..", "."))
-    return skills
+    return find_each(around, "skills", FAMILIES, _below, read_skill)
 
 
 def read_skill(folder: Path, place: Place, given: str = "") -> Skill:
@@ -151,6 +131,10 @@ def _section(offered: Sequence[Skill], shown: int, longest: int) -> str:
     if shown < len(offered):
         lines.append(f"- and {len(offered) - shown} more: a wrong name lists them all")
     return HEADING + "\n".join(lines)
+
+
+def _below(folder: Path) -> list[tuple[str, Path]]:
+    return [("", path) for path in _folders_with_skill(folder, MAX_DEPTH)]
 
 
 def _folders_with_skill(folder: Path, depth: int) -> list[Path]:

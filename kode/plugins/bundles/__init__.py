@@ -6,6 +6,7 @@ archive      the same from an archive
 manifest     a tree → its parts, and what kode does not use of it
 market       the lists of marketplaces
 shelf        the copies in `$KODE_HOME`, and the index of what was approved
+parts        the parts as sessions read them
 show         what a person is shown before the yes
 command      the command lines
 """

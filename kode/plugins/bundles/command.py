@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kode.plugin import Parser, clean, paths, print_either, visible, working_directory
-from kode.plugin.bundles import forget_servers, items_of
 from kode.plugin.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.plugins.bundles import shelf, show, sources
 from kode.plugins.bundles.manifest import Parts, is_bundle, parts_of
 from kode.plugins.bundles.market import Market
+from kode.plugins.bundles.parts import forget_servers, items_of
 from kode.plugins.bundles.shelf import Approved, Index, Known
 from kode.plugins.bundles.sources import Fetched, Source
 from kode.plugins.bundles.tree import Tree
