@@ -237,7 +237,10 @@ def _settle(
     with shelf.staged(home, wanted, tree) as bundle:
         items, problems = items_of(bundle, home)
         before = shelf.tree_of(home, known) if known is not None and intact else None
-        _say(show.contents(tree) if before is None else show.diff(before, tree))
+        if before is not None:
+            _say(show.diff(before, tree))
+        elif not unasked:
+            _say(show.contents(tree))
         _say(show.summary(wanted, tree, items, problems))
         if not items:
             raise ConfigError(f"{wanted.name} has no part that kode uses, so it is not added.")
