@@ -176,10 +176,10 @@ def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
                 "write in the folder of memory. Name a folder of its own."
             )
     project = paths.project_root(cwd)
-    readable: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = (paths.bundles_folder(home),)
     if config.memory.enabled and (pattern := system_row(config.memory.system).readable):
         folder = paths.memory_folder(home, config.memory.data_dir) / config.memory.system
-        readable = (paths.project_memory(folder, project) / pattern,)
+        readable = (*readable, paths.project_memory(folder, project) / pattern)
     return Workplace(
         cwd=cwd,
         project=project,

@@ -677,6 +677,23 @@ class ForeignSettings:
     """Key → why kode does not use it, in a few words that say what to do instead."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Bundle:
+    """Skills, commands, agents, hooks and servers that a person approved as one, all below a copy
+    in `$KODE_HOME`. Names are qualified: `BUNDLE:NAME`, of servers `BUNDLE.NAME`."""
+
+    name: str
+    folder: Path
+    skills: Mapping[str, Path] = field(default_factory=dict)
+    """Name → folder with a SKILL.md."""
+    commands: Mapping[str, Path] = field(default_factory=dict)
+    agents: Mapping[str, Path] = field(default_factory=dict)
+    hooks: Mapping[str, Any] = field(default_factory=dict)
+    """Event → groups, as `hooks` in a settings file."""
+    servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Name → entry, as `mcpServers` in a config file."""
+
+
 # ── permission ───────────────────────────────────────────────────────────────────────────────
 
 PermissionMode = Literal["ask", "auto-edit", "plan", "full"]

@@ -102,6 +102,9 @@ class Plugin:
     foreign_settings: Mapping[str, str] = field(default_factory=dict)
     """Settings files of other agents: path below a project or a home → a function of the file's
     text that returns `kode.contracts.ForeignSettings`; it raises ValueError for damage."""
+    bundles: str = ""
+    """A function of `$KODE_HOME` that returns the `contracts.Bundle`s that a person approved and
+    that are unchanged, and a sentence for each that is off. Called where that folder has any."""
     pages: str = ""
     """A sequence of `Page`s for `kode view`, with a folder `templates` beside the module."""
     settings: str = ""

@@ -134,6 +134,11 @@ def logs_folder(home: Path) -> Path:
     return home / "logs"
 
 
+def bundles_folder(home: Path) -> Path:
+    """Copies of bundles that a person approved, and nothing else: models and commands read them."""
+    return home / "bundles"
+
+
 def sandbox_folder(home: Path) -> Path:
     """Copies of git settings that the sandbox restores after commands."""
     return home / "sandbox"

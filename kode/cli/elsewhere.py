@@ -36,7 +36,7 @@ FLAGS: Mapping[str, str] = {
     "--no-sandbox": "Set `sandbox.enabled` to false in the config to run without one.",
     "--oss": "`--base-url URL --model M` uses a local server.",
     "--output-last-message": "The answer is on stdout: `kode run TASK > FILE`.",
-    "--plugin-dir": "Skills, commands, agents and hooks are read from `.claude` and `.kode` here.",
+    "--plugin-dir": "`kode extension add FOLDER` adds a bundle.",
     "--profile": "kode has no profiles; `KODE_HOME` names another home with its own config.",
     "--search": "`web_search` in the config lets the vendor's server search the web.",
     "--settings": "`kode config set KEY VALUE` changes a setting; flags change one run.",

@@ -38,10 +38,6 @@ COMMANDS = {
     ),
     "demo": ("kode.cli.commands.demo", "take a two-minute tour, no key needed"),
     "subagent": ("kode.cli.commands.subagent", "run one focused task in its own process"),
-    "schema": (
-        "kode.cli.commands.schema",
-        "print JSON schemas of events, results, sessions, task files",
-    ),
     "completion": (
         "kode.cli.commands.completion",
         "print a completion script for bash, zsh or fish",

@@ -62,8 +62,8 @@ async def hooks_of(opened: OpenSession, found: Brought) -> "Hooks | None":
     may run without a sandbox."""
     hooks = in_use(found.hooks)
     if opened.terms.extensions is not None:
-        project_s = [hook.item for hook in hooks if hook.item.scope == "project"]
-        await opened.terms.extensions.ask_outside(project_s)
+        foreign_s = [hook.item for hook in hooks if hook.item.scope in trust.FOREIGN]
+        await opened.terms.extensions.ask_outside(foreign_s)
     # A guard is not got rid of by changing it: it blocks until somebody looks at the change.
     guards = tuple(
         replace(one.thing, is_async=False)
@@ -95,7 +95,7 @@ async def hooks_of(opened: OpenSession, found: Brought) -> "Hooks | None":
         secrets=lambda: opened.agent.secrets,
         run=hook_runner(opened, common),
         note=opened.note,
-        is_free=lambda hook: hook.item.scope != "project" or granted(hook, place).outside,
+        is_free=lambda hook: hook.item.scope == "home" or granted(hook, place).outside,
         is_current=lambda hook: (
             is_current(hook, around) and not trust.is_held(hook.item, around.home, around.project)
         ),

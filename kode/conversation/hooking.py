@@ -123,7 +123,7 @@ async def run_hook(
     if grants.outside:
         sandbox = None
     elif sandbox is None or not await asyncio.to_thread(sandbox.holds):
-        if hook.item.scope == "project" and (required or not _may_leave(hook, place)):
+        if hook.item.scope in trust.FOREIGN and (required or not _may_leave(hook, place)):
             why = "there is no sandbox (`kode doctor`)" if sandbox else "the sandbox is off"
             fault = f"was not run: {why}, and nobody approved that it runs without"
             return Ran(exit_code=None, begun=False, fault=fault)
@@ -133,7 +133,7 @@ async def run_hook(
     ran = await run_program(
         (*SHELL, *((_WITH_VARIABLES, "kode", hook.command, mark) if begins else (hook.command,))),
         cwd=place.cwd,
-        environment=environment_of(place),
+        environment=environment_of(place, hook),
         timeout_s=min(hook.timeout_s, _longest_s(hook)),
         given=given,
         sandbox=sandbox,
@@ -189,10 +189,12 @@ def _longest_s(hook: Hook) -> float:
     return AT_END_S if hook.event == "SessionEnd" else MAX_TIMEOUT_S
 
 
-def environment_of(place: Workplace) -> dict[str, str]:
-    """The variables that hooks get: those of every command, and where the project is."""
-    project = str(place.project)
-    return {**place.environment, "CLAUDE_PROJECT_DIR": project, "KODE_PROJECT_DIR": project}
+def environment_of(place: Workplace, hook: Hook) -> dict[str, str]:
+    """The variables that a hook gets: those of every command, where the project is, and its
+    bundle."""
+    project, root = str(place.project), str(hook.item.origin)
+    own = {"CLAUDE_PLUGIN_ROOT": root} if hook.item.scope == "bundle" else {}
+    return {**place.environment, "CLAUDE_PROJECT_DIR": project, "KODE_PROJECT_DIR": project, **own}
 
 
 def _keeping(agent: Agent, hook: Hook, emit: Emit) -> Keep:

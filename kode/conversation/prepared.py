@@ -31,6 +31,7 @@ def named_in(brought: Brought, message: str) -> Command | Skill | None:
     things: tuple[Command | Skill, ...] = (*in_use(brought.commands), *in_use(brought.skills))
     exact = [thing for thing in things if thing.item.name == name]
     last = [thing for thing in things if thing.item.name.rpartition(":")[2] == name]
+    last = [thing for thing in last if thing.item.scope != "bundle"] or last
     return exact[0] if exact else last[0] if len(last) == 1 else None
 
 

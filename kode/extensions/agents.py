@@ -2,12 +2,13 @@
 how it works. `kode.subagents` starts one."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from kode.contracts import EFFORTS, MODE_CALLED, Effort, PermissionMode
 from kode.errors import ConfigError
 from kode.extensions import front_matter
-from kode.extensions.places import Place, Surroundings, files_below, places, read_text
+from kode.extensions.places import Place, Surroundings, files_below, find_each, read_text
 from kode.extensions.tool_names import tools_of
 from kode.extensions.trust import Item
 from kode.messages import shorten
@@ -35,18 +36,17 @@ class AgentDefinition:
 
 def find_agents(around: Surroundings) -> tuple[list[AgentDefinition], list[str]]:
     """The available agents, nearest first, and a sentence for each unusable one."""
-    definitions: list[AgentDefinition] = []
-    problems: list[str] = []
-    for place in places(around, "agents", FAMILIES):
-        for path in files_below(place.folder, ".md"):
-            try:
-                definitions.append(_agent(path, place, problems))
-            except ConfigError as error:
-                problems.append(f"The agent {path.stem} was left out: {str(error).rstrip('.')}.")
-    return definitions, problems
+    remarks: list[str] = []
+    read = partial(read_agent, remarks)
+    found, problems = find_each(around, "agents", FAMILIES, _below, read)
+    return found, [*problems, *remarks]
 
 
-def _agent(path: Path, place: Place, problems: list[str]) -> AgentDefinition:
+def _below(folder: Path) -> list[tuple[str, Path]]:
+    return [("", path) for path in files_below(folder, ".md")]
+
+
+def read_agent(problems: list[str], path: Path, place: Place, given: str) -> AgentDefinition:
     """Adds to `problems` what does not hinder its use. Raises: ConfigError that says in a few words
     why it cannot be used."""
     text = read_text(path, place)
@@ -56,7 +56,7 @@ def _agent(path: Path, place: Place, problems: list[str]) -> AgentDefinition:
     description = document.text("description")
     if not description or not document.body:
         raise ConfigError(f"{path} has no {'prompt' if description else 'description'}")
-    name = document.text("name") or path.stem
+    name = given or document.text("name") or path.stem
     model = document.text("model")
     return AgentDefinition(
         item=Item(kind="agent", name=name, origin=path, scope=place.scope, content=text),

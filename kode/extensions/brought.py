@@ -86,7 +86,7 @@ def find(around: Surroundings, approvals: Approvals) -> Brought:
         agents=_standing(agents, approvals),
         hooks=tuple(Found(thing=hook, standing=_off(hook, approvals) or "used") for hook in hooks),
         problems={
-            "skills": of_skills,
+            "skills": [*around.faults, *of_skills],
             "commands": of_commands,
             "agents": of_agents,
             "hooks": of_hooks,

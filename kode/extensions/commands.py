@@ -7,15 +7,15 @@ What a text runs first, between !` and `, passes the gate like any command; see
 import contextlib
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kode.errors import ConfigError, ToolError
 from kode.extensions import front_matter
-from kode.extensions.places import Place, Surroundings, files_below, places, read_text
+from kode.extensions.places import Place, Surroundings, files_below, find_each, read_text
 from kode.extensions.tool_names import rules_of
-from kode.extensions.trust import Item, is_held
+from kode.extensions.trust import FOREIGN, Item, is_held
 from kode.messages import shorten
 from kode.permissions.rules import parse
 
@@ -33,6 +33,7 @@ _NAME = re.compile(r"[\w.-]+(?::[\w.-]+)*")
 @dataclass(frozen=True, kw_only=True)
 class Command:
     item: Item
+    place: Place
     description: str
     body: str
     argument_hint: str = ""
@@ -53,19 +54,15 @@ class Piece:
 
 def find_commands(around: Surroundings) -> tuple[list[Command], list[str]]:
     """The available commands, nearest first, and a sentence for each unusable one."""
-    commands: list[Command] = []
-    problems: list[str] = []
-    for place in places(around, "commands", FAMILIES):
-        for path in files_below(place.folder, ".md"):
-            name = path.relative_to(place.folder).with_suffix("").as_posix().replace("/", ":")
-            try:
-                commands.append(_command(name, place, path))
-            except ConfigError as error:
-                problems.append(f"The command /{name} was left out: {str(error).rstrip('.')}.")
-    return commands, problems
+    return find_each(around, "commands", FAMILIES, _below, read_command)
 
 
-def _command(name: str, place: Place, path: Path) -> Command:
+def _below(folder: Path) -> Iterator[tuple[str, Path]]:
+    for path in files_below(folder, ".md"):
+        yield path.relative_to(folder).with_suffix("").as_posix().replace("/", ":"), path
+
+
+def read_command(path: Path, place: Place, name: str) -> Command:
     """Raises: ConfigError that says in a few words why it cannot be used."""
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{path} has a name that cannot be typed as a command")
@@ -76,6 +73,7 @@ def _command(name: str, place: Place, path: Path) -> Command:
     first_line = document.body.partition("\n")[0].lstrip("# ")
     return Command(
         item=Item(kind="command", name=name, origin=path, scope=place.scope, content=text),
+        place=place,
         description=shorten(document.text("description") or first_line, MAX_DESCRIPTION_CHARS),
         body=document.body,
         argument_hint=document.text("argument-hint"),
@@ -84,19 +82,18 @@ def _command(name: str, place: Place, path: Path) -> Command:
     )
 
 
-def reread(command: Command, home: Path, top: Path) -> Command:
+def reread(command: Command, home: Path, project: Path) -> Command:
     """Reads the command again from disk.
 
     Raises: ToolError if it has changed since this session began.
     """
     item = command.item
-    place = Place(folder=item.origin.parent, scope=item.scope, top=top)
     try:
-        now = _command(item.name, place, item.origin)
+        now = read_command(item.origin, command.place, item.name)
     except ConfigError as error:
         raise ToolError(f"The command /{item.name} cannot be read any more: {error}.") from None
-    changed = item.scope == "project" and now.item.content != item.content
-    if changed or is_held(now.item, home, top):
+    changed = item.scope in FOREIGN and now.item.content != item.content
+    if changed or is_held(now.item, home, project):
         raise ToolError(
             f"The command /{item.name} has changed since this session began, so it is off until "
             "you approve it again: `kode trust list`."

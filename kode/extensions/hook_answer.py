@@ -14,6 +14,7 @@ from typing import Any, Literal
 from kode.broken_json import object_of
 from kode.extensions.hooks import Hook
 from kode.extensions.program import Ran
+from kode.extensions.trust import FOREIGN
 from kode.messages import first_of
 
 Outcome = Literal["", "allow", "ask", "deny"]
@@ -72,7 +73,7 @@ def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
         return HookAnswer(message=message)
     if value is not None:
         answer = _from_object(name, value)
-        if answer.outcome == "allow" and hook.item.scope == "project":
+        if answer.outcome == "allow" and hook.item.scope in FOREIGN:
             # What it says may come from any file of the repository, which the model may edit.
             return replace(answer, outcome="", reason="", overreached=True)
         return answer

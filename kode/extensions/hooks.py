@@ -13,16 +13,22 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
 from kode import paths
-from kode.contracts import Grants
+from kode.contracts import Bundle, Grants
 from kode.errors import ConfigError
 from kode.extensions.hook_input import Event
-from kode.extensions.places import Place, Surroundings, project_folders, read_text
+from kode.extensions.places import (
+    Place,
+    Surroundings,
+    bundles_in,
+    project_folders,
+    read_text,
+)
 from kode.extensions.trust import Item, folder_content
 from kode.paths import real_path
 
@@ -82,16 +88,29 @@ def find_hooks(around: Surroundings) -> tuple[list[Hook], list[str]]:
     problems: list[str] = []
     for path, place in _files(around):
         hooks.extend(_hooks_of(path, place, around, problems))
-    return hooks, problems
+    return [*hooks, *hooks_of_bundles(around.bundles, around, [])], problems
+
+
+def hooks_of_bundles(
+    bundles: Iterable[Bundle], around: Surroundings, problems: list[str]
+) -> Iterator[Hook]:
+    """The hooks of bundles; adds to `problems` a sentence for each unusable one."""
+    for bundle in bundles:
+        place = Place(folder=bundle.folder, scope="bundle", top=bundle.folder)
+        settings = {"hooks": bundle.hooks}
+        yield from _hooks_in(settings, bundle.folder, place, around, problems, f"{bundle.name}:")
 
 
 def is_current(hook: Hook, around: Surroundings) -> bool:
     """Whether its settings, and the programs of the project that it names, are unchanged since this
     session began."""
-    if hook.item.scope != "project":
+    if hook.item.scope == "home":
         return True
     files = [(path, place) for path, place in _files(around) if path == hook.item.origin]
-    return any(one.item == hook.item for file in files for one in _hooks_of(*file, around, []))
+    found = [one for file in files for one in _hooks_of(*file, around, [])]
+    if hook.item.scope == "bundle":
+        found += hooks_of_bundles(bundles_in(around.home)[0], around, [])
+    return any(one.item == hook.item for one in found)
 
 
 def _files(around: Surroundings) -> Iterator[tuple[Path, Place]]:
@@ -116,9 +135,20 @@ def _hooks_of(
     except (ConfigError, ValueError, RecursionError) as error:
         problems.append(f"The hooks of {path} were left out: {str(error).rstrip('.')}.")
         return
+    yield from _hooks_in(settings, path, place, around, problems)
+
+
+def _hooks_in(
+    settings: Any,
+    path: Path,
+    place: Place,
+    around: Surroundings,
+    problems: list[str],
+    prefix: str = "",
+) -> Iterator[Hook]:
     for name, event, matcher, entry in _entries(settings, path, problems):
         try:
-            yield _hook(name, event, matcher, entry, path, place, around)
+            yield _hook(f"{prefix}{name}", event, matcher, entry, path, place, around)
         except ConfigError as error:
             problems.append(f"The hook {name} of {path} was left out: {str(error).rstrip('.')}.")
 

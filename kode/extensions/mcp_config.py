@@ -5,7 +5,7 @@ no expanded value is stored, hashed or shown."""
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ from kode import paths
 from kode.broken_json import object_of
 from kode.config import project_file
 from kode.config.files import read_layer, write_document
+from kode.contracts import Bundle
 from kode.errors import ConfigError
 from kode.extensions import trust
+from kode.extensions.places import bundles_in
 from kode.extensions.trust import Item, Scope
 from kode.paths import real_path
 
@@ -103,8 +105,8 @@ class Configured:
 
 
 def find_servers(home: Path, cwd: Path) -> Configured:
-    """The servers configured for `cwd`. The person's own hide the project's with the same name, and
-    `.mcp.json` hides `kode.json`. Never raises: problems are in `faults`."""
+    """The servers configured for `cwd`. The person's own hide the project's with the same name,
+    `.mcp.json` hides `kode.json`, bundles come last. Never raises: problems are in `faults`."""
     project = paths.project_root(cwd)
     places: list[tuple[Path, Scope]] = [
         (paths.config_file(home), "home"),
@@ -114,12 +116,16 @@ def find_servers(home: Path, cwd: Path) -> Configured:
         places.append((own, "project"))
     entries: dict[str, Entry] = {}
     faults: list[str] = []
+    sections: list[tuple[Path, Scope, Mapping[str, Any]]] = []
     for path, scope in places:
         try:
-            found = _document(path).get(SECTION, {})
+            sections.append((path, scope, _document(path).get(SECTION, {})))
         except ConfigError as error:
             faults.append(str(error))
-            continue
+    for bundle in bundles_in(home)[0]:
+        usable = {one.name: one.values for one in servers_of(bundle, project, [])}
+        sections.append((bundle.folder, "bundle", usable))
+    for path, scope, found in sections:
         for name, values in found.items():
             fault = _fault(path, name, values)
             if not fault and name in entries:
@@ -131,6 +137,17 @@ def find_servers(home: Path, cwd: Path) -> Configured:
                     name=name, origin=path, scope=scope, project=project, values=values
                 )
     return Configured(entries=tuple(entries.values()), faults=tuple(faults))
+
+
+def servers_of(bundle: Bundle, project: Path, problems: list[str]) -> Iterator[Entry]:
+    """The servers of a bundle; adds to `problems` a sentence for each unusable one."""
+    for name, values in bundle.servers.items():
+        if fault := _fault(bundle.folder, name, values):
+            problems.append(fault)
+        else:
+            yield Entry(
+                name=name, origin=bundle.folder, scope="bundle", project=project, values=values
+            )
 
 
 def items(home: Path, cwd: Path) -> tuple[Item, ...]:

@@ -17,7 +17,7 @@ from kode.contracts import WrapCommand, Wrapped
 from kode.errors import ConfigError, SandboxError, ServerError
 from kode.extensions import mcp_cache, trust
 from kode.extensions.mcp_cache import DOWNLOAD_TIMEOUT_S, DownloadNeededError
-from kode.extensions.mcp_config import Entry, Server, resolve
+from kode.extensions.mcp_config import Entry, Server, find_servers, resolve
 from kode.extensions.mcp_values import Connection, Elicit
 from kode.extensions.trust import Approvals
 from kode.paths import real_path
@@ -108,6 +108,8 @@ class Opener:
     ) -> "_Start":
         """Raises: ConfigError, StorageError."""
         server, place = resolve(entry, os.environ), self.place
+        if entry.scope == "bundle" and entry not in find_servers(place.home, place.cwd).entries:
+            raise ConfigError("its bundle has changed since you approved it: `kode extension list`")
         if downloads:
             server = replace(server, write=False, network=True)
         if not server.command:
@@ -124,7 +126,7 @@ class Opener:
             environment = mcp_cache.environment(folder, network=server.network)
             own = {**environment, **server.environment}
             return _Start(replace(server, environment=own), wrap)
-        if not may_leave and (server.outside or entry.scope == "project"):
+        if not may_leave and (server.outside or entry.scope in trust.FOREIGN):
             why = "it is to run without a sandbox" if server.outside else "the sandbox is off"
             raise ConfigError(
                 f"{why}, and it is not started so unless you say so. `kode` asks once at a "

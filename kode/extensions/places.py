@@ -5,13 +5,15 @@ The nearest folder comes first: it takes precedence over the same name further a
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from kode import paths
+from kode import installed, paths
+from kode.contracts import Bundle
 from kode.errors import ConfigError
-from kode.extensions.trust import Scope
+from kode.extensions.trust import FOREIGN, Scope
 from kode.paths import real_path
 
 MAX_FILE_BYTES = 256 * 1024  # 64,000 tokens: nobody means to send more
@@ -19,6 +21,15 @@ MAX_FOUND = 500
 """Limit of files of one kind in one folder; a folder with more was not made for agents."""
 MAX_DEPTH = 4  # a group in a group, and a spare one
 SKIPPED = (".git", "node_modules", "__pycache__")
+PLUGIN_ROOT = "${CLAUDE_PLUGIN_ROOT}"
+"""What texts of a bundle call its folder."""
+
+
+T = TypeVar("T")
+Below = Callable[[Path], Iterable[tuple[str, Path]]]
+"""Of a place's folder: what may be there, each with the name that its place gives it, or ""."""
+Read = Callable[[Path, "Place", str], T]
+"""`read(path, place, name)`. Raises: ConfigError that says in a few words why it is unusable."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +42,9 @@ class Surroundings:
     home: Path
     """`$KODE_HOME`."""
     user_home: Path
+    bundles: tuple[Bundle, ...] = ()
+    faults: tuple[str, ...] = ()
+    """A sentence for each bundle that is off."""
 
     @property
     def project(self) -> Path:
@@ -50,8 +64,65 @@ class Place:
 
 def surroundings(cwd: Path, home: Path, user_home: Path) -> Surroundings:
     """The surroundings of a working directory."""
-    repository = paths.repository_root(cwd)
-    return Surroundings(cwd=cwd, repository=repository, home=home, user_home=user_home)
+    bundles, faults = bundles_in(home)
+    return Surroundings(
+        cwd=cwd,
+        repository=paths.repository_root(cwd),
+        home=home,
+        user_home=user_home,
+        bundles=bundles,
+        faults=faults,
+    )
+
+
+def bundles_in(home: Path) -> tuple[tuple[Bundle, ...], tuple[str, ...]]:
+    """The bundles that a person approved and that are unchanged, and a sentence for each other.
+    Never raises."""
+    found: list[Bundle] = []
+    faults: list[str] = []
+    try:
+        for plugin in installed.plugins() if paths.bundles_folder(home).is_dir() else ():
+            if plugin.bundles:
+                bundles, off = installed.load(plugin, plugin.bundles)(home)
+                found += bundles
+                faults += off
+    except ConfigError as error:
+        faults.append(str(error))
+    return tuple(found), tuple(faults)
+
+
+def find_each(
+    around: Surroundings, kind: str, families: Sequence[str], below: Below, read: Read[T]
+) -> tuple[list[T], list[str]]:
+    """What is read of `kind` ("skills"), nearest first and bundles last, and a sentence for each
+    unusable one. Of a bundle's the person saw those when they approved it."""
+    problems: list[str] = []
+    own = [
+        (name, path, place)
+        for place in places(around, kind, families)
+        for name, path in below(place.folder)
+    ]
+    found = [*read_each(kind, own, read, problems)]
+    return [*found, *read_each(kind, parts(around.bundles, kind), read, [])], problems
+
+
+def read_each(
+    kind: str, found: Iterable[tuple[str, Path, Place]], read: Read[T], problems: list[str]
+) -> Iterator[T]:
+    """Reads each; adds to `problems` a sentence for each unusable one."""
+    for name, path, place in found:
+        try:
+            yield read(path, place, name)
+        except ConfigError as error:
+            said = str(error).rstrip(".")
+            problems.append(f"The {kind[:-1]} {name or path.stem} was left out: {said}.")
+
+
+def parts(bundles: Iterable[Bundle], kind: str) -> Iterator[tuple[str, Path, Place]]:
+    """The name, path and place of each part of one kind ("skills")."""
+    for bundle in bundles:
+        place = Place(folder=bundle.folder, scope="bundle", top=bundle.folder)
+        yield from ((name, path, place) for name, path in getattr(bundle, kind).items())
 
 
 def places(around: Surroundings, kind: str, families: Sequence[str]) -> list[Place]:
@@ -110,7 +181,7 @@ def read_text(path: Path, place: Place) -> str:
         real = Path(real_path(path))
         if place.scope == "project" and place.top not in real.parents:
             raise ConfigError(f"{path} links outside the project")
-        if place.scope == "project" and not real.is_relative_to(real_path(place.folder)):
+        if place.scope in FOREIGN and not real.is_relative_to(real_path(place.folder)):
             raise ConfigError(f"{path} links out of {place.folder}: replace the link with a copy")
         if not real.is_file():
             raise ConfigError(f"{path} is not a file")
@@ -122,4 +193,5 @@ def read_text(path: Path, place: Place) -> str:
         raise ConfigError(f"{path} is larger than {MAX_FILE_BYTES // 1024} KB")
     if b"\0" in data:
         raise ConfigError(f"{path} is not text")
-    return data.decode("utf-8-sig", "replace")
+    text = data.decode("utf-8-sig", "replace")
+    return text.replace(PLUGIN_ROOT, str(place.top)) if place.scope == "bundle" else text

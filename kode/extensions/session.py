@@ -113,7 +113,7 @@ class Extensions:
         if server.entry.values.get("outside") is True:
             return True
         if self.sandbox is None:
-            return server.entry.scope == "project"
+            return server.entry.scope in trust.FOREIGN
         return bool(self.sandbox.cannot_hold())
 
     async def open(self, window_tokens: int) -> tuple[Tool, ...]:
@@ -185,7 +185,7 @@ class Extensions:
         without one; where the person turned it off, about each of the repository. `always`: where
         there is one too."""
         if self.sandbox is None and not always:
-            items = [item for item in items if item.scope == "project"]
+            items = [item for item in items if item.scope in trust.FOREIGN]
         if not items or self.required:
             return
         sandbox = None if always else self.sandbox

@@ -5,14 +5,15 @@ Its result survives when the beginning of the conversation is summarized.
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.errors import ConfigError, ToolError
-from kode.extensions.places import Place, read_text
+from kode.extensions.places import read_text
 from kode.extensions.skills import Skill, read_skill
-from kode.extensions.trust import is_held
+from kode.extensions.trust import FOREIGN, is_held
 from kode.function_tool import tool
 from kode.paths import real_path
 
@@ -21,8 +22,8 @@ Load a skill: instructions for a kind of task, from the list in the system promp
 one of its files instead. Its scripts are run with `shell`."""
 
 
-def skill_tool(skills: Sequence[Skill], home: Path, top: Path) -> Tool:
-    """The tool for one session; `home` is `$KODE_HOME`, `top` the root of the project."""
+def skill_tool(skills: Sequence[Skill], home: Path, project: Path) -> Tool:
+    """The tool for one session; `home` is `$KODE_HOME`."""
     known = {skill.item.name: skill for skill in skills}
 
     async def skill(
@@ -30,9 +31,9 @@ def skill_tool(skills: Sequence[Skill], home: Path, top: Path) -> Tool:
         name: str,
         file: Annotated[str | None, "Relative to the skill's folder"] = None,
     ) -> ToolOutput:
-        loaded = as_pinned(_named(known, name), home, top)
+        loaded = as_pinned(_named(known, name), home, project)
         if file is not None:
-            text = _file_of(loaded, file, top)
+            text = _file_of(loaded, file)
             read = (str(loaded.folder / file),)
             return ToolOutput(text=text, summary=f"{len(text.splitlines())} lines", files_read=read)
         return ToolOutput(text=loaded.instructions(), summary="loaded", lasting=True)
@@ -40,20 +41,20 @@ def skill_tool(skills: Sequence[Skill], home: Path, top: Path) -> Tool:
     return tool(effect="none", subject="name", parallel=True, description=DESCRIPTION)(skill)
 
 
-def as_pinned(skill: Skill, home: Path, top: Path) -> Skill:
+def as_pinned(skill: Skill, home: Path, project: Path) -> Skill:
     """Reads the skill again from disk.
 
     Raises: ToolError if it has changed since this session began: the person approved only that
         content.
     """
     try:
-        now = read_skill(skill.folder, _place(skill, top))
+        now = read_skill(skill.folder, skill.place, skill.item.name)
     except ConfigError as error:
         raise ToolError(
             f"The skill cannot be read any more: {error}. Continue without it."
         ) from None
-    changed = now.item.scope == "project" and now.item.content != skill.item.content
-    if changed or is_held(now.item, home, top):
+    changed = now.item.scope in FOREIGN and now.item.content != skill.item.content
+    if changed or is_held(now.item, home, project):
         raise ToolError(
             f"The skill {skill.item.name} has changed since this session began, so it is off until "
             "the person approves it again (`kode trust`). Continue without it."
@@ -69,16 +70,12 @@ def _named(skills: Mapping[str, Skill], name: str) -> Skill:
     raise ToolError(f"There is no skill {name!r}.{hint} The skills are: {', '.join(skills)}.")
 
 
-def _file_of(skill: Skill, file: str, top: Path) -> str:
+def _file_of(skill: Skill, file: str) -> str:
     """Raises: ToolError."""
     path = Path(real_path(skill.folder / file))
     if Path(real_path(skill.folder)) not in path.parents:
         raise ToolError(f"{file} is outside of the skill's folder. Read it with read_file.")
     try:
-        return read_text(path, _place(skill, top))
+        return read_text(path, replace(skill.place, folder=skill.folder))
     except ConfigError as error:
         raise ToolError(f"{error}. Its files are: {', '.join(skill.files) or 'none'}.") from None
-
-
-def _place(skill: Skill, top: Path) -> Place:
-    return Place(folder=skill.folder, scope=skill.item.scope, top=top)

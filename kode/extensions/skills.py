@@ -16,10 +16,10 @@ from kode.extensions.places import (
     Place,
     Surroundings,
     files_below,
-    places,
+    find_each,
     read_text,
 )
-from kode.extensions.trust import Item, folder_content
+from kode.extensions.trust import FOREIGN, Item, folder_content
 from kode.messages import first_of, shorten
 
 FAMILIES = (".kode", ".agents", ".claude")
@@ -45,6 +45,7 @@ Instructions for kinds of tasks. Where one fits the task, load it with `skill` b
 @dataclass(frozen=True, kw_only=True)
 class Skill:
     item: Item
+    place: Place
     description: str
     body: str
     files: tuple[str, ...] = ()
@@ -67,20 +68,10 @@ class Skill:
 
 def find_skills(around: Surroundings) -> tuple[list[Skill], list[str]]:
     """The available skills, nearest first, and a sentence for each unusable one."""
-    skills: list[Skill] = []
-    problems: list[str] = []
-    for place in places(around, "skills", FAMILIES):
-        for folder in _folders_with_skill(place.folder, MAX_DEPTH):
-            try:
-                skills.append(read_skill(folder, place))
-            except ConfigError as error:
-                problems.append(
-                    f"The skill {folder.name} was left out: {error}.".replace("..", ".")
-                )
-    return skills, problems
+    return find_each(around, "skills", FAMILIES, _below, read_skill)
 
 
-def read_skill(folder: Path, place: Place) -> Skill:
+def read_skill(folder: Path, place: Place, given: str = "") -> Skill:
     """Reads one skill. Raises: ConfigError that says in a few words why it cannot be used."""
     text = read_text(folder / FILE, replace(place, folder=folder))
     document = front_matter.read(text)
@@ -89,24 +80,25 @@ def read_skill(folder: Path, place: Place) -> Skill:
     description = " ".join(document.text("description").split())
     if not description:
         raise ConfigError(f"{folder / FILE} has no description")
-    name = document.text("name") or folder.name
+    name = given or document.text("name") or folder.name
     remarks = []
-    if name != folder.name:
+    if not given and name != folder.name:
         remarks.append(f"its folder is called {folder.name}")
     if len(description) > MAX_DESCRIPTION_CHARS:
         remarks.append(f"its description is longer than {MAX_DESCRIPTION_CHARS} characters")
     # A person's own skills are not pinned, so there is no need to read them in full at each start.
-    is_whole = place.scope == "project"
+    is_whole = place.scope in FOREIGN
     content = folder_content(folder) if is_whole else text
     return Skill(
         item=Item(
             kind="skill",
-            name=shorten(name, MAX_NAME_CHARS),
+            name=given or shorten(name, MAX_NAME_CHARS),
             origin=folder,
             scope=place.scope,
             content=content,
             covers=(str(folder if is_whole else folder / FILE),),
         ),
+        place=place,
         description=shorten(description, MAX_DESCRIPTION_CHARS),
         body=document.body,
         files=tuple(_files(folder)),
@@ -139,6 +131,10 @@ def _section(offered: Sequence[Skill], shown: int, longest: int) -> str:
     if shown < len(offered):
         lines.append(f"- and {len(offered) - shown} more: a wrong name lists them all")
     return HEADING + "\n".join(lines)
+
+
+def _below(folder: Path) -> list[tuple[str, Path]]:
+    return [("", path) for path in _folders_with_skill(folder, MAX_DEPTH)]
 
 
 def _folders_with_skill(folder: Path, depth: int) -> list[Path]:

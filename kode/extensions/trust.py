@@ -46,7 +46,9 @@ BESIDE: tuple[Kind, ...] = ("mcp-tool", "mcp-outside", "mcp-download", "hook-out
 NOT_FOUND: tuple[Kind, ...] = (*BESIDE, "instructions")
 """What no finder lists once it is approved."""
 NETWORK, OUTSIDE = "network", "outside"
-Scope = Literal["project", "home", "client"]
+Scope = Literal["project", "home", "client", "bundle"]
+FOREIGN: tuple[Scope, ...] = ("project", "bundle")
+"""Whose hooks and servers run without a sandbox only if a person says so, and allow nothing."""
 State = Literal["trusted", "new", "changed"]
 
 MAX_FILES = 1_000  # a skill with its scripts
@@ -65,7 +67,8 @@ class Item:
     origin: Path
     """The file or folder it was read from."""
     scope: Scope
-    """Who brought it: the repository, the person's own home, or the program that started kode."""
+    """Who brought it: the repository, the person's own home, the program that started kode, or a
+    bundle that the person approved whole."""
     content: str
     """Everything it can do, except for what it loads. For a folder, `folder_content`."""
     covers: tuple[str, ...] = ()

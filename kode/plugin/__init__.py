@@ -113,13 +113,7 @@ if TYPE_CHECKING:
     from kode.session.reading import read as _read_session
     from kode.session.reading import session_path as session_path
     from kode.session.requests import digest_of as digest_of
-    from kode.session.requests import message_bytes as message_bytes
-    from kode.session.requests import part_object as part_object
     from kode.session.search import search as _search_sessions
-    from kode.session.sent import Piece as _SentPiece
-    from kode.session.sent import Sent as Sent
-    from kode.session.sent import pieces as _sent_pieces
-    from kode.session.sent import requests_of as requests_of
     from kode.session.spending import Spending as Spending
     from kode.session.spending import Spent as Spent
     from kode.session.spending import Step as Step
@@ -168,8 +162,6 @@ if TYPE_CHECKING:
     plan_steps = _plan_steps
     read_session = _read_session
     search_sessions = _search_sessions
-    SentPiece = _SentPiece
-    sent_pieces = _sent_pieces
     total_spent = _total_spent
     TranscriptCall = _TranscriptCall
     TranscriptItem = _TranscriptItem
@@ -233,7 +225,6 @@ HOMES = {
     "MemoryAuthor": "kode.memory.change:Author",
     "MemoryChange": "kode.memory.change:Change",
     "MemoryHistory": "kode.memory.history:History",
-    "message_bytes": "kode.session.requests:message_bytes",
     "models": "kode.providers.models",
     "money": "kode.cli.screen.lines:money",
     "must_be": "kode.config.faults:must_be",
@@ -249,7 +240,6 @@ HOMES = {
     "outside_context": "kode.conversation.memory:outside_context",
     "Page": "kode.config.plugin_pages:Page",
     "Parser": "kode.cli.parser:Parser",
-    "part_object": "kode.session.requests:part_object",
     "parts_of": "kode.engine.act:parts_of",
     "paths": "kode.paths",
     "Picture": "kode.pictures:Picture",
@@ -270,7 +260,6 @@ HOMES = {
     "read_session": "kode.session.reading:read",
     "readable_arguments": "kode.session.export:readable_arguments",
     "requests_by_folder": "kode.session.spending:requests_by_folder",
-    "requests_of": "kode.session.sent:requests_of",
     "resolve_provider": "kode.config:resolve_provider",
     "result_object": "kode.results:result_object",
     "run_check": "kode.assembly:run_check",
@@ -278,9 +267,6 @@ HOMES = {
     "run_git": "kode.session.git:run_git",
     "sealed": "kode.sealed",
     "search_sessions": "kode.session.search:search",
-    "Sent": "kode.session.sent:Sent",
-    "sent_pieces": "kode.session.sent:pieces",
-    "SentPiece": "kode.session.sent:Piece",
     "ServedModels": "kode.providers.offered:ServedModels",
     "Session": "kode.session.log:Session",
     "session_files": "kode.session.index:files",

@@ -64,7 +64,7 @@ class Ground:
     elsewhere: tuple[Path, ...] = ()
     """Hidden: kode's own folders outside `kode_home`."""
     readable: tuple[Path, ...] = ()
-    """Readable files in kode's hidden folders; names may be patterns."""
+    """Readable files and folders in kode's hidden folders; names may be patterns."""
     own: tuple[Path, ...]
     """Readable: the launcher's files."""
     network: bool = False
@@ -225,9 +225,9 @@ def _cache(ground: Ground) -> tuple[Path, ...]:
 
 
 def _readable(ground: Ground) -> list[Path]:
-    """The existing files that `ground.readable` names."""
+    """What exists of `ground.readable`."""
     named = (path for name in ground.readable for path in sorted(name.parent.glob(name.name)))
-    return [path for path in named if path.is_file() and not path.is_symlink()]
+    return [path for path in named if not path.is_symlink()]
 
 
 @cache
@@ -266,7 +266,7 @@ def is_hidden(ground: Ground, path: Path, *, by_temporary: bool = False) -> bool
     """Whether a real path is invisible to commands; with `by_temporary` also because they have a
     temporary folder of their own."""
     if any(path.is_relative_to(folder) for folder in (ground.kode_home, *ground.elsewhere)):
-        return True
+        return not any(path.is_relative_to(shown) for shown in ground.readable)
     if any(path.is_relative_to(shown) for shown in (*ground.folders, *_visible_paths(ground))):
         return False
     covered = (*_secrets_of_system(ground), *(_TEMPORARY if by_temporary else ()))

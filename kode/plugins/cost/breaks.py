@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 
-from kode.plugin import Sent, Step, digest_of, message_bytes, part_object, step_of
-from kode.plugin import SentPiece as Piece
-from kode.plugin import sent_pieces as pieces
+from kode.plugin import Step, digest_of, step_of
 from kode.plugin.entries import (
     AnyEntry,
     CompactionEntry,
@@ -23,6 +21,8 @@ from kode.plugin.entries import (
     TrimEntry,
 )
 from kode.plugin.messages import Message, Part, Text, Usage, plural, section_of
+from kode.plugin.requests import message_bytes, part_object
+from kode.plugins.cost.sent import Piece, Sent, pieces
 
 Price = Callable[[str, Usage], float | None]
 """(model, usage) → dollars; None if the price is unknown."""

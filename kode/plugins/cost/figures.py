@@ -8,14 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from kode.plugin import (
-    Sent,
     SessionSummary,
     Spending,
     Spent,
     Step,
     paths,
     requests_by_folder,
-    requests_of,
     session_files,
     session_path,
     spending_of,
@@ -27,6 +25,7 @@ from kode.plugin import read_session as read
 from kode.plugin import total_spent as total
 from kode.plugin.entries import Header
 from kode.plugins.cost.breaks import Break, Price, break_of, first_break
+from kode.plugins.cost.sent import Sent, requests_of
 
 SESSIONS_LOOKED_THROUGH = 50
 """How many recent sessions to search for the request before a session's first."""

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kode.events import Event, ToolFinished
 from kode.extensions.brought import in_use
+from kode.extensions.places import Place
 from kode.extensions.skills import CATALOGUE_SHARE, CHARS_PER_TOKEN, Skill, catalogue
 from kode.extensions.trust import Item
 from kode.messages import Text, results_of
@@ -113,7 +114,8 @@ def test_a_skill_named_unlike_its_folder_works_with_a_remark(world: World) -> No
 
 def made(name: str, description: str) -> Skill:
     item = Item(kind="skill", name=name, origin=Path("/skills"), scope="home", content="")
-    return Skill(item=item, description=description, body="")
+    place = Place(folder=Path("/skills"), scope="home", top=Path("/"))
+    return Skill(item=item, place=place, description=description, body="")
 
 
 @given(

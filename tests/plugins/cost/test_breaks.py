@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kode.contracts import Request, ToolSpec
 from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_message
 from kode.plugins.cost.breaks import Break, break_of, first_break
+from kode.plugins.cost.sent import requests_of
 from kode.session import log
 from kode.session.entries import (
     AnyEntry,
@@ -27,7 +28,6 @@ from kode.session.entries import (
 )
 from kode.session.log import Session
 from kode.session.requests import keep_tools, request_entry, system_text
-from kode.session.sent import requests_of
 
 SECTIONS = {"kode": "Be good. " * 20, "memory": "§ Likes tea.\n§ Likes blue."}
 READ = ToolSpec(name="read_file", description="Reads. " * 10, parameters={"type": "object"})

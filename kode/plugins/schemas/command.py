@@ -11,8 +11,8 @@ from typing import Annotated, Any, Union, get_args
 from pydantic import Field, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from kode.cli.parser import Parser
-from kode.results import Result, ResultLine
+from kode.plugin import Parser
+from kode.plugin.errors import EXIT_OK
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -24,12 +24,13 @@ class _Whole(GenerateJsonSchema):
         return True
 
 
-def main(argv: Sequence[str]) -> str:
-    """Answers `kode schema NAME`. Raises: ConfigError."""
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode schema NAME`. Raises: ConfigError."""
     parser = Parser("kode schema", "Print a JSON schema of kode's input, output or files.")
     names = ", ".join(SCHEMAS)
     parser.add_argument("name", choices=SCHEMAS, metavar="NAME", help=names)
-    return json.dumps(schema_of(parser.parse(argv).name), indent=2)
+    print(json.dumps(schema_of(parser.parse(argv).name), indent=2))
+    return EXIT_OK
 
 
 def schema_of(name: str) -> dict[str, Any]:
@@ -39,7 +40,8 @@ def schema_of(name: str) -> dict[str, Any]:
 
 def _events() -> dict[str, Any]:
     """The lines of `--output-format stream-json`."""
-    from kode.events import Event, TurnEnded
+    from kode.plugin.events import Event, TurnEnded
+    from kode.plugin.schemas import ResultLine
 
     kinds: Any = ResultLine
     for kind in get_args(Event):
@@ -50,12 +52,14 @@ def _events() -> dict[str, Any]:
 
 def _result() -> dict[str, Any]:
     """The object of `--output-format json`."""
+    from kode.plugin.schemas import Result
+
     return TypeAdapter(Result).json_schema(mode="serialization", schema_generator=_Whole)
 
 
 def _session() -> dict[str, Any]:
     """A line of a session file, where default values are omitted."""
-    from kode.session.entries import OWN_TYPES, Header, PluginEntry
+    from kode.plugin.entries import OWN_TYPES, Header, PluginEntry
 
     schema = _of_kinds(Union[(Header, *OWN_TYPES)], GenerateJsonSchema)
     of_plugin = TypeAdapter(PluginEntry).json_schema(mode="serialization")
@@ -66,21 +70,21 @@ def _session() -> dict[str, Any]:
 
 def _task() -> dict[str, Any]:
     """The file of `kode subagent --task`."""
-    from kode.subagents.protocol import Task
+    from kode.plugin.schemas import Task
 
     return Task.model_json_schema()
 
 
 def _snapshot() -> dict[str, Any]:
     """The file of `kode subagent --memory-snapshot`."""
-    from kode.subagents.protocol import Snapshot
+    from kode.plugin.schemas import Snapshot
 
     return Snapshot.model_json_schema()
 
 
 def _messages() -> dict[str, Any]:
     """A line of `--input-format stream-json`."""
-    from kode.cli.commands.stream_input import LINE
+    from kode.plugin.schemas import LINE
 
     return LINE.json_schema()
 

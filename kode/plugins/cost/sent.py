@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kode.messages import Message
-from kode.session.entries import AnyEntry, Header, PartDigest, RequestEntry
-from kode.session.log import Session
-from kode.session.requests import Chain, digest_of, kept_tools, sections_of
-from kode.session.spending import Step, step_of
+from kode.plugin import Session, Step, digest_of, step_of
+from kode.plugin.entries import AnyEntry, Header, PartDigest, RequestEntry
+from kode.plugin.messages import Message
+from kode.plugin.requests import Chain, kept_tools, sections_of
 
 
 @dataclass(frozen=True, kw_only=True)

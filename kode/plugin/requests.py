@@ -1,0 +1,3 @@
+"""The records of requests, for plug-ins that look into what was sent."""
+
+from kode.session.requests import *  # noqa: F403

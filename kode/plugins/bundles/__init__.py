@@ -1,0 +1,27 @@
+"""Bundles of other people: `kode extension` adds, shows, updates and removes them.
+
+sources      a folder, a git address, an archive or a marketplace → a tree of files
+tree         files in memory, read without following links
+archive      the same from an archive
+manifest     a tree → its parts, and what kode does not use of it
+market       the lists of marketplaces
+shelf        the copies in `$KODE_HOME`, and the index of what was approved
+parts        the parts as sessions read them
+show         what a person is shown before the yes
+command      the command lines
+"""
+
+from kode.plugin import Command, Plugin
+
+_EXTENSION = Command(
+    run="kode.plugins.bundles.command:main",
+    summary="add bundles of skills, commands, agents, hooks, servers",
+)
+_SAME = Command(run="kode.plugins.bundles.command:main", summary="the same as `extension`")
+
+PLUGIN = Plugin(
+    name="bundles",
+    summary="adds bundles of skills, commands, agents, hooks and servers",
+    commands={"extension": _EXTENSION, "extensions": _SAME},
+    bundles="kode.plugins.bundles.shelf:bundles",
+)
