@@ -318,11 +318,6 @@ class BaseMemory(NullMemory):
         return self.name
 
     @property
-    def layout(self) -> "Places | None":
-        """Where its entries stand, also if the history does not follow them."""
-        return self.history.places
-
-    @property
     def project(self) -> Path:
         """The project it was opened in; paths of cited code are relative to it."""
         return self._context.project_root or paths.project_root(self._context.cwd)
@@ -360,11 +355,13 @@ class BaseMemory(NullMemory):
 
     def entries(self) -> Sequence[Entry]:
         """The current entries that apply in this project."""
-        return self.layout.standing(self.layout.here()) if self.layout else ()
+        places = self.history.places
+        return places.standing(places.here()) if places else ()
 
     def facts(self) -> Sequence[Entry]:
         """The entries that a person may be asked about, without records of past work."""
-        found = self.layout.standing(self.layout.of_facts()) if self.layout else ()
+        places = self.history.places
+        found = places.standing(places.of_facts()) if places else ()
         return [entry for entry in found if entry.is_fact]
 
     def sides(self, change: Change) -> tuple[Sequence[Entry], Sequence[Entry]]:

@@ -51,10 +51,7 @@ class Piece:
 
 
 class Places:
-    """Files that each change replaces whole."""
-
-    watched = True
-    """Whether a person may edit the places by hand; then what differs is taken as their edit."""
+    """Files that each change replaces whole, and that a person may edit by hand."""
 
     def __init__(self, root: Path, system: str, pattern: str) -> None:
         self.root = root
@@ -165,6 +162,16 @@ class Places:
             return {"before": old, "after": new}
         before = tuple(text for text in old if text not in new)
         return self.fields(before, tuple(text for text in new if text not in old))
+
+    def differs(self, target: str, stands: str) -> bool:
+        """Whether something else stands there than what has this fingerprint. Raises as `read`."""
+        return fingerprint(self.read(target)) != stands
+
+    def own_edit(self, target: str) -> Change | None:
+        """What a person edited there, where the place itself makes it a change, with the lock held;
+        None where nothing is, or its texts say it (`edits`). Raises: MemoryRefused, StorageError,
+        BusyError."""
+        return None
 
     def edits(self, target: str, old: State, new: State) -> Iterator[dict[str, Any]]:
         """The same as one change of each run of entries that differs: what took the place of what

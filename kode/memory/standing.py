@@ -15,7 +15,7 @@ from kode.errors import MemoryRefused
 from kode.memory.change import REBUILD, Author, Change, nothing_left, refuse_redacted, undo_of
 from kode.memory.history import History
 from kode.memory.lineage import Entry
-from kode.memory.places import Places, State, fingerprint
+from kode.memory.places import Places, State
 from kode.memory.stored import locked
 from kode.messages import plural, shorten
 
@@ -193,13 +193,12 @@ async def _compare(history: History) -> list[str]:
     for target, stands in history.standing_places().items():
         edit = None
         try:
-            if not places.is_here(target) or fingerprint(places.read(target)) == stands:
+            if not places.is_here(target) or not places.differs(target, stands):
                 continue
             async with locked(places.lock(target), timeout_s=WAIT_S):
                 state = places.read(target)  # another kode may have been at work
-                if places.watched:
-                    edit = history.take_hand_edit(target, state)
-                elif history.stands(target) != fingerprint(state):
+                edit = history.take_hand_edit(target, state)
+                if places.differs(target, history.stands(target)):
                     said.append(
                         f"The {places.system} memory lacks its last changes, as after a copy or a "
                         "crash. `kode memory rebuild` puts back what the history has."

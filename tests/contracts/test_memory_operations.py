@@ -54,7 +54,7 @@ def state_of(system: BaseMemory, text: str) -> str:
 
 def on_disk(system: BaseMemory) -> list[tuple[str, tuple[str, ...]]]:
     """Each place with what a reader besides kode finds there."""
-    places = system.layout
+    places = system.history.places
     if system.name != "notes":
         return [(target, places.read(target)) for target in places.here()]
     with sqlite3.connect(f"file:{system.database.path}?mode=ro", uri=True) as file:
@@ -181,7 +181,7 @@ async def redone(system, root) -> Undo:
 
 
 async def edited(system, root, edit: Callable[[str], str] | None = None) -> Undo:
-    places, entry = system.layout, entry_of(system, BETA)
+    places, entry = system.history.places, entry_of(system, BETA)
     file = places.root / entry.target
     separator = "\n§\n" if places.is_of_entries(entry.target) else "\n"
     edit = edit or (lambda text: f"{text.rstrip()}{separator}{GAMMA}\n")

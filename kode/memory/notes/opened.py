@@ -10,7 +10,6 @@ from kode.memory.lineage import Place
 from kode.memory.notes import pack
 from kode.memory.notes.by_hand import NotesByHand
 from kode.memory.notes.note import Note, entry_of
-from kode.memory.notes.places import NotesPlaces
 from kode.memory.notes.search import NoteVectors, search, text_of
 from kode.memory.notes.store import Wanted
 from kode.memory.rank import Text
@@ -31,12 +30,7 @@ class OpenedNotes(NotesByHand):
     doubts: Mapping[Place, Doubt]
     """What may be stale, as it was when the prompt was made."""
     _finder: Finder
-    _layout: NotesPlaces
     _wrote_in_turn: bool
-
-    @property
-    def layout(self) -> NotesPlaces:
-        return self._layout
 
     async def search(self, query: str, k: int) -> list[Hit]:
         found = await self.find(query, Wanted(limit=k))
@@ -133,8 +127,7 @@ class OpenedNotes(NotesByHand):
         stays."""
         from kode.memory.notes.carry import NotesCarrier
 
-        if self.history.places is None:
-            return await super().rebuild()
+        assert self.history.places is not None
         carrier = NotesCarrier(self, self.history.places)
         carrier.author = self._author("user")
         return (await carrier.rebuild(self.history)).in_words()
