@@ -53,6 +53,9 @@ class Piece:
 class Places:
     """Files that each change replaces whole, and that a person may edit by hand."""
 
+    carrier = ""
+    """What carries them in an export (module:Class), where `rows` does not say it all."""
+
     def __init__(self, root: Path, system: str, pattern: str) -> None:
         self.root = root
         """Memory's folder."""
@@ -66,6 +69,15 @@ class Places:
     def is_here(self, target: str) -> bool:
         """Whether the place is looked at when this project's memory is opened."""
         return False
+
+    @property
+    def home(self) -> str:
+        """Where what waits for them is for (`Proposal.place`)."""
+        return self.system
+
+    def concerns(self, change: Change) -> bool:
+        """Whether a change is of this project, or of all."""
+        return True
 
     def here(self) -> Sequence[str]:
         """The places there are in this project."""

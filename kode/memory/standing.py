@@ -5,7 +5,7 @@ What a killed kode began is finished or marked as never made; what differs other
 edit of the file, recorded as such, so that it is undone like any change.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -134,7 +134,7 @@ async def confirm(history: History, entry: Entry, author: Author) -> Change:
     return change
 
 
-async def remove(history: History, entry: Entry, author: Author) -> Change:
+async def remove(history: History, entry: Entry, author: Author, reason: str = "") -> Change:
     """Removes an entry from its place. Raises as `confirm`."""
     places = _places(history)
     async with locked(places.lock(entry.target)):
@@ -142,9 +142,28 @@ async def remove(history: History, entry: Entry, author: Author) -> Change:
         _texts_with(places, entry, state)
         after = places.without(entry.target, state, entry.key)
         fields = places.apart(entry.target, state, after)
-        change = Change.by(author, places.system, "remove", entry.target, **fields)
+        change = Change.by(author, places.system, "remove", entry.target, reason=reason, **fields)
         with history.making(change, after):
             places.put(entry.target, after)
+    return change
+
+
+async def settle(
+    history: History, sides: tuple[Entry, Entry], kept: Sequence[Entry], author: Author
+) -> Change:
+    """Keeps of two entries that stand side by side in a place of entries what the person chose.
+    Raises as `confirm`."""
+    places, target = _places(history), sides[0].target
+    gone = next((one for one in sides if one not in kept), None)
+    async with locked(places.lock(target)):
+        state = places.read(target)
+        texts = {one.key: _texts_with(places, one, state)[0] for one in sides}
+        after = places.without(target, state, gone.key) if gone else state
+        fields = places.fields(tuple(texts.values()), tuple(texts[one.key] for one in kept))
+        at = after.index(texts[kept[0].key])
+        change = Change.by(author, places.system, "settle", target, position=at, **fields)
+        with history.making(change, after):
+            places.put(target, after)
     return change
 
 

@@ -13,7 +13,7 @@ import pytest
 from kode.config import MemoryConfig
 from kode.errors import KodeError
 from kode.memory import make_system, waiting
-from kode.memory.base import BaseMemory
+from kode.memory.base import BaseMemory, reconcile
 from kode.memory.change import Author
 from kode.memory.commands import memory_command
 from kode.memory.ledger import PAIRS
@@ -32,7 +32,7 @@ GONE = {"superseded", "withdrawn"}
 async def opened(root, name) -> BaseMemory:
     system = make_system(MemoryConfig(system=name, merge_on_write=False))
     await system.open(memory_context(root, session_id=None), {})
-    await system.reconcile()
+    await reconcile(system)
     return system
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kode.config import MemoryConfig
 from kode.memory import make_system
-from kode.memory.base import Addition
+from kode.memory.base import Addition, reconcile
 from kode.memory.change import BY_HAND
 from kode.memory.commands import memory_command
 from kode.memory.folder import put
@@ -110,7 +110,7 @@ PLACES = {
 async def opened(root, place):
     system = make_system(MemoryConfig(system=place.system, merge_on_write=False))
     await system.open(memory_context(root, session_id=None, project_root=root), {})
-    await system.reconcile()
+    await reconcile(system)
     system.asked = "always do so"
     return system
 
@@ -121,7 +121,7 @@ async def filled(root, place, words):
         text = f"## {word}\n- about {word}" if place.target == "episodes" else f"likes {word}"
         await system.add(Addition(target=place.target, text=text))
         if place.archived:
-            await system.edit_facts("archive", "user", "global", old=word, new="")
+            await memory_command(system, ["archive", "user", "--scope", "global", word])
     return system
 
 

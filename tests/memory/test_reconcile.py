@@ -21,6 +21,7 @@ from kode.config import MemoryConfig
 from kode.errors import KodeError, MemoryRefused
 from kode.events import Notice
 from kode.memory import make_system
+from kode.memory.base import reconcile
 from kode.memory.change import BY_HAND
 from kode.memory.commands import memory_command
 from kode.memory.notes import database
@@ -92,7 +93,7 @@ async def opened(root, name, said=None, **settings):
     system = make_system(MemoryConfig(system=name, **settings))
     notices = [] if said is None else said
     await system.open(context(root, notices), {})
-    await system.reconcile()
+    await reconcile(system)
     return system
 
 

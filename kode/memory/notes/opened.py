@@ -16,6 +16,7 @@ from kode.memory.rank import Text
 from kode.memory.report import Part
 from kode.memory.search import CANDIDATES, POOL, Finder, with_note
 from kode.memory.stale import Doubt
+from kode.memory.withdrawn import unsettled
 
 TURN_S = 1.0
 """How long a turn waits for a team's server."""
@@ -78,7 +79,7 @@ class OpenedNotes(NotesByHand):
 
     def _marks(self, notes: Iterable[Note]) -> dict[str, str]:
         """What follows each note, by its id; "" for nothing."""
-        open_ = self.unsettled()
+        open_ = unsettled(self.ledger, self.project)
         found = {}
         for note in notes:
             why = open_.get(entry_of(note).place)
@@ -107,20 +108,9 @@ class OpenedNotes(NotesByHand):
     def parts(self) -> Sequence[Part]:
         return pack.parts(self.store, pack.agent_context(self.store))
 
-    def figures(self) -> Mapping[str, object]:
-        return pack.figures(self.store, self.vectors.count_missing())
-
-    async def status(self) -> str:
-        status = await super().status()
-        return f"{status}\n{await self.team.status()}" if self.team else status
-
-    @property
-    def trouble(self) -> str:
-        if self.team is None or self.team.answers:
-            return ""
-        return (
-            "check memory.notes.url, and that the server runs; until then kode works with its copy"
-        )
+    async def figures(self) -> Mapping[str, object]:
+        own = pack.figures(self.store, self.vectors.count_missing())
+        return {**own, "team": await self.team.status()} if self.team else own
 
     async def rebuild(self) -> str:
         """Puts back the notes as the history has them last; one that the database alone has

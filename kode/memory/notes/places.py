@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class NotesPlaces(Places):
     """One place for all notes: a change of one may be one of others too."""
 
+    carrier = "kode.memory.notes.carry:NotesCarrier"
+
     def __init__(self, root: Path, store: NoteStore) -> None:
         super().__init__(root, SYSTEM, r"notes/[0-9a-f]+")
         self._store = store
