@@ -20,7 +20,6 @@ from kode.memory.change import Change
 from kode.memory.lineage import Entry
 from kode.memory.lines import revert_lines, unite_lines
 from kode.memory.stored import plain_lines, read_text
-from kode.messages import plural
 
 State = tuple[str, ...]
 """The texts that stand in one place, as the history has them: entries, or one whole file."""
@@ -98,12 +97,6 @@ class Places:
             with suppress(MemoryRefused):
                 found += self.entries_of(target, self.read(target))
         return found
-
-    def line_of(self, target: str) -> str:
-        """`env: 3 entries, 37% (561/1500 characters)`."""
-        held = plural(len(self.standing([target])), "entry", "entries")
-        fill = self.fill(target, self.read(target))
-        return ", ".join(filter(None, (f"{self.called(target)}: {held}", fill)))
 
     def called(self, target: str) -> str:
         """What a person calls the place."""

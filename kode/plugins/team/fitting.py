@@ -51,7 +51,7 @@ def fitted(line: LedgerLine, standing: Mapping[str, Row]) -> LedgerLine | None:
         return None
     # A person decides between what a colleague made of a note and what this line makes of it.
     new = [row["id"] for row in after if row["id"] not in was and not row.get("superseded_by")]
-    theirs = [_now(rows[id]) for id in was if id in rows and id not in untouched]
+    theirs = [rows[id].get("superseded_by") or id for id in was if id in rows.keys() - untouched]
     against = [[["notes", other], ["notes", id]] for other in theirs for id in new if other != id]
     change = {
         **line.change,
@@ -61,11 +61,6 @@ def fitted(line: LedgerLine, standing: Mapping[str, Row]) -> LedgerLine | None:
         "reason": f"{line.reason} (beside what a colleague had changed)",
     }
     return replace(line, change=change, before=tuple(before), after=tuple(after))
-
-
-def _now(row: Row) -> str:
-    """The id of what a statement is by now."""
-    return str(row.get("superseded_by") or row["id"])
 
 
 def is_there(line: LedgerLine, standing: Mapping[str, Row]) -> bool:
