@@ -83,7 +83,7 @@ async def test_a_colleagues_conflicting_change_can_be_undone(team, away):
     assert texts(ada) == texts(bob) == {"the port is 7000"}
 
 
-async def test_two_values_of_a_note_are_a_dispute_on_both_machines(team, away):
+async def test_two_values_of_a_note_dispute_on_both_machines(team, away):
     ada, bob = await team.opened("ada"), await team.opened("bob")
     (port,) = await keep(ada, "the port is 5432")
     await exchange(ada, bob)
