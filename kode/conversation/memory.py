@@ -18,7 +18,7 @@ from kode.engine.tokens import asked_in_passing
 from kode.errors import AuthenticationError, RefusedError
 from kode.events import Emit, Notice, silent
 from kode.memory import make_system
-from kode.memory.base import BaseMemory, NullMemory
+from kode.memory.base import BaseMemory, NullMemory, reconcile
 from kode.messages import Message, Usage
 from kode.providers.exchange import SdkProvider
 from kode.session.entries import UsageEntry
@@ -56,7 +56,7 @@ async def open_configured(
     await system.open(context, {})
     try:
         if settles and isinstance(system, BaseMemory):
-            await system.reconcile()
+            await reconcile(system)
         yield system
     finally:
         await system.close(1.0)

@@ -6,7 +6,16 @@ A hook that a system does not define gives the neutral answer (`NullMemory`).
 import asyncio
 import os
 import secrets
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -28,34 +37,32 @@ from kode.contracts import (
 from kode.credentials import redact
 from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused, StorageError
 from kode.events import MemoryChanged, Notice
-from kode.memory import frame, report, scan, stale, standing
+from kode.memory import frame, report, scan, standing
 from kode.memory.change import Author, Change, Who
 from kode.memory.history import History
-from kode.memory.ledger import PAIRS, Dispute, Ledger
-from kode.memory.lineage import Entry, Place
+from kode.memory.ledger import Ledger
+from kode.memory.lineage import Entry
+from kode.memory.places import Places
 from kode.memory.replacing import Seen
 from kode.memory.source import citing
 from kode.memory.stale import Doubt, holding
 from kode.memory.waiting import Proposal, Waiting, take_older
-from kode.memory.withdrawn import since_then, unsettled
-from kode.messages import Message, plural, shorten
-from kode.registry import SYSTEMS, SystemRow
+from kode.memory.withdrawn import since_then
+from kode.messages import Message, shorten
+from kode.registry import system_row
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
-    from kode.memory.places import Places
 
 QUOTED_CHARS = 80
 WORDS_CHARS = 500
 """How much of the person's prompt is stored with each change."""
 UNDO = "kode memory undo"
 """The command that undoes a change, before the change's id."""
-_TAKEN = (
-    "What waited for your approval in files is in memory's history now, for `kode memory review`. "
-    "Undo with: kode memory undo --import {batch}"
-)
 _TOGETHER: ContextVar[str] = ContextVar("together", default="")
 """The batch of the changes that this task makes; another task's changes are not of it."""
+Verb = Callable[[Any], Awaitable["str | Outcome"]]
+"""Runs a command line as argparse has parsed it."""
 SHARE_OF_GRACE = 0.9
 """Share of the time at the end for finishing; the rest is for cancelling."""
 
@@ -264,8 +271,6 @@ class BaseMemory(NullMemory):
 
     system: ClassVar[str]
     """Its name in the config and in the history."""
-    carrier: ClassVar[str] = ""
-    """What carries its data in an export (module:Class), where its places do not say it all."""
 
     def __init__(self, settings: "MemoryConfig") -> None:
         self._settings = settings
@@ -292,35 +297,14 @@ class BaseMemory(NullMemory):
         self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))
 
     @property
-    def row(self) -> SystemRow:
-        """What kode knows of it by name."""
-        return SYSTEMS.get(self.name, SystemRow(opens=""))
-
-    @property
-    def unread(self) -> int:
-        """How many texts the last search did not look at, for lack of time or of an index."""
-        return 0
-
-    @property
     def unfinished(self) -> int:
         """How many sessions or tasks, ended or ending, memory is still to learn from."""
         return 0
 
     @property
-    def trouble(self) -> str:
-        """What to do so that it works in full, where it does not, by the last `status`; "" where it
-        does."""
-        return ""
-
-    @property
-    def place(self) -> str:
-        """Where what waits for this system is for (`Proposal.place`)."""
-        return self.name
-
-    @property
-    def layout(self) -> "Places | None":
-        """Where its entries stand, also if the history does not follow them."""
-        return self.history.places
+    def _places(self) -> "Places":
+        """Its layout; one that keeps nothing where a system has none."""
+        return self.history.places or Places(self._context.root, self.name, r"(?!)")
 
     @property
     def project(self) -> Path:
@@ -332,45 +316,34 @@ class BaseMemory(NullMemory):
 
     # ── for a person ─────────────────────────────────────────────────────────────────────────────
 
-    async def show(self) -> str:
-        """What is remembered here, each entry with its origin and what speaks against it."""
-        found = stale.doubts(self.ledger, self.project, self._context.now().date()).items()
-        hidden = ": not shown to a model"
-        doubts = {at: f"{one.why}{hidden if one.expired else ''}" for at, one in found}
-        return report.show(self.parts(), self.ledger, doubts, self.unsettled())
-
-    async def status(self) -> str:
-        """The active system, how full its places are, its figures."""
-        left = plural(self.unfinished, "session")
-        wait = {"not finished with": f"{left} (done at the next start)"} if self.unfinished else {}
-        figures = {**self.figures(), **wait}
-        return report.status(self.name, str(self._context.root), self.parts(), figures)
-
     def parts(self) -> Sequence[report.Part]:
         """What a person is shown of it: the places of facts, then the notes on sessions."""
-        places = self.history.places
-        facts = list(places.of_facts()) if places else []
-        notes = [entry for entry in self.entries() if entry.target not in facts]
-        found = [self._part(places, target) for target in facts if places]
+        facts, entries = self._places.of_facts(), self.entries()
+        found = [report.part(self._places, target, self._notice) for target in facts]
+        notes = [entry for entry in entries if entry.target not in facts]
         return [*found, report.Part(called="session notes", entries=notes, of_notes=True)]
 
-    def figures(self) -> Mapping[str, object]:
+    async def figures(self) -> Mapping[str, object]:
         """What only this system counts, by what a person calls it."""
+        return {}
+
+    def verbs(self) -> Mapping[str, Verb]:
+        """What each of the commands does that its row names besides those of all systems."""
         return {}
 
     def entries(self) -> Sequence[Entry]:
         """The current entries that apply in this project."""
-        return self.layout.standing(self.layout.here()) if self.layout else ()
+        return self._places.standing(self._places.here())
 
     def facts(self) -> Sequence[Entry]:
         """The entries that a person may be asked about, without records of past work."""
-        found = self.layout.standing(self.layout.of_facts()) if self.layout else ()
+        found = self._places.standing(self._places.of_facts())
         return [entry for entry in found if entry.is_fact]
 
     def sides(self, change: Change) -> tuple[Sequence[Entry], Sequence[Entry]]:
         """The entries before and after a change, as far as it concerns them."""
-        places = self.history.places
-        if places is None or not places.tracks(change.target):
+        places = self._places
+        if not places.tracks(change.target):
             return (), ()
         before = places.entries_of(change.target, change.before)
         return before, places.entries_of(change.target, change.after)
@@ -380,8 +353,7 @@ class BaseMemory(NullMemory):
         left."""
         self.check_writable()
         undoing = await standing.undo(self.history, change, self._author("undo", batch=batch))
-        called = self.history.places.called(undoing.target) if self.history.places else ""
-        line = f"undid {change.kind} {change.id} in {called}"
+        line = f"undid {change.kind} {change.id} in {self._places.called(undoing.target)}"
         gone, back = (
             "; ".join(f'"{shorten(redact(text), QUOTED_CHARS)}"' for text in side)
             for side in (undoing.differences)
@@ -394,7 +366,7 @@ class BaseMemory(NullMemory):
     async def add(self, addition: Addition) -> Outcome:
         """Stores what a person typed."""
         self.check_writable()
-        addition.check(self.name, self.row.options)
+        addition.check(self.name, system_row(self.name).options)
         noticed = scan.check(addition.text, author="user")
         author = self._author("user", since=addition.since, until=addition.until)
         target, text = addition.target, addition.text.strip()
@@ -402,18 +374,18 @@ class BaseMemory(NullMemory):
         if change is None:
             return Outcome(line=f'already there: "{shorten(redact(text), QUOTED_CHARS)}"')
         added = Entry(target=change.target, key=text, text=text)
-        return replace(self._report(self._done("added to", added, change)), remark=noticed)
+        return replace(self._report(_done(self._places, "added to", added, change)), remark=noticed)
 
     async def accept(self, proposal: Proposal) -> Outcome:
         """Puts a proposal in its place, for the person who approved it; the change names it."""
         of_project = proposal.about == "project"
-        options = self.row.options
+        row = system_row(self.name)
         return await self.add(
             Addition(
-                target=self.row.about_project if of_project else self.row.about_user,
+                target=row.about_project if of_project else row.about_user,
                 text=proposal.text,
-                scope="project" if of_project and "--scope" in options else None,
-                since=proposal.since if "--since" in options else "",
+                scope="project" if of_project and "--scope" in row.options else None,
+                since=proposal.since if "--since" in row.options else "",
                 source=proposal.origin,
                 batch=proposal.batch,
                 approves=proposal.id,
@@ -423,90 +395,30 @@ class BaseMemory(NullMemory):
     async def reject(self, proposal: Proposal) -> None:
         """Stops what an approval that is undone began."""
 
-    def left_waiting(self) -> Iterable[tuple[Path, Proposal]]:
-        """What an older kode let wait in files of this system, each with its file."""
-        return ()
-
     async def waiting(self) -> list[Waiting]:
-        """What stands in its place already, marked as waiting for a person, oldest first."""
+        """What stands in its place already, marked as waiting for a person, oldest first; each says
+        what decides it."""
         return []
-
-    async def approve(self, id: str) -> Outcome:
-        """Removes the mark of what `waiting` lists under `id`. Raises: MemoryRefused."""
-        raise lacking(self.name, "approve")
-
-    async def drop(self, id: str) -> Outcome:
-        """Removes what `waiting` lists under `id`. Raises: MemoryRefused."""
-        raise lacking(self.name, "drop")
 
     async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
         """Confirms that an entry holds: it now rests on the cited lines as they are, and has no
         end."""
         self.check_writable()
-        change = await standing.confirm(self.history, entry, self._confirming(doubt))
-        return self._report(self._done("confirmed in", entry, change))
+        change = await standing.confirm(
+            self.history, entry, confirming(self._author("user"), self.project, doubt)
+        )
+        return self._report(_done(self._places, "confirmed in", entry, change))
 
-    async def remove_entry(self, entry: Entry) -> Outcome:
+    async def remove_entry(self, entry: Entry, reason: str = "") -> Outcome:
         """Removes a current entry."""
         self.check_writable()
-        change = await standing.remove(self.history, entry, self._author("user"))
-        return self._report(self._done("removed from", entry, change))
-
-    async def reconcile(self) -> None:
-        """Compares what is stored with the history, and reports what differs: called once it is
-        open, but for a rebuild."""
-        try:
-            lines = await standing.reconcile(self.history, read_only=self._context.read_only)
-            if not self._context.read_only:
-                batch = await take_older(self.history, self.left_waiting())
-                lines += [_TAKEN.format(batch=batch)] if batch else []
-        except (StorageError, BusyError) as error:  # memory works without
-            lines = [f"Memory was not compared with its history: {error}"]
-        for line in lines:
-            self._notice(line)
+        change = await standing.remove(self.history, entry, self._author("user"), reason)
+        return self._report(_done(self._places, "removed from", entry, change))
 
     async def rebuild(self) -> str:
         """Puts back what the history has and the files do not."""
         self.check_writable()
         return await standing.rebuild(self.history)
-
-    async def list_episodes(self, count: int) -> str:
-        """The newest episodes, one a line. Raises: MemoryRefused if the system has none."""
-        raise lacking(self.name, "episodes")
-
-    async def show_one(self, id: str) -> str:
-        """One episode, whole. Raises: MemoryRefused if the system has none."""
-        raise lacking(self.name, "show ID")
-
-    async def edit_facts(
-        self,
-        command: Literal["replace", "archive", "remove", "consolidate"],
-        target: Literal["user", "env"],
-        scope: Literal["global", "project"] | None,
-        *,
-        old: str,
-        new: str,
-    ) -> Outcome:
-        """Changes facts, by the person; `old` is a part of the one that is meant. Raises:
-        MemoryRefused if the system has none."""
-        raise lacking(self.name, command)
-
-    def pairs(self) -> Sequence[Dispute]:
-        """Entries that wait for a model's word, or where they contradict, for the person's."""
-        standing = {entry.place for entry in self.facts()}
-        return [one for one in self.ledger.disputes() if one.places <= standing]
-
-    async def settle(self, pair: Dispute, choice: str) -> Outcome:
-        """Keeps the `first` of a pair, the `second` or `both`. Raises: MemoryRefused, StorageError,
-        BusyError."""
-        self.check_writable()
-        if choice != "both":
-            gone = pair.second if choice == "first" else pair.first
-            return await self.remove_entry(gone.entry)
-        settled = ((pair.first.place, pair.second.place),)
-        author = self._author("user")
-        change = self.history.record(author, self.name, "settle", PAIRS, settled=settled)
-        return Outcome(line="kept both", change_id=change.id)
 
     def since_then(self, text: str, session: str = "") -> str:
         """What no longer holds of a text that is about to be shown, which may be a record of
@@ -514,27 +426,10 @@ class BaseMemory(NullMemory):
         today = self._context.now().date()
         return since_then(self.ledger, text, self.project, today, session=session)
 
-    def unsettled(self) -> Mapping[Place, str]:
-        """What to say of each entry that nobody has decided about where it is shown."""
-        return unsettled(self.ledger, self.project)
-
-    def may_undo_unasked(self, change: Change) -> bool:
-        """Whether `undo` without an id may pick this change."""
-        return True
-
     def check_writable(self) -> None:
         """Raises: MemoryRefused if memory was opened read-only."""
         if self._context.read_only:
             raise MemoryRefused("This memory was opened for reading only.")
-
-    @contextmanager
-    def together(self) -> Iterator[str]:
-        """All that is changed inside is one change to undo; yields its batch."""
-        token = _TOGETHER.set(secrets.token_hex(6))
-        try:
-            yield _TOGETHER.get()
-        finally:
-            _TOGETHER.reset(token)
 
     def _hear(self, turn: Turn) -> None:
         """Sets the turn that further changes belong to."""
@@ -561,41 +456,6 @@ class BaseMemory(NullMemory):
         )
         return holding(citing(author, self.project, source), since, until)
 
-    def _confirming(self, doubt: Doubt | None) -> Author:
-        """The person as the author of a confirmation: the entry rests on the cited lines as they
-        are now, and an expired one has no end any more."""
-        author = self._author("user")
-        if doubt is None:
-            return author
-        with suppress(MemoryRefused):  # the lines are gone: it rests on the person's word alone
-            author = citing(author, self.project, doubt.change.source)
-        until = "" if doubt.expired else doubt.change.until
-        return replace(author, since=doubt.change.since, until=until)
-
-    def _called(self, target: str) -> str:
-        return self.history.places.called(target) if self.history.places else target
-
-    def _part(self, places: "Places", target: str) -> report.Part:
-        """One place; an unreadable one is reported, and holds nothing."""
-        called, where = places.called(target), str(places.root / target)
-        try:
-            state = places.read(target)
-        except MemoryRefused as error:
-            self._notice(str(error))
-            return report.Part(called=called, where=where)
-        entries, fill = places.entries_of(target, state), places.fill(target, state)
-        return report.Part(called=called, fill=fill, where=where, entries=entries)
-
-    def _done(self, did: str, entry: Entry, change: Change) -> Outcome:
-        """A change of one entry, with how full its place is now."""
-        places, called = self.history.places, self._called(entry.target)
-        fill = places.fill(entry.target, places.read(entry.target)) if places else ""
-        return Outcome(
-            line=f'{did} {called} "{shorten(redact(entry.text), QUOTED_CHARS)}"',
-            detail=f"{called}: {fill}" if fill else "",
-            change_id=change.id,
-        )
-
     def _report(self, done: Outcome) -> Outcome:
         """Announces a change, and returns it for the person who requested it."""
         if done.change_id:
@@ -614,6 +474,51 @@ class BaseMemory(NullMemory):
 
     def _notice(self, text: str, *, level: Literal["info", "warning"] = "warning") -> None:
         self._context.emit(Notice(text=text, level=level))
+
+
+async def reconcile(system: BaseMemory) -> None:
+    """Compares what is stored with the history, and reports what differs: called once a memory is
+    open, but for a rebuild."""
+    history, context = system.history, system._context
+    try:
+        lines = await standing.reconcile(history, read_only=context.read_only)
+        lines += [] if context.read_only else await take_older(history)
+    except (StorageError, BusyError) as error:  # memory works without
+        lines = [f"Memory was not compared with its history: {error}"]
+    for line in lines:
+        system._notice(line)
+
+
+@contextmanager
+def together() -> Iterator[str]:
+    """All that is changed inside is one change to undo; yields its batch."""
+    token = _TOGETHER.set(secrets.token_hex(6))
+    try:
+        yield _TOGETHER.get()
+    finally:
+        _TOGETHER.reset(token)
+
+
+def confirming(author: Author, project: Path, doubt: Doubt | None) -> Author:
+    """The author of a confirmation: the entry rests on the cited lines as they are now, and an
+    expired one has no end any more."""
+    if doubt is None:
+        return author
+    with suppress(MemoryRefused):  # the lines are gone: it rests on the person's word alone
+        author = citing(author, project, doubt.change.source)
+    until = "" if doubt.expired else doubt.change.until
+    return replace(author, since=doubt.change.since, until=until)
+
+
+def _done(places: Places, did: str, entry: Entry, change: Change) -> Outcome:
+    """A change of one entry, with how full its place is now."""
+    called = places.called(entry.target)
+    fill = places.fill(entry.target, places.read(entry.target))
+    return Outcome(
+        line=f'{did} {called} "{shorten(redact(entry.text), QUOTED_CHARS)}"',
+        detail=f"{called}: {fill}" if fill else "",
+        change_id=change.id,
+    )
 
 
 def has_lost_messages(reason: InjectReason) -> bool:

@@ -13,8 +13,8 @@ from datetime import datetime, time
 from kode import installed
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
-from kode.memory import exchange, stale
-from kode.memory.base import UNDO, Addition, BaseMemory, Outcome
+from kode.memory import exchange, report, stale
+from kode.memory.base import UNDO, Addition, BaseMemory, Outcome, Verb, lacking
 from kode.memory.change import BY_HAND, Change, by
 from kode.memory.command_line import CommandParser, add_commands
 from kode.memory.foreign import is_own_export
@@ -35,7 +35,9 @@ from kode.memory.review import (
 from kode.memory.undo import Confirm, Following, undo_import, undo_session
 from kode.memory.undo import undo as undo_change
 from kode.memory.why import ended, quoted, why
+from kode.memory.withdrawn import unsettled
 from kode.messages import first_of, plural, shorten
+from kode.registry import system_row
 
 TEXT_CHARS = 100
 LINES_SHOWN = 5
@@ -90,7 +92,8 @@ async def run_command(
     else:
         kept = kept_in(system, name)
         asked = Asked(system=kept, arguments=arguments, confirm=confirm, undo=undo)
-        done = await _RUN[name](asked)
+        run = _RUN.get(name)
+        done = await (run(asked) if run else _verb(kept, name)(arguments))
     return done if isinstance(done, Outcome) else Outcome(line=done)
 
 
@@ -99,19 +102,27 @@ async def _show(asked: Asked) -> str:
     if as_of:
         return _as_of(asked.system, as_of)
     if id:
-        return await asked.system.show_one(id)
-    return await asked.system.show() or "Nothing is remembered yet."
+        return str(await _verb(asked.system, "show ID")(asked.arguments))
+    return shown(asked.system) or "Nothing is remembered yet."
 
 
-async def _edit_facts(asked: Asked) -> Outcome:
-    given = asked.arguments
-    return await asked.system.edit_facts(
-        given.command,
-        given.target,
-        given.scope,
-        old=getattr(given, "old", ""),
-        new=getattr(given, "new", ""),
-    )
+def shown(system: BaseMemory) -> str:
+    """What is remembered here, each entry with its origin and what speaks against it."""
+    found = stale.doubts(system.ledger, system.project, datetime.now().astimezone().date())
+    doubts = {
+        at: f"{one.why}{': not shown to a model' if one.expired else ''}"
+        for at, one in found.items()
+    }
+    open_ = unsettled(system.ledger, system.project)
+    return report.show(system.parts(), system.ledger, doubts, open_)
+
+
+def _verb(system: BaseMemory, name: str) -> Verb:
+    """What a command does that not every system has. Raises: MemoryRefused if this one has none."""
+    verbs = system.verbs()
+    if name not in verbs:
+        raise lacking(system.name, name)
+    return verbs[name]
 
 
 async def _approve(asked: Asked) -> str | Outcome:
@@ -136,7 +147,13 @@ async def _status(asked: Asked) -> str:
     waits = Counter(one.why for one in await items_of(asked.system))
     counted = [f"{head}: {waits[why]}" for why, head in HEADS.items() if waits[why]]
     pending = [f"{', '.join(counted)} (`kode memory review`)"] if counted else []
-    return "\n".join([await asked.system.status(), *pending])
+    system = asked.system
+    left = plural(system.unfinished, "session")
+    wait = {"not finished with": f"{left} (done at the next start)"} if system.unfinished else {}
+    figures = {**await system.figures(), **wait}
+    folder = str(system.history.path.parent)
+    said = report.status(system.name, folder, system.parts(), figures)
+    return "\n".join([said, *pending])
 
 
 async def _undo(asked: Asked) -> str | Outcome:
@@ -147,10 +164,6 @@ async def _undo(asked: Asked) -> str | Outcome:
     if given.session:
         return await undo_session(system, given.session, following)
     return await undo_change(system, given.id, following)
-
-
-async def _episodes(asked: Asked) -> str:
-    return await asked.system.list_episodes(max(1, asked.arguments.n))
 
 
 async def _why(asked: Asked) -> str:
@@ -168,11 +181,7 @@ async def _export(system: MemorySystem, given: argparse.Namespace) -> str:
 async def _search(system: MemorySystem, given: argparse.Namespace) -> str:
     query = " ".join(given.query)
     hits = await system.search(query, max(1, given.k))
-    unread = system.unread if isinstance(system, BaseMemory) else 0
     lines = [] if hits and hits[0].score else [f"No matching memory for: {query}"]
-    if unread:
-        notes = plural(unread, "session note")
-        lines.append(f"({notes} not looked at yet: search again, or run `kode memory search`)")
     lines += [
         f"{hit.score:5.2f}  [{hit.where}] {shorten(hit.text, 2 * TEXT_CHARS)}"
         + (f"  ({hit.why})" if hit.why else "")
@@ -183,7 +192,7 @@ async def _search(system: MemorySystem, given: argparse.Namespace) -> str:
 
 async def _add(asked: Asked) -> Outcome:
     system, arguments = asked.system, asked.arguments
-    known = system.row.targets or ("NAME",)
+    known = system_row(system.name).targets or ("NAME",)
     if "NAME" not in known and arguments.target not in known:
         raise ConfigError(
             f"kode memory add: the {system.name} memory has no {arguments.target!r}. It has: "
@@ -270,11 +279,6 @@ _ANY: Mapping[str, Callable[[MemorySystem, argparse.Namespace], Awaitable[str]]]
 _RUN: Mapping[str, Callable[[Asked], Awaitable[str | Outcome]]] = {
     "show": _show,
     "add": _add,
-    "replace": _edit_facts,
-    "remove": _edit_facts,
-    "archive": _edit_facts,
-    "consolidate": _edit_facts,
-    "episodes": _episodes,
     "review": _review,
     "approve": _approve,
     "drop": _drop,
@@ -285,4 +289,4 @@ _RUN: Mapping[str, Callable[[Asked], Awaitable[str | Outcome]]] = {
     "status": _status,
     "import": _import,
 }
-"""What each of the other `command_line.COMMANDS` does."""
+"""What each of the other `command_line.COMMANDS` does that all systems have."""

@@ -133,10 +133,10 @@ class Carrier:
 
 def carrier_of(system: MemorySystem) -> Carrier:
     """The system's carrier. Raises: MemoryRefused if it has none."""
-    places = system.layout if isinstance(system, BaseMemory) else None
+    places = system.history.places if isinstance(system, BaseMemory) else None
     if not isinstance(system, BaseMemory) or places is None:
         raise MemoryRefused(f"The {system.name} memory cannot be exported or imported.")
-    makes = pkgutil.resolve_name(system.carrier) if system.carrier else Carrier
+    makes = pkgutil.resolve_name(places.carrier) if places.carrier else Carrier
     carrier: Carrier = makes(system, places)
     return carrier
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kode.errors import MemoryRefused
 from kode.memory import entry_lines, replacing
-from kode.memory.base import BaseMemory, Outcome
+from kode.memory.base import BaseMemory, Outcome, together
 from kode.memory.entry_lines import Row, Step
 from kode.memory.stored import version_of
 
@@ -88,7 +88,7 @@ async def put(folder: Folder, wanted: Sequence[tuple[MemoryFile, str]]) -> Seque
             "changed."
         )
     try:
-        with system.together() as batch:
+        with together() as batch:
             for file, text in wanted:
                 done += await file.write(text) if file.write else ()
     except MemoryRefused:

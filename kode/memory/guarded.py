@@ -25,7 +25,7 @@ from kode.contracts import (
 )
 from kode.errors import KodeError
 from kode.events import Emit, Notice, Working, silent
-from kode.memory.base import BaseMemory, has_lost_messages, lacking
+from kode.memory.base import BaseMemory, has_lost_messages, lacking, reconcile
 from kode.memory.replacing import SEEN_KEPT
 from kode.messages import Message
 
@@ -129,7 +129,7 @@ class Guarded:
     async def _open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await self.system.open(context, state)
         if isinstance(self.system, BaseMemory):
-            await self.system.reconcile()
+            await reconcile(self.system)
 
     async def _call(self, hook: str, start: Callable[[], Awaitable[T]], neutral: T) -> T:
         if self._is_off(hook):

@@ -89,7 +89,7 @@ class History:
             yield self.append(change)
             return
         was = places.read(target)
-        if places.watched and not as_is:
+        if not as_is:
             self.take_hand_edit(target, was)
         then = places.after(was, change) if stands is None else stands
         change = replace(change, stood=fingerprint(was), stands=fingerprint(then))
@@ -157,8 +157,10 @@ class History:
     def take_hand_edit(self, target: str, state: State) -> Change | None:
         """Appends what a person changed in a place since its last change, with its lock held, as
         changes to undo together; returns the last one, None if nothing differs. Raises:
-        StorageError."""
+        MemoryRefused, StorageError."""
         places, known = self.places, self.stands(target)
+        if places is not None and (edit := places.own_edit(target)) is not None:
+            return edit
         if places is None or known == fingerprint(state):
             return None
         before, masked = self.replayed(target)
@@ -234,7 +236,7 @@ class History:
 
     @property
     def _unfinished(self) -> Path:
-        return self.path.with_name("unfinished")
+        return self.path.with_name(self.path.stem.replace("history", "unfinished"))
 
     def _append(self, lines: Sequence[bytes], marker: Path | None = None) -> None:
         durable.make_folder(self.path.parent)

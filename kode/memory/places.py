@@ -20,7 +20,6 @@ from kode.memory.change import Change
 from kode.memory.lineage import Entry
 from kode.memory.lines import revert_lines, unite_lines
 from kode.memory.stored import plain_lines, read_text
-from kode.messages import plural
 
 State = tuple[str, ...]
 """The texts that stand in one place, as the history has them: entries, or one whole file."""
@@ -51,10 +50,10 @@ class Piece:
 
 
 class Places:
-    """Files that each change replaces whole."""
+    """Files that each change replaces whole, and that a person may edit by hand."""
 
-    watched = True
-    """Whether a person may edit the places by hand; then what differs is taken as their edit."""
+    carrier = ""
+    """What carries them in an export (module:Class), where `rows` does not say it all."""
 
     def __init__(self, root: Path, system: str, pattern: str) -> None:
         self.root = root
@@ -69,6 +68,15 @@ class Places:
     def is_here(self, target: str) -> bool:
         """Whether the place is looked at when this project's memory is opened."""
         return False
+
+    @property
+    def home(self) -> str:
+        """Where what waits for them is for (`Proposal.place`)."""
+        return self.system
+
+    def concerns(self, change: Change) -> bool:
+        """Whether a change is of this project, or of all."""
+        return True
 
     def here(self) -> Sequence[str]:
         """The places there are in this project."""
@@ -89,12 +97,6 @@ class Places:
             with suppress(MemoryRefused):
                 found += self.entries_of(target, self.read(target))
         return found
-
-    def line_of(self, target: str) -> str:
-        """`env: 3 entries, 37% (561/1500 characters)`."""
-        held = plural(len(self.standing([target])), "entry", "entries")
-        fill = self.fill(target, self.read(target))
-        return ", ".join(filter(None, (f"{self.called(target)}: {held}", fill)))
 
     def called(self, target: str) -> str:
         """What a person calls the place."""
@@ -165,6 +167,16 @@ class Places:
             return {"before": old, "after": new}
         before = tuple(text for text in old if text not in new)
         return self.fields(before, tuple(text for text in new if text not in old))
+
+    def differs(self, target: str, stands: str) -> bool:
+        """Whether something else stands there than what has this fingerprint. Raises as `read`."""
+        return fingerprint(self.read(target)) != stands
+
+    def own_edit(self, target: str) -> Change | None:
+        """What a person edited there, where the place itself makes it a change, with the lock held;
+        None where nothing is, or its texts say it (`edits`). Raises: MemoryRefused, StorageError,
+        BusyError."""
+        return None
 
     def edits(self, target: str, old: State, new: State) -> Iterator[dict[str, Any]]:
         """The same as one change of each run of entries that differs: what took the place of what

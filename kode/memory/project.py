@@ -16,7 +16,7 @@ from kode.errors import MemoryRefused
 from kode.memory.base import BaseMemory, Outcome
 from kode.memory.change import Author, Change, nothing_left, undo_of
 from kode.memory.history import History
-from kode.memory.places import Row, path_hash_of
+from kode.memory.places import Places, Row, path_hash_of
 from kode.memory.stored import locked
 
 KIND = "take over"
@@ -161,6 +161,25 @@ def is_drop(change: Change) -> bool:
     return change.target.endswith(".json")
 
 
+class ProjectPlaces(Places):
+    """The places of a system that belongs to a project."""
+
+    def __init__(
+        self, folder: ProjectFolder, pattern: str, shared: frozenset[str] = frozenset()
+    ) -> None:
+        super().__init__(folder.system.parent, folder.system.name, pattern)
+        self._folder = folder
+        self._shared = shared
+
+    @property
+    def home(self) -> str:
+        return self._folder.target("")
+
+    def concerns(self, change: Change) -> bool:
+        is_shared = change.target.removeprefix(f"{self.system}/") in self._shared
+        return is_shared or change.target == self.home or change.target.startswith(f"{self.home}/")
+
+
 class ProjectMemory(BaseMemory):
     left_from_before: ClassVar[tuple[str, ...]]
     """Patterns of files that an older kode stored for all projects."""
@@ -186,16 +205,6 @@ class ProjectMemory(BaseMemory):
             self.folder.system, self.left_from_before, self.shared
         ):
             self.folder = ProjectFolder(self.folder.system, "")
-
-    def may_undo_unasked(self, change: Change) -> bool:
-        """Excludes changes in other projects."""
-        own = self.folder.target("")
-        shared = change.target.removeprefix(f"{self.system}/") in self.shared
-        return shared or change.target == own or change.target.startswith(f"{own}/")
-
-    @property
-    def place(self) -> str:
-        return self.folder.target("")
 
     async def undo_change(self, change: Change, batch: str = "") -> Outcome:
         """Undoes one change, as a new change. Raises: MemoryRefused, StorageError, BusyError."""

@@ -1,14 +1,16 @@
 """What a person is shown of a memory, in any system: `show` and `status`, from what its layout and
 its ledger say."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kode.credentials import redact
+from kode.errors import MemoryRefused
 from kode.memory.change import origin_of
 from kode.memory.frame import suspicion
 from kode.memory.ledger import Ledger
 from kode.memory.lineage import Entry, Place
+from kode.memory.places import Places
 from kode.messages import plural, shorten
 
 LATEST = 5
@@ -36,6 +38,18 @@ class Part:
     @property
     def held(self) -> str:
         return plural(len(self.entries), "entry", "entries")
+
+
+def part(places: Places, target: str, notice: Callable[[str], None]) -> Part:
+    """One place; an unreadable one is reported, and holds nothing."""
+    called, where = places.called(target), str(places.root / target)
+    try:
+        state = places.read(target)
+    except MemoryRefused as error:
+        notice(str(error))
+        return Part(called=called, where=where)
+    entries, fill = places.entries_of(target, state), places.fill(target, state)
+    return Part(called=called, fill=fill, where=where, entries=entries)
 
 
 def show(

@@ -4,23 +4,23 @@ undo.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Literal
 
 from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
-from kode.memory import stale
+from kode.memory import stale, standing
 from kode.memory.base import UNDO, BaseMemory, Outcome, only_one, undo_with
 from kode.memory.foreign import agents
 from kode.memory.guarded import kept_in
-from kode.memory.ledger import Dispute, Statement
-from kode.memory.lineage import Entry
+from kode.memory.ledger import PAIRS, Dispute, Statement
+from kode.memory.lineage import Entry, Place
 from kode.memory.stale import Doubt
 from kode.memory.undo import Confirm
 from kode.memory.waiting import Waiting, Why, proposals, settle
-from kode.memory.why import described, ended, in_words, named
+from kode.memory.why import described, ended, in_words, named, quoted
 from kode.messages import first_of
 
 Choice = Literal["approve", "drop", "first", "second", "both", "confirm", "remove"]
@@ -88,7 +88,9 @@ async def items_of(system: MemorySystem) -> list[Item]:
 
 async def waiting(system: BaseMemory) -> list[Waiting]:
     """What waits for approval: the proposals, then what the system has marked in its place."""
-    found = (one for one in proposals(system.history) if one.place in ("", system.place))
+    places = system.history.places
+    here = ("", places.home if places else system.name)
+    found = (one for one in proposals(system.history) if one.place in here)
     return [*(one.as_waiting() for one in found), *await system.waiting()]
 
 
@@ -108,10 +110,44 @@ async def _carry_out(system: BaseMemory, item: Item, choice: Choice) -> Outcome:
     if item.waits is not None:
         return await (approve if choice == "approve" else drop)(system, item.waits)
     if item.pair is not None:
-        return await system.settle(item.pair, choice)
+        return await settle_pair(system, item.pair, choice)
     if choice == "remove":
         return await system.remove_entry(item.entries[0])
     return await system.confirm(item.entries[0], item.doubt)
+
+
+def pairs(system: BaseMemory, standing: Collection[Place] | None = None) -> list[Dispute]:
+    """Current entries that wait for a model's word, or where they contradict, for the person's."""
+    places = {one.place for one in system.entries()} if standing is None else {*standing}
+    return [one for one in system.ledger.disputes() if one.places <= places]
+
+
+async def settle_pair(system: BaseMemory, pair: Dispute, choice: str) -> Outcome:
+    """Keeps the `first` of a pair, the `second` or `both`. Raises: MemoryRefused, StorageError,
+    BusyError."""
+    system.check_writable()
+    sides = {"first": pair.first.entry, "second": pair.second.entry}
+    first, second = sides.values()
+    kept = [one for name, one in sides.items() if choice in (name, "both")]
+    gone = next((one for one in (first, second) if one not in kept), None)
+    history, places = system.history, system.history.places
+    author = system._author("user")
+    if places and first.target == second.target and places.is_of_entries(first.target):
+        change = await standing.settle(history, (first, second), kept, author)
+    elif gone is None:
+        settled = ((first.place, second.place),)
+        change = history.record(author, system.name, "settle", PAIRS, settled=settled)
+    else:
+        return await system.remove_entry(gone, f"{quoted(kept[0])} counts instead")
+    line = f"kept {' and '.join(map(quoted, kept))}{f' instead of {quoted(gone)}' if gone else ''}"
+    return system._report(Outcome(line=line, change_id=change.id))
+
+
+async def _decide(waits: Waiting, choice: Literal["approve", "drop"]) -> Outcome:
+    """About what its system has marked in its place."""
+    assert waits.decide is not None
+    done: Outcome = await waits.decide(choice)
+    return done
 
 
 async def named_by(system: BaseMemory, id: str) -> Waiting:
@@ -127,7 +163,7 @@ async def approve(system: BaseMemory, waits: Waiting) -> Outcome:
     """Raises: MemoryRefused, StorageError, BusyError."""
     proposal = waits.proposal
     if proposal is None:
-        return await system.approve(waits.id)
+        return await _decide(waits, "approve")
     if not proposal.is_here(system.project):
         raise MemoryRefused(
             f"{proposal.id} is about {proposal.project}: "
@@ -144,7 +180,7 @@ async def approve(system: BaseMemory, waits: Waiting) -> Outcome:
 async def drop(system: BaseMemory, waits: Waiting) -> Outcome:
     """Raises as `approve`."""
     if waits.proposal is None:
-        return await system.drop(waits.id)
+        return await _decide(waits, "drop")
     change = system.history.append(settle("drop", waits.proposal))
     return Outcome(line=f"dropped {waits.id}", change_id=change.id)
 
@@ -226,8 +262,7 @@ def superseded_lately(system: BaseMemory, now: datetime) -> list[Statement]:
 
 
 def _disputed(system: BaseMemory, standing: Mapping[tuple[str, str], Entry]) -> Iterator[Item]:
-    pairs = [one for one in system.pairs() if one.places <= {*standing}]
-    for pair in sorted(pairs, key=lambda one: not one.contradict):
+    for pair in sorted(pairs(system, standing), key=lambda one: not one.contradict):
         sides = (pair.first, pair.second)
         yield Item(
             why="conflict",

@@ -5,7 +5,7 @@ What a killed kode began is finished or marked as never made; what differs other
 edit of the file, recorded as such, so that it is undone like any change.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from kode.errors import MemoryRefused
 from kode.memory.change import REBUILD, Author, Change, nothing_left, refuse_redacted, undo_of
 from kode.memory.history import History
 from kode.memory.lineage import Entry
-from kode.memory.places import Places, State, fingerprint
+from kode.memory.places import Places, State
 from kode.memory.stored import locked
 from kode.messages import plural, shorten
 
@@ -134,7 +134,7 @@ async def confirm(history: History, entry: Entry, author: Author) -> Change:
     return change
 
 
-async def remove(history: History, entry: Entry, author: Author) -> Change:
+async def remove(history: History, entry: Entry, author: Author, reason: str = "") -> Change:
     """Removes an entry from its place. Raises as `confirm`."""
     places = _places(history)
     async with locked(places.lock(entry.target)):
@@ -142,9 +142,28 @@ async def remove(history: History, entry: Entry, author: Author) -> Change:
         _texts_with(places, entry, state)
         after = places.without(entry.target, state, entry.key)
         fields = places.apart(entry.target, state, after)
-        change = Change.by(author, places.system, "remove", entry.target, **fields)
+        change = Change.by(author, places.system, "remove", entry.target, reason=reason, **fields)
         with history.making(change, after):
             places.put(entry.target, after)
+    return change
+
+
+async def settle(
+    history: History, sides: tuple[Entry, Entry], kept: Sequence[Entry], author: Author
+) -> Change:
+    """Keeps of two entries that stand side by side in a place of entries what the person chose.
+    Raises as `confirm`."""
+    places, target = _places(history), sides[0].target
+    gone = next((one for one in sides if one not in kept), None)
+    async with locked(places.lock(target)):
+        state = places.read(target)
+        texts = {one.key: _texts_with(places, one, state)[0] for one in sides}
+        after = places.without(target, state, gone.key) if gone else state
+        fields = places.fields(tuple(texts.values()), tuple(texts[one.key] for one in kept))
+        at = after.index(texts[kept[0].key])
+        change = Change.by(author, places.system, "settle", target, position=at, **fields)
+        with history.making(change, after):
+            places.put(target, after)
     return change
 
 
@@ -193,13 +212,12 @@ async def _compare(history: History) -> list[str]:
     for target, stands in history.standing_places().items():
         edit = None
         try:
-            if not places.is_here(target) or fingerprint(places.read(target)) == stands:
+            if not places.is_here(target) or not places.differs(target, stands):
                 continue
             async with locked(places.lock(target), timeout_s=WAIT_S):
                 state = places.read(target)  # another kode may have been at work
-                if places.watched:
-                    edit = history.take_hand_edit(target, state)
-                elif history.stands(target) != fingerprint(state):
+                edit = history.take_hand_edit(target, state)
+                if places.differs(target, history.stands(target)):
                     said.append(
                         f"The {places.system} memory lacks its last changes, as after a copy or a "
                         "crash. `kode memory rebuild` puts back what the history has."

@@ -167,7 +167,8 @@ async def _undo_last(system: BaseMemory, following: Following) -> Outcome:
     """Undoes the last change. One of which nothing is left is marked as undone instead, and the one
     before it stays: a person says of each that it goes."""
     left = system.unfinished  # first: what ends between the two looks has its line by the second
-    change = next(filter(system.may_undo_unasked, system.history.standing(system.name)), None)
+    mine = (one for one in system.history.standing(system.name) if _is_of_mine(system, one))
+    change = next(mine, None)
     if change is None and left:
         raise MemoryRefused(
             f"There is nothing to undo yet: memory is not finished with {plural(left, 'session')}, "
@@ -182,6 +183,13 @@ async def _undo_last(system: BaseMemory, following: Following) -> Outcome:
         return Outcome(
             line=f"{nothing} It does not count any more; the change before it was not touched."
         )
+
+
+def _is_of_mine(system: BaseMemory, change: Change) -> bool:
+    """Not what kode did by itself, nor what colleagues did, or what is of another project."""
+    by_itself = change.kind in ("job", "prune") or (change.kind, change.who) == ("merge", "merge")
+    places = system.history.places
+    return not by_itself and not change.person and (places is None or places.concerns(change))
 
 
 def _meant(system: BaseMemory, id: str) -> Change:

@@ -7,9 +7,9 @@ of that change it waits again. `review.py` has the person's decisions.
 """
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,6 +39,10 @@ CLIENT = Author(who="client")
 USER = Author(who="user")
 _BEGINS = ("propose", "import")
 
+_TAKEN = (
+    "What waited for your approval in files is in memory's history now, for `kode memory review`. "
+    "Undo with: kode memory undo --import {batch}"
+)
 FOUND_BY = "kode, in a session that read outside text"
 """Who proposes a fact of such a session."""
 
@@ -114,6 +118,10 @@ class Waiting:
     """The full text; credentials are masked on display."""
     proposal: Proposal | None = None
     """None for what stands in its place already, marked by its system."""
+    decide: "Callable[[Literal['approve', 'drop']], Awaitable[Any]] | None" = field(
+        default=None, compare=False
+    )
+    """Removes the mark, or what is marked; None for a proposal. Gives what that did."""
 
 
 def proposals(history: History) -> list[Proposal]:
@@ -224,9 +232,9 @@ async def take_back(history: History, change: Change, author: Author) -> Change:
         return history.append(undo_of(change, author))
 
 
-async def take_older(history: History, left: Iterable[tuple[Path, Proposal]]) -> str:
+async def take_older(history: History, left: Iterable[tuple[Path, Proposal]] = ()) -> list[str]:
     """Turns the files of an older kode into lines: its proposals, and `left`, those of a system,
-    each with its file. Returns the batch by which that is undone; "" if nothing was new.
+    each with its file. Returns what to tell the person: how to undo it, if anything was new.
 
     Raises: StorageError, BusyError.
     """
@@ -236,7 +244,7 @@ async def take_older(history: History, left: Iterable[tuple[Path, Proposal]]) ->
     ]
     found = [*((path, one) for path, one in rows if one), *left]
     if not found:
-        return ""
+        return []
     author = Author(who="import", batch=new_batch())
     async with locked(history.path.parent):
         known = {change.target for change in history.lines()}
@@ -244,7 +252,7 @@ async def take_older(history: History, left: Iterable[tuple[Path, Proposal]]) ->
         history.append_all(new)
         for path, _ in found:
             durable.remove(path)
-    return author.batch if new else ""
+    return [_TAKEN.format(batch=author.batch)] if new else []
 
 
 def _begun(kind: str, proposal: Proposal, author: Author, **values: str) -> Change:

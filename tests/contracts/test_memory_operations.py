@@ -13,7 +13,7 @@ import pytest
 from kode.config import MemoryConfig
 from kode.errors import KodeError
 from kode.memory import make_system, waiting
-from kode.memory.base import BaseMemory
+from kode.memory.base import BaseMemory, reconcile
 from kode.memory.change import Author
 from kode.memory.commands import memory_command
 from kode.memory.ledger import PAIRS
@@ -32,7 +32,7 @@ GONE = {"superseded", "withdrawn"}
 async def opened(root, name) -> BaseMemory:
     system = make_system(MemoryConfig(system=name, merge_on_write=False))
     await system.open(memory_context(root, session_id=None), {})
-    await system.reconcile()
+    await reconcile(system)
     return system
 
 
@@ -54,7 +54,7 @@ def state_of(system: BaseMemory, text: str) -> str:
 
 def on_disk(system: BaseMemory) -> list[tuple[str, tuple[str, ...]]]:
     """Each place with what a reader besides kode finds there."""
-    places = system.layout
+    places = system.history.places
     if system.name != "notes":
         return [(target, places.read(target)) for target in places.here()]
     with sqlite3.connect(f"file:{system.database.path}?mode=ro", uri=True) as file:
@@ -181,7 +181,7 @@ async def redone(system, root) -> Undo:
 
 
 async def edited(system, root, edit: Callable[[str], str] | None = None) -> Undo:
-    places, entry = system.layout, entry_of(system, BETA)
+    places, entry = system.history.places, entry_of(system, BETA)
     file = places.root / entry.target
     separator = "\n§\n" if places.is_of_entries(entry.target) else "\n"
     edit = edit or (lambda text: f"{text.rstrip()}{separator}{GAMMA}\n")

@@ -6,7 +6,7 @@ from kode import installed
 from kode.config import MemoryConfig
 from kode.contracts import Hit
 from kode.errors import ConfigError, MemoryRefused
-from kode.memory import open_memory
+from kode.memory import make_system, open_memory
 from kode.memory.command_line import COMMANDS, CommandParser, add_commands
 from kode.memory.commands import _ANY, _RUN, memory_command
 from kode.memory.search import NEWEST
@@ -211,6 +211,7 @@ def test_both_faces_have_the_commands_of_the_system(system):
 
     plugged = installed.subcommands("memory", system)
     assert names == {one.name for one in COMMANDS if one.is_of(system)} | set(plugged)
-    assert names <= {*_RUN, *_ANY, *plugged}
+    verbs = make_system(MemoryConfig(system=system)).verbs()
+    assert names <= {*_RUN, *_ANY, *verbs, *plugged}
     assert ("team" in names) == (system == "notes")
     assert ("consolidate" in names) == (system == "tiered")

@@ -273,7 +273,11 @@ async def test_an_item_changed_while_the_person_reads_is_not_decided(tmp_path):
 async def a_waiting_update(root):
     system = await journal_life.opened(root)
     update = Proposal(
-        id="one", text="- from outside", base="", source=came_from(SESSION, ""), place=system.place
+        id="one",
+        text="- from outside",
+        base="",
+        source=came_from(SESSION, ""),
+        place=system.folder.target(""),
     )
     hold(system.history, update, Author(who="consolidation", session=SESSION))
     return system

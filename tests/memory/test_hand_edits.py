@@ -1,9 +1,13 @@
 """A person's edit of any file of memory: what is read back, what the history makes of it, and what
-is written then. In all four systems; the notes' database is edited as files of the memory tool.
+is written then. In all four systems; the notes are edited in their table, and as files of the
+memory tool.
 """
 
+import contextlib
 import re
+import sqlite3
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,7 +15,7 @@ from hypothesis import strategies as st
 
 from kode.config import MemoryConfig
 from kode.memory import make_system
-from kode.memory.base import Addition
+from kode.memory.base import Addition, reconcile
 from kode.memory.change import BY_HAND
 from kode.memory.commands import memory_command
 from kode.memory.folder import put
@@ -54,6 +58,43 @@ class Notes(Place):
         await put(notes_folder(system), [(await self._file(system), text)])
 
 
+class Table(Place):
+    """The table of the notes, as any program sees it: a line for each content."""
+
+    def _opened(self, root):
+        return contextlib.closing(sqlite3.connect(self.path(root)))
+
+    def _rows(self, file):
+        sql = "SELECT place, content FROM memory_notes WHERE kind = 'log' AND superseded_by IS NULL"
+        return file.execute(f"{sql} ORDER BY place").fetchall()
+
+    async def read(self, system, root):
+        with self._opened(root) as file:
+            return "".join(f"{content}\n" for _, content in sorted(self._rows(file), key=by_text))
+
+    async def write(self, system, root, text):
+        with self._opened(root) as file, file:
+            rows = sorted(self._rows(file), key=by_text)
+            old, new = [content for _, content in rows], text.splitlines()
+            matcher = SequenceMatcher(None, old, new, autojunk=False)
+            for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+                if tag == "replace":
+                    for (place, _), content in zip(rows[i1:i2], new[j1:j2], strict=True):
+                        sql = "UPDATE memory_notes SET content = ? WHERE place = ?"
+                        file.execute(sql, (content, place))
+                for place, _ in rows[i1:i2] if tag == "delete" else ():
+                    file.execute("DELETE FROM memory_notes WHERE place = ?", (place,))
+                for content in new[j1:j2] if tag == "insert" else ():
+                    file.execute(INSERT, (content, rows[0][0]))
+
+
+def by_text(row):
+    return row[1]
+
+
+INSERT = """INSERT INTO memory_notes (id, user, scope, kind, content, stability, sensitivity,
+    created_at, who) SELECT lower(hex(randomblob(8))), user, scope, kind, ?, stability, sensitivity,
+    created_at, who FROM memory_notes WHERE place = ?"""
 PLACES = {
     "facts": Place("tiered", "user", "facts/user.md", r"\n§\n", "\n§\n"),
     "archive": Place("tiered", "user", "facts/archive/user.md", r"\n§\n", "\n§\n", archived=True),
@@ -62,13 +103,14 @@ PLACES = {
     "memory": Place("journal", "memory", "MEMORY.md"),
     "notes": Notes("notes", "note", "notes.md"),
     "rules": Notes("notes", "rule", "rules.md"),
+    "table": Table("notes", "note", "notes.db"),
 }
 
 
 async def opened(root, place):
     system = make_system(MemoryConfig(system=place.system, merge_on_write=False))
     await system.open(memory_context(root, session_id=None, project_root=root), {})
-    await system.reconcile()
+    await reconcile(system)
     system.asked = "always do so"
     return system
 
@@ -79,7 +121,7 @@ async def filled(root, place, words):
         text = f"## {word}\n- about {word}" if place.target == "episodes" else f"likes {word}"
         await system.add(Addition(target=place.target, text=text))
         if place.archived:
-            await system.edit_facts("archive", "user", "global", old=word, new="")
+            await memory_command(system, ["archive", "user", "--scope", "global", word])
     return system
 
 
@@ -130,7 +172,7 @@ async def test_a_hand_edit_becomes_statements_and_loses_none(id, edits, tmp_path
     assert {*now} == expected
     made = system.history.lines()[count:]
     assert bool(made) == ({*edits} != {KEEP})
-    if place.system != "notes":
+    if not isinstance(place, Notes):
         assert {(one.kind, one.who) for one in made} <= {(BY_HAND, "user")}
     ended = {one.text: one for one in system.ledger.statements() if one.ended}
     for at, edit in enumerate(edits):

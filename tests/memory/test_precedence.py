@@ -11,6 +11,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from kode.events import MemoryChanged
+from kode.memory import review
 from kode.memory.change import Author
 from kode.memory.commands import memory_command
 from kode.memory.lineage import Entry
@@ -30,7 +31,7 @@ def facts(root):
 
 
 def pairs(system):
-    return [(p.first.text, p.second.text, p.contradict) for p in system.pairs()]
+    return [(p.first.text, p.second.text, p.contradict) for p in review.pairs(system)]
 
 
 async def hear(system, text, number=1):

@@ -7,6 +7,7 @@ import errno
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -20,6 +21,7 @@ from kode.config import MemoryConfig
 from kode.errors import KodeError, MemoryRefused
 from kode.events import Notice
 from kode.memory import make_system
+from kode.memory.base import reconcile
 from kode.memory.change import BY_HAND
 from kode.memory.commands import memory_command
 from kode.memory.notes import database
@@ -91,7 +93,7 @@ async def opened(root, name, said=None, **settings):
     system = make_system(MemoryConfig(system=name, **settings))
     notices = [] if said is None else said
     await system.open(context(root, notices), {})
-    await system.reconcile()
+    await reconcile(system)
     return system
 
 
@@ -109,6 +111,19 @@ def file_of(root, name):
     names = {"tiered": "user.md", "vault": "user.md", "journal": "MEMORY.md", "notes": "notes.db"}
     (found,) = (root / "memory").rglob(names[name])
     return found
+
+
+def edit(path, old, new):
+    """Writes into the place where facts stand, past kode; "" for a new text removes the entry."""
+    if path.suffix != ".db":
+        path.write_text(re.sub(rf"\S*{old}.*\n?" if not new else old, new, path.read_text()))
+        return
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
+        if new:
+            sql = "UPDATE memory_notes SET content = replace(content, ?, ?)"
+            file.execute(sql, (old, new))
+        else:
+            file.execute("DELETE FROM memory_notes WHERE instr(content, ?)", (old,))
 
 
 async def reopened(root, name):
@@ -207,12 +222,11 @@ async def test_a_shortened_file_is_an_edit_to_undo(tmp_path, name):
     assert (await reopened(tmp_path, name))[1] == []
 
 
-@pytest.mark.parametrize("name", OF_FILES)
+@pytest.mark.parametrize("name", SYSTEMS)
 async def test_an_edit_before_a_change_is_recorded_apart(tmp_path, name):
     await with_facts(tmp_path, name, "alpha thing")
     system = await opened(tmp_path, name)
-    path = file_of(tmp_path, name)
-    path.write_text(path.read_text().replace("alpha", "gamma"))
+    edit(file_of(tmp_path, name), "alpha", "gamma")
 
     await memory_command(system, ["add", ADDED[name], "beta thing"])
 
@@ -220,8 +234,30 @@ async def test_an_edit_before_a_change_is_recorded_apart(tmp_path, name):
     assert kinds[1] == BY_HAND
     for _ in range(2):
         await memory_command(system, ["undo"])
-    assert "alpha thing" in path.read_text()
-    assert "gamma" not in path.read_text()
+    shown = await memory_command(system, ["show"])
+    assert "alpha thing" in shown
+    assert "gamma" not in shown
+    assert (await reopened(tmp_path, name))[1] == []
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("new", ["delta", ""])
+async def test_an_edit_of_one_entry_is_said_and_undone(tmp_path, name, new):
+    await with_facts(tmp_path, name, "alpha thing", "beta thing")
+    edit(file_of(tmp_path, name), "beta", new)
+
+    system, said = await reopened(tmp_path, name)
+    (change,) = system.history.tail(1).changes
+    (hit, *_) = await system.search(f"{new} thing", 1)
+    shown = await memory_command(system, ["show"])
+
+    assert (change.kind, change.who) == (BY_HAND, "user")
+    assert len(said) == 1
+    assert change.id in said[0]
+    assert ("beta thing" in shown, "delta thing" in shown) == (False, bool(new))
+    assert f"{new or 'alpha'} thing" in hit.text
+    await memory_command(system, ["undo"])
+    assert "beta thing" in await memory_command(system, ["show"])
     assert (await reopened(tmp_path, name))[1] == []
 
 

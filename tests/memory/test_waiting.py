@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from kode.memory.base import reconcile
 from kode.memory.change import Author
 from kode.memory.commands import memory_command
 from kode.memory.history import History
@@ -131,7 +132,7 @@ async def test_files_of_an_older_kode_become_lines_once(tmp_path, put, life):
     put(tmp_path)
     for _ in range(2):
         system = await life(tmp_path)
-        await system.reconcile()
+        await reconcile(system)
 
         (one,) = await waiting(system)
         assert "likes tabs" in one.text
@@ -145,11 +146,11 @@ async def test_files_of_an_older_kode_become_lines_once(tmp_path, put, life):
 async def test_an_older_proposal_in_the_history_is_taken_once(tmp_path):
     older_proposal(tmp_path)
     system = await opened(tmp_path)
-    await system.reconcile()
+    await reconcile(system)
     await memory_command(system, ["approve", "p12345678"])
     older_proposal(tmp_path)  # an older kode was killed before it removed the file
 
-    await system.reconcile()
+    await reconcile(system)
 
     assert await waiting(system) == []
     assert not list((tmp_path / "memory" / "proposed").glob("*.json"))
@@ -182,7 +183,7 @@ async def test_an_approval_that_was_never_made_leaves_it_waiting(tmp_path):
     (unfinished / added.id).touch()
 
     system = await opened(tmp_path)
-    await system.reconcile()
+    await reconcile(system)
 
     assert [one.id for one in await waiting(system)] == ["p1"]
 

@@ -170,9 +170,7 @@ def _reported(facts: Mapping[str, Any]) -> Iterator[str]:
 
 def memory(case: Case) -> Finding:
     from kode.conversation.memory import open_configured, outside_context
-    from kode.memory.base import BaseMemory
     from kode.memory.commands import memory_command
-    from kode.memory.guarded import inside
 
     if case.loaded is None:
         return optional(NOT_TRIED)
@@ -194,15 +192,13 @@ def memory(case: Case) -> Finding:
         if isinstance(event, Notice):
             faults.append(event.text)
 
-    async def looked_at() -> tuple[str, str]:
+    async def looked_at() -> str:
         context = outside_context(config, case.cwd, emit=take, read_only=True)
         async with open_configured(settings, context) as system:
-            status = await memory_command(system, ["status"])
-            kept = inside(system)
-            return status, kept.trouble if isinstance(kept, BaseMemory) else ""
+            return await memory_command(system, ["status"])
 
     try:
-        text, trouble = asyncio.run(looked_at())
+        text = asyncio.run(looked_at())
     except Exception as error:
         return missing(
             f"{settings.system} in {folder} cannot be opened: {error}",
@@ -220,8 +216,6 @@ def memory(case: Case) -> Finding:
         )
     lines = text.splitlines()
     shown = "; ".join(filter(None, lines[2:4]))
-    if trouble:
-        return optional(f"{settings.system}: {shown}", trouble)
     return ok(f"{settings.system}: {shown}")
 
 

@@ -20,15 +20,14 @@ from kode.memory.journal.files import (
     size_of,
 )
 from kode.memory.lineage import Entry
-from kode.memory.places import Piece, Places, Row, State
-from kode.memory.project import ProjectFolder
+from kode.memory.places import Piece, Row, State
+from kode.memory.project import ProjectFolder, ProjectPlaces
 
 
-class JournalPlaces(Places):
+class JournalPlaces(ProjectPlaces):
     def __init__(self, folder: ProjectFolder, limit_bytes: int) -> None:
         pattern = rf"journal/(?:[0-9a-f]{{16}}/)?(?:{MEMORY}|{HISTORY})"
-        super().__init__(folder.system.parent, SYSTEM, pattern)
-        self._folder = folder
+        super().__init__(folder, pattern)
         self._limit_bytes = limit_bytes
         """Of MEMORY.md; over it, the next consolidation says it in less."""
 

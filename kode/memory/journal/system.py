@@ -1,7 +1,7 @@
 """The journal: MEMORY.md in every prompt, a history searched on demand, and consolidation."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +43,7 @@ from kode.memory.project import ProjectMemory
 from kode.memory.queue import Item
 from kode.memory.search import Finder, with_note
 from kode.memory.stored import may_name_a_file, read_row, stems
-from kode.memory.waiting import Proposal, came_from
+from kode.memory.waiting import Proposal, came_from, take_older
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -112,6 +112,9 @@ class Journal(ProjectMemory):
         if context.read_only:
             return
         await self._consolidator.finish(lambda: False)
+        if left := [*self._left_waiting()]:
+            for line in await take_older(self.history, left):
+                self._notice(line)
         if may_name_a_file(context.session_id):
             session = context.session_id or ""
             self._queue.forget_done(session, self._taken)
@@ -253,7 +256,8 @@ class Journal(ProjectMemory):
             return Outcome(line=f"{MEMORY} reads so already")
         return self._report(Outcome(line=f"updated {MEMORY}", change_id=change.id))
 
-    def left_waiting(self) -> Iterable[tuple[Path, Proposal]]:
+    def _left_waiting(self) -> Iterator[tuple[Path, Proposal]]:
+        """Updates that an older kode let wait, each with its file."""
         folder = self.files.root / "approval"
         for path in (folder / f"{name}.json" for name in stems(folder)):
             row = read_row(dict[str, str], path.read_bytes()) or {}
@@ -263,7 +267,7 @@ class Journal(ProjectMemory):
                 base=row["base"],
                 title=f"an update of {MEMORY}",
                 source=came_from(row["session"], ""),
-                place=self.place,
+                place=self.folder.target(""),
             )
             yield path, proposal
 

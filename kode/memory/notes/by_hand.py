@@ -1,9 +1,12 @@
 """What a person may do with notes: add, approve, drop, confirm, forget, undo."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Literal
 
 from kode.errors import MemoryRefused
-from kode.memory.base import Addition, BaseMemory, Outcome
+from kode.memory.base import Addition, BaseMemory, Outcome, confirming
 from kode.memory.change import Change
 from kode.memory.lineage import Entry
 from kode.memory.notes import pack
@@ -12,6 +15,7 @@ from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.write import NoteWriter
 from kode.memory.stale import Doubt
 from kode.memory.waiting import Waiting
+from kode.registry import system_row
 
 ADDED: Mapping[str, Kind] = {
     "note": "log",
@@ -26,7 +30,6 @@ class NotesByHand(BaseMemory):
     """The notes of an open memory; who opens it sets what they are kept in."""
 
     system = SYSTEM
-    carrier = "kode.memory.notes.carry:NotesCarrier"
     store: NoteStore
     writer: NoteWriter
 
@@ -37,7 +40,7 @@ class NotesByHand(BaseMemory):
         if addition.target == "soul":
             addition.check("the soul")
             return self._report(await self.writer.update_soul(addition.text, who="user"))
-        addition.check(SYSTEM, self.row.options)
+        addition.check(SYSTEM, system_row(SYSTEM).options)
         kind = ADDED[addition.target]
         outcome = await self.writer.remember(
             addition.text,
@@ -52,10 +55,6 @@ class NotesByHand(BaseMemory):
             who="user",
         )
         return self._report(outcome)
-
-    def may_undo_unasked(self, change: Change) -> bool:
-        """Not what kode did by itself, nor what colleagues did."""
-        return change.kind not in ("job", "merge", "prune") and not change.person
 
     def entries(self) -> list[Entry]:
         """Every note that has not been replaced, but for those of other projects."""
@@ -73,30 +72,31 @@ class NotesByHand(BaseMemory):
     async def undo_change(self, change: Change, batch: str = "") -> Outcome:
         return self._report(await self.writer.undo(change, batch))
 
+    def facts(self) -> list[Entry]:
+        return [entry for entry in self.entries() if entry.is_fact]
+
     async def waiting(self) -> list[Waiting]:
         """The notes from sessions with untrusted content."""
         notes = self.store.get(Wanted(unapproved=True, sensitive=True, limit=1_000))
-        return [pack.waiting(note) for note in notes if note.untrusted == "waits"]
+        found = (note for note in notes if note.untrusted == "waits")
+        return [replace(pack.waiting(one), decide=partial(self._decide, one.id)) for one in found]
 
-    async def approve(self, id: str) -> Outcome:
-        """Lets a note from a session with untrusted content be shown. Raises: MemoryRefused."""
-        return self._report(await self.writer.approve(id))
-
-    def facts(self) -> list[Entry]:
-        """The notes but for those on what was done."""
-        notes = (note for note in self.store.everything() if note.kind in ("log", "rule"))
-        return pack.entries(note for note in notes if self.store.is_seen_here(note))
-
-    async def drop(self, id: str) -> Outcome:
-        """Forgets a note that waits for approval; what it had replaced holds again. Raises:
+    async def _decide(self, id: str, choice: Literal["approve", "drop"]) -> Outcome:
+        """Lets a note be shown, or forgets it: then what it had replaced holds again. Raises:
         MemoryRefused, StorageError, BusyError."""
         self.check_writable()
+        if choice == "approve":
+            return self._report(await self.writer.approve(id))
         return self._report(await self.writer.forget(id, bring_back=True, who="user"))
 
     async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
         self.check_writable()
-        return self._report(await self.writer.confirm(entry.id, self._confirming(doubt)))
+        return self._report(
+            await self.writer.confirm(
+                entry.id, confirming(self._author("user"), self.project, doubt)
+            )
+        )
 
-    async def remove_entry(self, entry: Entry) -> Outcome:
+    async def remove_entry(self, entry: Entry, reason: str = "") -> Outcome:
         self.check_writable()
         return self._report(await self.writer.forget(entry.id, who="user"))

@@ -12,6 +12,7 @@ from kode.memory.change import REBUILD
 from kode.memory.exchange import Carrier, read_row
 from kode.memory.history import History
 from kode.memory.notes.by_hand import NotesByHand
+from kode.memory.notes.database import CHANGE
 from kode.memory.notes.note import (
     MAX_MERGED_CHARS,
     PROJECT_SCOPE,
@@ -83,7 +84,7 @@ class NotesCarrier(Carrier):
         """Puts back the notes as the history has them last; one that the database alone has
         stays. Raises as `write`."""
         rows: dict[str, Row] = {}
-        for change in history.made(""):
+        for change in history.made(SYSTEM):
             before, after = (map(read_row, side) for side in (change.before, change.after))
             for row in before:
                 rows.pop(str(row.get("id")), None)
@@ -96,6 +97,9 @@ class NotesCarrier(Carrier):
                 counts["refused"] += 1
         ids = await self.write(REBUILD)
         if not ids:
+            made = (one.id for one in reversed(history.made(SYSTEM)) if one.stands and one.after)
+            if (last := next(made, "")) != self._store.database.meta(CHANGE):
+                await self._store.keep_meta(CHANGE, last)  # a copy that has all but this
             return Outcome(line="Every note that the history has is there.")
         lost = f"; {counts['refused']} cannot be read" if counts["refused"] else ""
         line = f"rebuilt {counts['added']} notes, and {counts['changed']} as they were last{lost}"

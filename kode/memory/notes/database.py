@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +27,24 @@ VERSION = 3
 _ROWS = """CREATE INDEX IF NOT EXISTS notes_of_session ON memory_notes (
     iif(kind = 'log' OR instr(job_id, '#') > 0, session, '')
 )"""
+_WATCH = """
+CREATE TABLE IF NOT EXISTS edited (place INTEGER, id TEXT, PRIMARY KEY (place, id)) WITHOUT ROWID;
+CREATE TRIGGER IF NOT EXISTS note_added AFTER INSERT ON memory_notes BEGIN
+    INSERT OR REPLACE INTO edited VALUES (NEW.place, NEW.id);
+END;
+CREATE TRIGGER IF NOT EXISTS note_changed AFTER UPDATE ON memory_notes BEGIN
+    INSERT OR REPLACE INTO edited VALUES (OLD.place, OLD.id), (NEW.place, NEW.id);
+END;
+CREATE TRIGGER IF NOT EXISTS note_removed AFTER DELETE ON memory_notes BEGIN
+    INSERT OR REPLACE INTO edited VALUES (OLD.place, OLD.id);
+END;
+"""
+"""Whoever writes a note leaves its id there; kode takes its own away in the same transaction. So
+what is left was edited by hand, and finding it takes no look at the others."""
 INDEX = "note"
 """How the names of the index's tables begin."""
+CHANGE = "change"
+"""The name in the table `meta` of the id of the last change."""
 LAST_MAINTENANCE = "last_maintenance"
 """The name in the table `meta` of when maintenance was last finished."""
 BUSY_MS = 2_000
@@ -74,6 +90,7 @@ CREATE INDEX IF NOT EXISTS notes_session ON memory_notes (session) WHERE session
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
+_GIVEN = "SELECT value FROM json_each(?)"
 _said: set[str] = set()
 """What was said already: once a process is enough."""
 
@@ -131,6 +148,30 @@ class Database:
     def set_meta(self, name: str, value: str) -> None:
         """Inside a transaction."""
         self.rows("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a transaction is open."""
+        return self._connection is not None and self._connection.in_transaction
+
+    def edited(self) -> list[tuple[int, str]]:
+        """Place and id of the notes that somebody else than kode has written."""
+        return [(place, id) for place, id in self.rows("SELECT place, id FROM edited")]
+
+    def forget_edited(self, ids: Collection[str]) -> None:
+        """Inside a transaction: what was written of these notes is in the history."""
+        self.rows(f"DELETE FROM edited WHERE id IN ({_GIVEN})", (json.dumps([*ids]),))
+
+    def take_in(self, edited: Iterable[tuple[int, str]], ids: Collection[str]) -> None:
+        """Inside a transaction: reads the words of these of the edited notes again."""
+        for place, id in edited:
+            if id in ids:
+                self.index.remove(place)
+        sql = f"SELECT place, content, tags FROM memory_notes WHERE id IN ({_GIVEN})"
+        for place, content, tags in self.rows(sql, (json.dumps([*ids]),)):
+            self.index.remove(place)
+            self.index.add(place, searched(content, tags))
+        self.forget_edited(ids)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -194,6 +235,7 @@ class Database:
                 with transaction(connection):
                     self._fill(connection)
             connection.execute(_ROWS)
+            connection.execute(_WATCH)
             self.index.able = prepare(connection, INDEX, writable=True)
         except BaseException:
             connection.close()

@@ -10,13 +10,13 @@ from kode.memory.lineage import Place
 from kode.memory.notes import pack
 from kode.memory.notes.by_hand import NotesByHand
 from kode.memory.notes.note import Note, entry_of
-from kode.memory.notes.places import NotesPlaces
 from kode.memory.notes.search import NoteVectors, search, text_of
 from kode.memory.notes.store import Wanted
 from kode.memory.rank import Text
 from kode.memory.report import Part
 from kode.memory.search import CANDIDATES, POOL, Finder, with_note
 from kode.memory.stale import Doubt
+from kode.memory.withdrawn import unsettled
 
 TURN_S = 1.0
 """How long a turn waits for a team's server."""
@@ -31,12 +31,7 @@ class OpenedNotes(NotesByHand):
     doubts: Mapping[Place, Doubt]
     """What may be stale, as it was when the prompt was made."""
     _finder: Finder
-    _layout: NotesPlaces
     _wrote_in_turn: bool
-
-    @property
-    def layout(self) -> NotesPlaces:
-        return self._layout
 
     async def search(self, query: str, k: int) -> list[Hit]:
         found = await self.find(query, Wanted(limit=k))
@@ -84,7 +79,7 @@ class OpenedNotes(NotesByHand):
 
     def _marks(self, notes: Iterable[Note]) -> dict[str, str]:
         """What follows each note, by its id; "" for nothing."""
-        open_ = self.unsettled()
+        open_ = unsettled(self.ledger, self.project)
         found = {}
         for note in notes:
             why = open_.get(entry_of(note).place)
@@ -113,28 +108,16 @@ class OpenedNotes(NotesByHand):
     def parts(self) -> Sequence[Part]:
         return pack.parts(self.store, pack.agent_context(self.store))
 
-    def figures(self) -> Mapping[str, object]:
-        return pack.figures(self.store, self.vectors.count_missing())
-
-    async def status(self) -> str:
-        status = await super().status()
-        return f"{status}\n{await self.team.status()}" if self.team else status
-
-    @property
-    def trouble(self) -> str:
-        if self.team is None or self.team.answers:
-            return ""
-        return (
-            "check memory.notes.url, and that the server runs; until then kode works with its copy"
-        )
+    async def figures(self) -> Mapping[str, object]:
+        own = pack.figures(self.store, self.vectors.count_missing())
+        return {**own, "team": await self.team.status()} if self.team else own
 
     async def rebuild(self) -> str:
         """Puts back the notes as the history has them last; one that the database alone has
         stays."""
         from kode.memory.notes.carry import NotesCarrier
 
-        if self.history.places is None:
-            return await super().rebuild()
+        assert self.history.places is not None
         carrier = NotesCarrier(self, self.history.places)
         carrier.author = self._author("user")
         return (await carrier.rebuild(self.history)).in_words()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kode import installed
 from kode.contracts import LedgerLine, Remote, Row, TakenLines
 from kode.errors import ConfigError, MemoryRefused
-from kode.memory.change import Author, Change, undo_of
+from kode.memory.change import REBUILD, Author, Change, undo_of
 from kode.memory.history import History
 from kode.memory.notes.note import (
     MAX_MERGED_CHARS,
@@ -47,7 +47,9 @@ BY_CHARS = 100
 
 _SET_HERE = frozenset({"user", "person", "host"})
 """Fields of a note that each side sets by itself."""
-_NOT_SENT = frozenset({"before", "after", "redacted", "person", "host", "system"})
+_NOT_SENT = frozenset(
+    {"before", "after", "redacted", "person", "host", "system", "stood", "stands"}
+)
 
 
 def remote_of(settings: "Settings", root: Path) -> Remote | None:
@@ -121,9 +123,10 @@ class NotesReplica:
         return found[::-1]
 
     def _is_open(self, change: Change) -> bool:
-        """Whether a line is of this machine, was made, and no colleague was first."""
+        """Whether a line is of this machine, was made, and no colleague was first. What a rebuild
+        puts back the server has, or gets with the lines that wait."""
         undo = self._history.lines().undo_of(change)
-        return not change.person and (undo is None or not undo.is_mark)
+        return not change.person and change.kind != REBUILD and (undo is None or not undo.is_mark)
 
     def _sent(self, change: Change) -> LedgerLine | None:
         """A line without what stays here; None where nothing is left. One that held a credential
@@ -285,5 +288,6 @@ def _change_of(line: LedgerLine) -> Change:
         name: tuple(json.dumps(row, ensure_ascii=False) for row in rows)
         for name, rows in (("before", line.before), ("after", line.after))
     }
+    row = {name: value for name, value in line.change.items() if name not in _NOT_SENT}
     by = {"person": line.person, "host": line.host, "system": SYSTEM}
-    return check_row(Change, {**line.change, **sides, **by})
+    return check_row(Change, {**row, **sides, **by})

@@ -7,29 +7,31 @@ filters.
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+import secrets
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
 from kode.errors import MemoryRefused
-from kode.memory.change import Author, Change, nothing_left, refuse_redacted, undo_of
+from kode.memory.change import BY_HAND, Author, Change, nothing_left, refuse_redacted
 from kode.memory.exchange import read_row
 from kode.memory.history import History
 from kode.memory.index import Source
-from kode.memory.notes.database import Database, searched, texts_of
+from kode.memory.notes.database import CHANGE, Database, searched, texts_of
 from kode.memory.notes.note import (
     PROJECT_SCOPE,
     SYSTEM,
     Kind,
     Note,
+    in_words,
     new_id,
     note_of,
     row_of,
     stamp,
 )
-from kode.memory.notes.places import CHANGE
 from kode.memory.stored import locked
+from kode.messages import plural
 
 DEFAULT_LIMIT = 50
 MIN_ID_CHARS = 4
@@ -211,6 +213,7 @@ class NoteStore:
         if self.database.read_only:
             raise MemoryRefused("This memory was opened for reading only.")
         async with locked(self.database.path.parent):
+            self.take_edits()
             # Ends after the transaction: a change is made once that is.
             with contextlib.ExitStack() as self._making, self.database.transaction():
                 yield
@@ -235,35 +238,67 @@ class NoteStore:
         Raises: MemoryRefused when that would leave two souls; StorageError.
         """
         self.apply(before, after)
-        target = (after or before)[-1].id
-        change = Change.by(
-            author,
-            SYSTEM,
-            kind,
-            f"notes/{target}",
-            before=tuple(map(_line, before)),
-            after=tuple(map(_line, after)),
-            reason=reason,
-            **values,
-        )
-        change = self._making.enter_context(self._recorded(change))
-        self.database.set_meta(CHANGE, change.id)
+        return self._record(kind, before, after, author, reason=reason, **values)
+
+    def take_edits(self) -> Change | None:
+        """With the folder's lock held, and outside of a transaction: makes what somebody wrote into
+        the table changes of the person, which are undone together; None if nobody did. Raises:
+        MemoryRefused, StorageError, BusyError."""
+        edited = self.database.edited()
+        if not edited:
+            return None
+        ids = {id for _, id in edited}
+        sql = "JOIN json_each(:ids) j ON n.id = j.value"  # whoever's they are
+        now = {note.id: note for note in self.select(sql, {"ids": json.dumps([*ids])})}
+        known = self._last_of(ids)
+        # Apart, since a row that is gone says nothing of one that is new.
+        differing = [
+            {id for id in known.keys() & now.keys() if known[id] != now[id]},
+            known.keys() - now.keys(),
+            now.keys() - known.keys(),
+        ]
+        author, change = Author(who="user", batch=secrets.token_hex(6)), None
+        for some in (*filter(None, differing), set[str]()):
+            # Each in a transaction of its own, by which its line is judged if kode is killed.
+            with contextlib.ExitStack() as self._making, self.database.transaction():
+                before, after = ([one[id] for id in some if id in one] for one in (known, now))
+                if some:
+                    words = (in_words(side[0], 100) for side in (before, after) if side)
+                    more = f" and {plural(len(some) - 1, 'other')}" if len(some) > 1 else ""
+                    reason = f"{'removed ' if not after else ''}{' became '.join(words)}{more}"
+                    change = self._record(BY_HAND, before, after, author, reason=reason)
+                self.database.take_in(edited, some or ids)
         return change
 
-    @contextlib.contextmanager
-    def _recorded(self, change: Change) -> Iterator[Change]:
-        """The line of a change. One that is not made after all, since the transaction fails, is
-        marked so: nobody who replicates the history is to get it."""
-        with self.history.making(change) as written:
-            try:
-                yield written
-            except BaseException:
-                if self.history.places is None:
-                    never = Author(who="undo")
-                    reason = f"{written.kind} {written.id} was never made"
-                    mark = undo_of(written, never, before=(), after=(), reason=reason)
-                    self.history.append(mark)
-                raise
+    def _last_of(self, ids: Collection[str]) -> dict[str, Note]:
+        """Notes as the history has them last, by id."""
+        found: dict[str, Note] = {}
+        for change in self.history.made(SYSTEM):
+            texts = (*change.before, *change.after)
+            if any(id in text for text in texts for id in ids):
+                try:
+                    before, after = self.sides(change)
+                except MemoryRefused:  # a row that a person has spoiled
+                    continue
+                for note in before:
+                    found.pop(note.id, None)
+                found |= {note.id: note for note in after if note.id in ids}
+        return found
+
+    def _record(
+        self,
+        kind: str,
+        before: Sequence[Note],
+        after: Sequence[Note],
+        author: Author,
+        **values: Any,
+    ) -> Change:
+        target = f"notes/{(after or before)[-1].id}"
+        lines = {"before": tuple(map(_line, before)), "after": tuple(map(_line, after))}
+        change = Change.by(author, SYSTEM, kind, target, **lines, **values)
+        written = self._making.enter_context(self.history.making(change))
+        self.database.set_meta(CHANGE, written.id)
+        return written
 
     def apply(self, before: Sequence[Note], after: Sequence[Note]) -> None:
         """`commit` without the history, for what is no change: the first soul. Raises:
@@ -274,6 +309,7 @@ class NoteStore:
                 self._delete(note.id)
         for note in after:
             self._put(note)
+        self.database.forget_edited({note.id for note in (*before, *after)})
         souls = self.count("n.kind = 'soul' AND n.superseded_by IS NULL")
         if souls > 1:
             raise MemoryRefused(

@@ -87,9 +87,6 @@ class Notes(OpenedNotes):
         self.database = Database(
             folder / "notes.db", read_only=context.read_only, notice=self._notice
         )
-        self._layout = NotesPlaces(context.root, self.database)
-        if self.team is None:
-            self.history.places = self._layout
         self.store = NoteStore(
             database=self.database,
             history=self.history,
@@ -97,6 +94,7 @@ class Notes(OpenedNotes):
             project_scope=PROJECT_SCOPE + project,
             now=context.now,
         )
+        self.history.places = NotesPlaces(context.root, self.store)
         replica = NotesReplica(self.store, self.history)
         self.writer = NoteWriter(self.store, self._writing, settings.notes)
         self.vectors = NoteVectors(self.store, embedder)

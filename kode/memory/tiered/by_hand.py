@@ -1,15 +1,15 @@
 """Operations of the memory tool and of a person on facts: add, replace, remove, settle, confirm."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any
 
 from kode.memory import replacing, scan, stale
-from kode.memory.base import Addition, BaseMemory
+from kode.memory.base import Addition, BaseMemory, Verb
 from kode.memory.change import Author
-from kode.memory.ledger import Dispute, is_restated
-from kode.memory.lineage import Entry
+from kode.memory.ledger import is_restated
 from kode.memory.stored import version_of
+from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import (
     Action,
     FactFile,
@@ -20,6 +20,7 @@ from kode.memory.tiered.facts import (
     shorten,
 )
 from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
+from kode.registry import system_row
 
 
 class FactMemory(BaseMemory):
@@ -28,6 +29,12 @@ class FactMemory(BaseMemory):
     system = SYSTEM
     writer: FactWriter
     _store: FactStore
+    _index: EpisodeIndex
+
+    @property
+    def unread(self) -> int:
+        """How many session notes the last search did not look at."""
+        return self._index.unread
 
     def author(
         self, source: str | None = None, since: str | None = None, until: str | None = None
@@ -138,43 +145,23 @@ class FactMemory(BaseMemory):
         }
         return await self.writer.consolidate(target, scope, author, expired)
 
-    def facts(self) -> list[Entry]:
-        """The facts that prompts contain."""
-        return [
-            Entry(target=self._store.name_of(file), key=text, text=text)
-            for file in self.files()
-            for text in file.standing
-        ]
-
     # ── by a person ──────────────────────────────────────────────────────────────────────────
 
     async def add(self, addition: Addition) -> Outcome:
         """Adds a fact for the person. Raises: MemoryRefused, StorageError, BusyError."""
-        addition.check(SYSTEM, self.row.options)
+        addition.check(SYSTEM, system_row(SYSTEM).options)
         target: Target = "user" if addition.target == "user" else "env"
         author = addition.kept_by(self._author("user", since=addition.since, until=addition.until))
         return await self._edit(author, "add", target, addition.scope, old="", new=addition.text)
 
-    async def edit_facts(
-        self,
-        command: Literal["replace", "archive", "remove", "consolidate"],
-        target: Target,
-        scope: Scope | None,
-        *,
-        old: str,
-        new: str,
-    ) -> Outcome:
-        return await self._edit(self._author("user"), command, target, scope, old=old, new=new)
+    def verbs(self) -> Mapping[str, Verb]:
+        async def edit(given: Any) -> Outcome:
+            old, new = getattr(given, "old", ""), getattr(given, "new", "")
+            return await self._edit(
+                self._author("user"), given.command, given.target, given.scope, old=old, new=new
+            )
 
-    def pairs(self) -> list[Dispute]:
-        return self.writer.pairs()
-
-    async def settle(self, pair: Dispute, choice: str) -> Outcome:
-        self.check_writable()
-        sides = {"first": pair.first.entry, "second": pair.second.entry}
-        kept = tuple(entry for name, entry in sides.items() if choice in (name, "both"))
-        author = self._author("user")
-        return self._report_outcome(await self.writer.settle_pair(pair, kept, author))
+        return dict.fromkeys(("replace", "remove", "archive", "consolidate"), edit)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from kode import credentials, paths
 from kode.contracts import (
@@ -19,7 +20,7 @@ from kode.contracts import (
 from kode.errors import MemoryRefused
 from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
-from kode.memory.base import has_lost_messages
+from kode.memory.base import Verb, has_lost_messages
 from kode.memory.frame import Recording
 from kode.memory.lineage import Entry
 from kode.memory.report import Part
@@ -37,7 +38,7 @@ from kode.memory.tiered.search import REMEMBERED_AS_SHOWN, Searcher
 from kode.memory.tiered.tool import memory_tool
 from kode.memory.tiered.write import FactWriter, Outcome
 from kode.memory.waiting import Waiting
-from kode.messages import Message
+from kode.messages import Message, plural
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
@@ -170,13 +171,12 @@ class Tiered(FactMemory):
     def unfinished(self) -> int:
         return len(self._episodes.queue.ids())
 
-    @property
-    def unread(self) -> int:
-        return self._index.unread
-
     async def search(self, query: str, k: int) -> list[Hit]:
         if self._context.session_id is None:  # a person waits for an answer that looked everywhere
             await self._index.refresh()
+            if self.unread:
+                notes = plural(self.unread, "session note")
+                self._notice(f"{notes} could not be looked at yet: search again.")
         return await self._searcher.search(query, k, self.files())
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
@@ -207,17 +207,19 @@ class Tiered(FactMemory):
         turns = Part(called="recent turns of this session", lines=self._lines)
         return [*super().parts(), turns]
 
-    def figures(self) -> Mapping[str, object]:
+    async def figures(self) -> Mapping[str, object]:
         unjudged = sum(not pair.contradict for pair in self.writer.pairs())
         return {"similar facts to compare when a session ends": unjudged}
 
-    async def list_episodes(self, count: int) -> str:
-        newest = await self._index.newest(count)
-        return report.episodes(newest, self._index.project) or "There is no episode yet."
+    def verbs(self) -> Mapping[str, Verb]:
+        async def episodes(given: Any) -> str:
+            newest = await self._index.newest(max(1, given.n))
+            return report.episodes(newest, self._index.project) or "There is no episode yet."
 
-    async def show_one(self, id: str) -> str:
-        """One episode in full, including one that waits for approval. Raises: MemoryRefused."""
-        return self._searcher.whole(self._searcher.find(id))
+        async def whole(given: Any) -> str:  # one that waits for approval too
+            return self._searcher.whole(self._searcher.find(given.id))
+
+        return {**super().verbs(), "episodes": episodes, "show ID": whole}
 
     async def newest_episodes(self) -> list[Episode]:
         """The ones that a model may read."""
@@ -241,7 +243,12 @@ class Tiered(FactMemory):
     async def waiting(self) -> list[Waiting]:
         """The episodes of sessions that read untrusted content."""
         return [
-            Waiting(id=one.session_id, line=self._held(one), text=one.text)
+            Waiting(
+                id=one.session_id,
+                line=self._held(one),
+                text=one.text,
+                decide=partial(self._decide, one.session_id),
+            )
             for one in await self._episodes.waiting()
         ]
 
@@ -251,15 +258,12 @@ class Tiered(FactMemory):
         source = f"  (from {change.source})" if change and change.source else ""
         return f"{summary_of(episode.narrative)}{source}"
 
-    async def approve(self, session_id: str) -> Outcome:
-        """Lets an episode that read untrusted content be recalled. Raises: MemoryRefused."""
+    async def _decide(self, session_id: str, choice: Literal["approve", "drop"]) -> Outcome:
+        """Lets an episode that read untrusted content be recalled, or drops it. Raises:
+        MemoryRefused."""
         self.check_writable()
-        return self._report_outcome(await self._episodes.approve(session_id, self._author("user")))
-
-    async def drop(self, session_id: str) -> Outcome:
-        """Drops an episode that waits for approval. Raises: MemoryRefused."""
-        self.check_writable()
-        return self._report_outcome(await self._episodes.drop(session_id, self._author("user")))
+        carry_out = self._episodes.approve if choice == "approve" else self._episodes.drop
+        return self._report_outcome(await carry_out(session_id, self._author("user")))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

@@ -173,35 +173,6 @@ class FactWriter:
 
         return await self._change(self.store.name(target, scope), archived, author)
 
-    async def settle_pair(self, pair: Dispute, kept: tuple[Entry, ...], author: Author) -> Outcome:
-        """Keeps what the person chose of a waiting pair. Raises as `add`."""
-        sides = pair.first.entry, pair.second.entry
-        first, second = (one.key for one in sides)
-        name, other = (one.target for one in sides)
-        gone = next((one for one in sides if one not in kept), None)
-        if name != other and gone is None:
-            change = self._record(author, "settle", settled=((sides[0].place, sides[1].place),))
-            return Outcome(line="kept both", change_id=change.id)
-        if name != other and gone is not None:
-            why = f"{_quote(kept[0].key)} counts instead"
-            return await self._change(gone.target, partial(_removed, old=gone.key, why=why), author)
-
-        def settled(file: FactFile) -> Edit:
-            for entry in (first, second):
-                if entry not in file.entries:
-                    lacks = f"{file.label} no longer holds {_quote(entry)}"
-                    raise MemoryRefused(f"{lacks}. Nothing was changed.")
-            line = f"kept in {file.label} {' and '.join(_quote(one.key) for one in kept)}"
-            return Edit(
-                kind="settle",
-                line=f"{line} instead of {_quote(gone.key)}" if gone else line,
-                before=(first, second),
-                after=tuple(one.key for one in kept),
-                position=_place(file, first, second),
-            )
-
-        return await self._change(name, settled, author)
-
     async def consolidate(
         self, target: Target, scope: Scope, author: Author, expired: Collection[str] = ()
     ) -> Outcome:

@@ -10,7 +10,8 @@ from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.change import Change
 from kode.memory.lineage import Entry
-from kode.memory.places import Piece, Places, Row, State
+from kode.memory.places import Piece, Row, State
+from kode.memory.project import ProjectPlaces
 from kode.memory.stored import plain_lines
 from kode.memory.vault import summary as summaries
 from kode.memory.vault.files import (
@@ -37,10 +38,10 @@ ABOUT_THE_USER = frozenset({"user", "preferences", "profile"})
 _BULLET = re.compile(r"^[-*+]\s+")
 
 
-class VaultPlaces(Places):
+class VaultPlaces(ProjectPlaces):
     def __init__(self, files: VaultFiles, writer: Callable[[VaultFiles], VaultWriter]) -> None:
         pattern = r"vault/(?:[0-9a-f]{16}/)?(?:facts|episodes)/[^/]+\.md"
-        super().__init__(files.folder.system.parent, SYSTEM, pattern)
+        super().__init__(files.folder, pattern, SHARED)
         self._files = files
         self._writer = writer
 

@@ -1,9 +1,8 @@
 """The vault: Markdown files that the model reads and writes with five tools, and a reflector."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from kode import credentials
@@ -43,8 +42,8 @@ from kode.memory.vault.places import VaultPlaces
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import VaultWriter
-from kode.memory.waiting import Proposal, came_from, hold
-from kode.memory.withdrawn import HEAD
+from kode.memory.waiting import Proposal, came_from, hold, take_older
+from kode.memory.withdrawn import HEAD, unsettled
 from kode.messages import Message, keep_ends, shorten
 
 SHORT_CHARS = 1_000
@@ -89,6 +88,11 @@ class Vault(ProjectMemory):
         facts = state.get("facts")
         self._facts = facts if isinstance(facts, str) else ""
         self._reflecting: asyncio.Task[None] | None = None
+        if not context.read_only:
+            held = (one for one in self._queue.items() if one.tainted)
+            left = [(self._queue.folder / f"{one.id}.json", self.proposal(one)) for one in held]
+            for line in await take_older(self.history, left) if left else ():
+                self._notice(line)
 
     async def inject(self, reason: InjectReason) -> Injection:
         """The index, as the first user message. A resumed session has it already, unless messages
@@ -204,7 +208,7 @@ class Vault(ProjectMemory):
     def unfinished(self) -> int:
         return len(self._reflector.waiting())
 
-    def figures(self) -> Mapping[str, object]:
+    async def figures(self) -> Mapping[str, object]:
         sizes = [row.size for row in self.files.rows() if is_facts(row.path)]
         budget = self._settings.vault.facts_budget_bytes
         return {
@@ -238,13 +242,6 @@ class Vault(ProjectMemory):
             async with locked(self._queue.folder):
                 self._queue.remove(proposal.id)
 
-    def left_waiting(self) -> Iterable[tuple[Path, Proposal]]:
-        return [
-            (self._queue.folder / f"{one.id}.json", self.proposal(one))
-            for one in self._queue.items()
-            if one.tainted
-        ]
-
     def proposal(self, task: Item) -> Proposal:
         """A task with outside text, as it waits for approval."""
         return Proposal(
@@ -252,7 +249,7 @@ class Vault(ProjectMemory):
             text=task.text,
             title=shorten(task.asked, LISTED_CHARS) or "a task",
             source=came_from(task.session, task.outside),
-            place=self.place,
+            place=self.folder.target(""),
         )
 
     def now(self) -> datetime:
@@ -301,7 +298,7 @@ class Vault(ProjectMemory):
         marks = {place: f"may be stale: {one.why}" for place, one in doubts.items()}
         lines = [
             f'- "{key}": {why}'
-            for (where, key), why in (*marks.items(), *self.unsettled().items())
+            for (where, key), why in (*marks.items(), *unsettled(self.ledger, self.project).items())
             if where == target and key in text
         ]
         return "\n".join([HEAD, *lines]) if lines else ""

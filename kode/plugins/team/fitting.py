@@ -49,8 +49,13 @@ def fitted(line: LedgerLine, standing: Mapping[str, Row]) -> LedgerLine | None:
     before = [row for id, row in was.items() if id in untouched]
     if not before and not after:
         return None
+    # A person decides between what a colleague made of a note and what this line makes of it.
+    new = [row["id"] for row in after if row["id"] not in was and not row.get("superseded_by")]
+    theirs = [rows[id].get("superseded_by") or id for id in was if id in rows.keys() - untouched]
+    against = [[["notes", other], ["notes", id]] for other in theirs for id in new if other != id]
     change = {
         **line.change,
+        **({"against": against} if against else {}),
         "id": secrets.token_hex(6),
         "target": f"notes/{(after or before)[-1]['id']}",
         "reason": f"{line.reason} (beside what a colleague had changed)",

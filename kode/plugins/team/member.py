@@ -94,7 +94,7 @@ class Member:
             reached = f"cannot be reached: {error or 'no answer in time'}"
         waiting, seen_as = self.replica.waiting(), self.replica.kept(MEMBER)
         lines = [
-            f"team: {self.address.label}: {reached}",
+            f"{self.address.label}: {reached}",
             f"last in step: {self.replica.kept(LAST) or 'never'}"
             + (f" as {json.loads(seen_as)[0]}" if seen_as else ""),
             f"waiting to be sent: {len(waiting)}",

@@ -10,6 +10,7 @@ import traceback
 import pytest
 
 from kode.errors import ProviderError
+from kode.memory.base import reconcile
 from kode.memory.history import History
 from tests.faults.kode_run import spread
 from tests.memory.journal.life import (
@@ -112,7 +113,7 @@ async def consolidate(root, reply=sums_up):
 
 async def maintained(root):
     other = await opened(root, ask_reply=Replies([sums_up]), session_id=OTHER_SESSION)
-    await other.reconcile()  # as whenever memory is opened
+    await reconcile(other)  # as whenever memory is opened
     await other.maintain()
 
 
@@ -120,7 +121,7 @@ async def next_start(root):
     """What any later start of kode does, and then the same session again, without its state."""
     await maintained(root)
     again = await opened(root, ask_reply=Replies([sums_up]))
-    await again.reconcile()
+    await reconcile(again)
     await again.before_drop(messages(12), "exit")
 
 

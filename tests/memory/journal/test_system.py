@@ -11,6 +11,7 @@ from kode.errors import MemoryRefused, ProviderError, StorageError, ToolError
 from kode.events import silent
 from kode.memory import open_memory, review
 from kode.memory.ask import Reply
+from kode.memory.base import reconcile
 from kode.memory.commands import memory_command
 from kode.memory.frame import ORDERS
 from kode.memory.places import Places
@@ -519,7 +520,7 @@ async def learnt(tmp_path, known, asked, reply, *, tainted=False):
     """An open journal with a session behind it, in which the person said `asked`."""
     put_memory(tmp_path, known)
     system = await opened(tmp_path, ask_reply=Replies([reply]))
-    await system.reconcile()
+    await reconcile(system)
     await system.after_turn(turn(1, asked, tainted=tainted))
     await system.before_drop((user_message(asked),), "exit")
     return system
@@ -541,7 +542,7 @@ async def test_a_misreading_stands_marked_beside_what_the_person_said(tmp_path):
     system = await learnt(tmp_path, "- The port is 8080", "Look around.", reply)
 
     assert memory_of(tmp_path) == "- The port is 8080\n- The port is 7000"
-    (pair,) = system.pairs()
+    (pair,) = review.pairs(system)
     assert pair.contradict
     assert pair.second.text == "- The port is 7000"
     assert "not settled" in (await system.inject("start")).system
@@ -578,7 +579,7 @@ async def test_known_lines_that_contradict_each_other_both_stay_marked(tmp_path)
     )
 
     assert memory_of(tmp_path).startswith("- The port is 8080\n- The port is 9090")
-    assert [pair.contradict for pair in system.pairs()] == [True]
+    assert [pair.contradict for pair in review.pairs(system)] == [True]
 
 
 async def test_a_persons_own_sentence_counts_beside_outside_text(tmp_path):
@@ -588,7 +589,7 @@ async def test_a_persons_own_sentence_counts_beside_outside_text(tmp_path):
     system = await learnt(tmp_path, "- The port is 8080", said, answer("x", *facts), tainted=True)
 
     assert memory_of(tmp_path) == "- The port is 8080\n- The port is 9090"
-    assert [pair.first.text for pair in system.pairs()] == ["- The port is 9090"]
+    assert [pair.first.text for pair in review.pairs(system)] == ["- The port is 9090"]
     assert [one.text.partition("\n")[0] for one in await review.waiting(system)] == ["from outside"]
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kode.memory import question
+from kode.memory import question, review
 from kode.messages import Message, ToolResult
 from tests.memory.life import OTHER_SESSION, Model, lived, turn
 from tests.memory.notes.life import Clock, active, contents, keep, opened, use
@@ -61,7 +61,7 @@ async def test_an_older_line_of_higher_rank_stays_and_is_disputed(tmp_path):
     system, _ = await two_notes(tmp_path, says("changes"), said="read the code of the service")
 
     assert set(contents(active(system, "log"))) == {OLD, NEW}
-    (pair,) = system.pairs()
+    (pair,) = review.pairs(system)
     assert (pair.first.text, pair.second.text, pair.contradict) == (OLD, NEW, True)
     marks = {note.content: system.marked([note])[0].content for note in active(system, "log")}
     assert [text in marks[NEW] for text in ("not settled", "said 2")] == [True, True]
@@ -72,17 +72,17 @@ async def test_lines_that_contradict_stay_both_until_a_person_decides(tmp_path):
     system, _ = await two_notes(tmp_path, says("contradicts"))
 
     assert set(contents(active(system, "log"))) == {OLD, NEW}
-    (pair,) = system.pairs()
-    await system.settle(pair, "first")
+    (pair,) = review.pairs(system)
+    await review.settle_pair(system, pair, "first")
     assert contents(active(system, "log")) == [pair.first.text]
-    assert system.pairs() == []
+    assert review.pairs(system) == []
 
 
 async def test_a_line_that_repeats_another_is_merged_with_it(tmp_path):
     system, _ = await two_notes(tmp_path, says("repeats"))
 
     assert contents(active(system, "log")) == [NEW]
-    assert system.pairs() == []
+    assert review.pairs(system) == []
 
 
 @pytest.mark.parametrize("fields", [{"in_project": True}, {"stability": "permanent"}])
@@ -90,7 +90,7 @@ async def test_notes_of_other_scopes_and_permanent_ones_stay(tmp_path, fields):
     system, _ = await two_notes(tmp_path, says("changes"), **fields)
 
     assert set(contents(active(system, "log"))) == {OLD, NEW}
-    assert len(system.pairs()) == 1
+    assert len(review.pairs(system)) == 1
 
 
 async def test_an_undone_choice_leaves_both_in_dispute(tmp_path):
@@ -100,7 +100,7 @@ async def test_an_undone_choice_leaves_both_in_dispute(tmp_path):
     await system.undo_change(change)
 
     assert set(contents(active(system, "log"))) == {OLD, NEW}
-    assert [pair.contradict for pair in system.pairs()] == [True]
+    assert [pair.contradict for pair in review.pairs(system)] == [True]
 
 
 async def test_a_fact_the_person_stated_is_kept_in_their_words(tmp_path):

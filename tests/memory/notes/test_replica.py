@@ -16,9 +16,7 @@ from tests.memory.notes.life import active, contents, keep, opened
 
 @pytest.fixture
 async def system(tmp_path: Path) -> Notes:
-    made = await opened(tmp_path)
-    made.history.places = None  # as where a team's server says what stands
-    return made
+    return await opened(tmp_path)
 
 
 @pytest.fixture

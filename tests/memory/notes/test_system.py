@@ -99,7 +99,7 @@ async def test_sensitive_expired_and_replaced_notes_are_shown_nowhere(tmp_path):
         str(await system.search("parser secret stale", 20)),
         await use(system, "recall", query="parser secret stale"),
         str(await system.snapshot()),
-        await system.show(),
+        await memory_command(system, ["show"]),
     ]
 
     assert "parser fresh" in seen[1]

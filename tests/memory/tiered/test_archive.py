@@ -11,6 +11,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from kode.errors import MemoryRefused, ToolError
+from kode.memory import review
 from kode.memory.commands import memory_command
 from kode.memory.exchange import carrier_of
 from kode.memory.tiered.facts import parse
@@ -164,7 +165,7 @@ async def test_an_archived_entry_citing_changed_code_is_marked(tmp_path):
 
     assert f"[may be stale: app.py:1 changed] {PORT}" in recalled
     assert "may be stale" in await use(system, action="search", query="gateway port")
-    assert "may be stale" in await system.show()
+    assert "may be stale" in await memory_command(system, ["show"])
 
 
 async def test_the_same_text_is_known(tmp_path):
@@ -198,9 +199,9 @@ async def test_the_models_finding_does_not_beat_an_archived_statement(tmp_path):
     await use(system, action="add", target="env", content=newer)
 
     assert on_disk(tmp_path) == ((newer,), (PORT,))
-    (pair,) = system.pairs()
+    (pair,) = review.pairs(system)
     assert pair.contradict
-    await system.settle(pair, "first")
+    await review.settle_pair(system, pair, "first")
     assert on_disk(tmp_path) == ((), (PORT,))
 
 
@@ -232,10 +233,9 @@ async def test_why_and_show_know_it_as_the_entry_it_was(tmp_path):
     await archive(system, PORT)
 
     assert "add" in why(system, PORT)
-    shown = await system.show()
+    shown = await memory_command(system, ["show"])
     assert shown.index(PORT) < shown.index("archived: not in prompts")
     assert [entry.text for entry in system.entries()] == [PORT]
-    assert not system.facts()
 
 
 async def test_an_archive_edited_by_hand_is_read_like_any_file(tmp_path):

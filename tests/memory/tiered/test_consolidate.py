@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from kode.errors import ProviderError, ToolError
+from kode.memory import review
 from kode.memory.tiered.facts import parse
 from tests.memory.life import NOON, Model, opened, settings, use, user_file, write_facts
 
@@ -51,7 +52,7 @@ async def test_a_contradiction_waits_for_the_person(tmp_path):
     await consolidated(tmp_path, said((3, "contradicts", 1)))
 
     assert entries(tmp_path) == KNOWN
-    assert [pair.contradict for pair in (await opened(tmp_path)).pairs()] == [True]
+    assert [pair.contradict for pair in review.pairs(await opened(tmp_path))] == [True]
 
 
 async def test_one_entry_is_nothing_to_consolidate(tmp_path):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kode.errors import ProviderError
-from kode.memory import question
+from kode.memory import question, review
 from kode.memory.history import History
 from kode.memory.tiered.facts import parse
 from kode.memory.waiting import Proposal, came_from, proposals, take
@@ -120,7 +120,7 @@ async def test_a_contradicting_fact_stands_beside_until_the_person_decides(tmp_p
     await ended(tmp_path, other)
 
     assert facts_of(env_file(tmp_path)) == ("Deployed by hand", "Deployed with Ansible")
-    assert [pair.contradict for pair in (await opened(tmp_path)).pairs()] == [True]
+    assert [pair.contradict for pair in review.pairs(await opened(tmp_path))] == [True]
 
 
 async def test_imported_facts_that_contradict_are_disputed_by_the_question(tmp_path):
@@ -136,13 +136,13 @@ async def test_imported_facts_that_contradict_are_disputed_by_the_question(tmp_p
     await take(system.history, imported)
     for one in imported:
         await system.accept(one)
-    assert system.pairs() == []
+    assert review.pairs(system) == []
 
     await system.after_turn(turn(3, SAID))
     await system.before_drop(THREE, "exit")
 
     assert tuple(fact.text for fact in system.facts()) == texts
-    assert [pair.contradict for pair in system.pairs()] == [True]
+    assert [pair.contradict for pair in review.pairs(system)] == [True]
 
 
 async def test_a_known_fact_is_not_written_again(tmp_path):

@@ -7,6 +7,8 @@ import traceback
 
 import pytest
 
+from kode.memory import review
+from kode.memory.base import reconcile
 from kode.memory.history import History
 from kode.memory.tiered.facts import parse
 from tests.memory.life import (
@@ -207,8 +209,8 @@ def pairs(root):
 
 async def pairs_of(root):
     system = await opened(root)
-    await system.reconcile()
-    return [(pair.first.text, pair.second.text) for pair in system.pairs()]
+    await reconcile(system)
+    return [(pair.first.text, pair.second.text) for pair in review.pairs(system)]
 
 
 @pytest.mark.slow
@@ -269,7 +271,7 @@ async def learn(root):
 
 async def next_start(root):
     later = await opened(root, model=Model([LEARNT]), session_id=OTHER_SESSION)
-    await later.reconcile()
+    await reconcile(later)
     await later.maintain()
     return later
 

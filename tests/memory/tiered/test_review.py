@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kode.errors import ProviderError
+from kode.memory import review
 from kode.memory.commands import memory_command
 from kode.memory.history import History
 from kode.memory.tiered.facts import DISPUTED, UNJUDGED, parse
@@ -40,7 +41,7 @@ def entries(tmp_path):
 
 
 async def waiting(tmp_path):
-    found = (await opened(tmp_path)).pairs()
+    found = (await opened(tmp_path)).writer.pairs()
     return [(pair.first.text, pair.second.text) for pair in found]
 
 
@@ -64,7 +65,7 @@ async def test_both_facts_stay_and_wait_when_no_model_judges(tmp_path):
     assert entries(tmp_path) == (OLD, NEW)
     assert await waiting(tmp_path) == [(OLD, NEW)]
     assert f'similar to "{OLD}"' in told
-    assert "when a session ends: 1" in await (await opened(tmp_path)).status()
+    assert "when a session ends: 1" in await memory_command(await opened(tmp_path), ["status"])
 
 
 @pytest.mark.parametrize("answer", [ProviderError("down"), "perhaps"])
@@ -186,7 +187,7 @@ async def test_a_contradiction_that_the_model_names_waits_for_the_person(tmp_pat
     await session_that_ends(tmp_path, judged((2, "contradicts", 1)))
 
     assert entries(tmp_path) == (OLD, NEW)
-    assert [pair.contradict for pair in (await opened(tmp_path)).pairs()] == [True]
+    assert [pair.contradict for pair in (await opened(tmp_path)).writer.pairs()] == [True]
 
 
 async def test_lines_that_no_words_connect_are_judged_as_well(tmp_path):
@@ -277,7 +278,7 @@ async def test_a_contradiction_across_files_waits_for_the_person(tmp_path):
 
     assert entries(tmp_path) == (OLD,)
     assert parse(env_file(tmp_path).read_text()) == (NEW,)
-    (pair,) = (await opened(tmp_path)).pairs()
+    (pair,) = (await opened(tmp_path)).writer.pairs()
     assert pair.contradict
     assert (pair.first.entry.target, pair.second.entry.target) == ("facts/user.md", "facts/env.md")
     assert "`kode memory review`" in notices(events)[0]
@@ -311,11 +312,11 @@ async def test_an_older_file_of_pairs_is_taken_in_undoably(tmp_path):
 
     system = await opened(tmp_path)
 
-    assert [pair.contradict for pair in system.pairs()] == [False, True]
+    assert [pair.contradict for pair in review.pairs(system)] == [False, True]
     assert not path.exists()
     (change,) = system.history.tail(9).changes
     await system.undo_change(change)
-    assert system.pairs() == []
+    assert review.pairs(system) == []
 
 
 async def test_a_damaged_file_of_pairs_is_set_aside(tmp_path):
@@ -323,7 +324,7 @@ async def test_a_damaged_file_of_pairs_is_set_aside(tmp_path):
 
     system = await opened(tmp_path)
 
-    assert system.pairs() == []
+    assert review.pairs(system) == []
     assert len(list(path.parent.glob("pairs.json.damaged-*"))) == 1
 
 
@@ -335,13 +336,13 @@ async def test_a_dispute_survives_restating_a_side_and_its_undo(tmp_path):
     await use(system, action="replace", target="user", old_text=nine, content=seven)
     await memory_command(system, ["replace", "user", nine, six])
 
-    (pair,) = system.pairs()
+    (pair,) = review.pairs(system)
     assert (pair.first.text, pair.second.text, pair.contradict) == (seven, six, False)
     shown = (await system.inject("start")).system
     assert [UNJUDGED + text in shown for text in (seven, six)] == [True, True]
     await memory_command(system, ["undo"])
 
-    (pair,) = system.pairs()
+    (pair,) = review.pairs(system)
     assert (pair.first.text, pair.second.text, pair.contradict) == (nine, seven, True)
     assert DISPUTED + seven in (await system.inject("start")).system
 
@@ -350,12 +351,12 @@ async def test_deciding_is_undone_like_any_change(tmp_path):
     await without_a_model(tmp_path, OLD, NEW)
     system = await opened(tmp_path)
     for choice in ("both", "second"):
-        (pair,) = system.pairs()
-        await system.settle(pair, choice)
-        assert system.pairs() == []
+        (pair,) = review.pairs(system)
+        await review.settle_pair(system, pair, choice)
+        assert review.pairs(system) == []
         await memory_command(system, ["undo"])
 
-    assert len(system.pairs()) == 1
+    assert len(review.pairs(system)) == 1
     assert entries(tmp_path) == (OLD, NEW)
 
 

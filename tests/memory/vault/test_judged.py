@@ -9,6 +9,7 @@ from kode.memory import question, review
 from kode.memory.base import Addition
 from kode.memory.review import items_of
 from kode.memory.undo import Following, undo
+from kode.memory.withdrawn import unsettled
 from kode.messages import text_of
 from tests.memory.life import OTHER_SESSION, turn
 from tests.memory.replies import Replies, says
@@ -40,7 +41,8 @@ async def end(system):
 
 
 def marked(system):
-    return {key.rpartition(" ")[2] for (_, key), why in system.unsettled().items() if "this" in why}
+    open_ = unsettled(system.ledger, system.project)
+    return {key.rpartition(" ")[2] for (_, key), why in open_.items() if "this" in why}
 
 
 async def test_one_call_reflects_and_judges(tmp_path):
@@ -100,9 +102,9 @@ async def test_a_pair_that_waited_is_judged_in_the_next_session(tmp_path):
 async def test_keeping_both_settles_a_pair(tmp_path):
     system, _ = await ended(tmp_path, verdict((2, "contradicts", 1)))
 
-    await system.settle(system.pairs()[0], "both")
+    await review.settle_pair(system, review.pairs(system)[0], "both")
 
-    assert not system.pairs()
+    assert not review.pairs(system)
 
 
 async def test_a_verdict_can_be_undone(tmp_path):

@@ -181,7 +181,7 @@ async def test_a_task_waits_for_a_restart_when_the_provider_fails(tmp_path):
 
     assert pending(tmp_path) == ["20260301-123400-abcdef.0001.json"]
     assert any("down" in notice for notice in notices(events))
-    assert "not finished with: 1" in await system.status()
+    assert "not finished with: 1" in await memory_command(system, ["status"])
 
     model = Replies([calls(WRITE), says("ok")])
     again = await opened(tmp_path, ask_reply=model, session_id=OTHER_SESSION)
@@ -405,7 +405,7 @@ async def test_a_task_is_given_up_but_kept_after_five_attempts(tmp_path):
     assert len(model.requests) == 5
     assert len(pending(tmp_path)) == 1
     assert [text for text in notices(events) if "given up" in text] == notices(events)[-1:]
-    assert "in pending/: 1" in await system.status()
+    assert "in pending/: 1" in await memory_command(system, ["status"])
 
 
 async def test_a_damaged_task_is_moved_aside_and_told(tmp_path):

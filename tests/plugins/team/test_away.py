@@ -9,11 +9,12 @@ import psycopg
 import pytest
 
 from kode.contracts import Turn
+from kode.memory import review
 from kode.memory.commands import memory_command
 from kode.memory.notes import replica as replica_module
 from kode.plugins.team import exchange as team_exchange
 from tests.memory.life import notices
-from tests.memory.notes.life import keep, use
+from tests.memory.notes.life import active, keep, use
 from tests.plugins.team.life import exchange, texts
 
 pytestmark = pytest.mark.slow
@@ -80,6 +81,42 @@ async def test_a_colleagues_conflicting_change_can_be_undone(team, away):
     await exchange(bob, ada)
 
     assert texts(ada) == texts(bob) == {"the port is 7000"}
+
+
+async def test_two_values_of_a_note_dispute_on_both_machines(team, away):
+    ada, bob = await team.opened("ada"), await team.opened("bob")
+    (port,) = await keep(ada, "the port is 5432")
+    await exchange(ada, bob)
+    await ada.writer.update(port.id, "the port is 6000")
+    await bob.writer.update(port.id, "the port is 7000")
+    await exchange(ada, bob)
+    (hers,), (his,) = review.pairs(ada), review.pairs(bob)
+
+    assert [hers.first.text, hers.second.text] == ["the port is 6000", "the port is 7000"]
+    assert (his.places, his.contradict) == (hers.places, True)
+    await review.settle_pair(ada, hers, "second")
+    await exchange(ada, bob)
+    assert texts(ada) == texts(bob) == {"the port is 7000"}
+    assert review.pairs(ada) == review.pairs(bob) == []
+
+
+async def test_a_lost_copy_is_rebuilt_and_sends_nothing_twice(team, away):
+    ada, bob = await team.opened("ada"), await team.opened("bob")
+    await keep(ada, "the port is 5432")
+    await exchange(ada, bob)
+    away()
+    await keep(bob, "the host is beta")
+    await bob.close(1)
+    bob.database.path.unlink()
+    bob = await team.opened("bob")
+    await memory_command(bob, ["rebuild"])
+    rebuilt = texts(bob)
+    away.back()
+    await exchange(bob, ada)
+
+    assert rebuilt == {"the port is 5432", "the host is beta"}
+    assert texts(ada) == texts(bob) == rebuilt
+    assert len(active(ada)) == len(active(bob)) == len(rebuilt)
 
 
 async def test_a_status_without_the_server_says_what_waits(team, away):

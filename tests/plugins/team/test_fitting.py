@@ -110,8 +110,14 @@ def test_two_who_update_one_note_leave_both_texts_active():
     (bob,) = changes("bob", [(update, "a")])
     stand = applied(stand, ada)
 
-    stand = applied(stand, fitted(bob, stand))
+    made = fitted(bob, stand)
+    stand = applied(stand, made)
 
+    (((_, first), (_, second)),) = made.change["against"]
+    assert [stand[id]["content"] for id in (first, second)] == [
+        "a as ada has it, 0",
+        "a as bob has it, 0",
+    ]
     active = {one["content"] for one in stand.values() if "superseded_by" not in one}
     assert {"a as ada has it, 0", "a as bob has it, 0"} <= active
     assert "a as it was" not in active

@@ -14,6 +14,7 @@ from kode.conversation.memory import outside_context
 from kode.events import silent
 from kode.memory import make_system
 from kode.memory.base import Addition
+from kode.memory.commands import memory_command
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles
 from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_message
 from kode.plugin import Place
@@ -136,9 +137,7 @@ async def remember(place: Place) -> None:
     await system.open(outside_context(place.config, place.cwd, emit=silent), {})
     for target, text in (("user", "prefers tabs"), ("env", "the port is 8080")):
         await system.add(Addition(target=target, text=text))  # type: ignore[attr-defined]
-    await system.edit_facts(  # type: ignore[attr-defined]
-        "replace", "env", None, old="8080", new="the port is 9090"
-    )
+    await memory_command(system, ["replace", "env", "8080", "the port is 9090"])
     await system.close(60.0)
     files = EpisodeFiles(paths.memory_folder(place.home, None) / "episodes")
     async with files.lock():
