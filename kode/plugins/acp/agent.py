@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from acp import PROTOCOL_VERSION, RequestError
+from acp import RequestError
 from acp.interfaces import Client
 from acp.schema import (
-    AgentCapabilities,
     AuthenticateResponse,
-    AuthMethodAgent,
     ClientCapabilities,
     CloseSessionResponse,
     ForkSessionResponse,
@@ -24,29 +22,20 @@ from acp.schema import (
     InitializeResponse,
     ListSessionsResponse,
     LoadSessionResponse,
-    McpCapabilities,
     NewSessionResponse,
-    PromptCapabilities,
     PromptResponse,
     ResumeSessionResponse,
-    SessionAdditionalDirectoriesCapabilities,
-    SessionCapabilities,
-    SessionCloseCapabilities,
-    SessionForkCapabilities,
     SessionInfo,
-    SessionListCapabilities,
-    SessionResumeCapabilities,
     SetSessionConfigOptionResponse,
     SetSessionModeResponse,
-    TerminalAuthMethod,
 )
 
 from kode.plugin import Loaded, Transcript, fork_session, list_sessions, load_config, paths
 from kode.plugin import find_session as find
-from kode.plugin import kode_version as __version__
 from kode.plugin.errors import UserError
 from kode.plugin.messages import shorten
 from kode.plugins.acp.faults import NOT_FOUND, require_provider, translate_faults
+from kode.plugins.acp.hello import introduction
 from kode.plugins.acp.live import Live, open_live
 from kode.plugins.acp.options import MODE, MODEL, mode_named, modes
 from kode.plugins.acp.prompts import Block
@@ -102,25 +91,8 @@ class KodeAgent:
     ) -> InitializeResponse:
         """Answers with the one version kode supports; a client that lacks it disconnects."""
         self.can = client_capabilities or ClientCapabilities()
-        return InitializeResponse(
-            protocol_version=PROTOCOL_VERSION,
-            agent_info=Implementation(name="kode", title="kode", version=__version__),
-            auth_methods=_auth_methods(self.can),
-            agent_capabilities=AgentCapabilities(
-                load_session=True,
-                prompt_capabilities=PromptCapabilities(
-                    image=True, audio=False, embedded_context=True
-                ),
-                mcp_capabilities=McpCapabilities(http=True, sse=False),
-                session_capabilities=SessionCapabilities(
-                    list=SessionListCapabilities(),
-                    resume=SessionResumeCapabilities(),
-                    close=SessionCloseCapabilities(),
-                    fork=SessionForkCapabilities(),
-                    additional_directories=SessionAdditionalDirectoriesCapabilities(),
-                ),
-            ),
-        )
+        terminal = self.can.auth is not None and bool(self.can.auth.terminal)
+        return InitializeResponse.model_validate(introduction(in_terminal=terminal))
 
     @translate_faults
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
@@ -334,16 +306,3 @@ def _folder(path: str) -> Path:
             f"{path[:200]!r} is not a directory on this machine. Give an absolute path."
         )
     return folder
-
-
-def _auth_methods(can: ClientCapabilities) -> list[Any]:
-    """How to get a key: kode asks for it in a terminal, or takes it from the environment."""
-    name, what = "Set up a key", "`kode init` in a terminal asks for a key and saves it."
-    if can.auth is not None and can.auth.terminal:
-        return [
-            TerminalAuthMethod(
-                type="terminal", id="init", name=name, description=what, args=["--setup"]
-            )
-        ]
-    more = f"{what} Or set OPENAI_API_KEY or ANTHROPIC_API_KEY in the editor's environment."
-    return [AuthMethodAgent(id="init", name=name, description=more)]
