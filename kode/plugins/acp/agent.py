@@ -5,8 +5,9 @@ the process.
 """
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ from kode.plugin.messages import shorten
 from kode.plugins.acp.faults import NOT_FOUND, require_provider, translate_faults
 from kode.plugins.acp.hello import introduction
 from kode.plugins.acp.live import Live, open_live
-from kode.plugins.acp.options import MODE, MODEL, mode_named, modes
+from kode.plugins.acp.options import MODE, config_options
 from kode.plugins.acp.prompts import Block
 from kode.plugins.acp.replay import history
 from kode.plugins.acp.servers import Named, entries_of
@@ -57,6 +58,8 @@ class KodeAgent:
     trust_project: bool = False
     keep_sessions: bool = True
     sessions: dict[str, Live] = field(default_factory=dict)
+    opening: dict[str, asyncio.Event] = field(default_factory=dict)
+    """The sessions that are being loaded or resumed, by the id that the client gave."""
     answers: "set[asyncio.Task[Any]]" = field(default_factory=set)
     """Prompts whose answer is not written yet."""
     can: ClientCapabilities = field(default_factory=ClientCapabilities)
@@ -110,9 +113,7 @@ class KodeAgent:
     ) -> NewSessionResponse:
         live = await self._open(cwd, None, additional_directories, mcp_servers)
         self._release(live)
-        return NewSessionResponse(
-            session_id=live.id, modes=modes(live.conversation.mode), config_options=live.options()
-        )
+        return NewSessionResponse(session_id=live.id, **live.offer())
 
     @translate_faults
     async def load_session(
@@ -124,13 +125,14 @@ class KodeAgent:
         **_: Any,
     ) -> LoadSessionResponse:
         """Opens an earlier session and sends its whole history, then answers."""
-        live = await self._open(cwd, session_id, additional_directories, mcp_servers)
-        conversation = live.conversation
-        log = Transcript(header=conversation.session.header, entries=conversation.session.entries)
-        live.outbox.put(*history(log, live.updates, conversation.agent.place.plan))
-        await live.outbox.sent()
-        self._release(live)
-        return LoadSessionResponse(modes=modes(conversation.mode), config_options=live.options())
+        async with self._opening(session_id):
+            live = await self._open(cwd, session_id, additional_directories, mcp_servers)
+            session, place = live.conversation.session, live.conversation.agent.place
+            log = Transcript(header=session.header, entries=session.entries)
+            live.outbox.put(*history(log, live.updates, place.plan))
+            await live.outbox.sent()
+            self._release(live)
+            return LoadSessionResponse(**live.offer())
 
     @translate_faults
     async def resume_session(
@@ -142,10 +144,10 @@ class KodeAgent:
         **_: Any,
     ) -> ResumeSessionResponse:
         """Opens an earlier session without sending its history."""
-        live = await self._open(cwd, session_id, additional_directories, mcp_servers)
-        self._release(live)
-        mode = modes(live.conversation.mode)
-        return ResumeSessionResponse(modes=mode, config_options=live.options())
+        async with self._opening(session_id):
+            live = await self._open(cwd, session_id, additional_directories, mcp_servers)
+            self._release(live)
+            return ResumeSessionResponse(**live.offer())
 
     @translate_faults
     async def fork_session(
@@ -161,9 +163,7 @@ class KodeAgent:
         copy = await asyncio.to_thread(fork_session, paths.home(), found)
         live = await self._open(cwd, copy, additional_directories, mcp_servers)
         self._release(live)
-        return ForkSessionResponse(
-            session_id=live.id, modes=modes(live.conversation.mode), config_options=live.options()
-        )
+        return ForkSessionResponse(session_id=live.id, **live.offer())
 
     @translate_faults
     async def list_sessions(
@@ -192,22 +192,23 @@ class KodeAgent:
 
     @translate_faults
     async def close_session(self, session_id: str, **_: Any) -> CloseSessionResponse:
-        live = self._live(session_id)
+        live = await self._live(session_id)
         del self.sessions[session_id]
         await live.close()
         return CloseSessionResponse()
 
     @translate_faults
     async def prompt(self, session_id: str, prompt: Sequence[Block], **_: Any) -> PromptResponse:
-        live = self._live(session_id)
         # It ends when the answer is written: it is the request's task.
         if (request := asyncio.current_task()) is not None:
             self.answers.add(request)
             request.add_done_callback(self.answers.discard)
+        live = await self._live(session_id)
         return await live.prompt(prompt)
 
     async def cancel(self, session_id: str, **_: Any) -> None:
         """Stops the prompts of a session. A notification, so an unknown session is ignored."""
+        await self._opened(session_id)
         if (live := self.sessions.get(session_id)) is not None:
             live.cancel()
 
@@ -215,21 +216,17 @@ class KodeAgent:
     async def set_session_mode(
         self, session_id: str, mode_id: str, **_: Any
     ) -> SetSessionModeResponse:
-        self._live(session_id).set_mode(mode_named(mode_id))
+        live = await self._live(session_id)
+        await live.choose(MODE, mode_id)
         return SetSessionModeResponse()
 
     @translate_faults
     async def set_config_option(
         self, config_id: str, session_id: str, value: str | bool, **_: Any
     ) -> SetSessionConfigOptionResponse:
-        live = self._live(session_id)
-        if config_id == MODE:
-            live.set_mode(mode_named(str(value)))
-        elif config_id == MODEL:
-            await live.set_model(str(value))
-        else:
-            raise UserError(f"There is no option {config_id[:40]!r}; there are {MODE} and {MODEL}.")
-        return SetSessionConfigOptionResponse(config_options=live.options())
+        live = await self._live(session_id)
+        await live.choose(config_id, str(value))
+        return SetSessionConfigOptionResponse(config_options=config_options(live.choices()))
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Refuses: kode adds no methods to the protocol. Raises: RequestError."""
@@ -238,7 +235,24 @@ class KodeAgent:
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
         """Ignores what is not part of the protocol."""
 
-    def _live(self, session_id: str) -> Live:
+    @contextlib.asynccontextmanager
+    async def _opening(self, session_id: str) -> AsyncIterator[None]:
+        """While a session is being opened; one at a time."""
+        await self._opened(session_id)
+        done = self.opening[session_id] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self.opening[session_id]
+            done.set()
+
+    async def _opened(self, session_id: str) -> None:
+        """Waits until the session, if it is being opened, is open, or cannot be."""
+        while (opening := self.opening.get(session_id)) is not None:
+            await opening.wait()
+
+    async def _live(self, session_id: str) -> Live:
+        await self._opened(session_id)
         live = self.sessions.get(session_id)
         if live is None:
             raise RequestError(
