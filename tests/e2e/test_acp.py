@@ -59,7 +59,7 @@ async def test_initialize_tells_the_capabilities_and_how_to_get_a_key(zed: Edito
     assert can.prompt_capabilities.image
     assert can.prompt_capabilities.embedded_context
     assert can.mcp_capabilities.http
-    assert not can.mcp_capabilities.sse
+    assert can.mcp_capabilities.sse
     sessions = can.session_capabilities
     assert None not in (sessions.list, sessions.resume, sessions.close, sessions.fork)
     assert "kode init" in said.auth_methods[0].description
@@ -337,7 +337,7 @@ async def test_a_second_prompt_steers_the_running_turn(
     assert steered == ["second", "third"]
 
 
-async def test_a_prompt_with_a_file_waits_and_so_do_later_ones(
+async def test_a_prompt_with_a_file_waits_as_do_later_ones(
     place: Place, zed: Editor, server: ScriptedServer
 ) -> None:
     (place.project / "b.txt").write_text("the linked text")
