@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.command import KODE, LONGEST_S, Place
+from tests.e2e.command import LONGEST_S, Place
 from tests.scripted_server import ScriptedServer
+from tests.warm import KODE
 
 EDITOR = {"protocolVersion": 1, "clientCapabilities": {}}
 AGENT = {
