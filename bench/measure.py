@@ -70,6 +70,43 @@ def processor_ms(command: Sequence[str], environ: Mapping[str, str], cwd: Path) 
     return (usage.ru_utime + usage.ru_stime) * 1000
 
 
+def answered_ms(
+    command: Sequence[str],
+    messages: Sequence[Mapping[str, Any]],
+    last: int,
+    environ: Mapping[str, str],
+    cwd: Path,
+) -> float:
+    """Processor time of a server on stdin and stdout, from its start to its answer to the message
+    with the id `last`, in milliseconds; it is killed then."""
+    process = subprocess.Popen(
+        command,
+        env=dict(environ),
+        cwd=cwd,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process.stdin, process.stdout:
+        for message in messages:
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            process.stdin.flush()
+            while message.get("id", last + 1) <= last:
+                answer = json.loads(process.stdout.readline())
+                if "method" not in answer and answer["id"] == message["id"]:
+                    break
+            if message.get("id") == last:
+                break
+        process.kill()
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if "result" not in answer:
+        raise RuntimeError(f"{command[0]}: {answer}")
+    return (usage.ru_utime + usage.ru_stime) * 1000
+
+
 def _usage_of(
     command: Sequence[str], environ: Mapping[str, str], cwd: Path
 ) -> resource.struct_rusage:

@@ -125,6 +125,8 @@ def _dispatch(argv: list[str]) -> int:
         sys.stdout.write(USAGE.format(commands="\n".join(lines)))
         sys.stdout.flush()
         return 0
+    if first == "mcp" and (run := installed.subcommand(first, argv[1:])) is not None:
+        return _finished(run(argv[2:]))  # before the imports of kode's own commands of that group
     if first in COMMANDS:
         return _run(COMMANDS[first][0], argv[1:])
     if first in OTHER_NAMES:

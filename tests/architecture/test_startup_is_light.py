@@ -54,3 +54,9 @@ def test_code_inside_harbor_needs_only_the_standard_library() -> None:
     loaded = imported_by("import kode.plugins.harbor\n" + "\n".join(own))
     started_with = imported_by("pass")
     assert loaded - started_with <= {"kode", *sys.stdlib_module_names}
+
+
+def test_a_client_is_answered_before_any_sdk_is_imported() -> None:
+    commands = "kode.plugins.acp.command, kode.plugins.serve.command"
+    loaded = imported_by(f"import kode.cli.main, {commands}")
+    assert not loaded & {*HEAVY, "acp", "mcp", "mcp_types"}

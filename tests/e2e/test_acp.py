@@ -59,7 +59,7 @@ async def test_initialize_tells_the_capabilities_and_how_to_get_a_key(zed: Edito
     assert can.prompt_capabilities.image
     assert can.prompt_capabilities.embedded_context
     assert can.mcp_capabilities.http
-    assert not can.mcp_capabilities.sse
+    assert can.mcp_capabilities.sse
     sessions = can.session_capabilities
     assert None not in (sessions.list, sessions.resume, sessions.close, sessions.fork)
     assert "kode init" in said.auth_methods[0].description
@@ -298,6 +298,105 @@ async def test_edits_are_undone_by_a_command(
 
     await zed.prompt(session, "/redo")
     assert (place.project / "a.txt").exists()
+
+
+# ── a second prompt ──────────────────────────────────────────────────────────────────────────
+
+WAITING = {"calls": [shell("until test -e go; do sleep 0.05; done")]}
+
+
+async def started(zed: Editor, *words: str) -> tuple[str, list[asyncio.Future[Any]]]:
+    """A session whose first prompt runs a command until there is a file `go`, and has been sent the
+    others; kode has read them."""
+    session = await zed.open()
+    running = [asyncio.ensure_future(zed.prompt(session, words[0]))]
+    await zed.until(lambda: zed.of("tool_call") and zed.call()["status"] == "in_progress")
+    for word in words[1:]:
+        running.append(asyncio.ensure_future(zed.prompt(session, word)))
+        await asyncio.sleep(0)
+    await zed.agent.list_sessions()
+    return session, running
+
+
+async def test_a_second_prompt_steers_the_running_turn(
+    place: Place, zed: Editor, server: ScriptedServer
+) -> None:
+    server.play([WAITING, {"text": "Both heard."}])
+    _, running = await started(zed, "first", "second", "third")
+    (place.project / "go").touch()
+
+    answers = await asyncio.gather(*running)
+
+    assert [one.stop_reason for one in answers] == ["end_turn"] * 3
+    assert [one.usage is None for one in answers] == [False, True, True]
+    assert zed.said() == "Both heard."
+    assert turns(server)[-1][-1]["content"].endswith("second\n\nthird")
+    logged = [json.loads(line) for line in place.session_files[0].read_text().splitlines()]
+    said = [part for one in logged for part in one.get("message", one).get("parts", ())]
+    steered = [one["text"] for one in said if one.get("source") == "steering"]
+    assert steered == ["second", "third"]
+
+
+async def test_a_prompt_with_a_file_waits_as_do_later_ones(
+    place: Place, zed: Editor, server: ScriptedServer
+) -> None:
+    (place.project / "b.txt").write_text("the linked text")
+    server.play([WAITING, {"text": "one."}, {"text": "two."}, {"text": "three."}])
+    session, running = await started(zed, "first")
+    link = acp.resource_link_block("b.txt", (place.project / "b.txt").as_uri())
+    running.append(asyncio.ensure_future(zed.prompt(session, "second", link)))
+    await asyncio.sleep(0)
+    running.append(asyncio.ensure_future(zed.prompt(session, "third")))
+    await zed.agent.list_sessions()
+    (place.project / "go").touch()
+
+    await asyncio.gather(*running)
+
+    assert zed.said() in ("one.two.three.", "one.two.")  # the third may steer the second's turn
+    assert "the linked text" not in str(turns(server)[1])
+    assert "the linked text" in str(turns(server)[2])
+    assert "third" not in str(turns(server)[2])
+
+
+async def test_a_command_waits_for_the_running_turn(
+    place: Place, zed: Editor, server: ScriptedServer
+) -> None:
+    server.play([WAITING, {"text": "done"}])
+    _, running = await started(zed, "first", "/context")
+    (place.project / "go").touch()
+
+    answers = await asyncio.gather(*running)
+
+    assert [one.stop_reason for one in answers] == ["end_turn"] * 2
+    assert "/context" not in str(turns(server))
+    assert zed.said().startswith("done")
+
+
+async def test_a_failed_turn_fails_the_prompts_that_steered_it(
+    place: Place, zed: Editor, server: ScriptedServer
+) -> None:
+    server.play([WAITING, {"wire": {"status": 400}}])
+    _, running = await started(zed, "first", "second")
+    (place.project / "go").touch()
+
+    answers = await asyncio.gather(*running, return_exceptions=True)
+
+    assert [type(one) for one in answers] == [RequestError, RequestError]
+    assert "second" in place.session_files[0].read_text()
+
+
+async def test_cancel_ends_the_turn_and_the_prompts_that_steer_it(
+    zed: Editor, server: ScriptedServer
+) -> None:
+    server.play([WAITING, {"text": "not asked"}, {"text": "again"}])
+    session, running = await started(zed, "first", "second")
+
+    await zed.agent.cancel(session_id=session)
+
+    answers = await asyncio.gather(*running)
+    assert [one.stop_reason for one in answers] == ["cancelled"] * 2
+    await zed.prompt(session, "third")
+    assert "second" not in str(turns(server)[-1])
 
 
 # ── cancel ───────────────────────────────────────────────────────────────────────────────────
@@ -623,7 +722,7 @@ async def test_mode_and_model_are_options_and_modes_for_old_clients(
     made = await zed.agent.new_session(cwd=str(place.project), mcp_servers=[])
     session = made.session_id
     mode, model = made.config_options
-    assert [one.value for one in mode.options] == ["ask", "auto-edit", "plan", "full"]
+    assert [one.value for one in mode.options] == ["ask", "auto-edit", "plan"]
     assert mode.category == "mode"
     assert made.modes.current_mode_id == mode.current_value == "ask"
     assert model.category == "model"
@@ -649,12 +748,73 @@ async def test_mode_and_model_are_options_and_modes_for_old_clients(
 async def test_an_unknown_option_is_refused_with_the_known_ones(zed: Editor) -> None:
     session = await zed.open()
 
-    with pytest.raises(RequestError, match="auto-edit, plan, full"):
+    with pytest.raises(RequestError, match="ask, auto-edit, plan"):
         await zed.agent.set_session_mode(session_id=session, mode_id="yolo")
     with pytest.raises(RequestError, match="The models are"):
         await zed.agent.set_config_option(session_id=session, config_id="model", value="gpt-9")
-    with pytest.raises(RequestError, match="mode and model"):
+    with pytest.raises(RequestError, match="mode, model and effort"):
         await zed.agent.set_config_option(session_id=session, config_id="colour", value="red")
+    with pytest.raises(RequestError, match="default, "):
+        await zed.agent.set_config_option(session_id=session, config_id="effort", value="a lot")
+
+
+async def test_mode_full_is_offered_to_who_has_set_it(place: Place, zed: Editor) -> None:
+    session = await zed.open()
+    for name in ("full", "bypassPermissions"):
+        with pytest.raises(RequestError, match="--permission-mode full"):
+            await zed.agent.set_session_mode(session_id=session, mode_id=name)
+
+    async with editor(place, "--no-memory", "--permission-mode", "full") as client:
+        made = await client.agent.new_session(cwd=str(place.project), mcp_servers=[])
+        await client.agent.set_session_mode(session_id=made.session_id, mode_id="plan")
+        await client.agent.set_session_mode(session_id=made.session_id, mode_id="full")
+
+    assert "full" in [one.id for one in made.modes.available_modes]
+    assert client.of("current_mode_update")[-1]["currentModeId"] == "full"
+
+
+def option(options: list[Any], name: str) -> Any:
+    return next((one for one in options if one.id == name), None)
+
+
+async def test_effort_is_an_option_of_a_model_that_has_levels(place: Place, zed: Editor) -> None:
+    made = await zed.agent.new_session(cwd=str(place.project), mcp_servers=[])
+    assert option(made.config_options, "effort") is None
+
+    place.extra["KODE_MODEL"] = "gpt-5"
+    async with editor(place, "--no-memory") as client:
+        made = await client.agent.new_session(cwd=str(place.project), mcp_servers=[])
+        effort = option(made.config_options, "effort")
+        answer = await client.agent.set_config_option(
+            session_id=made.session_id, config_id="effort", value="high"
+        )
+
+    assert effort.category == "thought_level"
+    assert effort.current_value == "default"
+    assert {"low", "high"} <= {one.value for one in effort.options}
+    assert option(answer.config_options, "effort").current_value == "high"
+    told = client.of("config_option_update")[-1]["configOptions"]
+    assert [one["currentValue"] for one in told if one["id"] == "effort"] == ["high"]
+
+
+async def test_choices_made_by_a_command_are_announced_once(place: Place) -> None:
+    place.extra["KODE_MODEL"] = "gpt-5"
+    async with editor(place, "--no-memory") as client:
+        session = await client.open()
+        await client.prompt(session, "/effort low")
+        await client.prompt(session, "/effort low")
+        await client.prompt(session, "/model gpt-4.1")
+        with pytest.raises(RequestError, match="default, "):
+            await client.prompt(session, "/effort a lot")
+        again = await client.agent.load_session(
+            cwd=str(place.project), session_id=session, mcp_servers=[]
+        )
+
+    effort, model = client.of("config_option_update")
+    assert [one["currentValue"] for one in effort["configOptions"]] == ["ask", "gpt-5", "low"]
+    assert [one["currentValue"] for one in model["configOptions"]][:2] == ["ask", "gpt-4.1"]
+    assert option(again.config_options, "model").current_value == "gpt-4.1"
+    assert client.of("current_mode_update") == []
 
 
 # ── faults ───────────────────────────────────────────────────────────────────────────────────

@@ -34,8 +34,6 @@ LOGIN_TIMEOUT_S = 300.0
 
 def main(argv: Sequence[str]) -> Answered:
     """Runs `kode mcp ...`. Raises: KodeError."""
-    if (run := installed.subcommand("mcp", argv)) is not None:
-        return run(argv[1:])
     arguments = _parse(argv)
     cwd = working_directory(argparse.Namespace(cwd=None))
     match arguments.command:

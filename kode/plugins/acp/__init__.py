@@ -1,5 +1,7 @@
 """`kode acp`: kode as an agent in an editor, by the Agent Client Protocol, version 1.
 
+    hello       the answer to the first message, before the package `acp` is imported
+    schema      imports the package `acp`
     server      the process: from the first message to the last closed session
     pipes       messages as lines on stdin and stdout
     agent       the methods that a client calls
@@ -10,7 +12,7 @@
     outbox      updates on their way to the client, in order
     prompts     a client's prompt → text and attachments
     questions   permission, plans and forms, asked through the client
-    options     modes, models and commands for a client to offer
+    options     modes, models, effort and commands for a client to offer
     commands    what kode's own slash commands do
     servers     MCP servers that the client names
     faults      kode's errors as errors of the protocol

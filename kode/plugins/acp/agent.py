@@ -5,18 +5,17 @@ the process.
 """
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from acp import PROTOCOL_VERSION, RequestError
+from acp import RequestError
 from acp.interfaces import Client
 from acp.schema import (
-    AgentCapabilities,
     AuthenticateResponse,
-    AuthMethodAgent,
     ClientCapabilities,
     CloseSessionResponse,
     ForkSessionResponse,
@@ -24,31 +23,22 @@ from acp.schema import (
     InitializeResponse,
     ListSessionsResponse,
     LoadSessionResponse,
-    McpCapabilities,
     NewSessionResponse,
-    PromptCapabilities,
     PromptResponse,
     ResumeSessionResponse,
-    SessionAdditionalDirectoriesCapabilities,
-    SessionCapabilities,
-    SessionCloseCapabilities,
-    SessionForkCapabilities,
     SessionInfo,
-    SessionListCapabilities,
-    SessionResumeCapabilities,
     SetSessionConfigOptionResponse,
     SetSessionModeResponse,
-    TerminalAuthMethod,
 )
 
 from kode.plugin import Loaded, Transcript, fork_session, list_sessions, load_config, paths
 from kode.plugin import find_session as find
-from kode.plugin import kode_version as __version__
 from kode.plugin.errors import UserError
 from kode.plugin.messages import shorten
 from kode.plugins.acp.faults import NOT_FOUND, require_provider, translate_faults
+from kode.plugins.acp.hello import introduction
 from kode.plugins.acp.live import Live, open_live
-from kode.plugins.acp.options import MODE, MODEL, mode_named, modes
+from kode.plugins.acp.options import MODE, config_options
 from kode.plugins.acp.prompts import Block
 from kode.plugins.acp.replay import history
 from kode.plugins.acp.servers import Named, entries_of
@@ -68,6 +58,8 @@ class KodeAgent:
     trust_project: bool = False
     keep_sessions: bool = True
     sessions: dict[str, Live] = field(default_factory=dict)
+    opening: dict[str, asyncio.Event] = field(default_factory=dict)
+    """The sessions that are being loaded or resumed, by the id that the client gave."""
     answers: "set[asyncio.Task[Any]]" = field(default_factory=set)
     """Prompts whose answer is not written yet."""
     can: ClientCapabilities = field(default_factory=ClientCapabilities)
@@ -102,25 +94,8 @@ class KodeAgent:
     ) -> InitializeResponse:
         """Answers with the one version kode supports; a client that lacks it disconnects."""
         self.can = client_capabilities or ClientCapabilities()
-        return InitializeResponse(
-            protocol_version=PROTOCOL_VERSION,
-            agent_info=Implementation(name="kode", title="kode", version=__version__),
-            auth_methods=_auth_methods(self.can),
-            agent_capabilities=AgentCapabilities(
-                load_session=True,
-                prompt_capabilities=PromptCapabilities(
-                    image=True, audio=False, embedded_context=True
-                ),
-                mcp_capabilities=McpCapabilities(http=True, sse=False),
-                session_capabilities=SessionCapabilities(
-                    list=SessionListCapabilities(),
-                    resume=SessionResumeCapabilities(),
-                    close=SessionCloseCapabilities(),
-                    fork=SessionForkCapabilities(),
-                    additional_directories=SessionAdditionalDirectoriesCapabilities(),
-                ),
-            ),
-        )
+        terminal = self.can.auth is not None and bool(self.can.auth.terminal)
+        return InitializeResponse.model_validate(introduction(in_terminal=terminal))
 
     @translate_faults
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
@@ -138,9 +113,7 @@ class KodeAgent:
     ) -> NewSessionResponse:
         live = await self._open(cwd, None, additional_directories, mcp_servers)
         self._release(live)
-        return NewSessionResponse(
-            session_id=live.id, modes=modes(live.conversation.mode), config_options=live.options()
-        )
+        return NewSessionResponse(session_id=live.id, **live.offer())
 
     @translate_faults
     async def load_session(
@@ -152,13 +125,14 @@ class KodeAgent:
         **_: Any,
     ) -> LoadSessionResponse:
         """Opens an earlier session and sends its whole history, then answers."""
-        live = await self._open(cwd, session_id, additional_directories, mcp_servers)
-        conversation = live.conversation
-        log = Transcript(header=conversation.session.header, entries=conversation.session.entries)
-        live.outbox.put(*history(log, live.updates, conversation.agent.place.plan))
-        await live.outbox.sent()
-        self._release(live)
-        return LoadSessionResponse(modes=modes(conversation.mode), config_options=live.options())
+        async with self._opening(session_id):
+            live = await self._open(cwd, session_id, additional_directories, mcp_servers)
+            session, place = live.conversation.session, live.conversation.agent.place
+            log = Transcript(header=session.header, entries=session.entries)
+            live.outbox.put(*history(log, live.updates, place.plan))
+            await live.outbox.sent()
+            self._release(live)
+            return LoadSessionResponse(**live.offer())
 
     @translate_faults
     async def resume_session(
@@ -170,10 +144,10 @@ class KodeAgent:
         **_: Any,
     ) -> ResumeSessionResponse:
         """Opens an earlier session without sending its history."""
-        live = await self._open(cwd, session_id, additional_directories, mcp_servers)
-        self._release(live)
-        mode = modes(live.conversation.mode)
-        return ResumeSessionResponse(modes=mode, config_options=live.options())
+        async with self._opening(session_id):
+            live = await self._open(cwd, session_id, additional_directories, mcp_servers)
+            self._release(live)
+            return ResumeSessionResponse(**live.offer())
 
     @translate_faults
     async def fork_session(
@@ -189,9 +163,7 @@ class KodeAgent:
         copy = await asyncio.to_thread(fork_session, paths.home(), found)
         live = await self._open(cwd, copy, additional_directories, mcp_servers)
         self._release(live)
-        return ForkSessionResponse(
-            session_id=live.id, modes=modes(live.conversation.mode), config_options=live.options()
-        )
+        return ForkSessionResponse(session_id=live.id, **live.offer())
 
     @translate_faults
     async def list_sessions(
@@ -220,22 +192,23 @@ class KodeAgent:
 
     @translate_faults
     async def close_session(self, session_id: str, **_: Any) -> CloseSessionResponse:
-        live = self._live(session_id)
+        live = await self._live(session_id)
         del self.sessions[session_id]
         await live.close()
         return CloseSessionResponse()
 
     @translate_faults
     async def prompt(self, session_id: str, prompt: Sequence[Block], **_: Any) -> PromptResponse:
-        live = self._live(session_id)
         # It ends when the answer is written: it is the request's task.
         if (request := asyncio.current_task()) is not None:
             self.answers.add(request)
             request.add_done_callback(self.answers.discard)
+        live = await self._live(session_id)
         return await live.prompt(prompt)
 
     async def cancel(self, session_id: str, **_: Any) -> None:
         """Stops the prompts of a session. A notification, so an unknown session is ignored."""
+        await self._opened(session_id)
         if (live := self.sessions.get(session_id)) is not None:
             live.cancel()
 
@@ -243,21 +216,17 @@ class KodeAgent:
     async def set_session_mode(
         self, session_id: str, mode_id: str, **_: Any
     ) -> SetSessionModeResponse:
-        self._live(session_id).set_mode(mode_named(mode_id))
+        live = await self._live(session_id)
+        await live.choose(MODE, mode_id)
         return SetSessionModeResponse()
 
     @translate_faults
     async def set_config_option(
         self, config_id: str, session_id: str, value: str | bool, **_: Any
     ) -> SetSessionConfigOptionResponse:
-        live = self._live(session_id)
-        if config_id == MODE:
-            live.set_mode(mode_named(str(value)))
-        elif config_id == MODEL:
-            await live.set_model(str(value))
-        else:
-            raise UserError(f"There is no option {config_id[:40]!r}; there are {MODE} and {MODEL}.")
-        return SetSessionConfigOptionResponse(config_options=live.options())
+        live = await self._live(session_id)
+        await live.choose(config_id, str(value))
+        return SetSessionConfigOptionResponse(config_options=config_options(live.choices()))
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Refuses: kode adds no methods to the protocol. Raises: RequestError."""
@@ -266,7 +235,24 @@ class KodeAgent:
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
         """Ignores what is not part of the protocol."""
 
-    def _live(self, session_id: str) -> Live:
+    @contextlib.asynccontextmanager
+    async def _opening(self, session_id: str) -> AsyncIterator[None]:
+        """While a session is being opened; one at a time."""
+        await self._opened(session_id)
+        done = self.opening[session_id] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self.opening[session_id]
+            done.set()
+
+    async def _opened(self, session_id: str) -> None:
+        """Waits until the session, if it is being opened, is open, or cannot be."""
+        while (opening := self.opening.get(session_id)) is not None:
+            await opening.wait()
+
+    async def _live(self, session_id: str) -> Live:
+        await self._opened(session_id)
         live = self.sessions.get(session_id)
         if live is None:
             raise RequestError(
@@ -334,16 +320,3 @@ def _folder(path: str) -> Path:
             f"{path[:200]!r} is not a directory on this machine. Give an absolute path."
         )
     return folder
-
-
-def _auth_methods(can: ClientCapabilities) -> list[Any]:
-    """How to get a key: kode asks for it in a terminal, or takes it from the environment."""
-    name, what = "Set up a key", "`kode init` in a terminal asks for a key and saves it."
-    if can.auth is not None and can.auth.terminal:
-        return [
-            TerminalAuthMethod(
-                type="terminal", id="init", name=name, description=what, args=["--setup"]
-            )
-        ]
-    more = f"{what} Or set OPENAI_API_KEY or ANTHROPIC_API_KEY in the editor's environment."
-    return [AuthMethodAgent(id="init", name=name, description=more)]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from kode.plugin import Conversation, read_plan, write_plan
 from kode.plugin.errors import UserError
+from kode.plugins.acp.options import DEFAULT, effort_named
 
 Run = Callable[[Conversation, str], Awaitable[str]]
 """(conversation, the words after the command) → what the person reads."""
@@ -71,6 +72,18 @@ async def _context(conversation: Conversation, argument: str) -> str:
     return f"{window.used:,} of {window.size:,} tokens are used.\n\n{parts}"
 
 
+async def _model(conversation: Conversation, argument: str) -> str:
+    if argument:
+        await asyncio.to_thread(conversation.use_model, argument)
+    return f"Model: {conversation.status().model}"
+
+
+async def _effort(conversation: Conversation, argument: str) -> str:
+    if argument:
+        conversation.use_effort(effort_named(argument))
+    return f"Effort: {conversation.agent.effort or DEFAULT}"
+
+
 COMMANDS: Mapping[str, Command] = {
     "undo": Command("undo the last turn's file changes; repeat for earlier turns", "", _undo),
     "redo": Command("redo the last /undo", "", _redo),
@@ -78,6 +91,8 @@ COMMANDS: Mapping[str, Command] = {
     "plan": Command("plan first: nothing changes until you approve", "show, go, drop", _plan),
     "memory": Command("show or change memory", "show, search, log, undo ...", _memory),
     "context": Command("show what fills the context", "", _context),
+    "model": Command("show or switch the model", "a model's name", _model),
+    "effort": Command("show or set how much the model thinks", "a level, or default", _effort),
 }
 
 

@@ -5,6 +5,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
@@ -45,15 +46,33 @@ from kode.plugin.messages import Image, Text
 from kode.plugins.acp import updates as to_update
 from kode.plugins.acp.commands import COMMANDS, Command, command_in
 from kode.plugins.acp.faults import INTERNAL_ERROR
-from kode.plugins.acp.options import ConfigOption, available_commands, config_options
+from kode.plugins.acp.options import (
+    EFFORT,
+    MODE,
+    MODEL,
+    Choices,
+    available_commands,
+    config_options,
+    effort_named,
+    modes,
+)
 from kode.plugins.acp.outbox import Outbox
-from kode.plugins.acp.prompts import Block, read_prompt
+from kode.plugins.acp.prompts import Block, read_prompt, words_of
 from kode.plugins.acp.questions import ask_about_plan, ask_permission, fill_form
 from kode.plugins.acp.updates import Updates
 
-NAMED_MODELS = 8  # a sentence that can be read
 LAST_UPDATES_S = 2.0
 """Time to write the last updates of a closed session."""
+
+
+@dataclass(eq=False)
+class Said:
+    """A prompt that waits for its turn, or for the next step of another."""
+
+    words: str | None
+    """All of it, where the running turn can be given that; else None."""
+    ended: TurnEnded | None = None
+    """How the turn ended that was given it."""
 
 
 @dataclass
@@ -71,6 +90,12 @@ class Live:
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     work: "set[asyncio.Task[PromptResponse]]" = field(default_factory=set)
     """The running prompt, and those that wait for it."""
+    told: Choices | None = None
+    """As the client knows them."""
+    _waiting: list[Said] = field(default_factory=list)
+    """In the order in which the person said them."""
+    _given: list[Said] = field(default_factory=list)
+    """Those that the running turn has been given."""
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -147,31 +172,54 @@ class Live:
         await self.conversation.close()
         await self.outbox.sent(LAST_UPDATES_S)
 
-    def options(self) -> list[ConfigOption]:
-        status = self.conversation.status()
-        return config_options(status.mode, status.model, self.models)
-
-    def set_mode(self, mode: PermissionMode) -> None:
-        self.conversation.set_permission_mode(mode)
-        self.send_options()
-
-    async def set_model(self, model: str) -> None:
-        """Raises: UserError for a model that is not offered, or cannot be used."""
-        if model not in (self.conversation.status().model, *self.models):
-            named = ", ".join(self.models[:NAMED_MODELS])
-            raise UserError(f"There is no model {model[:80]!r} here. The models are: {named}.")
-        await asyncio.to_thread(self.conversation.use_model, model)
-        self.send_options()
-
-    def send_options(self) -> None:
-        """Sends the current mode and model."""
-        mode = CurrentModeUpdate(
-            session_update="current_mode_update", current_mode_id=self.conversation.mode
+    def choices(self) -> Choices:
+        conversation, status = self.conversation, self.conversation.status()
+        return Choices(
+            mode=status.mode,
+            configured_mode=conversation.config.permissions.mode,
+            model=status.model,
+            models=self.models,
+            effort=conversation.agent.effort,
+            efforts=conversation.agent.provider.info.efforts,
         )
+
+    def offer(self) -> dict[str, Any]:
+        """The choices for the answer that opens the session, by their names there."""
+        self.told = self.choices()
+        return {"modes": modes(self.told), "config_options": config_options(self.told)}
+
+    async def choose(self, option: str, value: str) -> None:
+        """Chooses a mode, a model or an effort. Raises: UserError for what is not on offer, or
+        cannot be used."""
+        choices = self.choices()
+        if option == MODE:
+            self.conversation.set_permission_mode(choices.mode_named(value))
+        elif option == MODEL:
+            model = choices.model_named(value)
+            await asyncio.to_thread(self.conversation.use_model, model)
+        elif option == EFFORT:
+            self.conversation.use_effort(effort_named(value))
+        else:
+            raise UserError(
+                f"There is no option {option[:40]!r}; there are {MODE}, {MODEL} and {EFFORT}."
+            )
+        self.send_choices()
+
+    def send_choices(self) -> None:
+        """Sends what is chosen and can be, if it has changed, by whomever."""
+        choices = self.choices()
+        if choices == self.told:
+            return
+        if self.told is None or choices.mode != self.told.mode:
+            mode = CurrentModeUpdate(
+                session_update="current_mode_update", current_mode_id=choices.mode
+            )
+            self.outbox.put(mode)
+        self.told = choices
         options = ConfigOptionUpdate(
-            session_update="config_option_update", config_options=self.options()
+            session_update="config_option_update", config_options=config_options(choices)
         )
-        self.outbox.put(mode, options)
+        self.outbox.put(options)
 
     def send_commands(self) -> None:
         """Sends the commands that a message may begin with, if they have changed."""
@@ -195,26 +243,59 @@ class Live:
     # ── a prompt ─────────────────────────────────────────────────────────────────────────────
 
     async def _prompt(self, blocks: Sequence[Block]) -> PromptResponse:
-        async with self._one_at_a_time:
-            prompt = await asyncio.to_thread(read_prompt, blocks, self.conversation)
-            conversation, text = self.conversation, prompt.text
-            if text.split() == ["/plan", "go"]:
-                text = await self._approve_plan("ask")
-            elif found := command_in(text):
-                return await self._command(*found)
-            small = [await asyncio.to_thread(fitting, picture) for picture in prompt.pictures]
-            pictures = [conversation.keep_picture(picture.name, picture.data) for picture in small]
-            ended = await self._turn(text, (*pictures, *prompt.attachments))
-            while conversation.fresh_plan and ended.status == "success":
-                mode = await self._ask_about_plan()
-                if mode is None:
-                    break
-                ended = await self._turn(await self._approve_plan(mode))
-            return self._response(ended)
+        """Runs a prompt when those before it have ended, unless the running turn is given it
+        first."""
+        said = Said(words_of(blocks))
+        self._waiting.append(said)
+        try:
+            await self._one_at_a_time.acquire()
+        except asyncio.CancelledError:
+            self._waiting = [one for one in self._waiting if one is not said]
+            raise
+        try:
+            if said not in self._waiting:
+                if said.ended is None:
+                    raise RequestError(INTERNAL_ERROR, "The turn that was given this failed.")
+                return PromptResponse(stop_reason=self._stop_reason(said.ended))
+            self._waiting.remove(said)
+            return await self._run(blocks)
+        finally:
+            self.send_choices()
+            self._one_at_a_time.release()
+
+    async def _run(self, blocks: Sequence[Block]) -> PromptResponse:
+        prompt = await asyncio.to_thread(read_prompt, blocks, self.conversation)
+        conversation, text = self.conversation, prompt.text
+        if text.split() == ["/plan", "go"]:
+            text = await self._approve_plan("ask")
+        elif found := command_in(text):
+            return await self._command(*found)
+        small = [await asyncio.to_thread(fitting, picture) for picture in prompt.pictures]
+        pictures = [conversation.keep_picture(picture.name, picture.data) for picture in small]
+        ended = await self._turn(text, (*pictures, *prompt.attachments))
+        while conversation.fresh_plan and ended.status == "success":
+            mode = await self._ask_about_plan()
+            if mode is None:
+                break
+            ended = await self._turn(await self._approve_plan(mode))
+        return self._response(ended)
+
+    def _give(self) -> list[str]:
+        """What the person has said for the running turn, which gets it with its next step. A prompt
+        that cannot go there holds back those after it."""
+        given = list(itertools.takewhile(lambda one: one.words is not None, self._waiting))
+        del self._waiting[: len(given)]
+        self._given += given
+        return [one.words or "" for one in given]
 
     async def _turn(self, text: str, attachments: Sequence[Text | Image] = ()) -> TurnEnded:
         opened_before = self.conversation.opened
-        ended = await self.conversation.turn(text, attachments=attachments)
+        try:
+            ended = await self.conversation.turn(text, attachments=attachments, steering=self._give)
+        finally:
+            given, self._given = self._given, []
+        for said in given:
+            said.ended = ended
         status = self.conversation.status()
         self.outbox.put(*self.updates.usage(status.context_tokens, status.context_window))
         if not opened_before:  # servers have started meanwhile, and approvals count
@@ -225,7 +306,7 @@ class Live:
         """Switches to `mode`; returns the text that starts the work. Raises: UserError without a
         plan."""
         text = await self.conversation.approve_plan(mode)
-        self.send_options()
+        self.send_choices()
         return text
 
     async def _ask_about_plan(self) -> PermissionMode | None:
@@ -234,10 +315,7 @@ class Live:
         return await ask_about_plan(self.client, self.id, plan, f"plan-{uuid.uuid4().hex[:8]}")
 
     async def _command(self, command: Command, argument: str) -> PromptResponse:
-        before = self.conversation.mode
         self.outbox.put(to_update.message(await command.run(self.conversation, argument)))
-        if self.conversation.mode != before:
-            self.send_options()
         return PromptResponse(stop_reason="end_turn")
 
     def _response(self, ended: TurnEnded) -> PromptResponse:
@@ -250,14 +328,12 @@ class Live:
             cached_write_tokens=ended.usage.cache_write_tokens,
         )
         reason = self._stop_reason(ended)
-        if reason is None:
-            raise RequestError(INTERNAL_ERROR, ended.error or "The turn failed.")
         if ended.error and reason != "cancelled":
             self.outbox.put(to_update.message(f"\n\n{ended.error}", str(uuid.uuid4())))
         return PromptResponse(stop_reason=reason, usage=usage)
 
-    def _stop_reason(self, ended: TurnEnded) -> StopReason | None:
-        """None for a failure."""
+    def _stop_reason(self, ended: TurnEnded) -> StopReason:
+        """Raises: RequestError for a failed turn."""
         if ended.status == "success":
             return "end_turn"
         if ended.status == "interrupted":
@@ -266,7 +342,9 @@ class Live:
             return "max_turn_requests"
         if self.updates.last_stop == "refusal":
             return "refusal"
-        return "max_tokens" if self.updates.last_stop == "length" else None
+        if self.updates.last_stop == "length":
+            return "max_tokens"
+        raise RequestError(INTERNAL_ERROR, ended.error or "The turn failed.")
 
 
 async def open_live(

@@ -7,11 +7,11 @@ goes to standard error, also for programs that kode starts.
 import asyncio
 import json
 import os
-import stat
 import sys
 from typing import Any
 
 from kode.plugin.errors import UserError
+from kode.plugins.greeting import Greeted, can_wait
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Limit of one line: images travel inside messages."""
@@ -22,9 +22,16 @@ PARSE_ERROR, INVALID_REQUEST = -32700, -32600  # JSON-RPC 2.0, section 5.1
 class Pipes:
     """Messages to and from the client; what `acp` calls a transport."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        answered: str | int | None = None,
+    ) -> None:
         self._reader = reader
         self._writer = writer
+        self._answered = answered
+        """The id of a request whose answer is not sent again."""
         self.lost = asyncio.Event()
         """Set when the client no longer reads."""
 
@@ -54,6 +61,10 @@ class Pipes:
         """Writes a message. If the client no longer reads, drops it silently and sets `lost`."""
         if self.lost.is_set():
             return
+        answers = "method" not in message and self._answered is not None
+        if answers and message.get("id") == self._answered:
+            self._answered = None
+            return
         text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), default=str)
         # Lone surrogates, which no JSON reader accepts, become "?".
         self._writer.write(text.encode("utf-8", "replace") + b"\n")
@@ -71,19 +82,21 @@ class Pipes:
         await self.send({"jsonrpc": "2.0", "id": None, "error": error})
 
 
-async def open_pipes() -> Pipes:
-    """Takes over standard input and output for the protocol.
-
-    Raises: UserError if they are files.
-    """
-    if not all(map(_can_talk, (0, 1))):
+def check_pipes() -> None:
+    """Raises: UserError if standard input or output is a file."""
+    if not all(map(can_wait, (0, 1))):
         raise UserError(
             "`kode acp` talks with an editor over pipes, and standard input or output is none. "
             "Let the editor start it: see docs/editors.md."
         )
+
+
+async def open_pipes(greeted: Greeted) -> Pipes:
+    """Takes over standard input and output for the protocol, after the first message."""
     incoming, outgoing = _take_descriptors()
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=MAX_MESSAGE_BYTES)
+    reader.feed_data(greeted.unread)
     # The writer needs a separate protocol for its flow control.
     protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
     await loop.connect_read_pipe(
@@ -92,13 +105,7 @@ async def open_pipes() -> Pipes:
     transport, _ = await loop.connect_write_pipe(
         lambda: protocol, os.fdopen(outgoing, "wb", buffering=0)
     )
-    return Pipes(reader, asyncio.StreamWriter(transport, protocol, None, loop))
-
-
-def _can_talk(descriptor: int) -> bool:
-    """Whether an event loop can wait for it."""
-    mode = os.fstat(descriptor).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
+    return Pipes(reader, asyncio.StreamWriter(transport, protocol, None, loop), greeted.answered)
 
 
 def _take_descriptors() -> tuple[int, int]:

@@ -92,6 +92,17 @@ def read_prompt(blocks: Sequence[Block], conversation: Conversation) -> Prompt:
     )
 
 
+def words_of(blocks: Sequence[Block]) -> str | None:
+    """The text of a prompt that is words for the model alone; None for one with attachments, or
+    with a command."""
+    words = [block.text for block in blocks if isinstance(block, TextContentBlock)]
+    text = _join(words).strip()
+    if len(words) < len(blocks) or not text:
+        return None
+    is_path = "/" in text[1:].partition(" ")[0]
+    return None if text.startswith("/") and "\n" not in text and not is_path else text
+
+
 def path_of(uri: str) -> Path | None:
     """The path of a file URI; None for other URIs."""
     parts = urlsplit(uri)

@@ -17,19 +17,18 @@ from acp.agent.connection import AgentSideConnection
 from kode.plugin.errors import EXIT_INTERRUPTED, EXIT_OK
 from kode.plugins.acp.agent import KodeAgent
 from kode.plugins.acp.pipes import open_pipes
+from kode.plugins.greeting import Greeted
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-async def serve(flags: Mapping[str, Any], *, trust_project: bool, keep_sessions: bool) -> int:
-    """Serves a client until it leaves; returns the exit code. `flags` use dotted config keys.
-
-    Raises: UserError if standard input or output is a file.
-    """
-    if sys.stdin is not None and sys.stdin.isatty():
-        print("kode acp: waiting for an editor to talk on stdin (docs/editors.md)", file=sys.stderr)
+async def serve(
+    greeted: Greeted, flags: Mapping[str, Any], *, trust_project: bool, keep_sessions: bool
+) -> int:
+    """Serves a client from its first message until it leaves; returns the exit code. `flags` use
+    dotted config keys."""
     _log_in_lines()
-    pipes = await open_pipes()
+    pipes = await open_pipes(greeted)
     agent = KodeAgent(flags=flags, trust_project=trust_project, keep_sessions=keep_sessions)
     connection = AgentSideConnection(agent, pipes, listening=False, use_unstable_protocol=True)
     stopped = asyncio.Event()

@@ -1,5 +1,6 @@
 """The face for other agents: kode as an MCP server, `kode mcp serve`.
 
+    hello       the answer to the first message, before the SDK is imported
     bounds      limits for clients: folders, mode, nesting, cost
     served      one conversation driven by a client: progress, questions, turns
     sessions    open conversations, and sessions on disk that a client may resume

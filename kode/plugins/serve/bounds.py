@@ -5,14 +5,13 @@ own settings allow.
 """
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kode.plugin import Loaded, load_config, paths
 from kode.plugin.contracts import PermissionMode
-from kode.plugin.errors import ConfigError, UserError
+from kode.plugin.errors import UserError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,16 +106,3 @@ class Bounds:
                 f"`kode mcp serve --root {project}`."
             )
         return ""
-
-
-def roots_of(named: Sequence[Path], cwd: Path) -> tuple[Path, ...]:
-    """The roots that a person names, else the working directory.
-
-    Raises: ConfigError if that would be everything, as for a server that another program starts.
-    """
-    if not named and cwd == Path("/"):
-        raise ConfigError(
-            "kode mcp serve was started in /, and would let its clients work in all of it. "
-            "Name the folders that they may work in: --root DIR."
-        )
-    return tuple(named or [cwd])

@@ -14,6 +14,7 @@ from kode.plugin import Answer, fault_reports
 from kode.plugin import kode_version as __version__
 from kode.plugin.errors import KodeError, UserError
 from kode.plugins.serve.bounds import Wish
+from kode.plugins.serve.hello import INSTRUCTIONS, NAME
 from kode.plugins.serve.questions import MAX_WAIT_S, follow, resumed_result, take_forms
 from kode.plugins.serve.served import ServedSession
 from kode.plugins.serve.sessions import ServedSessions
@@ -21,12 +22,6 @@ from kode.plugins.serve.sessions import ServedSessions
 P = ParamSpec("P")
 T = TypeVar("T")
 State = dict[str, Any] | InputRequiredResult
-
-INSTRUCTIONS = """\
-kode is a coding agent with a session of its own for each task. `kode_start` gives it a task in a \
-folder; `kode_wait` follows it. Each call returns a state: `status` is `working` (wait again with \
-`cursor`), `asks` (put the question to your person, then `kode_answer`) or `done` (see `result`). \
-Sessions stay on disk: the person can take one up with `kode continue --id SESSION`."""
 
 MAX_LISTED = 100  # a few thousand tokens
 MAX_DIFF_CHARS = 60_000  # 15,000 tokens
@@ -44,7 +39,7 @@ CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_worl
 
 def make_server(sessions: ServedSessions) -> MCPServer:
     """The server over these conversations; the caller closes them."""
-    server = MCPServer("kode", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL")
+    server = MCPServer(NAME, instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL")
     tools = Tools(sessions)
     for name in (name for name in vars(Tools) if name.startswith("kode_")):
         tool = as_tool(getattr(tools, name))

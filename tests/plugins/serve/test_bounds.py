@@ -7,7 +7,7 @@ import pytest
 
 from kode import programs
 from kode.errors import ConfigError
-from kode.plugins.serve.bounds import roots_of
+from kode.plugins.serve.command import roots_of
 from tests.plugins.serve.conftest import Connect
 from tests.workplaces import empty_repository
 

@@ -1,0 +1,153 @@
+"""The first message of a client, answered before the SDKs are there, says what they would say."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import acp
+import pytest
+from acp.schema import ClientCapabilities
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from kode.plugins import greeting
+from kode.plugins.acp import hello as to_editor
+from kode.plugins.acp.agent import KodeAgent
+from kode.plugins.greeting import Greeted, are_objects, greet
+from kode.plugins.serve import hello as to_agent
+from kode.plugins.serve.bounds import Bounds
+from kode.plugins.serve.server import make_server
+from kode.plugins.serve.sessions import ServedSessions
+
+KNOWN = {"name": "a test", "version": "1"}
+HELLO = {"jsonrpc": "2.0", "id": 3, "method": "initialize", "params": {"mood": "good"}}
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Any:
+    """Greets a client that has sent these bytes; gives what was read, and written."""
+
+    def of(sent: bytes, result: Callable[[Mapping[str, Any]], Any]) -> tuple[Greeted, list[Any]]:
+        kept, (reading, writing) = (os.dup(0), os.dup(1)), os.pipe()
+        written = os.open(tmp_path / "written", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        os.write(writing, sent)
+        os.close(writing)
+        try:
+            os.dup2(reading, 0)
+            os.dup2(written, 1)
+            greeted = greet(result, ("no.such.module", "kode.errors"))
+        finally:
+            for number, copy in enumerate(kept):
+                os.dup2(copy, number)
+                os.close(copy)
+            os.close(reading)
+            os.close(written)
+        return greeted, [
+            json.loads(line) for line in (tmp_path / "written").read_text().splitlines()
+        ]
+
+    return of
+
+
+def test_an_initialize_is_answered_and_kept_for_the_sdk(first: Any) -> None:
+    sent = json.dumps(HELLO).encode() + b'\n{"half'
+
+    greeted, written = first(sent, dict)
+
+    assert written == [{"jsonrpc": "2.0", "id": 3, "result": {"mood": "good"}}]
+    assert greeted.answered == 3
+    assert greeted.unread.startswith(sent)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {**HELLO, "id": None},
+        {**HELLO, "id": 1.5},
+        {**HELLO, "id": True},
+        {**HELLO, "params": [1]},
+        {**HELLO, "method": "session/new"},
+        [HELLO],
+        "hello",
+    ],
+)
+def test_anything_else_waits_unanswered(first: Any, sent: Any) -> None:
+    line = json.dumps(sent).encode() + b"\n"
+
+    assert first(line, dict) == (Greeted(unread=line), [])
+
+
+@pytest.mark.parametrize("sent", [b"", b"\xff\xfe\n", b"[" * 100_000 + b"\n", b"\n", b"{"])
+def test_bytes_that_are_no_json_wait_unanswered(
+    first: Any, sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(greeting, "MAX_FIRST_BYTES", 60_000)
+
+    greeted, written = first(sent[:60_000], dict)
+
+    assert (greeted.answered, written) == (None, [])
+    assert sent.startswith(greeted.unread)
+
+
+def test_a_refused_result_waits_unanswered(first: Any) -> None:
+    line = json.dumps(HELLO).encode() + b"\n"
+
+    assert first(line, lambda params: None) == (Greeted(unread=line), [])
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+async def test_an_editor_hears_what_the_sdk_would_say(terminal: bool) -> None:
+    can = {"auth": {"terminal": terminal}}
+    agent = KodeAgent(flags={})
+
+    said = await agent.initialize(99, ClientCapabilities.model_validate(can))
+
+    shown = said.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
+    assert to_editor.result({"protocolVersion": 99, "clientCapabilities": can}) == shown
+    assert shown["protocolVersion"] == acp.PROTOCOL_VERSION
+
+
+@pytest.mark.parametrize("version", [*HANDSHAKE_PROTOCOL_VERSIONS, "2030-01-01", ""])
+def test_an_agent_hears_what_the_sdk_would_say(tmp_path: Path, version: str) -> None:
+    server = make_server(ServedSessions(Bounds(roots=(tmp_path,))))._lowlevel_server
+    options = server.create_initialization_options()
+
+    said = to_agent.result({"protocolVersion": version, "capabilities": {}, "clientInfo": KNOWN})
+
+    assert said is not None
+    can = options.capabilities.model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert said["capabilities"] == {name: what for name, what in can.items() if what}
+    assert said["serverInfo"] == {"name": options.server_name, "version": options.server_version}
+    assert said["instructions"] == options.instructions
+    known = version in HANDSHAKE_PROTOCOL_VERSIONS
+    assert said["protocolVersion"] == (version if known else HANDSHAKE_PROTOCOL_VERSIONS[-1])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"protocolVersion": 1},
+        {"capabilities": None},
+        {"capabilities": {"roots": 5}},
+        {"clientInfo": None},
+        {"clientInfo": {"name": "a test"}},
+        {"clientInfo": {"name": "a test", "version": 1}},
+    ],
+)
+def test_a_malformed_agent_is_left_to_the_sdk(wrong: dict[str, Any]) -> None:
+    right = {"protocolVersion": "2025-06-18", "capabilities": {"roots": {}}, "clientInfo": KNOWN}
+
+    assert to_agent.result(right) is not None
+    assert to_agent.result({**right, **wrong}) is None
+
+
+@pytest.mark.parametrize("version", ["1", -1, 65_536, 1.0, True, None])
+def test_an_editor_of_no_version_is_left_to_the_sdk(version: Any) -> None:
+    assert to_editor.result({"protocolVersion": version}) is None
+
+
+def test_capabilities_are_objects_of_objects() -> None:
+    assert are_objects({"a": {}, "b": None, "c": True})
+    assert not are_objects({"a": "yes"})
+    assert not are_objects([])
