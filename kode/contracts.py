@@ -237,6 +237,8 @@ class ToolOutput:
     """Of a finished command; -1 when it timed out. None for other tools."""
     not_kept: int = 0
     """How many of a command's changes are not in the project: dropped, or only in the sandbox."""
+    lost: tuple[str, ...] = ()
+    """The paths of those that were dropped."""
     ran_s: float | None = None
     """How long it ran, without the person's time to decide about it; None: as long as the call."""
     lasting: bool = False

@@ -30,10 +30,16 @@ from typing import Any, Literal
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT
 from kode.messages import Message, Refusal, Usage
 
-Status = Literal["success", "error", "timeout", "interrupted"]
+Status = Literal["success", "incomplete", "error", "timeout", "interrupted"]
+"""`incomplete`: the model gave its answer, but some of its work was refused, or a check failed
+last."""
+
+FINISHED: tuple[Status, ...] = ("success", "incomplete")
+"""The model came to its answer."""
 
 EXIT_CODES: Mapping[Status, int] = {
     "success": EXIT_OK,
+    "incomplete": EXIT_FAILED,
     "error": EXIT_FAILED,
     "timeout": EXIT_TIMEOUT,
     "interrupted": EXIT_INTERRUPTED,
@@ -178,7 +184,7 @@ class Denial:
 
     tool: str
     subject: str
-    reason: str
+    reason: str = ""
     """For the model: the reason, and what would allow it."""
 
 
@@ -209,10 +215,8 @@ class TurnEnded:
     duration_ms: int = 0
     denials: tuple[Denial, ...] = ()
     """What was refused, in the order requested."""
-    acted: bool = False
-    """Whether an approved call did more than read or remember."""
-    held_back: bool = False
-    """Whether such a call, or its changes, were refused."""
+    refused: tuple[Denial, ...] = ()
+    """Those of them that did more than read or remember, and were not done later either."""
     checks: tuple[Check, ...] = ()
     """The last run of each check whose exit status is known."""
     checked: Checked = "unknown"

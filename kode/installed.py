@@ -105,6 +105,9 @@ class Plugin:
     bundles: str = ""
     """A function of `$KODE_HOME` that returns the `contracts.Bundle`s that a person approved and
     that are unchanged, and a sentence for each that is off. Called where that folder has any."""
+    hints: Mapping[str, str] = field(default_factory=dict)
+    """Words of other agents: `flags`, `commands`, `prompt` (slash commands) or `sandbox` (values of
+    that flag) → a mapping of each to a sentence that says what to do instead."""
     pages: str = ""
     """A sequence of `Page`s for `kode view`, with a folder `templates` beside the module."""
     settings: str = ""
@@ -222,6 +225,12 @@ def load(plugin: Plugin, where: str) -> Any:
             f"The plug-in {plugin.name} does not work: {where}: {type(error).__name__}: {error}. "
             f"Update it, or turn it off: `kode plugin disable {plugin.name}`."
         ) from error
+
+
+def hint(kind: str, word: str) -> str:
+    """What plug-ins say to type instead of another agent's word; "" for nothing."""
+    tables = (load(plugin, plugin.hints[kind]) for plugin in plugins() if kind in plugin.hints)
+    return next((table[word] for table in tables if word in table), "")
 
 
 def section_of(name: str) -> Mapping[str, Any]:

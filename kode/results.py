@@ -31,6 +31,7 @@ class Result:
     cost_usd: float | None
     files_changed: list[str]
     denials: list[Denial]
+    refused: list[Denial]
     checks: list[Check]
     checked: Checked
     untrusted: list[str]
@@ -65,6 +66,7 @@ def result_object(
         cost_usd=ended.cost_usd,
         files_changed=[relative_path(path, cwd) for path in ended.files_changed],
         denials=list(ended.denials),
+        refused=list(ended.refused),
         checks=list(ended.checks),
         checked=ended.checked,
         untrusted=list(untrusted),

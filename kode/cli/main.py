@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from kode import installed
-from kode.cli import elsewhere
 from kode.cli.parser import COMMANDS, OTHER_NAMES, nearest, of_plugins
 from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
 
@@ -146,8 +145,8 @@ def _dispatch(argv: list[str]) -> int:
 
 def _instead(word: str, rest: list[str]) -> str:
     """What to type instead of an unknown command."""
-    if word in elsewhere.COMMANDS:
-        return f" {elsewhere.COMMANDS[word]}"
+    if said := installed.hint("commands", word):
+        return f" {said}"
     if any(plugin.name == word and not plugin.enabled for plugin in installed.installed()):
         return f" There is a plug-in of that name, which is off: `kode plugin enable {word}`."
     if near := nearest(word, (*COMMANDS, *of_plugins())):

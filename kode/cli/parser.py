@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from kode import installed
-from kode.cli import elsewhere
 from kode.errors import EXIT_OK, ConfigError
 
 COMMANDS = {
@@ -151,8 +150,7 @@ class Parser(argparse.ArgumentParser):
         if Parser.describing:
             raise Described(self)
         for flag, value in itertools.pairwise(argv):
-            if flag == "--sandbox" and value in elsewhere.SANDBOX_MODES:
-                instead = elsewhere.SANDBOX_MODES[value]
+            if flag == "--sandbox" and (instead := installed.hint("sandbox", value)):
                 raise ConfigError(f"{self.prog}: --sandbox takes no value. Use {instead}.")
         parse = self.parse_known_intermixed_args if mixed else self.parse_known_args
         arguments, unknown = parse(list(argv))
@@ -175,8 +173,9 @@ class Parser(argparse.ArgumentParser):
         return "kode run" if self.prog == "kode" else self.prog
 
     def _instead(self, flag: str) -> str:
-        if "--permission-mode" in self._option_string_actions and flag in elsewhere.FLAGS:
-            return f" {elsewhere.FLAGS[flag]}"
+        said = installed.hint("flags", flag)
+        if said and "--permission-mode" in self._option_string_actions:
+            return f" {said}"
         return nearest(flag, self._option_string_actions)
 
 

@@ -17,7 +17,7 @@ from kode.conversation.open_session import OpenSession, RunTurn
 from kode.engine.agent import Agent
 from kode.engine.trial import Command, about, settle_changes
 from kode.errors import KodeError, UserError
-from kode.events import Emit, TurnEnded
+from kode.events import FINISHED, Emit, TurnEnded
 from kode.extensions import trust
 from kode.extensions.hook_input import Event, sample_line
 from kode.extensions.hook_moments import CHANGED, Hooks, RunHook
@@ -243,7 +243,7 @@ async def end_turn(opened: OpenSession, hooks: Hooks, ended: TurnEnded, run: Run
     child = opened.terms.child
     event: Event = "Stop" if child is None else "SubagentStop"
     for number in range(MAX_CONTINUATIONS):
-        if ended.status != "success":
+        if ended.status not in FINISHED:
             return ended
         given = {"stop_hook_active": number > 0, "last_assistant_message": ended.result}
         if child is not None:
@@ -298,7 +298,6 @@ def _said(text: str) -> str:
 def _together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
     """Merges two turns: the result of the second, the totals of both."""
     unknown = before.cost_usd is None or after.cost_usd is None
-    idle = after.checked == "unknown" and not after.files_changed
     return replace(
         after,
         steps=before.steps + after.steps,
@@ -306,9 +305,5 @@ def _together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
         cost_usd=None if unknown else (before.cost_usd or 0.0) + (after.cost_usd or 0.0),
         files_changed=tuple(dict.fromkeys((*before.files_changed, *after.files_changed))),
         denials=(*before.denials, *after.denials),
-        acted=before.acted or after.acted,
-        held_back=before.held_back or after.held_back,
-        checks=(*before.checks, *after.checks),
-        checked=before.checked if idle else after.checked,
         duration_ms=before.duration_ms + after.duration_ms,
     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from kode.contracts import PermissionMode
 from kode.conversation.open_session import OpenSession
 from kode.errors import UserError
-from kode.events import PlanKept, TurnEnded
+from kode.events import FINISHED, PlanKept, TurnEnded
 from kode.messages import Text
 from kode.prompts import template
 from kode.session.entries import AnyEntry, MessageEntry, PlanEntry, is_turn
@@ -40,7 +40,7 @@ def keep_plan(opened: OpenSession, ended: TurnEnded) -> bool:
     """After a turn in mode `plan`, saves the plan at the end of its answer; returns whether there
     is one. Raises: StorageError."""
     path, plan = opened.place.plan, plan_in(ended.result)
-    if ended.status != "success" or not plan or path is None:
+    if ended.status not in FINISHED or not plan or path is None:
         return False
     write_plan(path, plan)
     opened.session.append(PlanEntry(text=plan))

@@ -15,7 +15,7 @@ from kode.conversation.open_session import OpenSession, Steering
 from kode.conversation.turns import turn
 from kode.engine.context import Context
 from kode.errors import ConfigError, RefusedError
-from kode.events import Emit, Notice, TurnEnded
+from kode.events import FINISHED, Emit, Notice, TurnEnded
 from kode.messages import Image, Message, Text, text_of
 
 MAX_AGAIN = 2
@@ -140,7 +140,7 @@ async def structured_turn(
         typed=typed,
         through=insisting.hold,
     )
-    if ended.status != "success":
+    if ended.status not in FINISHED:
         return ended
     try:
         return replace(ended, structured=_value_in(ended.result, form))

@@ -12,9 +12,10 @@ from kode.conversation.open_session import OpenSession, Steering
 from kode.conversation.planning import keep_plan, notes_before_turn
 from kode.conversation.starting import start
 from kode.engine.fence import fence_text
+from kode.engine.run import Evidence
 from kode.engine.turn import run_turn
 from kode.errors import StorageError
-from kode.events import Notice, TurnEnded
+from kode.events import FINISHED, Notice, TurnEnded
 from kode.extensions.session import Outside
 from kode.messages import Image, Text, plural
 from kode.session import unsent
@@ -74,7 +75,7 @@ async def _turn(
         await _attach_late_results(opened, opened.agents_folder)
     if terms.commands.has_news and (news := terms.commands.news(opened.session.id)):
         opened.note(news)
-    run = partial(_plain_turn, opened, steering=steering, through=through)
+    run = partial(_plain_turn, opened, steering=steering, through=through, evidence=Evidence())
     if started.hooks is not None:
         from kode.conversation import hooking
 
@@ -122,6 +123,7 @@ async def _plain_turn(
     *,
     steering: Steering,
     through: Callable[[Provider], Provider] | None,
+    evidence: Evidence,
 ) -> TurnEnded:
     """Runs a turn whose message is not a command. Raises: StorageError."""
     notes = notes_before_turn(opened)
@@ -134,12 +136,12 @@ async def _plain_turn(
         provider = agent.provider if through is None else through(agent.provider)
         agent = replace(agent, provider=provider, interceptors=(*agent.interceptors, *limits))
     ended = await run_turn(
-        agent, opened.context, text, opened.emit, attachments, steering, opened.waited_s
+        agent, opened.context, text, opened.emit, attachments, steering, opened.waited_s, evidence
     )
     opened.waited_s = 0.0
     opened.interrupted = ended.status == "interrupted"
     opened.reported = ended.error or ""
-    opened.unread_results = ended.status != "success"
+    opened.unread_results = ended.status not in FINISHED
     try:
         opened.fresh_plan = planned and keep_plan(opened, ended)
         opened.checkpoints.end_turn()

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import Any
 
 from kode import durable
@@ -23,7 +23,7 @@ from kode.credentials import mask, redact
 from kode.engine.agent import Agent
 from kode.engine.context import room_for_results
 from kode.engine.fence import fence_text
-from kode.engine.run import Run
+from kode.engine.run import Effect, Run
 from kode.engine.tokens import clip_middle
 from kode.engine.trial import LATE, Command, refusal_of, run_command, settle_ended
 from kode.errors import KodeError, StorageError, ToolError, ToolRefused
@@ -196,13 +196,15 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
             output = ToolOutput(text=text, summary=said, refusals=(error.refusal,))
     except Exception as error:  # a fault in kode must not end the turn
         output, failed = _bug(agent, name, error), True
-    if is_work and output.refusals:
-        run.held_back = True
-    elif is_work:
-        run.acted = True
     refusals = tuple(_masked(refusal, agent.secrets) for refusal in output.refusals)
     if refusals:
-        run.denials.append(Denial(tool=name, subject=subject, reason=refusals[0].for_model))
+        denial = Denial(tool=name, subject=subject, reason=refusals[0].for_model)
+        run.denials.append(denial)
+    effects = {_effect(agent, tool, given) for tool, given in parts} if is_work else set()
+    made = {*zip(repeat("edit"), output.files_changed, strict=False)}
+    run.evidence.did(made if refusals or failed else made | effects)
+    for effect in effects if refusals and refusals[0].by != "mode" else ():
+        run.evidence.refuse(effect, denial, zip(repeat("edit"), output.lost, strict=False))
     if untrusted:
         run.untrusted.append(untrusted)
     by_commands = agent.keeper.changed_by_commands
@@ -387,6 +389,15 @@ def _is_work(tool: Tool, arguments: Mapping[str, Any]) -> bool:
     """Whether a call does more than read or remember."""
     effect = tool.effect_of(arguments) if tool.effect_of else tool.effect
     return effect in ("edit", "run", "fetch", "mcp", "delegate")
+
+
+def _effect(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> Effect:
+    """Calls with the same effect: an edit of the same file, whatever the tool; the same command; of
+    other tools, the same arguments."""
+    if path := _real_path(agent, tool, arguments):
+        return "edit", path
+    same = subject_of(tool, arguments) if tool.effect == "run" else ""
+    return tool.name, same or json.dumps(arguments, sort_keys=True, default=str)
 
 
 def _outside_source(agent: Agent, tool: Tool, output: ToolOutput, verdict: Verdict) -> str:

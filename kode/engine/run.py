@@ -3,14 +3,15 @@ in circles."""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from kode.engine.agent import Agent
 from kode.engine.context import Context
 from kode.errors import ProviderError
 from kode.events import Check, Checked, Denial, Emit
-from kode.messages import ToolCall, Usage
+from kode.messages import ToolCall, Usage, first_of, shorten
 
 REMIND_AT = 3  # a second call can be a check; a third is a circle
 END_AT = 5  # the reminders of the third and fourth did not help
@@ -23,6 +24,9 @@ REMINDER = (
 NOT_RUN = (126, 127)
 """bash's exit statuses for a program that it could not run or find."""
 
+Effect = tuple[str, str]
+"""What a call does, to what: `("edit", PATH)`, `("shell", COMMAND)`; other tools: all arguments."""
+
 
 @dataclass
 class Evidence:
@@ -32,6 +36,24 @@ class Evidence:
     edits: int = 0
     _checks: dict[str, tuple[int | None, int]] = field(default_factory=dict)
     """Command → exit status of its last run, and the number of edits before it."""
+    _refused: dict[Effect, tuple[Denial, set[Effect]]] = field(default_factory=dict)
+    """What was refused and not done since → the denial, and the parts whose doing is the same."""
+
+    def refuse(self, effect: Effect, denial: Denial, parts: Iterable[Effect] = ()) -> None:
+        """Records that an effect was refused; `parts` if only these are missing of it."""
+        self._refused[effect] = (denial, set(parts))
+
+    def did(self, effects: Collection[Effect]) -> None:
+        """Records that effects took place: they no longer count as refused."""
+        for effect, (_, parts) in [*self._refused.items()]:
+            left = parts.difference(effects)
+            if effect in effects or (parts and not left):
+                del self._refused[effect]
+            parts.intersection_update(left)
+
+    def refused(self) -> tuple[Denial, ...]:
+        """What was refused and not done since, in order."""
+        return tuple(dict.fromkeys(map(itemgetter(0), self._refused.values())))
 
     def note(self, checks: Iterable[tuple[str, int | None]], files_changed: bool) -> None:
         """Records a call that ran: its checks with their exit statuses (None: not known), and
@@ -63,6 +85,20 @@ class Evidence:
         if 0 in since:
             return "passed"
         return "unknown" if since or not self.edits else "not_since_last_edit"
+
+    def failed(self) -> list[str]:
+        """The checks that failed last: of those since the newest edit that any followed."""
+        known = {name: run for name, run in self._checks.items() if run[0] is not None}
+        newest = max((after for _, after in known.values()), default=0)
+        return [name for name, (status, after) in known.items() if status and after == newest]
+
+    def missing(self) -> str:
+        """What makes a turn with an answer incomplete, in sentences; "" for nothing."""
+        if not self._refused and not self._checks:
+            return ""
+        parts = [f"{one.tool} {shorten(one.subject, 100)}: {one.reason}" for one in self.refused()]
+        parts += [f"`{shorten(one, 100)}` failed when it was last run." for one in self.failed()]
+        return " ".join(first_of(parts, 3))
 
 
 @dataclass
@@ -123,9 +159,6 @@ class Run:
     """(name, subject) of each call that ran."""
     begun: dict[str, tuple[str, str, float]] = field(default_factory=dict)
     """Call id → tool, subject and monotonic start time of each call whose tool started."""
-    acted: bool = False
-    held_back: bool = False
-    """See `TurnEnded`."""
     denials: list[Denial] = field(default_factory=list)
     evidence: Evidence = field(default_factory=Evidence)
     repeats: Repeats = field(default_factory=Repeats)

@@ -130,6 +130,7 @@ async def _look_at(
         diff=output.diff or settled.diff,
         refusals=(*output.refusals, *settled.refusals),
         not_kept=settled.not_kept,
+        lost=tuple(change.path for change in settled.dropped),
         summary=", ".join(filter(None, (output.summary, settled.summary))),
     )
 

@@ -32,7 +32,7 @@ from kode.engine.context import (
     reduce_after_overflow,
 )
 from kode.engine.reply import ask, note_search
-from kode.engine.run import Run
+from kode.engine.run import Evidence, Run
 from kode.engine.tokens import chars_of, clip_middle
 from kode.errors import (
     ContextOverflow,
@@ -109,20 +109,24 @@ async def run_turn(
     attachments: Sequence[Text | Image] = (),
     steering: Callable[[], Sequence[str]] = tuple,
     waited_s: float = 0.0,
+    evidence: Evidence | None = None,
 ) -> TurnEnded:
     """Runs one turn to its end and returns how it ended; everything is on disk by then. `steering`
     returns what the person has typed since its last call; the model gets it with its next step, and
     the turn continues as long as there is any. `waited_s` is how long the person has waited for the
-    server already; it counts towards the time limit.
+    server already; it counts towards the time limit. `evidence` is that of the turn that this one
+    continues.
 
-    Status `interrupted` means that the calling task was cancelled, `timeout` that time ran out,
-    `error` any fault of provider, limits or disk.
+    Status `incomplete` means an answer, but refused work or a check that failed last;
+    `interrupted` that the calling task was cancelled, `timeout` that time ran out, `error` any
+    fault of provider, limits or disk.
 
     Raises: StorageError when the person's own text could not be recorded: nothing was done.
     """
     session = context.session
     number, begins_at = session.turns + 1, len(session.entries)
-    run = Run(agent=agent, context=context, emit=emit, steering=steering)
+    run = Run(agent=agent, context=context, emit=emit, evidence=evidence or Evidence())
+    run.steering = steering
     run.started -= waited_s
     status: Status = "success"
     error: str | None = None
@@ -136,6 +140,8 @@ async def run_turn(
             _record_text(run, text, recalled, attachments)
             emit(TurnStarted(text=text))
             await _steps(run)
+        if error := run.evidence.missing() or None:
+            status = "incomplete"
     except TimeoutError:
         status, error = "timeout", f"The time limit of {timeout_s:g} s was reached."
     except asyncio.CancelledError:
@@ -167,8 +173,7 @@ async def run_turn(
         cost_usd=run.cost_usd,
         files_changed=turn.files_changed,
         denials=tuple(run.denials),
-        acted=run.acted,
-        held_back=run.held_back,
+        refused=run.evidence.refused() if run.denials or error else (),
         checks=run.evidence.checks(),
         checked=run.evidence.checked(),
         duration_ms=int((time.monotonic() - run.started) * 1000),
@@ -412,6 +417,8 @@ async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:
                 usage=ended.usage,
                 cost_usd=ended.cost_usd,
                 files_changed=ended.files_changed,
+                refused=ended.refused,
+                checks=ended.checks,
                 permission_mode=agent.gate.mode,
                 duration_ms=ended.duration_ms,
                 total_usage=session.usage,

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
-from kode.events import Status
+from kode.events import Check, Denial, Status
 from kode.messages import Message, Text, Usage
 from kode.sealed import is_intact, seal
 from kode.session.masking import masked
@@ -328,6 +328,8 @@ class TurnEntry(Entry):
     cost_usd: float | None = None
     """None if the model's price is unknown."""
     files_changed: tuple[str, ...] = ()
+    refused: tuple[Denial, ...] = ()
+    checks: tuple[Check, ...] = ()
     permission_mode: str = ""
     """At the turn's end; "" if unknown."""
     duration_ms: int
@@ -379,7 +381,7 @@ _OMITTED_WHEN_EMPTY = frozenset(
     "reason lasting user_messages plan open_items files_read files_changed dropped cost_usd "
     "cached_tokens cache_write_tokens thinking_tokens permission_mode max_output_tokens "
     "context_window system tools tools_kept opening own bound moved masked sections after "
-    "refusals decisive passes cut section_name opening_names".split()
+    "refusals refused checks decisive passes cut section_name opening_names".split()
 )
 """Fields whose empty value is the default: omitting them keeps lines short."""
 

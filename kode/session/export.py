@@ -81,6 +81,9 @@ def as_markdown(transcript: Transcript) -> str:
                     pass
         if answered:
             lines += _results(answered, places)
+    end = next((one for one in reversed(transcript.entries) if isinstance(one, TurnEntry)), None)
+    if end is not None and end.error:
+        lines += [f"*(the turn ended: {end.status}. {end.error})*"]
     return "\n".join(lines).rstrip() + "\n"
 
 

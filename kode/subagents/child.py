@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 from kode import durable
 from kode.engine.agent import Spend
 from kode.errors import KodeError
-from kode.events import Event, Status, TextDelta, ThinkingDelta, ToolOutput, TurnEnded
+from kode.events import FINISHED, Event, Status, TextDelta, ThinkingDelta, ToolOutput, TurnEnded
 from kode.messages import Message, Text, ToolCall, Usage, plural
 from kode.permissions import gate
 from kode.subagents.clock import Clock
@@ -68,13 +68,15 @@ def result_of(
     """The result of a child's turn. An unfinished one has its last words, or else describes its
     progress."""
     summary = ended.result.strip()
-    if ended.status != "success":
+    if ended.status not in FINISHED:
         summary = last_words or partial_summary(ended, messages, files)
     return Result(
         status=ended.status,
         summary=summary,
         error=ended.error,
         files_changed=files,
+        refused=ended.refused,
+        checks=ended.checks,
         tokens_used=usage.input_tokens + usage.output_tokens,
         steps=ended.steps,
         parent_session=parent,

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kode.errors import StorageError, ToolError
-from kode.events import EXIT_CODES, AgentFinished, Emit, Status
+from kode.events import EXIT_CODES, FINISHED, AgentFinished, Emit, Status
 from kode.messages import shorten
 from kode.programs import one_deeper, start_program
 from kode.subagents import records
@@ -267,7 +267,7 @@ def _outcome(
     """The result of a child that was ended before reporting one: what it said when asked to end, or
     what its silence means."""
     if child.result is not None:
-        if status is None or child.result.status == "success":
+        if status is None or child.result.status in FINISHED:
             return child.result
         return child.result.model_copy(update={"status": status})
     if error:

@@ -184,7 +184,7 @@ async def test_a_call_to_be_asked_about_needs_a_gate(
 
     assert isinstance(last, TurnEnded)
     assert [denial.subject for denial in last.denials] == ["a.txt"]
-    assert not last.acted
+    assert (last.status, last.refused) == ("incomplete", last.denials)
     assert list(project.iterdir()) == []
 
 

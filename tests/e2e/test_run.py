@@ -29,6 +29,7 @@ RESULT_KEYS = {
     "untrusted",
     "structured",
     "denials",
+    "refused",
     "duration_ms",
 }
 
@@ -109,7 +110,8 @@ def test_checks_of_a_turn_are_in_its_result(
         )
         told = str(server.requests[1].json["messages"][-1])
 
-    assert done.code == 0
+    outcome = (1, "incomplete") if checked == "failed" else (0, "success")
+    assert (done.code, done.json["status"]) == outcome
     assert done.json["checked"] == checked
     assert [one["passed"] for one in done.json["checks"]] == checks
     assert ("`python3 test_x.py` 3]" in told) == (checked == "failed")

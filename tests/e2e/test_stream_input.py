@@ -251,41 +251,6 @@ def test_messages_need_events_as_output(place: Place) -> None:
     assert "--output-format stream-json" in done.err
 
 
-def test_a_run_whose_calls_were_all_refused_has_failed(
-    place: Place, server: ScriptedServer
-) -> None:
-    write = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
-    look = {"name": "list_files", "arguments": {}}
-    server.play([{"calls": [look, write]}, {"text": "I could not."}])
-    done = place.run("run", "Write a.txt", "--output-format", "json")
-
-    assert (done.code, done.json["status"]) == (1, "error")
-    assert done.json["error"].startswith("Nothing was done")
-    assert "--permission-mode auto-edit" in done.json["error"]
-    assert done.json["result"] == "I could not."
-
-
-@pytest.mark.parametrize(
-    ("flags", "why"),
-    [
-        (("--permission-mode", "plan"), "a plan changes nothing"),
-        (("--allow", "edit(b.txt)"), "b.txt was written"),
-    ],
-)
-def test_a_refusal_alone_is_no_failure(
-    place: Place, server: ScriptedServer, flags: tuple[str, ...], why: str
-) -> None:
-    calls = [
-        {"name": "write_file", "arguments": {"path": name, "content": "x"}}
-        for name in ("a.txt", "b.txt")
-    ]
-    server.play([{"calls": calls}, {"text": "Done what I could."}])
-    done = place.run("run", "Write", "--output-format", "json", *flags)
-
-    assert done.code == 0, why
-    assert done.json["denials"]
-
-
 def picture(data: bytes) -> dict[str, Any]:
     encoded = base64.b64encode(data).decode()
     source = {"type": "base64", "media_type": "image/png", "data": encoded}

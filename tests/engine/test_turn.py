@@ -601,7 +601,7 @@ async def test_news_is_told_once_and_recorded_as_told(bench: MakeBench) -> None:
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-async def test_a_turn_tells_if_work_was_done_or_held_back(bench: MakeBench, allowed: bool) -> None:
+async def test_a_turn_with_refused_work_is_incomplete(bench: MakeBench, allowed: bool) -> None:
     class Gate(OpenGate):
         async def check(self, tool, arguments, context):
             return Verdict(allowed=allowed, reason="no")
@@ -611,7 +611,8 @@ async def test_a_turn_tells_if_work_was_done_or_held_back(bench: MakeBench, allo
 
     ended = await run.turn()
 
-    assert (ended.acted, ended.held_back) == (allowed, not allowed)
+    assert ended.status == ("success" if allowed else "incomplete")
+    assert [denial.tool for denial in ended.refused] == ([] if allowed else ["touch"])
 
 
 async def test_calls_in_the_last_words_have_a_result(bench: MakeBench) -> None:

@@ -7,7 +7,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,7 @@ from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean, one_line
 from kode.cli.screen.printer import print_line, to_json
 from kode.errors import ConfigError, StorageError
-from kode.events import EXIT_CODES, Emit, Notice, TurnEnded, silent
+from kode.events import EXIT_CODES, FINISHED, Emit, Notice, TurnEnded, silent
 from kode.interrupts import cancelled_by_signals, interrupt_by_signals
 from kode.messages import Usage, first_of
 
@@ -187,19 +186,7 @@ async def _turn(
     typed: str | None = None,
 ) -> TurnEnded:
     """Runs a turn for a program, which reads from the status whether it succeeded."""
-    ended = await conversation.turn(text, steering=steering, typed=typed, form=form)
-    nobody = conversation.ask is None and conversation.mode != "plan"
-    if nobody and ended.status == "success" and ended.held_back and not ended.acted:
-        return replace(ended, status="error", error=_nothing_done(ended))
-    return ended
-
-
-def _nothing_done(ended: TurnEnded) -> str:
-    first = ended.denials[0]
-    return (
-        "Nothing was done: every call that does more than read was refused. "
-        f"{first.tool} {one_line(first.subject)}: {first.reason}"
-    )
+    return await conversation.turn(text, steering=steering, typed=typed, form=form)
 
 
 async def _ended(task: "asyncio.Future[TurnEnded]") -> TurnEnded:
@@ -269,7 +256,7 @@ def _print_result(
             whole = result_object(ended, session_id, cwd, untrusted)
             print_line(to_json({"type": "result", **whole}))
         case _:
-            if arguments.json_schema is not None and ended.status == "success":
+            if arguments.json_schema is not None and ended.status in FINISHED:
                 print_line(to_json(ended.structured))
             elif ended.result.strip():
                 plain = conversation.config.repl.plain

@@ -6,7 +6,6 @@
 import shlex
 from collections.abc import Sequence
 
-from kode.cli import elsewhere
 from kode.cli.flags import MODES
 from kode.cli.parser import nearest
 from kode.cli.prompt.about import run_doctor, say_how_to_log_in, show_config, show_status
@@ -21,7 +20,7 @@ from kode.cli.prompt.plan import plan
 from kode.cli.prompt.prepared import review, write_instructions
 from kode.cli.prompt.rewind import rewind
 from kode.cli.prompt.sessions import list_sessions, resume
-from kode.cli.prompt.state import Command, PromptState
+from kode.cli.prompt.state import PROMPT_ALIASES, Command, PromptState
 from kode.cli.screen.lines import explain, one_line
 from kode.cli.screen.permission_rules import CHANGES, change_rules, rule_rows
 from kode.contracts import MODE_CALLED, MODE_MEANS
@@ -76,7 +75,7 @@ async def show_help(state: PromptState, argument: str) -> None:
     screen = state.screen
     if argument:
         name = f"/{argument.split()[0].lstrip('/')}"
-        name = elsewhere.PROMPT_ALIASES.get(name, name)
+        name = PROMPT_ALIASES.get(name, name)
         if name not in COMMANDS:
             raise UserError(f"There is no command {one_line(name)}.{nearest(name, COMMANDS)}")
         screen.print(explain([(name, COMMANDS[name].summary)], screen.width))

@@ -29,6 +29,17 @@ OPENING_IS_SHOWN_AFTER_S = 1.0  # shorter waits need no explanation
 PLAIN_FIRST_S, PLAIN_EVERY_S = 3.0, 30.0
 """On a terminal without repainting, when progress is first reported, and how often after."""
 
+PROMPT_ALIASES: Mapping[str, str] = {
+    "/clear": "/new",
+    "/exit": "/quit",
+    "/mode": "/permissions",
+    "/q": "/quit",
+    "/reasoning": "/effort",
+    "/settings": "/config",
+    "/usage": "/cost",
+}
+"""Prompt commands with another name here."""
+
 
 @dataclass(frozen=True)
 class Command:

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kode.cli import elsewhere
+from kode import installed
 from kode.cli.parser import nearest
 from kode.cli.prompt import brought
 from kode.cli.prompt.attach import attach
-from kode.cli.prompt.state import PromptState
+from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
 from kode.cli.prompt.turn import run_turn
 from kode.cli.screen.lines import one_line
 from kode.errors import UserError
@@ -44,7 +44,7 @@ def command_of(text: str) -> tuple[str, str] | None:
     name, _, argument = line.partition(" ")
     if "/" in name[1:]:
         return None
-    return elsewhere.PROMPT_ALIASES.get(name, name), argument.strip()
+    return PROMPT_ALIASES.get(name, name), argument.strip()
 
 
 def open_conversation(state: PromptState, opening: Opening) -> None:
@@ -166,7 +166,7 @@ async def _run(state: PromptState, name: str, argument: str) -> None:
             raise UserError(f"{command.name} takes no argument: send it alone.")
         await command.run(state, argument)
         return
-    if said := elsewhere.PROMPT_COMMANDS.get(name):
+    if said := installed.hint("prompt", name):
         state.screen.print(said, "dim")
         return
     near = nearest(name, state.commands)

@@ -36,6 +36,7 @@ from kode.cli.screen.markdown import Block, BlockSplitter, markdown
 from kode.cli.screen.progress import ROOM_FOR_AN_OFFER, Progress, how_to_stop
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen
 from kode.events import (
+    FINISHED,
     AgentFinished,
     AgentProgress,
     ContextReduced,
@@ -321,7 +322,7 @@ class Renderer:
     def _ended(self, event: TurnEnded) -> None:
         self._settle_thinking()
         self._blocks(self._splitter.finish())
-        if event.status != "success":
+        if event.status not in FINISHED:  # what was refused or failed stands above
             self._gap("line")
             self.screen.print(ending_line(event), "warning" if event.status != "error" else "error")
         self._line(summary_line(event), "dim")

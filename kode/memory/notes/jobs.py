@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kode import credentials
 from kode.contracts import Turn
+from kode.events import FINISHED
 from kode.memory import scan
 from kode.memory.queue import Item, Queue, details
 from kode.messages import Message, ToolResult, first_of, shorten
@@ -66,7 +67,7 @@ def _actions(turn: Turn, cwd: Path) -> str:
 
 def _outcome(turn: Turn) -> str:
     answer = shorten(credentials.redact(turn.answer), OUTCOME_CHARS)
-    if turn.status == "success":
+    if turn.status in FINISHED:
         return answer or "done"
     return f"{turn.status}; {answer}" if answer else turn.status
 

@@ -41,7 +41,7 @@ from kode.plugin import McpServerEntry as Entry
 from kode.plugin import fitting_picture as fitting
 from kode.plugin.contracts import PermissionMode
 from kode.plugin.errors import UserError
-from kode.plugin.events import Event, TurnEnded
+from kode.plugin.events import FINISHED, Event, TurnEnded
 from kode.plugin.messages import Image, Text
 from kode.plugins.acp import updates as to_update
 from kode.plugins.acp.commands import COMMANDS, Command, command_in
@@ -273,7 +273,7 @@ class Live:
         small = [await asyncio.to_thread(fitting, picture) for picture in prompt.pictures]
         pictures = [conversation.keep_picture(picture.name, picture.data) for picture in small]
         ended = await self._turn(text, (*pictures, *prompt.attachments))
-        while conversation.fresh_plan and ended.status == "success":
+        while conversation.fresh_plan and ended.status in FINISHED:
             mode = await self._ask_about_plan()
             if mode is None:
                 break
@@ -334,7 +334,7 @@ class Live:
 
     def _stop_reason(self, ended: TurnEnded) -> StopReason:
         """Raises: RequestError for a failed turn."""
-        if ended.status == "success":
+        if ended.status in FINISHED:
             return "end_turn"
         if ended.status == "interrupted":
             return "cancelled"

@@ -36,7 +36,7 @@ PATCH = "changes.patch"
 PatchPath = Annotated[str, StringConstraints(pattern=f"^(?:tasks/{NAME}/{PATCH})?$")]
 
 Isolation = Literal["worktree", "clone", "copy", "none"]
-Status = Literal["success", "error", "timeout", "cancelled"]
+Status = Literal["success", "incomplete", "error", "timeout", "cancelled"]
 Verdict = Literal["passed", "failed", ""]
 
 

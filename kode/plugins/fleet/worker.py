@@ -266,7 +266,7 @@ class _TaskRun:
         files = await _in_thread(self.trees.write_patch, task, self.tree)
         verdict: Verdict = ""
         verify_output = ""
-        if task.verify and status == "success":
+        if task.verify and status in ("success", "incomplete"):
             passed, verify_output = await child.verify(task, self.tree.cwd)
             verdict = "passed" if passed else "failed"
         keeps = status != "success" or verdict == "failed" or self.queue.fleet.keep_trees

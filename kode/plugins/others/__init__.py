@@ -12,5 +12,11 @@ PLUGIN = Plugin(
         ".claude/settings.json": CLAUDE,
         ".codex/config.toml": "kode.plugins.others.codex:read",
     },
+    hints={
+        "flags": "kode.plugins.others.words:FLAGS",
+        "commands": "kode.plugins.others.words:COMMANDS",
+        "prompt": "kode.plugins.others.words:PROMPT_COMMANDS",
+        "sandbox": "kode.plugins.others.words:SANDBOX_MODES",
+    },
     checks="kode.plugins.others.checks:checks",
 )

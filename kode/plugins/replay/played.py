@@ -22,7 +22,7 @@ from kode.plugin.entries import (
     UsageEntry,
 )
 from kode.plugin.errors import ContextOverflow, KodeError, ProviderError
-from kode.plugin.events import Emit, TextDelta, ThinkingDelta
+from kode.plugin.events import FINISHED, Emit, TextDelta, ThinkingDelta
 from kode.plugin.messages import (
     Message,
     Part,
@@ -236,7 +236,7 @@ class Played:
     def _end_of_turn(self) -> BaseException:
         """How the recorded turn ended, if it has no further reply."""
         end = self.turn.end if self.turn is not None else None
-        if end is not None and end.status == "success":
+        if end is not None and end.status in FINISHED:
             return Diverged("The recorded turn ended here, and the replay continues.")
         if end is not None and end.status == "error":
             return ProviderError(end.error or "The recorded turn failed here.")

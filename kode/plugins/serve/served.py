@@ -13,6 +13,7 @@ from typing import Any, Literal
 from kode.plugin import Answer, Conversation, Question, fault_reports, result_object, visible
 from kode.plugin.errors import KodeError, UserError
 from kode.plugin.events import (
+    FINISHED,
     AgentFinished,
     ContextReduced,
     Event,
@@ -225,7 +226,7 @@ class ServedSession:
             except Exception as error:
                 self.ended = TurnEnded(status="error", error=fault_reports.describe(error))
             self.now = ""
-            text = "\n\n".join(self.steering()) if self.ended.status == "success" else ""
+            text = "\n\n".join(self.steering()) if self.ended.status in FINISHED else ""
         self._begun.set()
         self._wake()
 
@@ -266,13 +267,12 @@ def line_of(event: Event) -> str:
     return ""
 
 
-RESULT_KEYS = "status result error steps cost_usd files_changed denials checks untrusted".split()
+KEYS = "status result error steps cost_usd files_changed denials refused checks untrusted".split()
 """The non-empty fields of a result that a client gets."""
 
 
 def result_of(ended: TurnEnded, conversation: Conversation) -> dict[str, Any]:
     """How a turn ended, with the names of `kode run --output-format json`."""
-    extensions = conversation.extensions
-    untrusted = extensions.untrusted if extensions is not None else ()
-    whole = result_object(ended, None, conversation.cwd, untrusted)
-    return {key: whole[key] for key in RESULT_KEYS if whole[key] not in (None, [], "")}
+    found = conversation.extensions
+    whole = result_object(ended, None, conversation.cwd, found.untrusted if found else ())
+    return {key: whole[key] for key in KEYS if whole[key] not in (None, [], "")}

@@ -5,12 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from kode.cli import elsewhere
 from kode.cli.flags import MODES
 from kode.cli.prompt.paste import Pastes
 from kode.cli.prompt.repl import finish
 from kode.cli.prompt.slash import COMMANDS
-from kode.cli.prompt.state import PromptState
+from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
 from kode.cli.prompt.submit import command_of, open_conversation, submit
 from kode.cli.prompt.turn import run_turn
 from kode.cli.screen.render import Renderer
@@ -19,6 +18,7 @@ from kode.errors import SessionError
 from kode.events import MemoryChanged
 from kode.memory.base import Outcome
 from kode.messages import Text
+from kode.plugins.others.words import PROMPT_COMMANDS
 from kode.providers.listing import Offer
 from kode.session.entries import Header, MessageEntry
 from tests.cli.fake_conversation import FakeConversation
@@ -303,12 +303,12 @@ def test_commands_of_other_agents_lead_to_their_like_here(typed, command):
 
 
 def test_aliases_lead_to_commands_and_shadow_none():
-    assert set(elsewhere.PROMPT_ALIASES.values()) <= set(COMMANDS)
-    assert not (set(elsewhere.PROMPT_ALIASES) | set(elsewhere.PROMPT_COMMANDS)) & set(COMMANDS)
+    assert set(PROMPT_ALIASES.values()) <= set(COMMANDS)
+    assert not (set(PROMPT_ALIASES) | set(PROMPT_COMMANDS)) & set(COMMANDS)
 
 
 async def test_a_foreign_command_with_no_counterpart_gets_its_sentence(room):
-    for name, said in elsewhere.PROMPT_COMMANDS.items():
+    for name, said in PROMPT_COMMANDS.items():
         assert said in (await room.type(name)).replace("\n", " ")
     assert room.talk.asked == []
 

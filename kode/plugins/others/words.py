@@ -1,7 +1,7 @@
-"""Flags and commands of other agents, and kode's equivalents.
+"""Words of other agents' command lines, and kode's equivalents.
 
-A name with the same meaning is accepted. One without an equivalent gets one true sentence, never a
-guess: `--yolo` is not `--no-color`.
+A name with the same meaning is accepted by kode itself. One without an equivalent gets one true
+sentence, never a guess: `--yolo` is not `--no-color`.
 """
 
 from collections.abc import Mapping
@@ -70,17 +70,6 @@ COMMANDS: Mapping[str, str] = {
     "version": "`kode --version` prints the version.",
 }
 """Shell commands that kode lacks → what to do instead."""
-
-PROMPT_ALIASES: Mapping[str, str] = {
-    "/clear": "/new",
-    "/exit": "/quit",
-    "/mode": "/permissions",
-    "/q": "/quit",
-    "/reasoning": "/effort",
-    "/settings": "/config",
-    "/usage": "/cost",
-}
-"""Prompt commands with another name here."""
 
 PROMPT_COMMANDS: Mapping[str, str] = {
     "/add-dir": "Start kode with `--add-dir DIR`, or set `add_dirs` in the config.",
