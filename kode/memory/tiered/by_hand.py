@@ -140,11 +140,7 @@ class FactMemory(BaseMemory):
 
     def facts(self) -> list[Entry]:
         """The facts that prompts contain."""
-        return [
-            Entry(target=self._store.name_of(file), key=text, text=text)
-            for file in self.files()
-            for text in file.standing
-        ]
+        return self.writer.standing()
 
     # ── by a person ──────────────────────────────────────────────────────────────────────────
 
