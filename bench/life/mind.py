@@ -101,7 +101,9 @@ class Mind:
         transcript = prompt.partition("The transcript of")[2]
         known = self._known(prompt)
         facts, lines = [], list(known)
-        for fact in (fact for how, fact in self._said(transcript) if how in NEWS and not fact.until):
+        for fact in (
+            fact for how, fact in self._said(transcript) if how in NEWS and not fact.until
+        ):
             words = next(
                 (w for w in _USER.findall(transcript) if fact in facts_in(w, self._facts)), ""
             )

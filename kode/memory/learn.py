@@ -132,11 +132,16 @@ async def apply(facts: Facts, item: Item, found: Found, shown: Sequence[Place], 
     may have worded all of it, so of a session that took in any, a fact waits unless it is the
     person's own sentence, and no line loses another. Raises: StorageError, BusyError."""
     there = facts.among({*shown})
+    gone = {
+        (one.entry.target, one.text): one.ended.session
+        for one in facts.ledger.ended()
+        if one.ended is not None
+    }
     by_number = {number: there.get(place) for number, place in enumerate(shown, 1)}
     refused = list[str]()
     for fact in found.facts:
         try:
-            by_number[fact.number] = await _take(facts, item, fact, by_number, emit)
+            by_number[fact.number] = await _take(facts, item, fact, by_number, gone, emit)
         except MemoryRefused as error:
             refused.append(str(error))
     if refused:
@@ -158,9 +163,15 @@ async def apply(facts: Facts, item: Item, found: Found, shown: Sequence[Place], 
 
 
 async def _take(
-    facts: Facts, item: Item, fact: Fact, by_number: Mapping[int, Entry | None], emit: Emit
+    facts: Facts,
+    item: Item,
+    fact: Fact,
+    by_number: dict[int, Entry | None],
+    gone: Mapping[Place, str | None],
+    emit: Emit,
 ) -> Entry | None:
-    """Writes a fact if it is new; returns it as it stands, None if it does not."""
+    """Writes a fact if it is new; returns it as it stands, None if it does not. `gone` is what had
+    ended before the answer was used, with the session that ended it."""
     old = by_number.get(fact.line)
     if fact.how == "repeats":
         return old
@@ -170,11 +181,8 @@ async def _take(
     said = question.stands_in(fact.words, item.said)
     # What the session itself withdrew or changed is no news of it; what another one did is said
     # again by the person alone.
-    if not (said or facts.keeps_unsaid) or (target, text) in facts.ledger.ended_in(item.session):
-        return None
-    if not said and any(
-        (one.entry.target, one.text) == (target, text) for one in facts.ledger.ended()
-    ):
+    is_over = (target, text) in gone and (not said or gone[target, text] == item.session)
+    if is_over or not (said or facts.keeps_unsaid):
         return None
     author = _author(item, fact.words if said else "")
     if item.tainted and not question.stands_in(fact.text, item.said):
@@ -189,6 +197,8 @@ async def _take(
     ends = wins and fact.how == "changes" and not item.tainted
     done, entry = await facts.learn(fact, author, item, old, wins=wins, ends=ends)
     report(done, emit)
+    if ends:
+        by_number[fact.line] = None
     return entry
 
 
