@@ -151,10 +151,10 @@ async def apply(facts: Facts, item: Item, found: Found, shown: Sequence[Place], 
     if item.tainted:
         return
     for one in found.withdrawn:
-        gone = by_number.get(one.line)
-        if gone is not None and question.stands_in(one.words, item.said):
+        entry = by_number.get(one.line)
+        if entry is not None and question.stands_in(one.words, item.said):
             with suppress(MemoryRefused):  # somebody else has removed it
-                report(await facts.withdraw(gone, _author(item, one.words)), emit)
+                report(await facts.withdraw(entry, _author(item, one.words)), emit)
     if found.lines is not None:
         author = Author(who="merge", session=item.session or None)
         for done in await relate(facts, found.lines, shown, author, emit):
