@@ -100,17 +100,19 @@ class Mind:
         """The note, what was told with the words that told it, and lines about the same thing."""
         transcript = prompt.partition("The transcript of")[2]
         known = self._known(prompt)
-        facts = []
-        said = [fact for how, fact in self._said(transcript) if how in NEWS and not fact.until]
-        for fact in {fact.key: fact for fact in said}.values():
+        facts, lines = [], list(known)
+        for fact in (
+            fact for how, fact in self._said(transcript) if how in NEWS and not fact.until
+        ):
             words = next(
                 (w for w in _USER.findall(transcript) if fact in facts_in(w, self._facts)), ""
             )
-            word, line = self._compared([fact], known)
+            word, line = self._compared([fact], lines)
             about = "user" if target_of(fact) == "user" else "project"
             row = {"fact": fact.text, "words": words, "about": about, "how": word, "line": line}
             facts.append(row)
-        lines = self._related(known)
+            lines.append(([fact], len(lines) + 1))
+        related = self._related(known)
         forgotten = [
             {"line": number, "words": words}
             for words in _USER.findall(transcript)
@@ -118,7 +120,7 @@ class Mind:
             for held, number in known
             if (subject, about) in {fact.key for fact in held} and not self._is_wrong()
         ]
-        note = {"narrative": self._narrative(transcript), "facts": facts, "lines": lines}
+        note = {"narrative": self._narrative(transcript), "facts": facts, "lines": related}
         return note | {"withdrawn": forgotten}
 
     def _known(self, prompt: str) -> list[tuple[list[Fact], int]]:

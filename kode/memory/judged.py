@@ -1,17 +1,16 @@
-"""Facts that may contradict each other: near ones that nobody has judged, and what a model says of
-them at the end of a session. It becomes a line of the history, which changes no text: what is shown
-says of both what is not settled, and a person decides (`review`).
+"""Facts that are near each other and that nobody has compared. They become a line of the history,
+which changes no text: what is shown says of both what is not settled, until a model has judged them
+(`learn.relate`), or a person (`review`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kode.memory.change import Pair
 from kode.memory.ledger import Ledger, Statement
 from kode.memory.lineage import Entry, Place
 from kode.memory.nearness import local_nearness
-from kode.memory.precedence import rank, supersedes
-from kode.memory.question import KNOWN_CHARS, Relation
+from kode.memory.precedence import outranks
 
 NEAR = "compare"
 """The kind of the line with pairs that wait for a judge."""
@@ -45,49 +44,8 @@ def near(ledger: Ledger, entries: Sequence[Entry], project: Path) -> tuple[Pair,
     return tuple(_by_rank(facts, places, project) for places in pairs[:MAX_PAIRS])
 
 
-def shown(ledger: Ledger, entries: Sequence[Entry]) -> list[Entry]:
-    """The facts for the question: all if they fit, else the sides of the pairs that wait."""
-    if sum(len(one.text) for one in entries) <= KNOWN_CHARS:
-        return list(entries)
-    waiting = (pair.places for pair in ledger.disputes() if not pair.contradict)
-    sides = {place for places in waiting for place in places}
-    return [one for one in entries if one.place in sides]
-
-
-def verdict(
-    ledger: Ledger,
-    entries: Sequence[Entry],
-    asked: Sequence[Place],
-    lines: Iterable[Relation],
-    project: Path,
-) -> dict[str, tuple[Pair, ...]]:
-    """The fields of the line with what a model said of the facts in the places that it was asked
-    about, as far as they still stand; empty if it says nothing new. Two of which nothing was said,
-    or that one repeats the other, stand side by side."""
-    facts = {entry.place: ledger.statement(entry) for entry in entries}
-    named = {frozenset((asked[one.line - 1], asked[one.of - 1])): one.how for one in lines}
-    known = {one.places: one for one in ledger.disputes() if one.places <= {*asked}}
-    is_open = {places for places, one in known.items() if not one.contradict}
-    against = [
-        places
-        for places, how in named.items()
-        if how != "repeats"
-        and len(places) == 2
-        and places <= facts.keys()
-        and (places in is_open or not (places in known or ledger.is_settled(places)))
-    ]
-    settled = [places for places in known if places in is_open and places not in against]
-    fields = {"against": against, "settled": settled}
-    return {
-        name: tuple(_by_rank(facts, places, project) for places in pairs if places <= facts.keys())
-        for name, pairs in fields.items()
-        if pairs
-    }
-
-
 def _by_rank(facts: Mapping[Place, Statement], places: Places, project: Path) -> Pair:
     """A pair with the one that counts first, by who said it and when."""
     old, new = sorted((facts[place] for place in places), key=lambda one: one.at)
-    wins = supersedes(rank(new, project, old.text), rank(old, project, new.text))
-    first, second = (new, old) if wins else (old, new)
+    first, second = (new, old) if outranks(new, old, project) else (old, new)
     return first.place, second.place

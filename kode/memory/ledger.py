@@ -172,11 +172,6 @@ class Ledger:
         gone = [(self._at_step[end.id], one) for one, end in found if end is not None]
         return [one for _, one in sorted(gone, key=lambda it: -it[0])]
 
-    def ended_in(self, session: str, kind: str) -> set[str]:
-        """The texts of those that a change of this kind ended in a session."""
-        ends = ((one.ended, one.text) for one in self.ended())
-        return {text for end, text in ends if end and (end.session, end.kind) == (session, kind)}
-
     def superseded(self) -> list[Statement]:
         """Those of them that were replaced."""
         return [one for one in self.ended() if one.into]

@@ -46,6 +46,11 @@ def supersedes(newer: Rank, older: Rank) -> bool:
     return newer >= older
 
 
+def outranks(newer: Statement, older: Statement, project: Path) -> bool:
+    """The same for two statements that are there."""
+    return supersedes(rank(newer, project, older.text), rank(older, project, newer.text))
+
+
 def source_rank(change: Author | Change, text: str, other: str = "") -> Rank:
     """The rank of a text by its author. `other` is the statement it contradicts: then the words
     that differ decide whether the person said it."""

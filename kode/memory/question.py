@@ -32,12 +32,15 @@ words, with the names of files, commands and errors that matter",
 "facts": [{"fact": "a short fact that will still be true and useful in a later session", "words": \
 "the user's own words that say so, copied letter by letter from one message; empty if the user did \
 not say it", "about": "user or project", "how": "new, or what it does to a known line: repeats, \
-changes or contradicts", "line": "the number of that line"}],
+changes or contradicts", "line": "the number of that line", "source": "path:line or \
+path:line-line of the code that says so, if the transcript names it; else empty"}],
 "lines": [{"line": "the number of a known line", "how": "repeats, changes or contradicts", "of": \
 "the number of an older one"}],
 "withdrawn": [{"line": "the number of a known line that the user said to forget or no longer \
 holds, with nothing new in its place", "words": "the user's own words that say so"}]}
-One to three facts, more if the user stated more. A request is no fact. """
+One to three facts, more if the user stated more. A request is no fact. Facts count as lines too: \
+their numbers follow those of the known lines. What was said and changed again in this session is \
+two facts in that order, and the second changes the first. """
     + RULES
     + """ Leave out secrets, anything about one moment only, and what was only \
 answered from memory: it is remembered already."""
@@ -48,7 +51,7 @@ KNOWN_CHARS = 4_000
 """How much of the known lines one question shows."""
 NARRATIVE_CHARS = 2_000
 FACT_CHARS = 300
-MOST_FACTS = 8
+MOST_FACTS = 12
 LEAST_WORDS = 2
 """Of a quotation: one word of a person's stands everywhere."""
 
@@ -64,7 +67,12 @@ class Fact:
     about: About = "project"
     how: How = "new"
     line: int = 0
-    """The known line that `how` is about, from 1; 0 for `new`."""
+    """The line that `how` is about, from 1: a known one, or an earlier fact of the same answer; 0
+    for `new`."""
+    number: int = 0
+    """Its own, after those of the known lines."""
+    source: str = ""
+    """The lines of code that it was read in."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +131,7 @@ def read(answer: str, known: int) -> Found:
     narrative = found.value["narrative"].strip()
     if is_placeholder(narrative, INSTRUCTIONS):
         return Found(lines=lines)
-    facts = [fact for row in rows if (fact := _fact(row, known))]
+    facts = [fact for number, row in enumerate(rows, known + 1) if (fact := _fact(row, number))]
     return Found(
         narrative=cut(narrative, NARRATIVE_CHARS),
         facts=tuple(facts[:MOST_FACTS]),
@@ -176,20 +184,22 @@ def _plain(text: str) -> str:
     return " ".join(text.split()).casefold().strip("\"'“”„« »")
 
 
-def _fact(row: Any, known: int) -> Fact | None:
+def _fact(row: Any, number: int) -> Fact | None:
     """A fact of an answer: an object, or a weak model's bare text. None for one without content."""
     values = row if isinstance(row, dict) else {"fact": row}
     text = " ".join(str(values.get("fact", "")).split())
     if not says_something(text, INSTRUCTIONS):
         return None
-    words = values.get("words")
-    how, line = _how(values.get("how")), _number(values.get("line"), known)
+    words, source = values.get("words"), values.get("source")
+    how, line = _how(values.get("how")), _number(values.get("line"), number - 1)
     return Fact(
         text=cut(text, FACT_CHARS),
         words=words.strip() if isinstance(words, str) else "",
         about="user" if values.get("about") == "user" else "project",
         how=how if line or how == "repeats" else "new",
         line=line if how != "new" else 0,
+        number=number,
+        source=source.strip() if isinstance(source, str) else "",
     )
 
 

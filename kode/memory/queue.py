@@ -7,13 +7,14 @@ on disk before it is used. So a kill at any moment loses nothing, and nothing is
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from kode import durable
+from kode.errors import BusyError
 from kode.memory.stored import locked, may_name_a_file, read_row, stems
 
 Kind = TypeVar("Kind")
@@ -213,12 +214,20 @@ async def work_through(
             await asyncio.sleep(LETS_OTHERS_S)
 
 
-async def answered(queue: Queue, item: Item, ask: Callable[[], Awaitable[str]]) -> tuple[Item, str]:
-    """The item with its answer, asked for and stored unless it is there; "" for none."""
-    if not item.answer and (answer := await ask()):
-        item = replace(item, answer=answer)
-        queue.write(item)
-    return item, item.answer
+async def work_off(
+    queue: Queue,
+    job: Job,
+    ids: Callable[[], Collection[str]],
+    notice: Callable[[str], None],
+    *,
+    timeout_s: float = 0.0,
+) -> None:
+    """Does what earlier processes left, as `work_through`; what another process works on is left to
+    it, and what cannot be read is moved aside. Raises: StorageError, MemoryRefused."""
+    for path in queue.set_aside_damaged():
+        notice(f"What memory kept of a session cannot be read. It was moved to {path}.")
+    with suppress(BusyError):
+        await work_through(queue, job, ids, timeout_s=timeout_s)
 
 
 _RENAMED = {"transcript": "text", "turns": "turn", "session_id": "session"}

@@ -28,7 +28,7 @@ from kode.memory.journal.said import Conversation, Queue
 from kode.memory.project import ProjectFolder
 from kode.memory.queue import Item
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles
-from kode.memory.tiered.learn import open_queue as ended_sessions
+from kode.memory.tiered.episodes import open_queue as ended_sessions
 from kode.memory.vault.reflect import open_queue as tasks
 from kode.paths import path_hash, project_memory
 from kode.permissions import approvals

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kode.memory.journal.said import Conversation
 from kode.memory.queue import read_item
-from kode.memory.tiered.learn import Ended
+from kode.memory.tiered.episodes import Ended
 from kode.memory.vault.reflect import Asked
 from tests.faults.damage import damaged
 from tests.faults.in_process import FAULT, Finished, Here, made, undone_and_diffed

@@ -20,7 +20,7 @@ from kode.memory.notes import maintenance
 from kode.memory.places import whole
 from kode.memory.queue import Item
 from kode.memory.tiered.episode_files import Episode
-from kode.memory.tiered.learn import open_queue
+from kode.memory.tiered.episodes import open_queue
 from kode.memory.tiered.merge import Plan
 from kode.memory.tiered.system import Tiered
 from tests.effort import share
@@ -107,16 +107,16 @@ async def test_undo_names_the_episode_of_the_facts_session(tmp_path):
         narrative="was told of tabs",
     )
     author = Author(who="extraction", session=SESSION, turn=4)
-    async with system._episodes.files.lock():
+    async with system._episodes.index.files.lock():
         system._episodes._write(episode, "episode", author, "tabs")
 
     told = await memory_command(system, ["undo", first])
 
     assert f"episode episodes/{SESSION}.md" in told
-    assert system._episodes.files.read(SESSION) is not None
+    assert system._episodes.index.files.read(SESSION) is not None
     await memory_command(system, ["undo", last_id(system)])
     await memory_command(system, ["undo", first, "--with-derived"])
-    assert system._episodes.files.read(SESSION) is None
+    assert system._episodes.index.files.read(SESSION) is None
 
 
 async def test_undo_with_derived_is_refused_after_the_fact_was_removed(tmp_path):
@@ -313,7 +313,7 @@ class TieredLife:
         """A new text that a model found to be one with an entry."""
         writer = self.merging.writer
         plan = Plan(how="repeats", entry=old, reason="judged")
-        outcome = await writer._put("facts/user.md", text, plan, Author(who="model"))
+        outcome = await writer._put("facts/user.md", text, plan, Author(who="model"), wins=True)
         return text, outcome.change_id, outcome.change_id
 
     async def remove(self, text):

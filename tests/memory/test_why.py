@@ -382,7 +382,7 @@ async def test_an_approved_episode_names_the_approval_and_the_session(tmp_path):
         tainted=True,
     )
     author = Author(who="extraction", session=OTHER_SESSION, turn=4)
-    async with system._episodes.files.lock():
+    async with system._episodes.index.files.lock():
         system._episodes._write(episode, "episode", author, "fixed")
     await memory_command(system, ["approve", OTHER_SESSION])
 

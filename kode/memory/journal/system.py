@@ -1,8 +1,10 @@
 """The journal: MEMORY.md in every prompt, a history searched on demand, and consolidation."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +20,12 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.errors import MemoryRefused
+from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, frame, standing
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Outcome, has_lost_messages
 from kode.memory.folder_tool import folder_tool
-from kode.memory.journal.consolidate import Consolidator
+from kode.memory.journal.consolidate import MAX_ATTEMPTS, Consolidator, MemoryLines
 from kode.memory.journal.files import MEMORY, SYSTEM, Entry, JournalFiles, as_read
 from kode.memory.journal.folder import journal_folder
 from kode.memory.journal.places import JournalPlaces
@@ -40,7 +42,7 @@ from kode.memory.journal.search import grep, history_tool, texts_of, where_of
 from kode.memory.lines import merge_lines
 from kode.memory.places import whole
 from kode.memory.project import ProjectMemory
-from kode.memory.queue import Item
+from kode.memory.queue import Item, work_off, work_through
 from kode.memory.search import Finder, with_note
 from kode.memory.stored import may_name_a_file, read_row, stems
 from kode.memory.waiting import Proposal, came_from, take_older
@@ -98,11 +100,21 @@ class Journal(ProjectMemory):
         )
         self._consolidator = Consolidator(
             context=context,
-            memory=self,
             queue=self._queue,
-            door=door if self._settings.llm_consolidate else None,
-            limit_bytes=self._journal.max_memory_size,
+            door=door,
             timeout_s=self._journal.consolidation_timeout_s,
+            attempts=MAX_ATTEMPTS,
+            only_finished=True,
+            limit_bytes=self._journal.max_memory_size,
+            may_ask=self._settings.llm_consolidate,
+            lines=MemoryLines(
+                system=self.name,
+                history=self.history,
+                ledger=self.ledger,
+                project=self.project,
+                keeps_unsaid=True,
+                folder=self.folder,
+            ),
         )
         embedder = embed.open_embedder(
             self._settings.embedding, context.root / "vectors", self._notice
@@ -111,9 +123,12 @@ class Journal(ProjectMemory):
         self._restore(state)
         if context.read_only:
             return
-        await self._consolidator.finish(lambda: False)
-        if left := [*self._left_waiting()]:
-            for line in await take_older(self.history, left):
+        with suppress(BusyError):  # another process works on them
+            left = partial(self._consolidator.left, lambda: False)
+            if left():
+                await work_through(self._queue, self._consolidator, left, timeout_s=0.0)
+        if older := [*self._left_waiting()]:
+            for line in await take_older(self.history, older):
                 self._notice(line)
         if may_name_a_file(context.session_id):
             session = context.session_id or ""
@@ -184,7 +199,7 @@ class Journal(ProjectMemory):
             still_there = left if keep is not None else entries
             self._recap = _recap_of(still_there)[-self._kept :]
         done = [
-            await self._consolidator.consolidate(item, max(0.01, ends_at - time.monotonic()))
+            await self._consolidator.ask_within(item, max(0.01, ends_at - time.monotonic()))
             for item in items
         ]
         written = [self._consolidator.entries.get(item.id, "") for item in items]
@@ -196,11 +211,9 @@ class Journal(ProjectMemory):
         """Finishes what earlier processes left."""
         if self._context.read_only:
             return
-        for path in self._queue.set_aside_damaged():
-            self._notice(
-                f"A conversation in memory's queue cannot be read. It was moved to {path}."
-            )
-        await self._work.finish(self._consolidator.finish(lambda: not self._work.is_closing))
+        left = partial(self._consolidator.left, lambda: not self._work.is_closing)
+        work = work_off(self._queue, self._consolidator, left, self._notice)
+        await self._work.finish(work)
 
     async def search(self, query: str, k: int) -> list[Hit]:
         texts = texts_of(self._memory(), self.files.entries())

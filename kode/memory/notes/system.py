@@ -1,8 +1,6 @@
 """The notes system: a database of notes of four kinds, with lifetimes, sensitivity and vectors."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -17,7 +15,7 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.errors import BusyError, MemoryRefused
+from kode.errors import MemoryRefused
 from kode.memory import embed, replacing
 from kode.memory.ask import MemoryModel
 from kode.memory.base import has_lost_messages
@@ -44,7 +42,7 @@ from kode.memory.notes.search import NoteVectors
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.tools import SOUL, note_tools
 from kode.memory.notes.write import Kept, NoteWriter
-from kode.memory.queue import Item, work, work_through
+from kode.memory.queue import Item, work_off
 from kode.memory.search import Finder
 from kode.memory.stale import Doubt
 from kode.memory.stored import may_name_a_file
@@ -233,20 +231,18 @@ class Notes(OpenedNotes):
 
     @property
     def unfinished(self) -> int:
-        return len(self._learning().waiting())
+        return len(jobs.open_queue(self.database.path.parent).items())
 
     async def _maintain(self) -> None:
         """Finishes what earlier processes left, and tidies up."""
         learning = self._learning()
-        for path in learning.queue.set_aside_damaged():
-            self._notice(f"What was kept of a session to sum up cannot be read. It is now {path}.")
 
         def ids() -> list[str]:
             can_ask = self._door.usable and self._settings.llm_extract
-            return learning.waiting() if can_ask and not self._work.is_closing else []
+            items = learning.queue.items() if can_ask and not self._work.is_closing else []
+            return [item.id for item in items]
 
-        with suppress(BusyError):  # another process works on them
-            await work_through(learning.queue, learning, ids, timeout_s=0.0)
+        await work_off(learning.queue, learning, ids, self._notice)
         if made := await maintenance.run(self.store, self._author("merge")):
             self._notice(f"memory: merged old notes into {len(made)}", level="info")
         await self.vectors.make_missing()
@@ -306,7 +302,7 @@ class Notes(OpenedNotes):
         if not (wanted and may_name_a_file(session) and session and self._turn):
             return True
         is_long = count_turns(messages) >= settings.min_turns_for_extraction
-        if not is_long and (self._untrusted or not await learning.has_new()):
+        if not is_long and (self._untrusted or not await learning.notes.has_new()):
             return True
         details = jobs.Queued(
             sensitive=self._was_sensitive(session),
@@ -324,12 +320,9 @@ class Notes(OpenedNotes):
             more=asdict(details),
         )
         learning.queue.write(item)
-        with suppress(TimeoutError, BusyError):
-            async with asyncio.timeout(settings.end_deadline_s):
-                return await work(
-                    learning.queue, learning, item.id, timeout_s=settings.end_deadline_s
-                )
-        return False
+        is_done = await learning.ask_within(item, settings.end_deadline_s)
+        self._work.start(self._make_vectors())
+        return is_done
 
     def _was_sensitive(self, session: str) -> bool:
         """Whether a change of this session was of a sensitive note, which may be gone since."""
@@ -347,23 +340,22 @@ class Notes(OpenedNotes):
 
     def _learning(self) -> learn.Learning:
         return learn.Learning(
-            store=self.store,
-            history=self.history,
-            ledger=self.ledger,
+            context=self._context,
             queue=jobs.open_queue(self.database.path.parent),
             door=self._door,
-            writer=self.writer,
-            vectors=self.vectors,
-            project=self.project,
             timeout_s=self._settings.end_deadline_s,
-            written=self._learned,
+            attempts=learn.MAX_ATTEMPTS,
+            summed_up=self._mark_said,
+            notes=learn.HeldNotes(
+                system=self.name,
+                history=self.history,
+                ledger=self.ledger,
+                project=self.project,
+                store=self.store,
+                writer=self.writer,
+                vectors=self.vectors,
+            ),
         )
-
-    def _learned(self, kept: Kept) -> None:
-        if kept.note is not None and kept.note.kind == "summary":
-            self._mark_said(kept)
-        self._report(kept)
-        self._work.start(self._make_vectors())
 
     def _mark_said(self, kept: Kept) -> None:
         """Marks a summary of this session's own work as shown: its messages say the same."""

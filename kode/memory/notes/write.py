@@ -152,7 +152,12 @@ class NoteWriter:
             return self._confirm(self._active(id), author)
 
     async def forget(
-        self, id: str, *, bring_back: bool | None = None, who: Who | None = None
+        self,
+        id: str,
+        *,
+        bring_back: bool | None = None,
+        who: Who | None = None,
+        author: Author | None = None,
     ) -> Kept:
         """Deletes a note, its words and its vector. What it had replaced goes with it, or with
         `bring_back` (None: as the settings say) is shown again. Raises as `remember`."""
@@ -168,9 +173,8 @@ class NoteWriter:
                 earlier = [note for note in earlier if note.superseded_by == old.id]
             after = [replace(note, superseded_by=None) for note in earlier] if back else []
             reason = f"forgot {in_words(old)}"
-            change = self._store.commit(
-                "forget", [old, *earlier], after, self._author(who, None), reason
-            )
+            author = author or self._author(who, None)
+            change = self._store.commit("forget", [old, *earlier], after, author, reason)
         what = "is back: " if back else "went with it: "
         listed = "; ".join(map(in_words, earlier))
         detail = f"What it had replaced {what}{listed}." if earlier else ""

@@ -17,8 +17,8 @@ from kode.memory.search import CANDIDATES, POOL, Finder, Found
 from kode.memory.tiered import report
 from kode.memory.tiered.episode_files import Episode, awaited
 from kode.memory.tiered.episode_index import EpisodeIndex
+from kode.memory.tiered.episodes import Ended, open_queue
 from kode.memory.tiered.facts import FactFile
-from kode.memory.tiered.learn import Ended, open_queue
 from kode.messages import keep_ends
 
 Place = tuple[FactFile, str]

@@ -29,9 +29,8 @@ from kode.memory.tiered import buffer, report
 from kode.memory.tiered.by_hand import FactMemory
 from kode.memory.tiered.episode_files import Episode, summary_of
 from kode.memory.tiered.episode_index import EpisodeIndex
-from kode.memory.tiered.episodes import EpisodeKeeper
+from kode.memory.tiered.episodes import MAX_ATTEMPTS, EpisodeKeeper, open_queue
 from kode.memory.tiered.facts import FactFile, FactStore, Scope, Target
-from kode.memory.tiered.learn import Learner
 from kode.memory.tiered.merge import Judge
 from kode.memory.tiered.places import TieredPlaces
 from kode.memory.tiered.search import REMEMBERED_AS_SHOWN, Searcher
@@ -80,22 +79,27 @@ class Tiered(FactMemory):
         )
         self.history.places = places = TieredPlaces(self._store)
         self.writer = FactWriter(
-            self._store,
-            places,
-            self.history,
-            self._door,
-            Judge(self._door, settings, embedder),
-            self.ledger,
+            system=self.name,
+            history=self.history,
+            ledger=self.ledger,
+            project=self._store.project,
+            store=self._store,
+            places=places,
+            door=self._door,
+            judge=Judge(self._door, settings, embedder),
             may_consolidate=settings.llm_consolidate,
+            emit=context.emit,
         )
         self._index = EpisodeIndex(context, embedder)
         self._episodes = EpisodeKeeper(
             context=context,
-            settings=settings,
+            queue=open_queue(self._index.files.folder),
             door=self._door,
-            history=self.history,
+            timeout_s=settings.end_deadline_s,
+            attempts=MAX_ATTEMPTS,
+            settings=settings,
+            writer=self.writer,
             index=self._index,
-            learner=Learner(context, self.writer, self.ledger, self.history),
         )
         # In a session the model always ranks, as the design says; a person at the shell waits for
         # it and pays only if words find too little.
@@ -160,7 +164,7 @@ class Tiered(FactMemory):
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
         if reason == "window":
             return Drop()
-        return Drop(done=await self._episodes.keep(messages, self._recording))
+        return Drop(done=await self._episodes.end(messages, self._recording))
 
     async def maintain(self) -> None:
         if not self._context.read_only:

@@ -13,15 +13,17 @@ from typing import Any
 
 from kode import durable
 from kode.errors import MemoryRefused
+from kode.events import Emit
 from kode.memory import base, question
 from kode.memory.ask import MemoryModel
 from kode.memory.change import Author, Change
 from kode.memory.change import Pair as TextPair
-from kode.memory.history import History
-from kode.memory.ledger import PAIRS, Dispute, Ledger, Statement
+from kode.memory.learn import Facts, relate
+from kode.memory.ledger import PAIRS, Dispute, Statement
 from kode.memory.lineage import Entry, Place
 from kode.memory.precedence import rank, source_rank, supersedes
-from kode.memory.question import How, Relation
+from kode.memory.question import Fact, How
+from kode.memory.queue import Item
 from kode.memory.stored import locked, read_row
 from kode.memory.tiered.facts import (
     FactFile,
@@ -79,17 +81,16 @@ class _WaitingPair:
     contradict: bool = False
 
 
-@dataclass
-class FactWriter:
+@dataclass(kw_only=True)
+class FactWriter(Facts):
     """Operations on the facts, as seen from one project, in one session."""
 
     store: FactStore
-    _places: TieredPlaces
-    _history: History
-    _door: MemoryModel
-    _judge: Judge
-    _ledger: Ledger
+    places: TieredPlaces
+    door: MemoryModel
+    judge: Judge
     may_consolidate: bool
+    emit: Emit
 
     async def add(self, target: Target, scope: Scope, content: str, author: Author) -> Outcome:
         """Adds a fact, or merges it into an equivalent entry.
@@ -101,7 +102,7 @@ class FactWriter:
         # Removed texts still count: the model must not get around the user's words by removing
         # them.
         removed = self._removed(name, entries)
-        plan = await self._judge.compare(text, (*entries, *removed))
+        plan = await self.judge.compare(text, (*entries, *removed))
         if plan.entry in removed and not self._wins(name, author, text, plan):
             raise MemoryRefused(
                 "This contradicts what the user said, which is no longer among the facts. Ask the "
@@ -110,16 +111,54 @@ class FactWriter:
         near = [(name, one) for one in plan.unjudged]
         if text not in entries:
             near += await self._near_elsewhere(name, text)
-        return await self._put(name, text, plan, author, near)
+        wins = self._wins(name, author, text, plan)
+        return await self._put(name, text, plan, author, near, wins=wins)
+
+    # ── as the end of a session changes them ─────────────────────────────────────────────────
+
+    def standing(self) -> list[Entry]:
+        return [
+            Entry(target=self.store.name_of(file), key=text, text=text)
+            for file in self.store.files(lambda _: None)
+            for text in file.standing
+        ]
+
+    def worded(self, fact: Fact, old: Entry | None) -> Place:
+        target: Target = "user" if fact.about == "user" else "env"
+        name = self.store.name(target, self.store.default_scope(target))
+        return old.target if old else name, fact.text.strip()
 
     async def learn(
-        self, name: str, content: str, author: Author, *, entry: str = "", how: How = "new"
-    ) -> Outcome:
-        """Adds a fact that a model has compared with the whole file of this name: `how` is what it
-        does to `entry`. Raises as `add`."""
-        text = check_text(content, author.who)
-        plan = Plan(how=how, entry=entry, reason=f"{JUDGED_AT_END}: {how}")
-        return await self._put(name, text, plan, author)
+        self, fact: Fact, author: Author, item: Item, old: Entry | None, *, wins: bool, ends: bool
+    ) -> tuple[Outcome, Entry | None]:
+        name, text = self.worded(fact, old)
+        text = check_text(text, author.who)
+        how: How = "changes" if ends else "contradicts" if old else "new"
+        reason = f"{JUDGED_AT_END}: {fact.how}"
+        plan = Plan(how=how, entry=old.key if old else "", reason=reason)
+        done = await self._put(name, text, plan, author, wins=wins)
+        return done, Entry(target=name, key=text, text=text)
+
+    async def join(
+        self, older: Statement, newer: Statement, how: How, author: Author
+    ) -> Outcome | None:
+        """One may hold everywhere and the other in this project alone, so a model's word removes
+        nothing across files."""
+        if older.entry.target != newer.entry.target:
+            return None
+
+        def joined(file: FactFile) -> Edit:
+            if not {older.text, newer.text} <= {*file.entries}:
+                stays = kept(how, newer.text, older.text)
+                return _known(file, stays, "it was changed meanwhile")
+            return _joined(file, older.text, newer.text, how, f"the model judged: {how}")
+
+        return await self._change(older.entry.target, joined, author)
+
+    async def withdraw(self, entry: Entry, author: Author) -> Outcome:
+        return await self._change(entry.target, partial(_removed, old=entry.key), author)
+
+    # ── as the tool and a person change them ─────────────────────────────────────────────────
 
     async def replace(
         self, target: Target, scope: Scope, old_text: str, content: str, author: Author
@@ -195,7 +234,7 @@ class FactWriter:
                 "Replace or remove single entries instead."
             )
         shown = [(name, text) for text in file.standing if text not in expired]
-        answer = await self._door.ask(
+        answer = await self.door.ask(
             question.INSTRUCTIONS,
             question.build("", [text for _, text in shown]),
             max_output_tokens=question.MAX_OUTPUT_TOKENS,
@@ -210,8 +249,9 @@ class FactWriter:
                 "Replace or remove single entries instead."
             )
         gone = [text for text in file.standing if text in expired]
-        done = [await self.remove(target, scope, text, author) for text in gone]
-        settled, _ = await self.settle(lines, shown, replace(author, who="consolidation"))
+        done: list[base.Outcome] = [await self.remove(target, scope, text, author) for text in gone]
+        author = replace(author, who="consolidation")
+        settled = await relate(self, lines, shown, author, self.emit)
         now = self.store.read_named(name)
         done = [one for one in (*done, *settled) if one.change_id]
         if not done:
@@ -225,52 +265,12 @@ class FactWriter:
             also=tuple(one.change_id for one in done[:-1]),
         )
 
-    async def settle(
-        self, relations: Sequence[Relation], shown: Sequence[Place], author: Author
-    ) -> tuple[list[Outcome], int]:
-        """Applies what a model, to whom these entries were shown, said of pairs of them, also of
-        such that nobody was waiting for. A pair that waited, and of which it said nothing, stands
-        side by side. Returns the changes, and the number of contradictions that are now for the
-        person. Raises: StorageError, BusyError."""
-        said: dict[frozenset[Place], tuple[Sequence[Place], How]] = {
-            frozenset(pair): (pair, how)
-            for pair, how in (((shown[it.of - 1], shown[it.line - 1]), it.how) for it in relations)
-        }
-        waiting = {pair.places: pair for pair in self.pairs() if pair.places <= set(shown)}
-        apart, against, changes = list[Dispute](), list[Dispute](), list[Outcome]()
-        for places in {**waiting, **said}:
-            pair, (sides, how) = waiting.get(places), said.get(places, ((), "new"))
-            if pair is None and (len(places) < 2 or self._ledger.is_settled(places)):
-                continue
-            if pair is not None and pair.contradict:  # the person decides
-                continue
-            # The model knows what two lines say, the history which of them was said last.
-            if pair is None:
-                first, second = sorted(map(self._statement, sides), key=lambda one: one.at)
-                pair = Dispute(first=first, second=second, contradict=False)
-            is_across = pair.first.entry.target != pair.second.entry.target
-            if how == "new" or (how == "repeats" and is_across):
-                apart.append(pair)
-            # One may hold everywhere and the other in this project alone, so a model's word removes
-            # nothing across files.
-            elif how == "contradicts" or (
-                how == "changes" and (is_across or not self._holds(pair))
-            ):
-                against.append(pair)
-            else:
-                changes.append(await self._join(pair, how, author))
-        known = {pair.places: pair.contradict for pair in self.pairs()}  # others may be faster
-        apart = [one for one in apart if known.get(one.places) is False]
-        against = [one for one in self._standing(against) if not known.get(one.places)]
-        if apart:
-            self._record(author, "settle", settled=tuple(map(_sides, apart)))
-        if against:
-            self._record(author, "dispute", against=tuple(map(_sides, against)))
-        return changes, len(against)
-
     def pairs(self) -> list[Dispute]:
         """The pairs that wait and stand in the files, those for a judge and for the person."""
-        return self._standing(self._ledger.disputes())
+        pairs = self.ledger.disputes()
+        names = {name for one in pairs for name, _ in one.places}
+        held = {(name, text) for name in names for text in self._entries(name)}
+        return [one for one in pairs if one.places <= held]
 
     async def take_in_pairs(self, old: Path) -> None:
         """Makes the pairs in an older kode's file lines of the history, in one change. Raises:
@@ -304,16 +304,11 @@ class FactWriter:
             return plan.how != "contradicts"
         old = self._statement((name, plan.entry))
         new_rank = source_rank(author, text, plan.entry)
-        return supersedes(new_rank, rank(old, self.store.project, text))
-
-    def _holds(self, pair: Dispute) -> bool:
-        """The same for two existing entries."""
-        old, new, project = pair.first, pair.second, self.store.project
-        return supersedes(rank(new, project, old.text), rank(old, project, new.text))
+        return supersedes(new_rank, rank(old, self.project, text))
 
     def _removed(self, name: str, entries: Collection[str]) -> tuple[str, ...]:
         """What a model removed from a file and nothing has superseded, newest first."""
-        ends = ((one, one.ended) for one in self._ledger.ended())
+        ends = ((one, one.ended) for one in self.ledger.ended())
         by_model = (
             one.text
             for one, end in ends
@@ -328,17 +323,23 @@ class FactWriter:
         for file in self.store.files(lambda _: None):
             where = self.store.name_of(file)
             if where != name:
-                found += [(where, one) for one in await self._judge.near(text, file.standing)]
+                found += [(where, one) for one in await self.judge.near(text, file.standing)]
         return found
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     async def _put(
-        self, name: str, text: str, plan: Plan, author: Author, near: Sequence[Place] = ()
+        self,
+        name: str,
+        text: str,
+        plan: Plan,
+        author: Author,
+        near: Sequence[Place] = (),
+        *,
+        wins: bool,
     ) -> Outcome:
         """Adds a text by a plan. If the entry is gone meanwhile, the text is added, which loses
         nothing; `near` could not be compared with it."""
-        wins = self._wins(name, author, text, plan)
 
         def put(file: FactFile) -> Edit:
             if text in file.entries:
@@ -348,30 +349,13 @@ class FactWriter:
             if plan.entry not in file.entries:
                 gone = plan.entry if plan.how == "changes" else ""
                 edit = _added(file, text, beside, plan.reason, supersedes=gone)
-            elif not wins:
-                edit = _disputed(file, name, plan.entry, text, plan.reason)
+            elif not wins or plan.how == "contradicts":
+                edit = _disputed(file, name, plan.entry, text, plan.reason, wins=wins)
             else:
                 edit = _joined(file, plan.entry, text, plan.how, plan.reason)
             return replace(edit, near=tuple((side, (name, edit.after[0])) for side in beside))
 
         return await self._change(name, put, author)
-
-    async def _join(self, pair: Dispute, how: How, author: Author) -> Outcome:
-        """Of two existing entries keeps what the model's word says."""
-        old, new = pair.first.text, pair.second.text
-
-        def joined(file: FactFile) -> Edit:
-            if not {old, new} <= {*file.entries}:
-                return _known(file, kept(how, new, old), "it was changed meanwhile")
-            return _joined(file, old, new, how, f"the model judged: {how}")
-
-        return await self._change(pair.first.entry.target, joined, author)
-
-    def _standing(self, pairs: Sequence[Dispute]) -> list[Dispute]:
-        """Those of which both texts stand in the files."""
-        names = {name for one in pairs for name, _ in one.places}
-        held = {(name, text) for name in names for text in self._entries(name)}
-        return [one for one in pairs if one.places <= held]
 
     def _entries(self, name: str) -> tuple[str, ...]:
         try:
@@ -380,18 +364,18 @@ class FactWriter:
             return ()
 
     def _statement(self, place: Place) -> Statement:
-        return self._ledger.statement(Entry(target=place[0], key=place[1], text=place[1]))
+        return self.ledger.statement(Entry(target=place[0], key=place[1], text=place[1]))
 
     def _record(self, author: Author, kind: str, **values: Any) -> Change:
         """Appends a line about pairs of texts, which changes none of them."""
-        return self._history.record(author, SYSTEM, kind, PAIRS, **values)
+        return self.history.record(author, SYSTEM, kind, PAIRS, **values)
 
     async def _change(
         self, name: str, edit_of: Callable[[FactFile], Edit], author: Author
     ) -> Outcome:
         """Makes one edit of the file as it is: the lock syncs what a killed writer left, so that a
         confirmation is durable."""
-        places = self._places
+        places = self.places
         async with locked(places.lock(name)):
             file = self.store.read_named(name)
             edit = edit_of(file)
@@ -421,7 +405,7 @@ class FactWriter:
             state = places.read(name)
             after = places.after(state, change)
             places.check(name, state, after)
-            with self._history.making(change, after):
+            with self.history.making(change, after):
                 places.put(name, after)
         also = "it is archived, as what it replaces was" if new else ""
         detail = "; ".join(filter(None, (edit.detail, also)))
@@ -472,14 +456,20 @@ def _added(
     )
 
 
-def _disputed(file: FactFile, name: str, entry: str, text: str, reason: str) -> Edit:
-    """Appends a text beside the entry that it contradicts and that ranks higher."""
+def _disputed(
+    file: FactFile, name: str, entry: str, text: str, reason: str, *, wins: bool = False
+) -> Edit:
+    """Appends a text beside the entry that it contradicts; the one that counts is the first of the
+    pair."""
+    pair = ((name, entry), (name, text))
     return replace(
         _added(file, text, (), reason),
         line=f"added to {file.label} {_quote(text)}, which contradicts {_quote(entry)}",
-        detail="what it contradicts comes from a source that counts for more, so both stay until "
+        detail="both stay until the user decides in `kode memory review`"
+        if wins
+        else "what it contradicts comes from a source that counts for more, so both stay until "
         "the user decides in `kode memory review`",
-        against=(((name, entry), (name, text)),),
+        against=(pair[::-1] if wins else pair,),
     )
 
 
@@ -510,7 +500,3 @@ def _place(file: FactFile, entry: str, other: str) -> int:
 
 def _quote(text: str, max_chars: int = 80) -> str:
     return f'"{shorten(text, max_chars)}"'
-
-
-def _sides(pair: Dispute) -> TextPair:
-    return pair.first.place, pair.second.place

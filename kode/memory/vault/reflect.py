@@ -12,23 +12,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from kode.contracts import Request, Tool, ToolContext, ToolOutput
 from kode.credentials import redact
 from kode.errors import BusyError, KodeError, MemoryRefused, StorageError
 from kode.events import Emit, Notice
-from kode.memory import frame, judged, question
+from kode.memory import frame, question
 from kode.memory.ask import MemoryModel, says_something
 from kode.memory.change import Author
-from kode.memory.history import History
-from kode.memory.ledger import PAIRS, Ledger
+from kode.memory.learn import Facts, relate
 from kode.memory.lineage import Entry, Place
 from kode.memory.queue import Item, Queue, details
 from kode.memory.replacing import IN_PART, Seen
 from kode.memory.source import citing
 from kode.memory.stored import read_row, version_of
-from kode.memory.vault.files import SYSTEM, VaultFiles, is_facts, month_file
+from kode.memory.vault.files import VaultFiles, is_facts, month_file
 from kode.memory.vault.report import index_lines, rows_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import VaultWriter
@@ -38,7 +37,6 @@ from kode.messages import (
     ToolResult,
     calls_of,
     keep_ends,
-    plural,
     text_of,
     user_message,
 )
@@ -112,6 +110,16 @@ def open_queue(folder: Path) -> Queue:
     return Queue(folder / "pending", Asked)
 
 
+@dataclass(kw_only=True)
+class FileLines(Facts):
+    """The facts of a vault. They are changed by the tools alone; of a pair both stay."""
+
+    read: Callable[[], Sequence[Entry]]
+
+    def standing(self) -> Sequence[Entry]:
+        return self.read()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reflector:
     """The `Job` of an open vault's queue."""
@@ -119,10 +127,8 @@ class Reflector:
     queue: Queue
     files: VaultFiles
     door: MemoryModel
-    project: Path
-    history: History
-    ledger: Ledger
-    facts: Callable[[], Sequence[Entry]]
+    facts: FileLines
+    now: Callable[[], datetime]
     writer: Callable[[Seen], VaultWriter]
     """From the files that a model was shown, each with the version of what it said."""
     emit: Emit
@@ -137,7 +143,7 @@ class Reflector:
         return False
 
     async def do(self, item: Item) -> str:
-        item = item if _restored(item.answer) else self._begun(item)
+        item = item if _restored(item.answer) else await self._begun(item)
         at = datetime.fromisoformat(item.at)
         system, seen = _shown(self.files, at)
         author = Author(
@@ -149,7 +155,7 @@ class Reflector:
         )
         desk = Desk(
             writer=self.writer(seen),
-            author=lambda source: citing(author, self.project, source),
+            author=lambda source: citing(author, self.facts.project, source),
             now=lambda: at,
         )
         tools = vault_tools(desk)[1:]
@@ -177,7 +183,7 @@ class Reflector:
                 return reply.detail or reply.failure
             said.append(reply.message)
             self._keep(item, said)
-        self._judge(item, text_of(said[-1]))
+        await self._judge(item, text_of(said[-1]))
         self.queue.finish(item)
         return ""
 
@@ -196,7 +202,7 @@ class Reflector:
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
-    def _begun(self, item: Item) -> Item:
+    async def _begun(self, item: Item) -> Item:
         """A task with the others of its session that fit, and the message that a model gets. Of
         outside text no word counts about facts, so they are not shown with it."""
         others = [one for one in self.waiting(item.session) if not one.attempts]
@@ -204,7 +210,7 @@ class Reflector:
         sizes = itertools.accumulate(len(one.text) for one in same)
         fit = sum(size <= GATHERED_CHARS for size in sizes)
         item = self.queue.join(item, same[1 : max(1, fit)])
-        facts = [] if item.approved else judged.shown(self.ledger, self.facts())
+        facts = [] if item.approved else await self.facts.chosen(item, self.now())
         transcript = f"The transcript of the task:\n<transcript>\n{item.text}\n</transcript>"
         text = question.build(transcript, [redact(fact.text) for fact in facts])
         asked = Asked(facts=tuple(fact.place for fact in facts))
@@ -225,28 +231,19 @@ class Reflector:
             )
         return asked == MAX_MODEL_CALLS
 
-    def _judge(self, item: Item, answer: str) -> None:
+    async def _judge(self, item: Item, answer: str) -> None:
         """Records what the last answer says of the facts; of none at all they wait."""
         asked = (details(Asked, item) or Asked()).facts
         lines = question.read_lines(answer, len(asked))
-        if not asked or lines is None:
-            return
-        said = judged.verdict(self.ledger, self.facts(), asked, lines, self.project)
-        if any(said.values()):
+        if asked and lines is not None:
             author = Author(who="merge", session=item.session)
-            self.history.record(author, SYSTEM, "settle", PAIRS, **said)
-        if against := said.get("against"):
-            self._notice(
-                f"{plural(len(against), 'pair')} of facts contradict each other. Both stay until "
-                "you decide: `kode memory review`.",
-                level="info",
-            )
+            await relate(self.facts, lines, asked, author, self.emit)
 
     def _keep(self, item: Item, said: Sequence[Message]) -> None:
         self.queue.write(replace(item, answer=_stored(said)))
 
-    def _notice(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
-        self.emit(Notice(text=text, level=level))
+    def _notice(self, text: str) -> None:
+        self.emit(Notice(text=text))
 
 
 def _shown(files: VaultFiles, now: datetime) -> tuple[str, Seen]:

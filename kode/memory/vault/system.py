@@ -75,10 +75,14 @@ class Vault(ProjectMemory):
             queue=self._queue,
             files=self.files,
             door=self._door,
-            project=self.project,
-            history=self.history,
-            ledger=self.ledger,
-            facts=self.facts,
+            facts=reflect.FileLines(
+                system=self.name,
+                history=self.history,
+                ledger=self.ledger,
+                project=self.project,
+                read=self.facts,
+            ),
+            now=self.now,
             writer=lambda seen: self.writer(self.files, seen),
             emit=context.emit,
         )

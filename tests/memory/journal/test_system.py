@@ -536,6 +536,30 @@ async def test_a_changed_line_is_superseded_by_the_new_one(tmp_path):
     assert "9090" in system.since_then("We set up: the port is 8080.")
 
 
+async def test_a_value_changed_within_its_session_is_marked(tmp_path):
+    said = "The port is 8080. No: the port is 9090 now."
+    first = row("The port is 8080", "the port is 8080")
+    second = row("The port is 9090", "the port is 9090", "changes", 2)
+
+    system = await learnt(tmp_path, "- likes tabs", said, answer("Port 8080, then.", first, second))
+
+    assert memory_of(tmp_path) == "- likes tabs\n- The port is 9090"
+    (entry,) = system.files.entries()
+    assert 'superseded by "The port is 9090"' in system.since_then(entry.text)
+
+
+async def test_a_fact_rests_on_the_lines_it_cites(tmp_path):
+    (tmp_path / "ports.py").write_text("PORT = 8080\n")
+    facts = [{**row("The port is 8080"), "source": "ports.py:1"}]
+    facts += [{**row("The host is oak"), "source": "gone.py:1"}]
+
+    system = await learnt(tmp_path, "- likes tabs", "Look around.", answer("x", *facts))
+
+    changes = {one.reason or one.source for one in system.history.changes("journal") if one.source}
+    assert changes == {"ports.py:1"}
+    assert "The host is oak" in memory_of(tmp_path)
+
+
 async def test_a_misreading_stands_marked_beside_what_the_person_said(tmp_path):
     reply = answer("x", row("The port is 7000", "", "changes", 1))
 

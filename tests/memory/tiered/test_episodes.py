@@ -372,7 +372,7 @@ async def test_an_answer_is_on_disk_before_it_is_used(tmp_path, monkeypatch):
     async def never(text):
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(system._episodes._index, "vector", never)
+    monkeypatch.setattr(system._episodes.index, "vector", never)
     with pytest.raises(asyncio.CancelledError):
         await system.before_drop(THREE, "exit")
 

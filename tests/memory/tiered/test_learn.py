@@ -113,6 +113,27 @@ async def test_a_changed_fact_supersedes_the_line_it_names(tmp_path):
     assert change.before == ("Deployed by hand", "Deployed with Ansible")
 
 
+async def test_an_earlier_value_of_the_session_gives_way(tmp_path):
+    write_facts(env_file(tmp_path), "Deployed with Ansible")
+    facts = [
+        fact("Deployed by hand", "deploy by hand", how="changes", line=1),
+        fact("Deployed with Ansible", "deploy with Ansible", how="changes", line=2),
+    ]
+
+    await ended(tmp_path, *facts, said="deploy by hand. No: deploy with Ansible")
+
+    assert facts_of(env_file(tmp_path)) == ("Deployed with Ansible",)
+
+
+async def test_a_change_of_a_fact_nobody_wrote_is_new(tmp_path):
+    unsaid = fact("Deployed by hand", "we deploy by hand")
+    later = fact("Deployed with Ansible", "deploy with Ansible", how="changes", line=1)
+
+    await ended(tmp_path, unsaid, later)
+
+    assert facts_of(env_file(tmp_path)) == ("Deployed with Ansible",)
+
+
 async def test_a_contradicting_fact_stands_beside_until_the_person_decides(tmp_path):
     write_facts(env_file(tmp_path), "Deployed by hand")
     other = fact("Deployed with Ansible", "deploy with Ansible", how="contradicts", line=1)
@@ -234,6 +255,23 @@ def test_a_fact_is_read_tolerantly(row, how, line):
     (found,) = question.read(answer(row), 3).facts
 
     assert (found.text, found.how, found.line) == ("Uses tabs", how, line)
+
+
+def test_a_fact_may_name_an_earlier_one_of_its_answer():
+    rows = [
+        {"fact": "Port 80"},
+        {"fact": ""},
+        *({"fact": f"Port {n}"} | {"how": "changes", "line": n} for n in (4, 6, 7)),
+    ]
+
+    found = question.read(answer(*rows), 3).facts
+
+    assert [(one.number, one.how, one.line) for one in found] == [
+        (4, "new", 0),
+        (6, "changes", 4),
+        (7, "changes", 6),
+        (8, "changes", 7),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Pairs of facts that no model could be asked about: kept, and settled in one question."""
 
+import asyncio
 import json
 
 import pytest
@@ -10,6 +11,8 @@ from kode.memory.commands import memory_command
 from kode.memory.history import History
 from kode.memory.tiered.facts import DISPUTED, UNJUDGED, parse
 from tests.memory.life import (
+    OTHER_SESSION,
+    SESSION,
     Model,
     env_file,
     lived,
@@ -229,11 +232,8 @@ async def test_outside_text_in_a_session_judges_no_line(tmp_path):
 async def test_two_sessions_that_end_together_settle_a_pair_once(tmp_path):
     await without_a_model(tmp_path, OLD, NEW)
 
-    async def meanwhile(system, prompt, max_output_tokens):
-        await session_that_ends(tmp_path, UPDATE)
-        return UPDATE
-
-    await (await opened(tmp_path, model=meanwhile)).before_drop(ONE_TURN, "exit")
+    ends = (session_that_ends(tmp_path, UPDATE, session_id=id) for id in (SESSION, OTHER_SESSION))
+    await asyncio.gather(*ends)
 
     assert entries(tmp_path) == (NEW,)
     merges = [
@@ -280,7 +280,7 @@ async def test_a_contradiction_across_files_waits_for_the_person(tmp_path):
     assert parse(env_file(tmp_path).read_text()) == (NEW,)
     (pair,) = (await opened(tmp_path)).writer.pairs()
     assert pair.contradict
-    assert (pair.first.entry.target, pair.second.entry.target) == ("facts/user.md", "facts/env.md")
+    assert (pair.first.entry.target, pair.second.entry.target) == ("facts/env.md", "facts/user.md")
     assert "`kode memory review`" in notices(events)[0]
     assert (await session_that_ends(tmp_path, SAME)).asked == []
 
