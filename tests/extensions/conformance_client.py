@@ -12,6 +12,7 @@ import tempfile
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,12 @@ from kode.cli.screen.form import make_elicit
 from kode.errors import ServerError
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_open import opener
-from kode.extensions.mcp_values import Connection, Definition
+from kode.extensions.mcp_values import Connection, Definition, Form
 from tests.workplaces import workplace
 
 ANSWERS = b"yes\n" + b"\n" * 20
+PAGE = "https://conformance-test.local/client-metadata.json"
+"""A page about kode that the suite's server knows: such an address is a client's id."""
 _GIVEN: dict[str, Any] = {"string": "a", "number": 1, "integer": 1, "boolean": True}
 _SECRET = "client_secret"
 
@@ -44,6 +47,8 @@ def main(url: str) -> int:
 
 async def _use(url: str, context: dict[str, Any]) -> None:
     values: dict[str, Any] = {"type": "http", "url": url}
+    if "cimd" in os.environ.get("MCP_CONFORMANCE_SCENARIO", ""):
+        context = {"client_id": PAGE}
     if "client_id" in context:
         values["oauth"] = {"clientId": context["client_id"]}
         if _SECRET in context:
@@ -54,10 +59,18 @@ async def _use(url: str, context: dict[str, Any]) -> None:
         entry = Entry(
             name="suite", origin=project / "c", scope="home", project=project, values=values
         )
-        open_entry = opener(
-            workplace(project), sandboxed=True, elicit=make_elicit(), tell=_open_page
-        )
-        async with open_entry(entry) as connection:
+        place, on_screen = workplace(project), make_elicit()
+
+        async def elicit(form: Form) -> Mapping[str, Any] | None:
+            answer = await on_screen(form)
+            if form.url and answer is not None:
+                _open_page(form.url)
+            return answer
+
+        # As `kode mcp test`, then as a session: there a person may log in again during a call.
+        async with opener(place, sandboxed=True, tell=_open_page)(entry) as connection:
+            await connection.tools()
+        async with opener(place, sandboxed=True, elicit=elicit)(entry) as connection:
             for definition in (await connection.tools()).values():
                 await _call(connection, definition)
 
