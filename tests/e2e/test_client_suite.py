@@ -1,6 +1,6 @@
 """kode as a client by the conformance suite of the protocol's authors, with a person who answers.
 
-`server_scenarios` of the suite are those of `test_serve_suites`.
+Its scenarios for servers are in `test_serve_suites`.
 """
 
 import os

@@ -1,6 +1,7 @@
 """MCP servers as their READMEs say, `npx -y` and `uvx`, from the registries: one start with the
 network, which a person allows once, and none after it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,7 @@ SERVERS = {
     "time": ("uvx mcp-server-time", "get_current_time"),
 }
 """Name → the line of its README, and one of its tools."""
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE")
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +55,8 @@ def add(place: Place, name: str, registries: dict[str, bool]) -> str:
     skip_without(launcher)
     if not registries[launcher]:
         pytest.skip(f"{launcher} reaches no registry from here")
+    # A machine may have certificates of its own.
+    place.extra = {key: os.environ[key] for key in CERTIFICATES if key in os.environ}
     subprocess.run(["git", "init", "--quiet", str(place.project)], check=True)
     assert place.run("mcp", "add", name, "--", *line.split()).code == 0
     return tool
