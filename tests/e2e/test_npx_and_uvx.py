@@ -63,7 +63,7 @@ def add(place: Place, name: str, registries: dict[str, bool]) -> str:
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_a_line_of_a_readme_starts_and_later_without_a_network(
+def test_a_readme_line_downloads_once_when_allowed(
     place: Place, registries: dict[str, bool], name: str
 ) -> None:
     tool = add(place, name, registries)
