@@ -4,7 +4,8 @@ The REPL with three servers beside the REPL without, each the median of paired r
 prompt, and the time from Enter to the answer of the first turn, once the servers have had the time
 in which a person types. `prefix_identical` is the share of the requests of a session with servers
 whose system prompt and tools are byte for byte those of its first. `start_ratio` compares the start
-of one server in its sandbox, with its cache, to one outside.
+of one server in its sandbox, with its cache, to one outside; `npx_start_ratio` does so for
+`npx -y`, where it reaches a registry, else it is null.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pexpect
 
@@ -30,6 +32,7 @@ TYPING_S = 4.0
 RUNS = 7
 TURNS = 5
 ANSWER = "Answered."
+BY_NPX = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -49,9 +52,11 @@ def main(argv: Sequence[str]) -> int:
             sent = [request.json for request in server.requests]
     beginnings = [json.dumps([one["messages"][0], one["tools"]]) for one in sent]
     tools = [tool["function"]["name"] for tool in sent[0]["tools"]]
-    starts = asyncio.run(_starts())
+    starts = asyncio.run(_starts({"command": sys.executable, "args": ["mcp_tools.py"]}))
+    by_npx = asyncio.run(_starts(BY_NPX)) if shutil.which("npx") else []
     figures = {
         "start_ratio": median_ratio(starts),
+        "npx_start_ratio": median_ratio(by_npx) if by_npx else None,
         "first_turn_ratio": median_ratio(turns),
         "prompt_ratio": median_ratio(prompts),
         "prefix_identical": sum(one == beginnings[0] for one in beginnings) / len(beginnings),
@@ -59,14 +64,17 @@ def main(argv: Sequence[str]) -> int:
         "first_turn_ms": median_baseline(turns),
         "prompt_ms": median_baseline(prompts),
         "start_ms": median_baseline(starts),
+        "npx_start_ms": median_baseline(by_npx) if by_npx else None,
     }
     report("extensions", figures, argv)
     return 0
 
 
-async def _starts() -> list[Pair]:
+async def _starts(values: Mapping[str, Any]) -> list[Pair]:
     """From the start of a server to its list of tools: outside, and in the sandbox with its own
-    cache, where it has started before."""
+    cache, where it has started before. None where it cannot be downloaded."""
+    from kode.errors import ServerError
+    from kode.extensions.mcp_cache import DownloadNeededError
     from kode.extensions.mcp_config import Entry
     from kode.extensions.mcp_open import Opener, opener
 
@@ -75,7 +83,6 @@ async def _starts() -> list[Pair]:
         home.mkdir()
         project.mkdir()
         shutil.copy(Path(__file__).with_name("mcp_tools.py"), project)
-        values = {"command": sys.executable, "args": ["mcp_tools.py"]}
         entry = Entry(
             name="tracker", origin=home / "c", scope="home", project=project, values=values
         )
@@ -88,8 +95,16 @@ async def _starts() -> list[Pair]:
                 return (time.perf_counter() - started) * 1000
 
         outside, inside = opener(place, sandboxed=False), opener(place, sandboxed=True)
-        for servers in (outside, inside):
-            await start_ms(servers)
+        try:
+            await start_ms(outside)
+            await start_ms(inside)
+        except DownloadNeededError:
+            try:
+                await inside.download(entry, lambda text: None)
+            except ServerError:
+                return []
+        except ServerError:
+            return []
         return [Pair(await start_ms(outside), await start_ms(inside)) for _ in range(RUNS)]
 
 

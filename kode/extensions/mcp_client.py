@@ -26,8 +26,8 @@ from kode.errors import ServerError
 from kode.extensions import mcp_process, mcp_transport
 from kode.extensions.mcp_config import Server
 from kode.extensions.mcp_contents import content_of, form_of
-from kode.extensions.mcp_login import Tell, login
-from kode.extensions.mcp_values import Content, Definition, Elicit, Named, Progress
+from kode.extensions.mcp_login import Login, Tell, login
+from kode.extensions.mcp_values import Content, Definition, Elicit, Form, Named, Progress
 
 MAX_PAGES = 50  # ends a server that always names a next page
 MAX_LISTED = 1_000
@@ -53,7 +53,7 @@ async def connect(
     """Starts or reaches a server, negotiates a version, and yields the connection.
 
     `wrap` puts its command into the sandbox; if it returns None, it runs outside. `tell` shows a
-    person the login page; None: nobody can log in. Tokens are stored in `home`.
+    person the login page; without it, `elicit` does during a call. Tokens are stored in `home`.
 
     Raises: ServerError.
     """
@@ -87,10 +87,24 @@ async def _connect(
     elicit: Elicit | None,
 ) -> "SdkConnection":
     news, closed = asyncio.Event(), asyncio.get_running_loop().create_future()
+    used, auth = asyncio.Event(), None
+
+    async def show(page: str) -> bool:
+        if tell is not None:
+            tell(page)
+            return True
+        # The start of a server waits for nobody; a call may.
+        if elicit is None or not used.is_set():
+            return False
+        asked = "To go on with this call, it wants you to log in, at this page on this machine:"
+        if await elicit(Form(server=server.name, message=asked, url=page)) is None:
+            raise ServerError("it wants you to log in for this call, and you said no")
+        return True
+
     with _as_server_errors(server.name, closed=closed):
         if server.url:
             given = {name.lower() for name in server.headers}
-            auth = None if "authorization" in given else login(server, home, tell)
+            auth = None if "authorization" in given else login(server, home, show, used)
             carry = mcp_transport.sse if server.sse else mcp_transport.http
             transport = carry(server, auth)
         else:
@@ -112,7 +126,9 @@ async def _connect(
         await links.enter_async_context(client)
     listening = asyncio.ensure_future(_listen(client, news))
     links.callback(listening.cancel)
-    return SdkConnection(server=server, client=client, news=news, closed=closed)
+    return SdkConnection(
+        server=server, client=client, news=news, closed=closed, used=used, auth=auth
+    )
 
 
 @dataclass
@@ -123,6 +139,9 @@ class SdkConnection:
     client: Client
     news: asyncio.Event
     closed: "asyncio.Future[str]"
+    used: asyncio.Event
+    """Set with the first call: from then on a person can be asked to log in."""
+    auth: Login | None
 
     @property
     def instructions(self) -> str:
@@ -143,6 +162,7 @@ class SdkConnection:
         return definitions
 
     async def call(self, tool: str, arguments: Mapping[str, Any], report: Progress) -> Content:
+        self.used.set()
         limit_s = self.server.call_timeout_s
         loop = asyncio.get_running_loop()
         latest = loop.time() + limit_s * MAX_CALL_TIMEOUTS
@@ -217,6 +237,9 @@ class SdkConnection:
             with _as_server_errors(self.server.name, limit_s, self.closed):
                 yield
         except ServerError as error:
+            if self.auth is not None and self.auth.fault:
+                fault, self.auth.fault = self.auth.fault, ""
+                raise _failed(self.server.name, fault) from error
             if self.server.url and not self.closed.done() and _is_of_connection(error.__cause__):
                 self.closed.set_result(str(error.__cause__) or "its connection broke")
             raise

@@ -1,12 +1,12 @@
 """Logs in to an MCP server (OAuth): tokens are stored 0600 under `$KODE_HOME`, one file per server;
 the browser returns to this machine. The protocol is the SDK's: PKCE, issuer, resource,
-registration."""
+registration, wider scopes."""
 
 import asyncio
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,22 @@ CALLBACK = "/kode/callback"
 _FIRST_PORT, _PORTS = 49_152, 16_000  # the ports that IANA leaves to everybody
 _PAGE = b"You are logged in. You can close this page and return to kode."
 
+LOGIN_TIMEOUT_S = 300.0
+"""Time limit of a login; meanwhile no other request reaches the server."""
+_METADATA = "/.well-known/oauth-authorization-server"
+
 Tell = Callable[[str], None]
 """Shows the person the login page."""
 
+Show = Callable[[str], Awaitable[bool]]
+"""Shows the login page to a person, if one can log in now, and returns whether. Raises: ServerError
+if they refuse."""
 
-def login(server: Server, home: Path, tell: Tell | None) -> httpx2.Auth:
-    """Authorizes requests to a server. If a person must log in, `tell` shows them where; without
-    it, the request fails with a ServerError that says how to."""
+
+def login(server: Server, home: Path, show: Show, used: asyncio.Event) -> "Login":
+    """Authorizes requests to a server. If nobody can log in, the request fails with a ServerError
+    that says how to; once the connection is `used`, it keeps that as its `fault` instead, so that
+    only this request fails."""
     key = hashlib.sha256(server.url.encode()).hexdigest()[:16]
     returns = _Return(port=server.callback_port or _FIRST_PORT + int(key, 16) % _PORTS)
     here = AnyUrl(f"http://127.0.0.1:{returns.port}{CALLBACK}")
@@ -54,19 +63,66 @@ def login(server: Server, home: Path, tell: Tell | None) -> httpx2.Auth:
     tokens = _Tokens(paths.mcp_tokens_file(home, key), server.url, oauth_client_information_full)
 
     async def redirect(page: str) -> None:
-        if tell is None:
+        await returns.listen()
+        shown = False
+        try:
+            shown = await show(page)
+        finally:
+            if not shown:
+                returns.stop()
+        if not shown:
             lost = f" ({tokens.path} was damaged and set aside)" if tokens.was_damaged else ""
             raise ServerError(f"it wants you to log in{lost}: `kode mcp test {server.name}`")
-        await returns.listen()
-        tell(page)
 
-    return OAuthClientProvider(
+    made = Login(
         server_url=server.url,
         client_metadata=OAuthClientMetadata(client_name="kode", redirect_uris=[here]),
         storage=tokens,
         redirect_handler=redirect,
         callback_handler=returns.wait,
     )
+    made.used = used
+    return made
+
+
+class Login(OAuthClientProvider):
+    """Accepts the metadata of servers of 2025-03-26 too: it lies at the server's own origin, and
+    its issuer may be any address there."""
+
+    used: asyncio.Event
+    fault = ""
+    """Why a request of a used connection was not authorized."""
+
+    async def _auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        flow = super()._auth_flow(request)
+        try:
+            outgoing = await anext(flow)
+            while True:
+                response = yield outgoing
+                outgoing = await flow.asend(await self._newer(response))
+        except StopAsyncIteration:
+            return
+        except ServerError as error:
+            if not self.used.is_set():
+                raise
+            self.fault = error.fault
+            yield request
+        finally:
+            await flow.aclose()
+
+    async def _newer(self, response: httpx2.Response) -> httpx2.Response:
+        """The metadata with the origin as its issuer, which the SDK compares it with."""
+        older = self.context.auth_server_url is None and response.is_success
+        if not older or response.request.url.path != _METADATA:
+            return response
+        document = object_of(await response.aread()) or {}
+        origin = self._expected_issuer()
+        if not str(document.get("issuer")).startswith(f"{origin.rstrip('/')}/"):
+            return response
+        renamed = {**document, "issuer": origin}
+        return httpx2.Response(response.status_code, json=renamed, request=response.request)
 
 
 @dataclass
@@ -149,12 +205,18 @@ class _Return:
             ) from error
 
     async def wait(self) -> AuthorizationCodeResult:
-        """Raises: ServerError if the person or the server refused."""
+        """Raises: ServerError if the person or the server refused, or nobody logged in."""
         assert self._result is not None
-        assert self._server is not None
         try:
-            return await self._result
+            async with asyncio.timeout(LOGIN_TIMEOUT_S):
+                return await self._result
+        except TimeoutError as error:
+            raise ServerError(f"nobody logged in within {LOGIN_TIMEOUT_S:g} s") from error
         finally:
+            self.stop()
+
+    def stop(self) -> None:
+        if self._server is not None:
             self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -18,7 +18,7 @@ from kode.errors import ConfigError, SandboxError, ServerError
 from kode.extensions import mcp_cache, trust
 from kode.extensions.mcp_cache import DOWNLOAD_TIMEOUT_S, DownloadNeededError
 from kode.extensions.mcp_config import Entry, Server, find_servers, resolve
-from kode.extensions.mcp_values import Connection, Elicit
+from kode.extensions.mcp_values import SOCKET, Connection, Elicit
 from kode.extensions.trust import Approvals
 from kode.paths import real_path
 from kode.workplace import Workplace
@@ -180,11 +180,15 @@ class Opener:
         from kode.sandbox.confine import hidden_words
 
         late = f"it did not start within {FIRST_START_S:g} s"
-        fault = error.fault if isinstance(error, ServerError) else late
+        fault = error.fault.rstrip(".") if isinstance(error, ServerError) else late
         words = start.server.command[1:]
         if hidden := hidden_words(self.place, words, start.server.read):
+            names = " and ".join(hidden)
+            return ServerError(f"{fault}. The sandbox hides {names} from it. {_shows(hidden)}")
+        if SOCKET in fault:
             return ServerError(
-                f"{fault} The sandbox hides {' and '.join(hidden)} from it. {_shows(hidden)}"
+                f"{fault}. The sandbox allows no unix socket, such as that of a container engine: "
+                '`"outside": true` in its entry runs it without one, once you have said yes.'
             )
         reached = sys.platform == "darwin" or any(one.what in _NETWORK for one in wrapped.hits())
         if not start.server.network and reached:
@@ -209,12 +213,14 @@ class _Start:
     wrapped: Wrapped | None = None
 
     def __call__(self, argv: tuple[str, ...]) -> Wrapped | None:
-        from kode.sandbox.confine import HiddenError
+        from kode.sandbox.confine import HiddenError, MissingError
 
         try:
             self.wrapped = self.wrap(argv) if self.wrap is not None else None
         except HiddenError as error:
             raise ServerError(f"{error}. {_shows(error.paths)}") from error
+        except MissingError as error:
+            raise ServerError(str(error)) from error
         return self.wrapped
 
 

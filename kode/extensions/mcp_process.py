@@ -14,6 +14,7 @@ from pathlib import Path
 
 from kode.contracts import Wrapped
 from kode.errors import ServerError
+from kode.extensions.mcp_values import SOCKET
 from kode.programs import one_deeper, start_program
 from kode.tools import processes
 from kode.tools.processes import WATCH
@@ -85,9 +86,10 @@ class ServerProcess:
 
     @property
     def last_words(self) -> str:
-        """The last line on stderr that names an error, else the last line; "" for none."""
+        """The last line on stderr that names an error or a socket, else the last line; "" for
+        none."""
         lines = self._errors.decode(errors="replace").strip().splitlines()
-        named = [line for line in lines if "error" in line.lower()]
+        named = [line for line in lines if "error" in line.lower() or SOCKET in line]
         return [*lines, *named][-1].strip()[:200] if lines else ""
 
     async def end(self) -> None:

@@ -6,6 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+SOCKET = ".sock"
+"""How programs name a unix socket that they cannot reach."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:

@@ -25,6 +25,10 @@ class HiddenError(SandboxError):
         self.paths = paths
 
 
+class MissingError(SandboxError):
+    """There is no such program."""
+
+
 def confine(
     place: Workplace,
     *,
@@ -38,7 +42,7 @@ def confine(
     """Returns a wrapper for programs in a sandbox with a read-only project unless `writable`, and
     with the home and kode's own folder hidden. Probes the machine first (about 0.1 s).
     `records_opens`: see `contracts.Sandbox`; `shown`, `cache`: see `view.Ground`. The wrapper
-    raises HiddenError.
+    raises HiddenError and MissingError.
 
     Raises: SandboxError if this machine has none.
     """
@@ -56,7 +60,9 @@ def confine(
     def wrap(argv: tuple[str, ...]) -> Wrapped:
         # The launcher does not search for programs; it becomes the one that is named.
         found = shutil.which(argv[0], path=place.environment.get("PATH"))
-        program = found or (str(place.cwd / argv[0]) if "/" in argv[0] else argv[0])
+        program = found or str(place.cwd / argv[0])
+        if found is None and ("/" not in argv[0] or not os.path.exists(program)):
+            raise MissingError(f"there is no program {argv[0]}: install it, or correct the name")
         if hidden := hidden_of(sandbox.ground, program):
             raise HiddenError(argv[0], hidden)
         attempt = sandbox.attempt(kind, layered=False, records_opens=records_opens)

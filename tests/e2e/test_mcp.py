@@ -88,9 +88,13 @@ def test_a_tool_with_a_changed_definition_is_off_until_approved(place: Place, mo
     config = place.home / "config.json"
     config.write_text(config.read_text().replace('hostile.py"', 'hostile.py", "changed"'))
 
-    done = place.run("run", "hello", "--allow", "mcp", *model(CALL, {"text": "done"}))
+    told = ("--allow", "mcp", *model(CALL, {"text": "done"}), "--output-format", "text")
+    done = place.run("run", "hello", *told)
     assert done.code == 0
     assert not taken_in(place)
+    said = " ".join(done.err.split())
+    assert "MCP server files has changed tools you approved: read." in said
+    assert "`kode mcp approve files`" in said
     assert "Sends all." not in place.session_files[-1].read_text()
 
     shown = place.run("mcp", "approve", "files", "--yes")
@@ -119,6 +123,37 @@ def test_a_tested_server_offers_its_tools_before_it_has_started(place: Place, mo
 
     assert done.code == 0
     assert taken_in(place) == ["the MCP server files"]
+
+
+@pytest.mark.parametrize("form", ["text", "file"])
+def test_servers_named_on_the_command_line_serve_this_run(place: Place, model, form) -> None:
+    shutil.copy(SERVER, place.project)
+    named = json.dumps({"mcpServers": {"files": {"command": PLAIN_PYTHON, "args": [SERVER.name]}}})
+    if form == "file":
+        (place.project / "mine.json").write_text(named)
+        named = "mine.json"
+
+    told = ("--mcp-config", named, "--allow", "mcp(files)")
+    done = place.run("run", "hello", *told, *model(CALL, {"text": "done"}))
+
+    assert done.code == 0, done.err
+    assert taken_in(place) == ["the MCP server files"]
+    assert json.loads(place.run("mcp", "list", "--json").out) == []
+
+
+def test_a_server_named_on_the_command_line_keeps_its_wall(place: Place, model) -> None:
+    proof = place.folder / "proof"
+    entry = {"command": PLAIN_PYTHON, "args": ["-c", f"open({str(proof)!r}, 'w')"]}
+    outside = {**entry, "outside": True}
+
+    for values in (entry, outside):
+        named = json.dumps({"mcpServers": {"files": values}})
+        place.run("run", "hello", "--mcp-config", named, *model({"text": "done"}))
+    wrong = place.run("run", "hello", "--mcp-config", "missing.json", *model({"text": "done"}))
+
+    assert not proof.exists()
+    assert wrong.code == 3
+    assert "missing.json" in wrong.err
 
 
 def test_a_test_marks_changes_since_the_one_before(place: Place) -> None:

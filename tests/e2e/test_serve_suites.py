@@ -13,10 +13,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.command import KODE, Place
-from tests.needs import skip_without
+from tests.e2e.suites import install, program
 
-PACKAGES = ("@modelcontextprotocol/conformance", "@modelcontextprotocol/inspector", "node@22")
-"""The suite wants a newer Node than most machines have."""
 ROOT = Path(__file__).parents[2]
 
 SCENARIOS = (
@@ -28,25 +26,14 @@ SCENARIOS = (
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the packages' programs. Skips where they cannot be had."""
-    skip_without("npm")
-    folder = tmp_path_factory.mktemp("suites")
-    command = ["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", str(folder)]
-    try:
-        done = subprocess.run([*command, *PACKAGES], capture_output=True, timeout=300, check=False)
-    except subprocess.TimeoutExpired:
-        pytest.skip("npm could not install the suites: is there a network?")
-    if done.returncode:
-        pytest.skip("npm could not install the suites: is there a network?")
-    return folder / "node_modules"
+    return install(tmp_path_factory.mktemp("suites"))
 
 
 def run(
-    installed: Path, place: Place, program: str, *words: str
+    installed: Path, place: Place, name: str, *words: str
 ) -> "subprocess.CompletedProcess[str]":
-    node = installed / "node" / "bin" / "node"
     return subprocess.run(
-        [str(node), str(installed / ".bin" / program), *words],
+        [*program(installed, name), *words],
         cwd=place.project,
         env=place.environ,
         capture_output=True,

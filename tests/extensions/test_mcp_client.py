@@ -216,15 +216,25 @@ async def test_a_program_that_is_missing_is_a_fault(tmp_path):
 # ── logging in ───────────────────────────────────────────────────────────────────────────────
 
 
+def go_to(page):
+    """A browser of somebody who is known there."""
+    threading.Thread(target=urllib.request.urlopen, args=(page,), daemon=True).start()
+
+
+@asynccontextmanager
+async def guarded(*words):
+    async with listening("guarded.py", *words) as url:
+        yield Server(name="guarded", url=url, environment={}, headers={})
+
+
 async def test_a_person_logs_in_once_and_the_tokens_are_private(tmp_path):
     pages = []
 
     def tell(page):
         pages.append(page)
-        threading.Thread(target=urllib.request.urlopen, args=(page,), daemon=True).start()
+        go_to(page)
 
-    async with listening("guarded.py") as url:
-        server = Server(name="guarded", url=url, environment={}, headers={})
+    async with guarded() as server:
         for person in (tell, None):  # the second time nobody is there
             async with mcp_client.connect(
                 server, wrap=outside, cwd=tmp_path, home=tmp_path, tell=person
@@ -237,21 +247,83 @@ async def test_a_person_logs_in_once_and_the_tokens_are_private(tmp_path):
 
 
 async def test_a_fault_says_how_to_log_in_where_nobody_can(tmp_path):
-    async with listening("guarded.py") as url:
-        server = Server(name="guarded", url=url, environment={}, headers={})
+    async with guarded() as server:
         with pytest.raises(ServerError, match="log in: `kode mcp test guarded`"):
             async with mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):
                 pass
 
 
+@pytest.mark.parametrize("agrees", [True, False])
+async def test_a_call_that_needs_wider_rights_asks_the_person(tmp_path, agrees):
+    asked = []
+
+    async def elicit(form):
+        asked.append(form)
+        if not agrees:
+            return None
+        go_to(form.url)
+        return {}
+
+    async with guarded() as server:
+        here = {"wrap": outside, "cwd": tmp_path, "home": tmp_path}
+        async with mcp_client.connect(server, **here, tell=go_to) as connection:
+            await connection.tools()
+        async with mcp_client.connect(server, **here, elicit=elicit) as connection:
+            assert list(await connection.tools()) == ["open"]
+            assert not asked
+            if agrees:
+                assert (await connection.call("open", {}, print)).text == "opened"
+                await connection.call("open", {}, print)
+            else:
+                with pytest.raises(ServerError, match="you said no"):
+                    await connection.call("open", {}, print)
+                assert list(await connection.tools()) == ["open"]
+    assert len(asked) == 1
+    assert "scope=write" in asked[0].url
+
+
+async def test_a_start_asks_nobody_to_log_in(tmp_path):
+    async def elicit(form):
+        raise AssertionError(form)
+
+    async with guarded() as server:
+        with pytest.raises(ServerError, match="log in"):
+            async with mcp_client.connect(
+                server, wrap=outside, cwd=tmp_path, home=tmp_path, elicit=elicit
+            ):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("issuer", "accepted"), [("HERE/oauth", True), ("http://127.0.0.1:9/oauth", False)]
+)
+async def test_older_metadata_may_name_an_issuer_at_its_own_origin(tmp_path, issuer, accepted):
+    pages = []
+
+    def tell(page):
+        pages.append(page)
+        go_to(page)
+
+    async with guarded(issuer) as server:
+        here = {"wrap": outside, "cwd": tmp_path, "home": tmp_path}
+        if accepted:
+            for person in (tell, None):
+                async with mcp_client.connect(server, **here, tell=person) as connection:
+                    assert list(await connection.tools()) == ["open"]
+        else:
+            with pytest.raises(ServerError, match="issuer"):
+                async with mcp_client.connect(server, **here, tell=tell):
+                    pass
+    assert len(pages) == accepted
+
+
 async def test_tokens_of_one_server_are_never_sent_to_another(tmp_path):
-    async with listening("guarded.py") as url:
-        server = Server(name="guarded", url=url, environment={}, headers={})
-        login = mcp_login.login(server, tmp_path, None)
+    async with guarded() as server:
+        login = mcp_login.login(server, tmp_path, None, asyncio.Event())
         await login.context.storage.set_tokens(
             mcp_login.OAuthToken(access_token="tok-0123456789", token_type="Bearer")
         )
         (kept,) = (tmp_path / "mcp").glob("*.json")
-        kept.write_text(kept.read_text().replace(url, "http://elsewhere/mcp"))
+        kept.write_text(kept.read_text().replace(server.url, "http://elsewhere/mcp"))
         assert await login.context.storage.get_tokens() is None
     assert list((tmp_path / "mcp").glob("*.damaged-*"))

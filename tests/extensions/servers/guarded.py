@@ -1,6 +1,8 @@
-"""A server that answers only those who have logged in, and the place where they do; on PORT."""
+"""A server that answers only those who have logged in, and the place where they do; on PORT. A word
+makes it one of 2025-03-26, with that issuer."""
 
 import os
+import sys
 from urllib.parse import urlencode
 
 import uvicorn
@@ -11,16 +13,22 @@ from starlette.routing import Route
 PORT = int(os.environ["PORT"])
 HERE = f"http://127.0.0.1:{PORT}"
 TOKEN = "tok-0123456789"
+WIDE = "tok-wide-56789"
+"""What a call needs: the token of a login for the scope `write`."""
+ISSUER = sys.argv[1].replace("HERE", HERE) if sys.argv[1:] else ""
+scopes = []
 
 
 async def resource(request):
+    if ISSUER:
+        return Response(status_code=404)
     return JSONResponse({"resource": f"{HERE}/mcp", "authorization_servers": [HERE]})
 
 
 async def metadata(request):
     return JSONResponse(
         {
-            "issuer": HERE,
+            "issuer": ISSUER or HERE,
             "authorization_endpoint": f"{HERE}/authorize",
             "token_endpoint": f"{HERE}/token",
             "registration_endpoint": f"{HERE}/register",
@@ -38,6 +46,7 @@ async def register(request):
 
 async def authorize(request):
     query = request.query_params
+    scopes.append(query.get("scope", ""))
     back = urlencode({"code": "c-1", "state": query["state"]})
     return RedirectResponse(f"{query['redirect_uri']}?{back}")
 
@@ -46,16 +55,21 @@ async def token(request):
     form = await request.form()
     assert form["code"] == "c-1"
     assert form["code_verifier"]
-    return JSONResponse({"access_token": TOKEN, "token_type": "Bearer", "expires_in": 3600})
+    given = WIDE if "write" in scopes[-1] else TOKEN
+    return JSONResponse({"access_token": given, "token_type": "Bearer", "expires_in": 3600})
 
 
 async def mcp(request):
-    if request.headers.get("authorization") != f"Bearer {TOKEN}":
+    token = request.headers.get("authorization", "").removeprefix("Bearer ")
+    if token not in (TOKEN, WIDE):
         where = f'Bearer resource_metadata="{HERE}/.well-known/oauth-protected-resource"'
         return Response(status_code=401, headers={"WWW-Authenticate": where})
     if request.method != "POST":
         return Response(status_code=405)
     asked = await request.json()
+    if asked["method"] == "tools/call" and token != WIDE:
+        why = 'Bearer error="insufficient_scope", scope="write"'
+        return Response(status_code=403, headers={"WWW-Authenticate": why})
     if "id" not in asked:
         return Response(status_code=202)
     answer = {"jsonrpc": "2.0", "id": asked["id"]}
@@ -68,6 +82,8 @@ async def mcp(request):
             }
         case "tools/list":
             answer["result"] = {"tools": [{"name": "open", "inputSchema": {"type": "object"}}]}
+        case "tools/call":
+            answer["result"] = {"content": [{"type": "text", "text": "opened"}]}
         case _:
             answer["error"] = {"code": -32601, "message": "no"}
     return JSONResponse(answer)
