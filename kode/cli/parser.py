@@ -17,14 +17,6 @@ COMMANDS = {
     "session": ("kode.cli.commands.session", "list, search, show, fork, export, check sessions"),
     "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),
     "mcp": ("kode.cli.commands.mcp", "list, add, approve and test MCP servers"),
-    "skills": ("kode.cli.commands.brought:skills", "list skills, with source and status"),
-    "commands": ("kode.cli.commands.brought:commands", "list commands defined by Markdown files"),
-    "agents": ("kode.cli.commands.brought:agents", "list agent definitions for subagents"),
-    "hooks": ("kode.cli.commands.brought:hooks", "list hooks, or test those of an event"),
-    "trust": (
-        "kode.cli.commands.trust",
-        "show what you approved of this repository, and what is pending",
-    ),
     "plugin": ("kode.cli.commands.plugin", "list plug-ins, and turn them on and off"),
     "init": ("kode.cli.commands.init", "guided set-up"),
     "config": ("kode.cli.commands.config", "show every setting and where it came from"),
@@ -34,10 +26,6 @@ COMMANDS = {
     ),
     "demo": ("kode.cli.commands.demo", "take a two-minute tour, no key needed"),
     "subagent": ("kode.cli.commands.subagent", "run one focused task in its own process"),
-    "schema": (
-        "kode.cli.commands.schema",
-        "print JSON schemas of events, results, sessions, task files",
-    ),
     "completion": (
         "kode.cli.commands.completion",
         "print a completion script for bash, zsh or fish",

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kode.cli.commands import schema
-from kode.cli.commands.schema import SCHEMAS, schema_of
 from kode.cli.screen.output import event_object, failure_object
 from kode.cli.screen.printer import to_json
 from kode.errors import ConfigError
 from kode.events import Event, TurnEnded
 from kode.messages import ServerItem, Text, Thinking, ToolCall
+from kode.plugins.schema import schemas as schema
+from kode.plugins.schema.schemas import SCHEMAS, schema_of
 from kode.results import result_object
 from kode.session.entries import OWN_TYPES, Header, PluginEntry, line_of
 from kode.subagents.protocol import Section, Snapshot, Task

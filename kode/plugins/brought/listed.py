@@ -10,14 +10,29 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kode import paths
-from kode.cli.flags import working_directory
-from kode.cli.parser import Parser
-from kode.cli.screen.lines import public
-from kode.cli.screen.printer import Answer
-from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
-from kode.extensions.brought import Kind
-from kode.extensions.listing import as_json, lines_of, rows_of
+from kode.plugin import Parser, load_config, paths, working_directory
+from kode.plugin.brought import (
+    EVENTS,
+    TOPICS,
+    Answer,
+    Kind,
+    answer_of,
+    as_json,
+    brought,
+    granted,
+    line_of,
+    lines_of,
+    lost_of,
+    open_sandbox,
+    open_workplace,
+    other_names,
+    public,
+    rows_of,
+    run_hook,
+    surroundings,
+    trust,
+)
+from kode.plugin.errors import EXIT_FAILED, EXIT_OK, ConfigError
 
 ABOUT: dict[Kind, str] = {
     "skills": "List skills of this project and your home, with source and status.",
@@ -40,8 +55,6 @@ agents = partial(_list, "agents")
 
 def hooks(argv: Sequence[str]) -> Answer:
     """Runs `kode hooks ...`. Raises: ConfigError."""
-    from kode.extensions.hooks import EVENTS
-
     parser = Parser("kode hooks", ABOUT["hooks"])
     called = parser.add_subparsers(dest="command", metavar="COMMAND")
     about = "all hooks (--json: one list)"
@@ -77,9 +90,6 @@ def _cwd() -> Path:
 
 
 def _found(cwd: Path) -> Any:
-    from kode.extensions import brought, trust
-    from kode.extensions.places import surroundings
-
     home = paths.home()
     around = surroundings(cwd, home, Path(os.path.expanduser("~")))
     return brought.find(around, trust.load(home, around.project))
@@ -87,12 +97,6 @@ def _found(cwd: Path) -> Any:
 
 async def _test(event: Any, name: str | None) -> Answer:
     """Runs the hooks of an event as a session would; their changes are dropped."""
-    from kode.assembly import open_sandbox, open_workplace
-    from kode.config import load_config
-    from kode.conversation.hooking import granted, run_hook
-    from kode.extensions.hook_answer import answer_of, lost_of
-    from kode.extensions.hook_input import TOPICS, line_of, other_names
-
     cwd, home = _cwd(), paths.home()
     given = _given(name)
     names = tuple(str(given[topic]) for topic in TOPICS if topic in given)

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Union, get_args
 from pydantic import Field, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from kode.cli.parser import Parser
-from kode.results import Result, ResultLine
+from kode.plugin import Parser
+from kode.plugin.lines import LINE, Result, ResultLine, Snapshot, Task
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -39,7 +39,7 @@ def schema_of(name: str) -> dict[str, Any]:
 
 def _events() -> dict[str, Any]:
     """The lines of `--output-format stream-json`."""
-    from kode.events import Event, TurnEnded
+    from kode.plugin.events import Event, TurnEnded
 
     kinds: Any = ResultLine
     for kind in get_args(Event):
@@ -55,7 +55,7 @@ def _result() -> dict[str, Any]:
 
 def _session() -> dict[str, Any]:
     """A line of a session file, where default values are omitted."""
-    from kode.session.entries import OWN_TYPES, Header, PluginEntry
+    from kode.plugin.entries import OWN_TYPES, Header, PluginEntry
 
     schema = _of_kinds(Union[(Header, *OWN_TYPES)], GenerateJsonSchema)
     of_plugin = TypeAdapter(PluginEntry).json_schema(mode="serialization")
@@ -66,22 +66,16 @@ def _session() -> dict[str, Any]:
 
 def _task() -> dict[str, Any]:
     """The file of `kode subagent --task`."""
-    from kode.subagents.protocol import Task
-
     return Task.model_json_schema()
 
 
 def _snapshot() -> dict[str, Any]:
     """The file of `kode subagent --memory-snapshot`."""
-    from kode.subagents.protocol import Snapshot
-
     return Snapshot.model_json_schema()
 
 
 def _messages() -> dict[str, Any]:
     """A line of `--input-format stream-json`."""
-    from kode.cli.commands.stream_input import LINE
-
     return LINE.json_schema()
 
 
