@@ -209,7 +209,7 @@ def _keeping(agent: Agent, hook: Hook, emit: Emit, grants: Grants) -> Keep:
         )
         try:
             found = await asyncio.to_thread(attempt.changes)
-            changes = [one for one in found if not _is_granted(one, grants)]
+            changes = tuple(one for one in found if not _is_granted(one, grants))
             await asyncio.to_thread(attempt.apply, [one for one in found if one not in changes])
             settled = await settle_changes(command, attempt, changes, may_ask=True)
         except (KodeError, OSError) as error:

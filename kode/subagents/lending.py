@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kode.contracts import CALLS_ANY, Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
-from kode.subagents.protocol import Call, Called, LentTool, line_of, too_long
+from kode.subagents.protocol import MAX_FROM_PARENT_BYTES, Call, Called, LentTool, line_of
 
 ToParent = Callable[[str, Mapping[str, object]], Awaitable[Called]]
 """`await call(tool, arguments)` has the parent call one of its tools."""
@@ -31,20 +31,15 @@ def handed(tools: Iterable[Tool]) -> tuple[LentTool, ...]:
             name=tool.name,
             description=tool.description,
             effect="mcp" if tool.effect == "mcp" else "none",
-            subject=subject_of(tool),
+            subject=tool.target({}) if tool.target and tool.name != CALLS_ANY else "",
             parameters=dict(tool.parameters()),
         )
         for tool in tools
     )
 
 
-def subject_of(tool: Tool) -> str:
-    """`server:tool` of a tool of one server; "" for one that its arguments name."""
-    return tool.target({}) if tool.target is not None and tool.name != CALLS_ANY else ""
-
-
 async def answered(loan: Loan, call: Call) -> Called:
-    """Calls a tool for a subagent that was lent it."""
+    """Calls a tool for a subagent that was lent it. Raises: nothing, the result has the error."""
     tool = next((one for one in loan.tools if one.name == call.tool), None)
     try:
         if tool is None or loan.context is None:
@@ -60,9 +55,8 @@ async def answered(loan: Loan, call: Call) -> Called:
         pictures=output.pictures,
         untrusted=output.untrusted,
     )
-    if too_long(line_of(called)):
-        text = "Its answer is too long for a subagent. Ask for less of it."
-        return Called(id=call.id, text=text, failed=True)
+    if len(line_of(called)) > MAX_FROM_PARENT_BYTES:
+        return Called(id=call.id, text="Too long an answer for a subagent: ask less.", failed=True)
     return called
 
 

@@ -217,11 +217,6 @@ def line_of(message: BaseModel | dict[str, Any]) -> bytes:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
 
 
-def too_long(line: bytes) -> bool:
-    """Whether a child cannot take a line of its parent's."""
-    return len(line) > MAX_FROM_PARENT_BYTES
-
-
 def parse_task(data: bytes, name: str) -> Task:
     """A task file's content. Raises: UserError that names what is wrong."""
     task = _parse(Task, data, f"The task file {name}")

@@ -217,7 +217,7 @@ def test_a_hook_that_runs_once_is_then_done(place: Place) -> None:
     assert seen.splitlines()[-1].count("Only once.") == 1
 
 
-def test_a_folder_given_to_a_hook_holds_after_calls_and_turns(place: Place) -> None:
+def test_a_hooks_folder_holds_after_calls_and_turns(place: Place) -> None:
     needs_a_whole_sandbox(place)
     logs = place.project / "logs"
     logs.mkdir()

@@ -9,14 +9,10 @@ from kode.plugin import Parser, clean, paths, working_directory
 from kode.plugin.brought import (
     Answer,
     Answered,
-    Approvals,
-    Approved,
-    Item,
     approve_shown,
     complain,
     foreign,
     public,
-    real_path,
     review,
     trust,
 )
@@ -90,7 +86,7 @@ def main(argv: Sequence[str]) -> Answered:
 
 
 def _grants(
-    arguments: argparse.Namespace, items: Sequence[Item], home: Path, project: Path
+    arguments: argparse.Namespace, items: Sequence[trust.Item], home: Path, project: Path
 ) -> list[str]:
     """What a hook may do besides, as `trust.Approved` keeps it. Raises: ConfigError."""
     is_hook = bool(arguments.name) and all(item.kind == "hook" for item in items)
@@ -98,9 +94,9 @@ def _grants(
         if arguments.network or arguments.write:
             raise ConfigError("--network and --write are for one hook: name it as ITEM.")
         return []
-    folders = [Path(real_path(paths.expand(name))) for name in arguments.write]
-    own = Path(real_path(home))
-    around = {Path(real_path(one)) for one in (Path.home(), home)} | set(project.parents)
+    folders = [Path(paths.real_path(paths.expand(name))) for name in arguments.write]
+    own = Path(paths.real_path(home))
+    around = {Path(paths.real_path(one)) for one in (Path.home(), home)} | set(project.parents)
     for folder in folders:
         is_around = any(one.is_relative_to(folder) for one in around)
         if is_around or folder.is_relative_to(own) or not folder.is_dir():
@@ -112,7 +108,7 @@ def _grants(
     return [*grants, *([trust.OUTSIDE] if arguments.outside else []), *map(str, folders)]
 
 
-def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> Answer:
+def _list(items: Sequence[trust.Item], approvals: trust.Approvals, *, as_json: bool) -> Answer:
     rows = [
         {
             "kind": item.kind,
@@ -146,7 +142,7 @@ def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> Answ
     )
 
 
-def _revoke(name: str, approvals: Approvals, home: Path, project: Path) -> str:
+def _revoke(name: str, approvals: trust.Approvals, home: Path, project: Path) -> str:
     gone = [item for item in approvals.items if _is_about(item, name)]
     if not gone:
         raise ConfigError(f"Nothing called {name!r} is approved. `kode trust list` lists what is.")
@@ -154,14 +150,14 @@ def _revoke(name: str, approvals: Approvals, home: Path, project: Path) -> str:
     return public(f"Revoked: {', '.join(f'{approval.kind} {approval.name}' for approval in gone)}")
 
 
-def _is_about(approval: Approved, name: str) -> bool:
+def _is_about(approval: trust.Approved, name: str) -> bool:
     """A server includes its tools."""
     return approval.name == name or (
         approval.kind == "mcp-tool" and approval.name.startswith(f"{name}:")
     )
 
 
-def _named(items: Sequence[Item], name: str) -> list[Item]:
+def _named(items: Sequence[trust.Item], name: str) -> list[trust.Item]:
     found = [item for item in items if item.name == name]
     if not found:
         raise ConfigError(f"There is nothing called {name!r} here. `kode trust list` lists all.")

@@ -15,7 +15,6 @@ from kode.plugin.brought import (
     EVENTS,
     TOPICS,
     Answer,
-    Kind,
     answer_of,
     as_json,
     brought,
@@ -34,7 +33,7 @@ from kode.plugin.brought import (
 )
 from kode.plugin.errors import EXIT_FAILED, EXIT_OK, ConfigError
 
-ABOUT: dict[Kind, str] = {
+ABOUT: dict[brought.Kind, str] = {
     "skills": "List skills of this project and your home, with source and status.",
     "commands": "List prompt commands defined by Markdown files, with source and status.",
     "agents": "List agent definitions for subagents, with source and status.",
@@ -42,7 +41,7 @@ ABOUT: dict[Kind, str] = {
 }
 
 
-def _list(kind: Kind, argv: Sequence[str]) -> Answer:
+def _list(kind: brought.Kind, argv: Sequence[str]) -> Answer:
     parser = Parser(f"kode {kind}", ABOUT[kind])
     _add_list(parser)
     return _answer(kind, as_list=parser.parse(argv).json)
@@ -74,7 +73,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON list")
 
 
-def _answer(kind: Kind, *, as_list: bool) -> Answer:
+def _answer(kind: brought.Kind, *, as_list: bool) -> Answer:
     found = _found(_cwd())
     rows = rows_of(found, kind)
     return Answer(
