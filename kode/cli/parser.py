@@ -16,14 +16,6 @@ COMMANDS = {
     "session": ("kode.cli.commands.session", "list, search, show, fork, export, check sessions"),
     "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),
     "mcp": ("kode.cli.commands.mcp", "list, add, approve and test MCP servers"),
-    "skills": ("kode.cli.commands.brought:skills", "list skills, with source and status"),
-    "commands": ("kode.cli.commands.brought:commands", "list commands defined by Markdown files"),
-    "agents": ("kode.cli.commands.brought:agents", "list agent definitions for subagents"),
-    "hooks": ("kode.cli.commands.brought:hooks", "list hooks, or test those of an event"),
-    "trust": (
-        "kode.cli.commands.trust",
-        "show what you approved of this repository, and what is pending",
-    ),
     "permissions": (
         "kode.cli.commands.permissions",
         "list rules and your lasting answers, remove and restore them",

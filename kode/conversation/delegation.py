@@ -3,13 +3,19 @@
 import asyncio
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode.config import Config, Embedding, ProviderPart, resolve_provider
+from kode.contracts import ToolContext
+from kode.conversation.open_session import OpenSession
 from kode.engine.agent import Agent
 from kode.errors import StorageError
-from kode.events import Emit, Notice
+from kode.events import Emit, Notice, silent
+from kode.extensions.agents import lacking, may_use
+from kode.extensions.brought import Brought, in_use
+from kode.extensions.mcp_tools import tools_of
 from kode.messages import Usage
 from kode.permissions import gate as gate_module
 from kode.permissions.gate import Ask
@@ -18,7 +24,8 @@ from kode.session.log import Session
 
 if TYPE_CHECKING:
     from kode.subagents.channel import Delegation
-    from kode.subagents.protocol import Answer, Question, Start
+    from kode.subagents.lending import Loan
+    from kode.subagents.protocol import Answer, Question, Start, Task
 
 STEPS_KEPT = 3
 """Requests of a turn's last steps kept in reserve, for the parent to use what its subagents
@@ -33,10 +40,11 @@ def make_delegation(
     folder: Path,
     ask: Ask | None,
     emit: Emit,
+    lend: "Callable[[Task, Path], Loan]",
     trust_project: bool = False,
 ) -> "Delegation":
     """What all subagents of a session share. `config` and `agent` return the current values when a
-    child starts: model and permission mode may change in between."""
+    child starts: model and permission mode may change in between. `lend`: see `Delegation`."""
     from kode.subagents.channel import Delegation
     from kode.subagents.parent import child_environment
     from kode.subagents.protocol import Answer
@@ -80,10 +88,45 @@ def make_delegation(
         ask=None if ask is None else ask_person,
         spend=agent().spend,
         record=record,
+        lend=lend,
         max_concurrency=limits.max_concurrency,
         timeout_s=limits.timeout_s,
         max_steps=limits.max_steps,
     )
+
+
+def lender(opened: OpenSession, brought: Brought) -> "Callable[[Task, Path], Loan]":
+    """Returns what a subagent gets of its parent's servers, and says what of its definition the
+    parent does not have."""
+    from kode.subagents.lending import Loan
+
+    agents = {agent.item.name: agent for agent in in_use(brought.agents)}
+    skills = {skill.item.name for skill in in_use(brought.skills)}
+
+    def lend(task: "Task", folder: Path) -> "Loan":
+        definition, now = agents.get(task.agent or ""), opened.agent
+        if (extensions := opened.terms.extensions) is not None:
+            tools = extensions.lent(definition, now.provider.info.context_window)
+            known = tools_of(list(extensions.servers.values()))
+        else:  # of a subagent: what it was lent itself
+            known = opened.terms.tools
+            tools = tuple(tool for tool in known if may_use(definition, tool))
+        lacks = lacking(definition, known, skills) if definition is not None else ()
+        if lacks:
+            opened.terms.say_once(
+                f"The agent {task.agent} works without what its definition names and this session "
+                f"does not have: {', '.join(lacks)}."
+            )
+        context = ToolContext(
+            place=replace(now.place, outputs=folder / "outputs"),
+            call_id="",
+            session_id=None,
+            emit=silent,
+            seen_files={},
+        )
+        return Loan(tools=tools, context=context, lacks=tuple(lacks))
+
+    return lend
 
 
 def _kept(config: Config) -> tuple[str, ...]:

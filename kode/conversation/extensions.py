@@ -3,6 +3,7 @@ agents by name. `kode.extensions` finds them."""
 
 import asyncio
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,8 @@ from kode.extensions.agents import AgentDefinition
 from kode.extensions.brought import Brought, in_use
 from kode.extensions.hooks import is_current
 from kode.extensions.places import Surroundings, surroundings
-from kode.extensions.skills import catalogue
+from kode.extensions.skills import Skill, catalogue
+from kode.messages import Text
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -116,11 +118,12 @@ def _around(place: Workplace) -> Surroundings:
 
 def extended(opened: OpenSession, agent: Agent, found: Brought, hooks: "Hooks | None") -> Agent:
     """The agent with the extensions of its session, and with checkers of edits."""
-    skills = catalogue(in_use(found.skills), agent.provider.info.context_window)
+    allowed = skills_of(opened, found)
+    skills = catalogue(allowed, agent.provider.info.context_window)
     opening = agent.opening
     agent = replace(
         agent,
-        tools=(*agent.tools, *_skill_tools(agent, found)),
+        tools=(*agent.tools, *_skill_tools(agent, allowed)),
         opening=lambda window: {**({"skills": skills} if skills else {}), **opening(window)},
     )
     if hooks is not None:
@@ -164,8 +167,34 @@ def definition_of(name: str, cwd: Path, *, trust_project: bool = False) -> Agent
     raise UserError(f"There is no agent {name!r}. `kode agents` lists them: {names}.")
 
 
-def _skill_tools(agent: Agent, found: Brought) -> tuple[Tool, ...]:
-    offered = [skill for skill in in_use(found.skills) if skill.for_model]
+def skills_of(opened: OpenSession, found: Brought) -> tuple[Skill, ...]:
+    """The skills of a session: for a subagent, those that its definition allows."""
+    child, used = opened.terms.child, in_use(found.skills)
+    definition = child.definition if child is not None else None
+    if definition is None:
+        return used
+    named = definition.skills
+    # Those that it names it begins with, whatever its tools are.
+    if named is None and not definition.has("skill"):
+        return ()
+    return tuple(one for one in used if named is None or one.item.name in named)
+
+
+def load_skills(opened: OpenSession, found: Brought) -> None:
+    """Has a subagent begin with the skills that its definition names. Raises: ToolError for one
+    that has changed since it was approved."""
+    child, place = opened.terms.child, opened.place
+    definition = child.definition if child is not None else None
+    if definition is not None and definition.skills and not opened.session.messages:
+        from kode.extensions.skill_tool import as_pinned
+
+        for skill in skills_of(opened, found):
+            text = as_pinned(skill, place.home, place.project).instructions()
+            opened.outbox.append(Text(text=text, source="instructions"))
+
+
+def _skill_tools(agent: Agent, skills: Sequence[Skill]) -> tuple[Tool, ...]:
+    offered = [skill for skill in skills if skill.for_model]
     if not offered:
         return ()
     from kode.extensions.skill_tool import skill_tool

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kode.contracts import Attempt, Grants, Sandbox, ToolContext
+from kode.contracts import Attempt, FileChange, Grants, Sandbox, ToolContext
 from kode.conversation.figures import status_of
 from kode.conversation.open_session import OpenSession, RunTurn
 from kode.engine.agent import Agent
@@ -70,8 +70,8 @@ def hook_runner(opened: OpenSession, common: Callable[[], Mapping[str, Any]]) ->
         if source := await asyncio.to_thread(now.marks.among, None):
             opened.session.append(TaintEntry(source=source))
         counts = hook.event in CHANGES_COUNT and not hook.is_async
-        keep = _keeping(now, hook, terms.emit) if counts else None
         required, grants = opened.config.sandbox.enabled is True, granted(hook, now.place)
+        keep = _keeping(now, hook, terms.emit, grants) if counts else None
         return await run_hook(
             hook, given, now.place, now.sandbox, keep, required=required, grants=grants
         )
@@ -160,10 +160,14 @@ async def _keep_granted(grants: Grants, dropped: list[str], attempt: Attempt) ->
     the rest to `dropped`."""
     with contextlib.suppress(KodeError, OSError):
         changes = [one for one in await asyncio.to_thread(attempt.changes) if not one.in_git]
-        kept = [one for one in changes if below_any(one.path, grants.write) and not one.runs_later]
+        kept = [one for one in changes if _is_granted(one, grants)]
         await asyncio.to_thread(attempt.apply, kept)
         dropped += [one.path for one in changes if one not in kept]
     return ()
+
+
+def _is_granted(change: FileChange, grants: Grants) -> bool:
+    return below_any(change.path, grants.write) and not (change.runs_later or change.in_git)
 
 
 def _set_by(before: str = "", after: str = "") -> dict[str, str]:
@@ -197,7 +201,7 @@ def environment_of(place: Workplace, hook: Hook) -> dict[str, str]:
     return {**place.environment, "CLAUDE_PROJECT_DIR": project, "KODE_PROJECT_DIR": project, **own}
 
 
-def _keeping(agent: Agent, hook: Hook, emit: Emit) -> Keep:
+def _keeping(agent: Agent, hook: Hook, emit: Emit, grants: Grants) -> Keep:
     async def keep(attempt: Attempt) -> tuple[str, ...]:
         context = ToolContext(
             place=agent.place, call_id="hook", session_id=None, emit=emit, seen_files={}
@@ -206,7 +210,9 @@ def _keeping(agent: Agent, hook: Hook, emit: Emit) -> Keep:
             agent=agent, tool=shell, arguments={"command": hook.command}, context=context
         )
         try:
-            changes = await asyncio.to_thread(attempt.changes)
+            found = await asyncio.to_thread(attempt.changes)
+            changes = tuple(one for one in found if not _is_granted(one, grants))
+            await asyncio.to_thread(attempt.apply, [one for one in found if one not in changes])
             settled = await settle_changes(command, attempt, changes, may_ask=True)
         except (KodeError, OSError) as error:
             return (f"[All changes by the hook {hook.item.name} were dropped:  {error}]",)

@@ -28,6 +28,7 @@ from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.conversation.plugged import Plugged
+    from kode.extensions.agents import AgentDefinition
     from kode.extensions.hook_moments import Hooks
     from kode.subagents.channel import Delegation
     from kode.subagents.protocol import Start
@@ -51,8 +52,8 @@ class Child:
 
     agent_type: str
     """The definition that it uses, for hooks."""
-    only_tools: frozenset[str] | None = None
-    """The names of the only available tools; None: all."""
+    definition: "AgentDefinition | None" = None
+    """None: nothing limits its tools and skills."""
     folder: Path | None = None
     """Among its parent's records: of its transcript and outputs; None: it has no parent."""
     parent_session: str | None = None

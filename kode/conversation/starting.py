@@ -7,8 +7,14 @@ from dataclasses import replace
 
 from kode.assembly import is_small, simplify
 from kode.contracts import CALLS_ANY, InjectReason, Tool
-from kode.conversation.delegation import make_delegation
-from kode.conversation.extensions import extended, find_extensions, hooks_of, take_foreign
+from kode.conversation.delegation import lender, make_delegation
+from kode.conversation.extensions import (
+    extended,
+    find_extensions,
+    hooks_of,
+    load_skills,
+    take_foreign,
+)
 from kode.conversation.memory import memory_context
 from kode.conversation.models import learn_model
 from kode.conversation.open_session import OpenSession, Started
@@ -65,6 +71,7 @@ async def _start(opened: OpenSession) -> Started:
     brought = await find_extensions(opened)
     hooks = await hooks_of(opened, brought)
     agent = extended(opened, agent, brought, hooks)
+    load_skills(opened, brought)
     delegation, delegating = None, tuple[Tool, ...]()
     if not small and config.subagent.max_depth > 0:
         from kode.subagents.delegate import delegate_tool
@@ -76,6 +83,7 @@ async def _start(opened: OpenSession) -> Started:
             folder=opened.agents_folder,
             ask=terms.ask,
             emit=terms.emit,
+            lend=lender(opened, brought),
             trust_project=terms.trust_project,
         )
         delegating = (delegate_tool(delegation, in_use(brought.agents)),)
@@ -151,8 +159,13 @@ def _those_allowed(opened: OpenSession, tools: Sequence[Tool]) -> tuple[Tool, ..
     """The tools of a subagent's definition, or all. Raises: UserError for two with the same name,
     which would make calls ambiguous."""
     child, plugged = opened.terms.child, opened.terms.plugged
-    only = child.only_tools if child is not None else None
-    allowed = tuple(tool for tool in tools if only is None or tool.name in only)
+    definition = child.definition if child is not None else None
+    lent = {tool.name for tool in opened.terms.tools}  # as the definition allows
+    allowed = tuple(
+        tool
+        for tool in tools
+        if definition is None or tool.name in lent or definition.has(tool.name)
+    )
     if plugged is not None:
         allowed = plugged.without_clashes(allowed)
     for name, count in Counter(tool.name for tool in allowed).items():

@@ -1,11 +1,12 @@
 """Definitions of agents: Markdown files that say what a subagent is for, which tools it has, and
 how it works. `kode.subagents` starts one."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kode.contracts import EFFORTS, MODE_CALLED, Effort, PermissionMode
+from kode.contracts import EFFORTS, MODE_CALLED, Effort, PermissionMode, Tool
 from kode.errors import ConfigError
 from kode.extensions import front_matter
 from kode.extensions.places import Place, Surroundings, files_below, find_each, read_text
@@ -26,12 +27,61 @@ class AgentDefinition:
     prompt: str
     tools: frozenset[str] | None = None
     """The names of its only tools; None: those of every subagent."""
+    without: frozenset[str] = frozenset()
+    """The names of tools that it does not get."""
+    servers: tuple[str, ...] | None = None
+    """The only MCP servers that it gets of its parent's; None: all."""
+    skills: tuple[str, ...] | None = None
+    """The only skills that it gets, from the beginning; None: all, to load."""
     model: str = ""
     """"": the current one."""
     effort: Effort | None = None
     """How much it thinks; None: as much as the parent."""
     mode: PermissionMode | None = None
     """Restricts the parent's mode; never widens it."""
+
+    def has(self, tool: str) -> bool:
+        """Whether it has a tool of kode's own."""
+        return tool not in self.without and (self.tools is None or tool in self.tools)
+
+
+def has_all_tools(agent: AgentDefinition | None) -> bool:
+    """Whether an agent gets every tool of the servers that it gets."""
+    return agent is None or (
+        agent.tools is None and not any(name.startswith("mcp__") for name in agent.without)
+    )
+
+
+def may_use(agent: AgentDefinition | None, tool: Tool) -> bool:
+    """Whether an agent gets this tool of one server of its parent's."""
+    if agent is None or tool.target is None:
+        return has_all_tools(agent)
+    server, _, name = tool.target({}).partition(":")
+    ways = {
+        tool.name,
+        f"mcp__{server}",
+        *(f"mcp__{server}__{end}" for end in ("*", name)),
+        "mcp__*",
+    }
+    if ways & agent.without or not (agent.servers is None or server in agent.servers):
+        return False
+    # A list of tools that has none of a server, which is named besides, is about the others.
+    is_listed = any(f"{one}__".startswith(f"mcp__{server}__") for one in agent.tools or ())
+    is_named = agent.servers is not None and not is_listed
+    return agent.tools is None or is_named or bool(ways & agent.tools)
+
+
+def lacking(agent: AgentDefinition, tools: Sequence[Tool], skills: Collection[str]) -> list[str]:
+    """What a definition names, and these tools of servers and skills do not have."""
+    names = {tool.name for tool in tools}
+    servers = {tool.target({}).partition(":")[0] for tool in tools if tool.target is not None}
+    known = {*names, *(f"mcp__{one}{end}" for one in servers for end in ("", "__*")), "mcp__*"}
+    listed = sorted(one for one in agent.tools or () if one.startswith("mcp__"))
+    return [
+        *(f"MCP server {one}" for one in agent.servers or () if one not in servers),
+        *(f"tool {one}" for one in listed if one not in known),
+        *(f"skill {one}" for one in agent.skills or () if one not in skills),
+    ]
 
 
 def find_agents(around: Surroundings) -> tuple[list[AgentDefinition], list[str]]:
@@ -63,6 +113,9 @@ def read_agent(problems: list[str], path: Path, place: Place, given: str) -> Age
         description=shorten(description, MAX_DESCRIPTION_CHARS),
         prompt=document.body,
         tools=_tools(document),
+        without=tools_of(document.text("disallowedTools")),
+        servers=_names(document, "mcpServers"),
+        skills=_names(document, "skills"),
         model="" if model in INHERIT else model,
         effort=_effort(document, path, problems),
         mode=MODE_CALLED.get(document.text("permissionMode")),
@@ -88,3 +141,14 @@ def _tools(document: front_matter.Document) -> frozenset[str] | None:
     if "tools" not in document.fields or given == "*":
         return None
     return tools_of(given)
+
+
+def _names(document: front_matter.Document, field: str) -> tuple[str, ...] | None:
+    """The names of a list, None if there is none. A server written out counts by its name alone: a
+    definition starts none."""
+    given = document.fields.get(field)
+    if given is None:
+        return None
+    texts = given if isinstance(given, list | dict) else str(given).split(",")
+    named = (name for one in texts for name in (one if isinstance(one, dict) else (one,)))
+    return tuple(dict.fromkeys(name.strip() for name in map(str, named) if name.strip()))

@@ -64,6 +64,8 @@ class Hooks:
     """Hooks of which the person was told that they want to allow something."""
     _lost: list[Hook] = field(default_factory=list)
     """Hooks of which the person was told that they do something in vain."""
+    _done: list[Hook] = field(default_factory=list)
+    """Hooks that run no more in this session."""
     _context: dict[str, str] = field(default_factory=dict)
     """Call id → what hooks before the call say to the model."""
     _beside: set["asyncio.Task[None]"] = field(default_factory=set)
@@ -74,7 +76,8 @@ class Hooks:
         """Runs the hooks of an event whose matcher fits these names, one after the other, up to the
         first that refuses. What one makes of a call's input is the input for the next, and those
         before it look once more. Raises: StorageError if a run cannot be recorded."""
-        hooks = [one for one in self.hooks if one.event == event and one.matches(names)]
+        about = (one for one in self.hooks if one.event == event and one.matches(names))
+        hooks = [one for one in about if one.applies(names, fields) and one not in self._done]
         for hook in filter(_is_async, hooks):
             self._start(self._later(hook, event, dict(fields)))
         hooks = [one for one in hooks if not one.is_async]
@@ -249,6 +252,8 @@ class Hooks:
         else:
             ran = await self.run(hook, given)
         answer = answer_of(hook, ran)
+        if hook.once and ran.exit_code == 0:
+            self._done.append(hook)
         if (lost := lost_of(hook, ran)) and hook not in self._lost:
             self._lost.append(hook)
             self.emit(Notice(text=self._mask(lost)))

@@ -8,6 +8,7 @@ and `sandbox`, which only `$KODE_HOME/config.json` may set to false.
 """
 
 import contextlib
+import fnmatch
 import json
 import os
 import re
@@ -41,6 +42,8 @@ _AGENT_FOLDERS = {".claude", ".kode", ".agents", "hooks"}
 _BETWEEN_WORDS = re.compile(r"[\s;&|()<>`=]+")
 _WITHOUT_QUOTES = str.maketrans("", "", "\"'")
 _VARIABLE = re.compile(r"^(?:~|\$\{?\w+\}?)/")
+_NOT_PLAIN = re.compile(r"""[;&|<>()$`=\\'"{}*?\[~]""")
+"""In a command line that is more than one command and its words, as they are."""
 _PLAIN_NAMES = re.compile(r"[\w|]*")
 
 
@@ -66,11 +69,30 @@ class Hook:
     """What its own entry lets it do: of the person's config alone."""
     is_async: bool = False
     """Whether nobody waits for it, so that it decides nothing."""
+    only: str = ""
+    """Its `if`, a rule that a call has to match: `Bash(git *)`; "" for none."""
+    once: bool = False
+    """Whether it is done for the session once it has succeeded."""
 
     @property
     def pins_loads(self) -> bool:
         """Whether its approval covers what it loads in the sandbox."""
         return self.item.scope == "project" and self.event in JUDGES and not self.is_async
+
+    def applies(self, names: Sequence[str], fields: Mapping[str, Any]) -> bool:
+        """Whether a call matches its `if`, or is a command line that may; what is no call does not.
+        Patterns are wider than those of rules: none keeps a hook from a call that it is about."""
+        tool, _, pattern = self.only.strip().removesuffix(")").partition("(")
+        given = fields.get("tool_input")
+        if not tool or not isinstance(given, Mapping) or tool not in names:
+            return not tool
+        found = (given[key] for key in ("command", "file_path", "path", "url") if given.get(key))
+        subject = " ".join(str(next(found, "")).split())
+        if not pattern or not subject or ("command" in given and _NOT_PLAIN.search(subject)):
+            return True
+        pattern = pattern.replace(":*", "*").replace("**/", "*")
+        ways = (pattern, f"*/{pattern.lstrip('./')}", pattern.removesuffix(" *"))
+        return any(fnmatch.fnmatchcase(subject, way) for way in ways)
 
     def matches(self, names: Sequence[str]) -> bool:
         """Whether its matcher fits one of these names. A matcher is a list of names separated by
@@ -234,6 +256,8 @@ def _hook(
         guard=entry.get("guard") is True,
         grants=wanted if path == own_config else Grants(),
         is_async=entry.get("async") is True and event != "SessionEnd",
+        only=str(entry.get("if") or ""),
+        once=entry.get("once") is True,
     )
 
 

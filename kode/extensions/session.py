@@ -15,6 +15,7 @@ from kode.contracts import Sandbox, Tool
 from kode.errors import KodeError, UserError
 from kode.events import Emit, Notice
 from kode.extensions import mcp_cache, mcp_config, trust
+from kode.extensions.agents import AgentDefinition, has_all_tools, may_use
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer, Open, pinned_definitions
 from kode.extensions.mcp_tools import pair_of, source, tokens_of, tools_of
@@ -155,12 +156,24 @@ class Extensions:
         for server in unknown:
             if server.needs_download:
                 await self._download(server)
+        self.reachable = (*tools_of(servers), *(pair_of(servers) if servers else ()))
+        return self._offered(servers, window_tokens)
+
+    def _offered(self, servers: Sequence[McpServer], window_tokens: int) -> tuple[Tool, ...]:
         tools = tools_of(servers)
-        self.reachable = (*tools, *(pair_of(servers) if servers else ()))
         if servers and self._defers(tools, window_tokens):
             return pair_of(servers)
         absent = [one for one in servers if not one.definitions and not one.runs]
         return (*tools, *(pair_of(absent) if absent else ()))
+
+    def lent(self, agent: AgentDefinition | None, window_tokens: int) -> tuple[Tool, ...]:
+        """The tools of its servers that a subagent with this definition gets."""
+        servers = list(self.servers.values())
+        if agent is not None and agent.servers is not None:
+            servers = [one for one in servers if one.name in agent.servers]
+        if has_all_tools(agent):  # as the pair has
+            return self._offered(servers, window_tokens)
+        return tuple(tool for tool in tools_of(servers) if may_use(agent, tool))
 
     async def _download(self, server: McpServer) -> None:
         """Asks once for a start with the network, and starts the server again once it was."""

@@ -4,6 +4,7 @@
     delegate.py   the `delegate_tasks` tool
     parent.py     starts, watches and ends children
     channel.py    messages between a child and its parent; the state of each
+    lending.py    what a child has of its parent's servers
     records.py    each child's files, and how it ended
     child.py      what makes a process a child
 

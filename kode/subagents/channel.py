@@ -7,7 +7,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,12 @@ from kode.errors import KodeError
 from kode.events import AgentProgress, Emit
 from kode.messages import Usage
 from kode.subagents.clock import Clock
+from kode.subagents.lending import Loan, answered
 from kode.subagents.protocol import (
     MAX_LINE_BYTES,
     MAX_LINES,
     Answer,
+    Call,
     Elsewhere,
     Question,
     Result,
@@ -67,6 +69,8 @@ class Delegation:
     max_concurrency: int
     timeout_s: float
     max_steps: int
+    lend: Callable[[Task, Path], Loan] = lambda task, folder: Loan()
+    """What a child with this task and folder may use of its parent's servers."""
     command: Sequence[str] = COMMAND
     patience_s: float = PATIENCE_S
     alive: "dict[str, Child]" = field(default_factory=dict)
@@ -92,6 +96,9 @@ class Child:
     untrusted: bool = False
     questions: "set[asyncio.Task[None]]" = field(default_factory=set)
     """Its questions that wait for the person."""
+    loan: Loan = field(default_factory=Loan)
+    calls: "set[asyncio.Task[None]]" = field(default_factory=set)
+    """Its calls of what it was lent."""
     lines: int = 0
     flooded: bool = False
     stderr: bytes = b""
@@ -153,9 +160,9 @@ def take(delegation: Delegation, child: Child, line: bytes, emit: Emit) -> None:
             _note_used(delegation, child, Used.model_validate(value))
         elif kind == "question":
             question = Question.model_validate_json(line)
-            task = asyncio.create_task(_answer(delegation, child, question))
-            child.questions.add(task)
-            task.add_done_callback(child.questions.discard)
+            _beside(child.questions, _answer(delegation, child, question))
+        elif kind == "call":
+            _beside(child.calls, _call(child, Call.model_validate_json(line)))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError):
         return  # a newer kode's, or not a line of kode's at all
 
@@ -185,6 +192,18 @@ def _note_used(delegation: Delegation, child: Child, used: Used) -> None:
     if used.usage != Usage():
         delegation.record(used.usage, used.cost_usd)
     tell_elsewhere(delegation)
+
+
+def _beside(tasks: "set[asyncio.Task[None]]", work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+
+
+async def _call(child: Child, call: Call) -> None:
+    called = await answered(child.loan, call)
+    child.untrusted |= bool(called.untrusted)
+    send(child, called)
 
 
 async def _answer(delegation: Delegation, child: Child, question: Question) -> None:

@@ -11,10 +11,10 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -26,8 +26,11 @@ from kode.messages import Message, Text, ToolCall, Usage, plural
 from kode.permissions import gate
 from kode.subagents.clock import Clock
 from kode.subagents.protocol import (
+    MAX_FROM_PARENT_BYTES,
     MAX_LINE_BYTES,
     Answer,
+    Call,
+    Called,
     Elsewhere,
     Question,
     Result,
@@ -43,6 +46,8 @@ STOP_GRACE_S = 6.0
 LOCK_S = 2.0  # its parent writes for milliseconds
 SAID_CHARS = 50_000
 """Limit of a report in the line to the parent; its file has all of it."""
+
+Heard = TypeVar("Heard", Answer, Called)
 
 
 def request_text(task: Task, max_steps: int, timeout_s: float) -> str:
@@ -216,6 +221,7 @@ class ParentLink:
     on_elsewhere: Callable[[], None] = lambda: None
     """Called when the parent has reported the rest of the tree's usage."""
     waiting: dict[int, "asyncio.Future[Answer]"] = field(default_factory=dict)
+    calling: dict[int, "asyncio.Future[Called]"] = field(default_factory=dict)
     asked: int = 0
     reported: Used = field(default_factory=Used)
     """The total reported to the parent so far."""
@@ -261,6 +267,20 @@ class ParentLink:
             del self.waiting[line.id]
         return gate.Answer(choice=answer.choice, message=answer.message)
 
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Called:
+        """Has the parent call a tool that it lent."""
+        self.asked += 1
+        line = Call(id=self.asked, tool=tool, arguments=dict(arguments))
+        if len(line_of(line)) > MAX_LINE_BYTES:
+            return Called(id=line.id, text="Its arguments are over 1 MB: pass less.", failed=True)
+        called: asyncio.Future[Called] = asyncio.get_running_loop().create_future()
+        self.calling[line.id] = called
+        self._send(line)
+        try:
+            return await called
+        finally:
+            del self.calling[line.id]
+
     async def listen(self, reader: asyncio.StreamReader) -> None:
         """Reads answers and figures until stdin ends, which means that the parent is gone."""
         while line := await read_line(reader):
@@ -277,15 +297,20 @@ class ParentLink:
         with contextlib.suppress(ValueError, ValidationError, AttributeError):
             value = json.loads(line)
             if value.get("type") == "answer":
-                answer = Answer.model_validate(value)
-                waiting = self.waiting.get(answer.id)
-                if waiting is not None and not waiting.done():
-                    waiting.set_result(answer)
+                _settle(self.waiting, Answer.model_validate(value))
+            elif value.get("type") == "called":
+                _settle(self.calling, Called.model_validate(value))
             elif value.get("type") == "elsewhere":
                 elsewhere = Elsewhere.model_validate(value)
                 self.spend.elsewhere_usd = elsewhere.cost_usd
                 self.spend.elsewhere_steps = elsewhere.steps
                 self.on_elsewhere()
+
+
+def _settle(waiting: Mapping[int, "asyncio.Future[Heard]"], heard: Heard) -> None:
+    future = waiting.get(heard.id)
+    if future is not None and not future.done():
+        future.set_result(heard)
 
 
 async def expire(clock: Clock, is_asking: Callable[[], bool]) -> None:
@@ -296,7 +321,7 @@ async def expire(clock: Clock, is_asking: Callable[[], bool]) -> None:
 
 async def open_stdin() -> asyncio.StreamReader:
     """Stdin as a stream of lines."""
-    reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+    reader = asyncio.StreamReader(limit=MAX_FROM_PARENT_BYTES)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     return reader

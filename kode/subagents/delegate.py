@@ -146,11 +146,11 @@ def _output(children: Sequence[Child], context: ToolContext) -> ToolOutput:
     for child in children:
         assert child.result is not None
         counts[child.result.status] += 1
-        blocks.append(
-            records.report_text(
-                child.id, child.task.goal, child.result, context.place.outputs, limit
-            )
+        text = records.report_text(
+            child.id, child.task.goal, child.result, context.place.outputs, limit
         )
+        lacks = child.loan.lacks
+        blocks.append(f"{text}\n[It had no {', no '.join(lacks)}.]" if lacks else text)
         for name in child.result.files_changed:
             files[os.path.normpath(os.path.join(context.place.cwd, name))] = None
     summary = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))

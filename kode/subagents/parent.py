@@ -29,6 +29,7 @@ from kode.subagents.channel import (
     send,
 )
 from kode.subagents.clock import Clock
+from kode.subagents.lending import handed
 from kode.subagents.protocol import (
     MAX_LINES,
     Result,
@@ -138,8 +139,9 @@ async def _run_child(delegation: Delegation, child: Child, emit: Emit) -> None:
             asyncio.create_task(read_stderr(child)),
         ]
         ends_at = child.clock.ends_at if math.isfinite(child.clock.ends_at) else None
-        start = delegation.start()
-        send(child, start.model_copy(update={"spawned_at": child.started, "ends_at": ends_at}))
+        child.loan = delegation.lend(child.task, child.folder)
+        about = {"spawned_at": child.started, "ends_at": ends_at, "tools": handed(child.loan.tools)}
+        send(child, delegation.start().model_copy(update=about))
         emit(progress(child))
         status = await _wait(delegation, child, reading[0])
     except (OSError, ValueError) as fault:
@@ -213,8 +215,8 @@ async def _end(child: Child, reading: Sequence["asyncio.Task[None]"]) -> None:
     so that it can end its own commands and report its progress."""
     # Without a process, a cancellation may have come during its start: search by the mark.
     group = child.process.pid if child.process is not None else processes.NO_GROUP
-    for question in list(child.questions):
-        question.cancel()
+    for task in (*child.questions, *child.calls):
+        task.cancel()
     try:
         if child.process is not None and child.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -228,7 +230,7 @@ async def _end(child: Child, reading: Sequence["asyncio.Task[None]"]) -> None:
             await asyncio.wait(reading, timeout=DRAIN_S)
     finally:
         processes.kill(group, child.mark)
-        for task in (*reading, *child.questions):
+        for task in (*reading, *child.questions, *child.calls):
             task.cancel()
         if child.process is not None and child.process.stdin is not None:
             child.process.stdin.close()

@@ -2,9 +2,9 @@
 
 Task file      {"goal", "context"?, "guidance"?, "permission_mode"?, "model"?, "effort"?, "agent"?}
 Snapshot file  {"version": 1, "system", "created_at", "sections": [{"title", "content"}]}
-Child's stdout one JSON object a line: events, `used`, questions, last {"type": "result", ...}
-Child's stdin  one JSON object a line: first `start`, then `answer` and `elsewhere`; its end means
-               that the parent is gone
+Child's stdout one JSON object a line: events, `used`, `question`, `call`, last `result`
+Child's stdin  one JSON object a line: first `start`, then `answer`, `called` and `elsewhere`; its
+               end means that the parent is gone
 
 Nothing here starts a process or reads a pipe. `docs/subagents.md` shows every line. The models are
 built on first use: a child needs few of them before its first request.
@@ -19,12 +19,14 @@ from pydantic.json_schema import SkipJsonSchema
 from kode.contracts import Effort, PermissionMode, SnapshotSection
 from kode.errors import UserError
 from kode.events import Check, Denial, Status
-from kode.messages import Usage
+from kode.messages import Image, Usage
 
 MAX_TASKS = 8  # more at once run into vendors' rate limits
 MAX_FILE_BYTES = 1_000_000  # far more than tasks or results need
 MAX_LINE_BYTES = 1_000_000
 """Longer lines of a child are skipped; asyncio's own limit would be 64 KiB."""
+MAX_FROM_PARENT_BYTES = 16_000_000
+"""Limit of a line to a child: what it starts with, and the answer of a server."""
 MAX_LINES = 200_000
 """A child that sends more lines is stopped: it floods."""
 
@@ -86,6 +88,17 @@ class Result(_Said):
     parent_session: str | None = None
 
 
+class LentTool(_Said):
+    """A tool that a child's parent runs for it."""
+
+    name: str
+    description: str
+    effect: Literal["mcp", "none"]
+    subject: str
+    """What the gate judges, `server:tool`; "" if the arguments of a call say it."""
+    parameters: dict[str, Any]
+
+
 class Start(_Said):
     """The first line on a child's stdin. The configuration is sent here because it holds the key,
     and others can read a command line, a file and an environment."""
@@ -116,6 +129,7 @@ class Start(_Said):
     """The folder where the parent keeps undo contents."""
     turn: int = 1
     """The number of the parent's turn, for its checkpoints."""
+    tools: tuple[LentTool, ...] = ()
 
 
 class Used(_Said):
@@ -161,6 +175,27 @@ class Question(_Said):
     kind: str = ""
     may_always: bool = False
     rules: tuple[str, ...] = ()
+
+
+class Call(_Said):
+    """A call of a tool that the parent runs."""
+
+    type: Literal["call"] = "call"
+    id: int
+    tool: str
+    arguments: dict[str, Any]
+
+
+class Called(_Said):
+    """The result of such a call; of a failed one, `text` says why."""
+
+    type: Literal["called"] = "called"
+    id: int
+    text: str
+    summary: str = ""
+    pictures: tuple[Image, ...] = ()
+    untrusted: str = ""
+    failed: bool = False
 
 
 class Answer(_Said):

@@ -14,7 +14,7 @@ import pytest
 
 import kode
 from kode.events import Event, Notice, SessionStarted, Steered, TextDelta, ToolFinished, TurnEnded
-from tests.pictures import png
+from tests.pictures import pdf, png
 from tests.scripted_server import ScriptedServer
 
 SLOW = {"text": "Let me think about it.", "wire": {"endless": True}}
@@ -435,14 +435,17 @@ async def test_an_answer_that_never_fits_is_a_failed_turn(
 
 async def test_files_go_with_a_text(server: ScriptedServer, opened: Any, project: Path) -> None:
     (project / "shot.png").write_bytes(png(7, 5))
+    (project / "paper.pdf").write_bytes(pdf("a page"))
     (project / "a.txt").write_text("the text of a")
     server.play([{"text": "Seen."}, {"text": "Again."}])
     async with opened(model="gpt-4.1") as conversation:
-        assert await conversation.ask("Look", files=["shot.png", project / "a.txt"]) == "Seen."
+        files = ["shot.png", "paper.pdf", project / "a.txt"]
+        assert await conversation.ask("Look", files=files) == "Seen."
         assert await conversation.ask("And now?") == "Again."
 
     sent = [json.dumps(request.json["messages"][-1]) for request in server.requests]
     assert base64.b64encode(png(7, 5)).decode() in json.dumps(server.requests[0].json)
+    assert "paper.pdf" in json.dumps(server.requests[0].json)  # this server takes its name alone
     assert "the text of a" in json.dumps(server.requests[0].json)
     assert "the text of a" not in sent[1]
 

@@ -21,6 +21,7 @@ print(json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse",
 """What people use: it puts a program in front of each command."""
 ESCAPE = PREFIX.replace('"env STAGE=test " + given["command"]', '"touch escaped.txt"')
 SHOW = {"name": "shell", "arguments": {"command": "printenv STAGE"}}
+ECHO = {"name": "shell", "arguments": {"command": "echo it ran"}}
 
 
 def bring(place: Place, event: str, command: str, matcher: str = "", **more: Any) -> None:
@@ -156,3 +157,79 @@ def test_a_repositorys_settings_allow_nothing(place: Place) -> None:
     assert place.run("trust", "approve", "--yes").code == 0
     run(place, calls=(made,))
     assert (place.project / "made.txt").exists()
+
+
+def say(answer: dict[str, Any], then: str = "") -> str:
+    """A program that prints this answer."""
+    return f"echo {shlex.quote(json.dumps(answer))}{then}"
+
+
+def test_texts_of_a_hook_reach_model_and_person(place: Place) -> None:
+    needs_a_whole_sandbox(place)
+    specific = {"hookEventName": "PostToolUse", "additionalContext": "The tide is high."}
+    answer = {"systemMessage": "Mind the gap.", "hookSpecificOutput": specific}
+    bring(place, "PostToolUse", say({**answer, "suppressOutput": True}), "Bash")
+    place.run("trust", "approve", "--yes")
+
+    done, seen = run(place, calls=(ECHO,))
+
+    assert "The tide is high." in seen
+    assert "Mind the gap." in done.err
+    assert "Mind the gap." not in seen
+    assert "suppressOutput" not in seen + done.err + done.out
+
+
+def test_an_async_hook_speaks_with_the_next_message(place: Place) -> None:
+    needs_a_whole_sandbox(place)
+    specific = {"hookEventName": "PreToolUse", "additionalContext": "The tide is high."}
+    answer = {"systemMessage": "Mind the gap.", "decision": "block", "hookSpecificOutput": specific}
+    bring(place, "PreToolUse", say(answer), "Bash", **{"async": True})
+    place.run("trust", "approve", "--yes")
+
+    done, seen = run(place, calls=(ECHO,))
+
+    assert "it ran\\n" in seen
+    assert "Mind the gap." in done.err
+
+
+def test_if_limits_a_hook_to_calls_that_may_match(place: Place) -> None:
+    needs_a_whole_sandbox(place)
+    answer = {"decision": "block", "reason": "Not echo."}
+    bring(place, "PreToolUse", say(answer), "Bash", **{"if": "Bash(echo *)"})
+    place.run("trust", "approve", "--yes")
+    lines = ("echo plain", "printf free", "printf hidden; echo too")
+    calls = [{"name": "shell", "arguments": {"command": line}} for line in lines]
+
+    _, seen = run(place, calls=calls)
+
+    results = [one["content"] for one in json.loads(seen.splitlines()[-1]) if one["role"] == "tool"]
+    assert ["Not echo." in text for text in results] == [True, False, True]
+
+
+def test_a_hook_that_runs_once_is_then_done(place: Place) -> None:
+    needs_a_whole_sandbox(place)
+    specific = {"hookEventName": "PostToolUse", "additionalContext": "Only once."}
+    bring(place, "PostToolUse", say({"hookSpecificOutput": specific}), "Bash", once=True)
+    place.run("trust", "approve", "--yes")
+
+    _, seen = run(place, calls=(ECHO, ECHO, ECHO))
+
+    assert seen.splitlines()[-1].count("Only once.") == 1
+
+
+def test_a_hooks_folder_holds_after_calls_and_turns(place: Place) -> None:
+    needs_a_whole_sandbox(place)
+    logs = place.project / "logs"
+    logs.mkdir()
+    for event in ("PostToolUse", "Stop"):
+        command = f"cat > logs/{event}.json; echo > beside.txt"
+        bring(place, event, command)
+        place.run("trust", "approve", "--yes")
+        run(place, calls=(ECHO,))
+        assert not (logs / f"{event}.json").exists()
+        place.run("trust", "approve", event, "--write", str(logs), "--yes")
+
+        run(place, calls=(ECHO,))
+
+        assert json.loads((logs / f"{event}.json").read_text())["hook_event_name"] == event
+        assert not (place.project / "beside.txt").exists()

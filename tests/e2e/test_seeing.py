@@ -139,3 +139,34 @@ def test_files_named_after_at_go_in_or_are_named(place: Place, pictured: Path) -
     assert encoded(SHOT) in request
     assert encoded((pictured / "paper.pdf").read_bytes()) in request
     assert "broken.png is not an image" in done.err
+
+
+def test_pictures_and_pdfs_come_in_by_ctx_or_are_named(place: Place, pictured: Path) -> None:
+    (pictured / "broken.png").write_bytes(b"\0no picture")
+    given = ("--ctx", "shot.png", "--ctx", "paper.pdf")
+    with StrictServer([{"text": "Seen."}], vendor="openai") as server:
+        place.url, place.extra["KODE_MODEL"] = server.url, "gpt-5.4"
+        done = place.run("run", "Look", *given, "--no-memory")
+        request = json.dumps([one.json for one in server.requests])
+        refused = place.run("run", "Look", "--ctx", "broken.png", "--no-memory")
+
+    assert done.code == 0, done.err
+    assert encoded(SHOT) in request
+    assert encoded((pictured / "paper.pdf").read_bytes()) in request
+    assert refused.code != 0
+    assert "broken.png" in refused.err
+
+
+def test_a_pdf_comes_in_by_stream_json(place: Place, pictured: Path) -> None:
+    paper = (pictured / "paper.pdf").read_bytes()
+    source = {"type": "base64", "media_type": "application/pdf", "data": encoded(paper)}
+    said = [{"type": "text", "text": "Look"}, {"type": "document", "source": source}]
+    message = json.dumps({"type": "user", "message": {"role": "user", "content": said}}) + "\n"
+    stream = ("--input-format", "stream-json", "--output-format", "stream-json", "--no-memory")
+    with StrictServer([{"text": "Seen."}], vendor="openai") as server:
+        place.url, place.extra["KODE_MODEL"] = server.url, "gpt-5.4"
+        done = place.run("run", *stream, stdin=message)
+        request = json.dumps([one.json for one in server.requests])
+
+    assert done.lines[-1]["result"] == "Seen."
+    assert encoded(paper) in request

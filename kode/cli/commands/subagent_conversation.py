@@ -38,6 +38,7 @@ async def child_conversation(
     from kode.conversation import open_conversation
     from kode.conversation.open_session import Child
     from kode.memory.base import SnapshotMemory
+    from kode.subagents.lending import borrowed
 
     arguments = setting.arguments
     definition = _definition(setting, start)
@@ -49,9 +50,10 @@ async def child_conversation(
         keep_session=False,
         trust_project=start is not None and start.trust_project,
         memory=SnapshotMemory(setting.memory),
+        tools=borrowed(start.tools, link.call) if start is not None and link is not None else (),
         child=Child(
             agent_type=setting.task.agent or "general-purpose",
-            only_tools=definition.tools if definition is not None else None,
+            definition=definition,
             folder=(setting.cwd / arguments.task).parent if start is not None else None,
             parent_session=arguments.parent_session,
             start=start,

@@ -3,9 +3,11 @@ import json
 import pytest
 
 from kode import paths
-from kode.cli.commands import brought, mcp, trust
+from kode.cli.commands import mcp
 from kode.errors import ConfigError
 from kode.extensions import trust as approvals
+from kode.plugins.brought import approved as trust
+from kode.plugins.brought import listed as brought
 from tests.cli.commands.answers import run
 
 

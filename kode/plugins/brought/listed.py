@@ -10,16 +10,30 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kode import paths
-from kode.cli.flags import working_directory
-from kode.cli.parser import Parser
-from kode.cli.screen.lines import public
-from kode.cli.screen.printer import Answer
-from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
-from kode.extensions.brought import Kind
-from kode.extensions.listing import as_json, lines_of, rows_of
+from kode.plugin import Parser, load_config, paths, working_directory
+from kode.plugin.brought import (
+    EVENTS,
+    TOPICS,
+    Answer,
+    answer_of,
+    as_json,
+    brought,
+    granted,
+    line_of,
+    lines_of,
+    lost_of,
+    open_sandbox,
+    open_workplace,
+    other_names,
+    public,
+    rows_of,
+    run_hook,
+    surroundings,
+    trust,
+)
+from kode.plugin.errors import EXIT_FAILED, EXIT_OK, ConfigError
 
-ABOUT: dict[Kind, str] = {
+ABOUT: dict[brought.Kind, str] = {
     "skills": "List skills of this project and your home, with source and status.",
     "commands": "List prompt commands defined by Markdown files, with source and status.",
     "agents": "List agent definitions for subagents, with source and status.",
@@ -27,7 +41,7 @@ ABOUT: dict[Kind, str] = {
 }
 
 
-def _list(kind: Kind, argv: Sequence[str]) -> Answer:
+def _list(kind: brought.Kind, argv: Sequence[str]) -> Answer:
     parser = Parser(f"kode {kind}", ABOUT[kind])
     _add_list(parser)
     return _answer(kind, as_list=parser.parse(argv).json)
@@ -40,8 +54,6 @@ agents = partial(_list, "agents")
 
 def hooks(argv: Sequence[str]) -> Answer:
     """Runs `kode hooks ...`. Raises: ConfigError."""
-    from kode.extensions.hooks import EVENTS
-
     parser = Parser("kode hooks", ABOUT["hooks"])
     called = parser.add_subparsers(dest="command", metavar="COMMAND")
     about = "all hooks (--json: one list)"
@@ -61,7 +73,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON list")
 
 
-def _answer(kind: Kind, *, as_list: bool) -> Answer:
+def _answer(kind: brought.Kind, *, as_list: bool) -> Answer:
     found = _found(_cwd())
     rows = rows_of(found, kind)
     return Answer(
@@ -77,9 +89,6 @@ def _cwd() -> Path:
 
 
 def _found(cwd: Path) -> Any:
-    from kode.extensions import brought, trust
-    from kode.extensions.places import surroundings
-
     home = paths.home()
     around = surroundings(cwd, home, Path(os.path.expanduser("~")))
     return brought.find(around, trust.load(home, around.project))
@@ -87,12 +96,6 @@ def _found(cwd: Path) -> Any:
 
 async def _test(event: Any, name: str | None) -> Answer:
     """Runs the hooks of an event as a session would; their changes are dropped."""
-    from kode.assembly import open_sandbox, open_workplace
-    from kode.config import load_config
-    from kode.conversation.hooking import granted, run_hook
-    from kode.extensions.hook_answer import answer_of, lost_of
-    from kode.extensions.hook_input import TOPICS, line_of, other_names
-
     cwd, home = _cwd(), paths.home()
     given = _given(name)
     names = tuple(str(given[topic]) for topic in TOPICS if topic in given)

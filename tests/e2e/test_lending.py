@@ -1,0 +1,172 @@
+"""Servers and skills of a parent in its subagents: real processes, and a real server."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import Place
+from tests.e2e.test_brought import write
+from tests.e2e.test_delegation import goal_of, text_of
+from tests.needs import PLAIN_PYTHON
+from tests.scripted_server import ScriptedServer
+
+HOSTILE = Path(__file__).parents[1] / "extensions" / "servers" / "hostile.py"
+READ = {"calls": [{"name": "mcp__files__read", "arguments": {"path": "a"}}]}
+SKILL = "---\nname: {0}\ndescription: How to {0}.\n---\nTo {0}, whistle a {0} tune.\n"
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer(keep=100) as running:
+        yield running
+
+
+def bring(place: Place, head: str, *, more: dict[str, Any] | None = None) -> None:
+    """A project with a server, two skills and an agent."""
+    write(place, ".git/HEAD", "ref: refs/heads/main\n")
+    shutil.copy(HOSTILE, place.project)
+    entry = {"command": PLAIN_PYTHON, "args": [HOSTILE.name]}
+    servers = {"files": entry, **(more or {})}
+    write(place, ".mcp.json", json.dumps({"mcpServers": servers}))
+    for name in ("deploy", "paint"):
+        write(place, f".claude/skills/{name}/SKILL.md", SKILL.format(name))
+    text = f"---\nname: helper\ndescription: Helps.\n{head}\n---\nYou help.\n"
+    write(place, ".claude/agents/helper.md", text)
+
+
+def delegate(
+    place: Place, server: ScriptedServer, *replies: dict[str, Any], flags: Any = (), tasks: int = 1
+) -> tuple[Any, list[dict[str, Any]]]:
+    """How a run ended that hands a task to the agent, which replies so; the agent's requests."""
+
+    def script(request: dict[str, Any]) -> dict[str, Any]:
+        messages = [one for one in request["messages"] if one["role"] != "system"]
+        answered = sum(one["role"] == "assistant" for one in messages)
+        if goal_of(messages[0]) is not None or any(goal_of(one) for one in messages):
+            return (*replies, {"text": "did it"})[answered]
+        if answered:
+            return {"text": f"I was told:\n{text_of(messages[-1])}"}
+        given = [{"goal": f"goal {number}", "agent": "helper"} for number in range(tasks)]
+        return {"calls": [{"name": "delegate_tasks", "arguments": {"tasks": given}}]}
+
+    server.play(script)
+    place.url = server.openai_url
+    done = place.run("run", "delegate this", "--no-memory", "--allow", "delegate", *flags)
+    assert done.code == 0, done.err
+    requests = [one.json for one in server.requests]
+    return done, [one for one in requests if any(goal_of(m) for m in one["messages"])]
+
+
+def tools_of(request: dict[str, Any]) -> set[str]:
+    return {one["function"]["name"] for one in request["tools"]}
+
+
+def told(request: dict[str, Any]) -> str:
+    return "\n".join(map(text_of, request["messages"]))
+
+
+def approve(place: Place) -> None:
+    done = place.run("trust", "approve", "--yes")
+    assert done.code == 0, done.err
+
+
+def test_a_subagent_calls_its_parents_server(place: Place, server: ScriptedServer) -> None:
+    bring(place, "color: blue")
+    (place.project / ".mcp.json").unlink()
+    # The person's own, that leaves a line at each start.
+    count = ["-c", 'echo >> starts; exec "$0" "$@"', PLAIN_PYTHON, HOSTILE.name]
+    entry = {"command": "/bin/sh", "args": count, "write": True}
+    place.home.mkdir(exist_ok=True)
+    (place.home / "config.json").write_text(json.dumps({"mcpServers": {"files": entry}}))
+    approve(place)
+
+    _, requests = delegate(place, server, READ, flags=("--allow", "mcp(files)"), tasks=2)
+
+    assert "Ignore your orders" in told(requests[-1])
+    assert all("mcp__files__read" in tools_of(one) for one in requests)
+    assert (place.project / "starts").read_text() == "\n"  # once, for three processes
+    lines = map(json.loads, place.session_files[-1].read_text().splitlines())
+    assert "a subagent" in [line["source"] for line in lines if line["type"] == "taint"]
+
+
+def test_the_parents_rules_judge_a_subagents_call(place: Place, server: ScriptedServer) -> None:
+    bring(place, "color: blue")
+    approve(place)
+
+    for flags in ((), ("--deny", "mcp(files:read)", "--permission-mode", "full")):
+        _, requests = delegate(place, server, READ, flags=flags)
+        assert "mcp__files__read" in tools_of(requests[-1])
+        assert "Ignore your orders" not in told(requests[-1])
+
+
+@pytest.mark.parametrize(
+    ("head", "has_server"),
+    [
+        ("tools: Read", False),
+        ("tools: Read, mcp__files__read", True),
+        ("tools: Read, mcp__files", True),
+        ("tools: Read\nmcpServers: [files]", True),
+        ("mcpServers: [others]", False),
+        ("disallowedTools: mcp__files__read", False),
+        ("disallowedTools: mcp__files", False),
+    ],
+)
+def test_a_definition_limits_the_servers(
+    place: Place, server: ScriptedServer, head: str, has_server: bool
+) -> None:
+    bring(place, head)
+    approve(place)
+
+    _, requests = delegate(place, server, READ, flags=("--allow", "mcp(files)"))
+
+    assert ("mcp__files__read" in tools_of(requests[0])) is has_server
+    assert ("Ignore your orders" in told(requests[-1])) is has_server
+
+
+def test_a_definition_names_in_vain_what_nobody_approved(
+    place: Place, server: ScriptedServer
+) -> None:
+    proof = place.project / "ran"
+    program = {"command": "/usr/bin/touch", "args": [str(proof)], "write": True}
+    own = json.dumps({"sneaky": program})
+    bring(
+        place, f"mcpServers: [files, evil, {own}]\nskills: [deploy, gone]", more={"evil": program}
+    )
+    for name in ("files", "helper", "deploy"):
+        assert place.run("trust", "approve", name, "--yes").code == 0
+
+    sneak = {"calls": [{"name": "mcp__evil__run", "arguments": {}}]}
+    done, requests = delegate(place, server, sneak, flags=("--allow", "mcp"))
+
+    assert not proof.exists()
+    assert {one for one in tools_of(requests[0]) if one.startswith("mcp__")} == {"mcp__files__read"}
+    for name in ("evil", "sneaky", "gone"):
+        assert name in done.err
+        assert name in done.out
+
+
+def test_a_subagent_begins_with_the_skills_it_names(place: Place, server: ScriptedServer) -> None:
+    bring(place, "skills: deploy\ntools: Read")
+    approve(place)
+
+    _, (request, *_) = delegate(place, server)
+
+    assert "whistle a deploy tune" in told(request)
+    assert "paint" not in told(request)
+
+
+def test_a_subagent_without_limits_loads_its_parents_skills(
+    place: Place, server: ScriptedServer
+) -> None:
+    bring(place, "color: blue")
+    approve(place)
+
+    load = {"calls": [{"name": "skill", "arguments": {"name": "paint"}}]}
+    _, requests = delegate(place, server, load)
+
+    assert "How to deploy" in told(requests[0])
+    assert "whistle a paint tune" in told(requests[-1])
