@@ -152,9 +152,7 @@ class EpisodeKeeper:
 
     async def waiting(self) -> list[Episode]:
         """The episodes that wait for approval."""
-        rows = [row for row in await self.files.rows() if row.get("tainted")]
-        found = (self.files.read(row["session_id"]) for row in rows)
-        return [episode for episode in found if episode is not None]
+        return await self._index.waiting()
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
