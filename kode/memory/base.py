@@ -280,6 +280,8 @@ class BaseMemory(NullMemory):
             if os.path.lexists(folder) and not folder.is_dir():
                 raise StorageError(f"{folder} is not a folder. Move it away.")
         self._context = context
+        self.project = context.project_root or paths.project_root(context.cwd)
+        """The project it was opened in; paths of cited code are relative to it."""
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""
         self.ledger = Ledger(self.history, self.name, self.sides)
@@ -321,11 +323,6 @@ class BaseMemory(NullMemory):
     def layout(self) -> "Places | None":
         """Where its entries stand, also if the history does not follow them."""
         return self.history.places
-
-    @property
-    def project(self) -> Path:
-        """The project it was opened in; paths of cited code are relative to it."""
-        return self._context.project_root or paths.project_root(self._context.cwd)
 
     async def close(self, grace_s: float) -> None:
         await self._work.close(grace_s)
