@@ -134,8 +134,8 @@ class CacheFile:
         connection = apsw.Connection(":memory:")
         with suppress(apsw.Error):
             with closing(apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)) as file:
-                is_whole = file.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]
-                if is_whole and file.pragma("user_version") == self.version:
+                found = file.execute("PRAGMA quick_check(1)").fetchall()
+                if found == [("ok",)] and file.pragma("user_version") == self.version:
                     connection.deserialize("main", file.serialize("main"))
         self._prepare(connection)
         return connection
