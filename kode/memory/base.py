@@ -285,6 +285,8 @@ class BaseMemory(NullMemory):
             if os.path.lexists(folder) and not folder.is_dir():
                 raise StorageError(f"{folder} is not a folder. Move it away.")
         self._context = context
+        self.project = context.project_root or paths.project_root(context.cwd)
+        """The project it was opened in; paths of cited code are relative to it."""
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""
         self.ledger = Ledger(self.history, self.name, self.sides)
@@ -305,11 +307,6 @@ class BaseMemory(NullMemory):
     def _places(self) -> "Places":
         """Its layout; one that keeps nothing where a system has none."""
         return self.history.places or Places(self._context.root, self.name, r"(?!)")
-
-    @property
-    def project(self) -> Path:
-        """The project it was opened in; paths of cited code are relative to it."""
-        return self._context.project_root or paths.project_root(self._context.cwd)
 
     async def close(self, grace_s: float) -> None:
         await self._work.close(grace_s)

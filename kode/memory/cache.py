@@ -6,7 +6,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,7 +29,7 @@ BUSY_MS = 5_000
 @dataclass
 class CacheFile:
     """Use one object per thread. `prepare` creates the tables, `version` is their schema's. With
-    `read_only`, a file that is missing or of another version is left alone."""
+    `read_only`, the file is left alone, and a copy in memory is changed."""
 
     path: Path
     _prepare: Callable[["apsw.Connection"], None]
@@ -75,7 +75,7 @@ class CacheFile:
 
     def close(self) -> None:
         """Closes the file; it is reopened on the next use."""
-        if self._connection is not None:
+        if self._connection is not None and not self.read_only:
             self._connection.close()
             self._connection = None
 
@@ -102,11 +102,11 @@ class CacheFile:
 
         if self._connection is not None:
             return self._connection
-        flags = apsw.SQLITE_OPEN_READONLY
-        if not self.read_only:
-            durable.make_folder(self.path.parent)
-            flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-        connection = apsw.Connection(str(self.path), flags=flags)
+        if self.read_only:
+            self._connection = self._copy()
+            return self._connection
+        durable.make_folder(self.path.parent)
+        connection = apsw.Connection(str(self.path))
         try:
             connection.set_busy_timeout(BUSY_MS)
             # No fsync: a power cut damages the file at worst, and then it is rebuilt.
@@ -125,6 +125,19 @@ class CacheFile:
             connection.close()
             raise
         self._connection = connection
+        return connection
+
+    def _copy(self) -> "apsw.Connection":
+        """The whole file in memory; an empty one if it cannot be used."""
+        import apsw
+
+        connection = apsw.Connection(":memory:")
+        with suppress(apsw.Error):
+            with closing(apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)) as file:
+                found = file.execute("PRAGMA quick_check(1)").fetchall()
+                if found == [("ok",)] and file.pragma("user_version") == self.version:
+                    connection.deserialize("main", file.serialize("main"))
+        self._prepare(connection)
         return connection
 
 

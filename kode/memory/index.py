@@ -2,8 +2,7 @@
 its owner opens and commits: the one store that memory searches.
 
 FTS5 maps terms to texts; the rarest words of a query select the candidates. `sqlite-vec` compares
-vectors inside SQL. Either may be missing: without FTS5 the owner ranks texts directly, without
-sqlite-vec numpy compares.
+vectors inside SQL; where it cannot be loaded, words count alone.
 """
 
 import json
@@ -46,28 +45,14 @@ CREATE TABLE IF NOT EXISTS {name}_sums (
     name TEXT PRIMARY KEY, value INTEGER NOT NULL
 ) WITHOUT ROWID;
 INSERT OR IGNORE INTO {name}_sums VALUES
-    ('texts', 0), ('terms', 0), ('has_words', 0), ('version', 0);
-"""
-_WORDS = """
+    ('texts', 0), ('terms', 0), ('version', 0);
 CREATE VIRTUAL TABLE IF NOT EXISTS {name}_words USING fts5 (
     terms, content='{name}_terms', content_rowid='place', detail='none', columnsize=0,
     tokenize="ascii tokenchars '.'"
 );
 CREATE VIRTUAL TABLE IF NOT EXISTS {name}_holding USING fts5vocab ({name}_words, row);
 INSERT INTO {name}_words ({name}_words, rank) VALUES ('secure-delete', 1);
-INSERT INTO {name}_words ({name}_words) VALUES ('rebuild');
-UPDATE {name}_sums SET value = 1 WHERE name = 'has_words';
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Able:
-    """What SQLite supports on this machine."""
-
-    words: bool = True
-    """Whether FTS5 is available."""
-    vectors: bool = True
-    """Whether sqlite-vec is available."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,33 +65,23 @@ class Source:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-def prepare(connection: "apsw.Connection", name: str, *, writable: bool) -> Able:
-    """Creates an index's missing tables, and checks what this machine supports."""
-    import apsw
-
+def prepare(connection: "apsw.Connection", name: str) -> bool:
+    """Creates an index's missing tables; returns whether vectors can be compared here."""
     known = "SELECT 1 FROM sqlite_master WHERE name = ?"
-    if writable and not connection.execute(known, (f"{name}_sums",)).fetchall():
+    if not connection.execute(known, (f"{name}_sums",)).fetchall():
         connection.execute(_TABLES.format(name=name))
-    vectors = _load_vectors(connection)
-    try:
-        has_words = f"SELECT value FROM {name}_sums WHERE name = 'has_words'"
-        if writable and connection.execute(has_words).fetchall() == [(0,)]:
-            with connection:
-                connection.execute(_WORDS.format(name=name))
-        connection.execute(f"SELECT 1 FROM {name}_words LIMIT 1").fetchall()
-    except (apsw.SQLError, apsw.NoFTS5Error):
-        return Able(words=False, vectors=vectors)
-    return Able(vectors=vectors)
+    return _load_vectors(connection)
 
 
 class TextIndex:
     """`rows` runs SQL on the owner's connection; its errors pass through. Changes belong in a
     transaction of the owner. Table names begin with `name`."""
 
-    def __init__(self, rows: Rows, name: str, able: Able) -> None:
+    def __init__(self, rows: Rows, name: str) -> None:
         self.rows = rows
         self._name = name
-        self.able = able
+        self.measures = True
+        """What `prepare` returned."""
 
     def is_current(self) -> bool:
         """Whether all texts were indexed with the current tokenizer."""
@@ -114,8 +89,7 @@ class TextIndex:
 
     def refill(self, texts: Iterable[tuple[int, str]]) -> None:
         """Indexes all texts again, under their places; vectors stay."""
-        if self.able.words:
-            self._run("INSERT INTO {name}_words ({name}_words) VALUES ('delete-all')")
+        self._run("INSERT INTO {name}_words ({name}_words) VALUES ('delete-all')")
         self._run("DELETE FROM {name}_terms")
         self._run("UPDATE {name}_sums SET value = 0 WHERE name IN ('texts', 'terms')")
         for place, text in texts:
@@ -129,14 +103,14 @@ class TextIndex:
         found = terms.terms_of(text)
         joined = " ".join(found)
         self._run("INSERT INTO {name}_terms VALUES (?, ?, ?)", (place, joined, len(found)))
-        self._change_words("INSERT INTO {name}_words (rowid, terms) VALUES (?, ?)", (place, joined))
+        self._run("INSERT INTO {name}_words (rowid, terms) VALUES (?, ?)", (place, joined))
         self._count(1, len(found))
 
     def remove(self, place: int) -> None:
         """Removes a text and its vector; an unknown one is not an error."""
         held = "SELECT terms, length FROM {name}_terms WHERE place = ?"
         for joined, length in self._run(held, (place,)):
-            self._change_words(
+            self._run(
                 "INSERT INTO {name}_words ({name}_words, rowid, terms) VALUES ('delete', ?, ?)",
                 (place, joined),
             )
@@ -197,6 +171,8 @@ class TextIndex:
         self, vector: "Vector", space: str, many: int, source: Source, least: float
     ) -> dict[int, float]:
         """The cosines of the nearest texts, nearest first, none below `least`."""
+        if not self.measures:
+            return {}
         data = vector.astype("<f4").tobytes()
         values = {**source.values, "space": space, "bytes": len(data), "measured": MEASURED}
         # Joined from the vectors outwards (CROSS), because those are bounded and texts are not.
@@ -205,14 +181,10 @@ class TextIndex:
             "length(vector) = :bytes ORDER BY place DESC LIMIT :measured) v "
             f"CROSS JOIN ({source.sql}) s ON s.place = v.place"
         )
-        if self.able.vectors:
-            distance = "vec_distance_l2(v.vector, :vector) AS distance"
-            sql = f"SELECT v.place, {distance} {newest} ORDER BY distance LIMIT :many"
-            rows = self._run(sql, {**values, "vector": data, "many": many})
-            found = [(place, 1 - distance * distance / 2) for place, distance in rows]
-        else:
-            rows = self._run(f"SELECT v.place, v.vector {newest}", values)
-            found = _measured(rows, vector)[:many]
+        distance = "vec_distance_l2(v.vector, :vector) AS distance"
+        sql = f"SELECT v.place, {distance} {newest} ORDER BY distance LIMIT :many"
+        rows = self._run(sql, {**values, "vector": data, "many": many})
+        found = ((place, 1 - distance * distance / 2) for place, distance in rows)
         return {place: cosine for place, cosine in found if cosine >= least}
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
@@ -273,12 +245,6 @@ class TextIndex:
         sql = "SELECT term, doc FROM json_each(?) j CROSS JOIN {name}_holding ON term = j.value"
         return dict(self._run(sql, (json.dumps(list(some)),)))
 
-    def _change_words(self, sql: str, values: Sequence[Any]) -> None:
-        if self.able.words:
-            self._run(sql, values)
-        else:  # a process with FTS5 derives them from the terms
-            self._run("UPDATE {name}_sums SET value = 0 WHERE name = 'has_words'")
-
     def _count(self, texts: int, length: int) -> None:
         """Updates the totals that ranking needs, to avoid counting."""
         for name, more in (("texts", texts), ("terms", length)):
@@ -307,10 +273,3 @@ def _load_vectors(connection: "apsw.Connection") -> bool:
     except (ImportError, AttributeError, apsw.Error):
         return False
     return True
-
-
-def _measured(rows: Sequence[tuple[int, bytes]], vector: "Vector") -> list[tuple[int, float]]:
-    import numpy as np
-
-    found = [(place, float(np.frombuffer(data, dtype="<f4") @ vector)) for place, data in rows]
-    return sorted(found, key=lambda one: -one[1])

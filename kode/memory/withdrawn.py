@@ -37,9 +37,10 @@ def since_then(
     """What no longer holds of a text, a heading and a line each; "" if all does. It concerns the
     facts that the text quotes, and those made in its session: `session`, or the ones in which its
     records were made. Paths of code are relative to `project`."""
-    statements, shown = ledger.statements(), words_of(text)
+    statements = ledger.statements()
     if not statements:
         return ""
+    shown = words_of(text)
     open_ = _open(ledger.disputes(), project)
     # Of most facts there is nothing to say, whatever the text is.
     facts = [

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kode import durable
 from kode.errors import BusyError, MemoryRefused, StorageError
 from kode.memory.cache import transaction
-from kode.memory.index import Able, TextIndex, Values, prepare
+from kode.memory.index import TextIndex, Values, prepare
 
 if TYPE_CHECKING:
     import apsw
@@ -104,7 +104,7 @@ class Database:
     def __init__(self, path: Path, *, read_only: bool, notice: Callable[[str], None]) -> None:
         self.path = path
         self.read_only = read_only
-        self.index = TextIndex(self.rows, INDEX, Able())
+        self.index = TextIndex(self.rows, INDEX)
         """The words and vectors of the notes, by their places."""
         self._notice = notice
         self._connection: apsw.Connection | None = None
@@ -135,11 +135,6 @@ class Database:
             raise MemoryRefused("This memory was opened for reading only.")
         with self._faults(), transaction(self._open()):
             yield
-
-    def has_words(self) -> bool:
-        """Whether words can be searched here: whether SQLite has FTS5. Raises as `rows`."""
-        self.rows("SELECT 1")  # opened, it knows
-        return self.index.able.words
 
     def meta(self, name: str) -> str:
         """A value kept beside the notes; "" when there is none."""
@@ -236,18 +231,14 @@ class Database:
                     self._fill(connection)
             connection.execute(_ROWS)
             connection.execute(_WATCH)
-            self.index.able = prepare(connection, INDEX, writable=True)
+            self.index.measures = prepare(connection, INDEX)
         except BaseException:
             connection.close()
             raise
-        if not self.index.able.vectors:
+        if not self.index.measures:
             self._say_once(
-                "sqlite-vec cannot be loaded here, so notes are compared with numpy. "
-                "Reinstall it (`pip install --force-reinstall sqlite-vec`) for speed."
-            )
-        if not self.index.able.words:
-            self._say_once(
-                "This SQLite has no FTS5, so the words of notes are searched without an index."
+                "sqlite-vec cannot be loaded here, so notes are found by their words alone. "
+                "Reinstall it: `pip install --force-reinstall sqlite-vec`."
             )
         return connection
 
@@ -260,13 +251,13 @@ class Database:
                 f"{VERSION}). It was not changed: update kode, or export it with the one that "
                 "made it."
             )
-        return version != VERSION or not _index_on(connection, Able()).is_current()
+        return version != VERSION or not _index_on(connection).is_current()
 
     def _fill(self, connection: "apsw.Connection") -> None:
         """Inside a transaction: makes what is missing, and reads the words of all notes again."""
         connection.execute(_SCHEMA)
-        able = prepare(connection, INDEX, writable=True)
-        index = _index_on(connection, able)
+        prepare(connection, INDEX)
+        index = _index_on(connection)
         notes = index.rows("SELECT place, content, tags FROM memory_notes", ())
         index.refill((place, searched(content, tags)) for place, content, tags in notes)
         connection.execute(f"PRAGMA user_version={VERSION}")
@@ -340,8 +331,8 @@ def texts_of(column: str) -> tuple[str, ...]:
     return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list) else ()
 
 
-def _index_on(connection: "apsw.Connection", able: Able) -> TextIndex:
-    return TextIndex(lambda sql, values: connection.execute(sql, values).fetchall(), INDEX, able)
+def _index_on(connection: "apsw.Connection") -> TextIndex:
+    return TextIndex(lambda sql, values: connection.execute(sql, values).fetchall(), INDEX)
 
 
 def _make_private(path: Path) -> bool:

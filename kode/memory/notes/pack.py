@@ -158,7 +158,6 @@ def parts(store: NoteStore, context: AgentContext) -> list[Part]:
 def figures(store: NoteStore, waiting: int) -> dict[str, object]:
     """What there is of each kind, and how the database works."""
     database = store.database
-    able = database.index.able
     kinds = ("log", "summary", "rule", "soul")
     counts = ((kind, store.count(f"n.kind = '{kind}' AND {_ACTIVE}")) for kind in kinds)
     return {
@@ -166,8 +165,7 @@ def figures(store: NoteStore, waiting: int) -> dict[str, object]:
         "replaced or merged, kept": store.count("n.superseded_by IS NOT NULL"),
         "expired, to be pruned": store.count(_EXPIRED),
         "sensitive, never shown": store.count(f"n.sensitivity = 'sensitive' AND {_ACTIVE}"),
-        "words": "FTS5" if able.words else "one by one (no FTS5)",
-        "vectors": "sqlite-vec" if able.vectors else "numpy (no sqlite-vec)",
+        "vectors": "sqlite-vec" if database.index.measures else "none (no sqlite-vec)",
         "vectors still to compute": waiting,
         "last maintenance": database.meta(LAST_MAINTENANCE) or "never",
     }

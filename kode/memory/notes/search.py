@@ -1,12 +1,11 @@
 """From a query to notes in order: by the index of words and vectors, and by time.
 
-The vectors of a configured embedder are fused in. Without FTS5 the notes are ranked one by one. A
-query that matches nothing gives nothing.
+The vectors of a configured embedder are fused in. A query that matches nothing gives nothing.
 """
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kode.contracts import SharedVectors
@@ -177,12 +176,6 @@ async def search(
     typo_chars: int = rank.TYPO_CHARS,
 ) -> list[Found]:
     """At most `wanted.limit` active notes, best first. Raises: MemoryRefused, StorageError."""
-    if not store.database.has_words():
-        notes = store.get(replace(wanted, limit=len(store.database.index)))
-        tagged = (replace(note, content=" ".join((note.content, *note.tags))) for note in notes)
-        texts = [text_of(note) for note in tagged]
-        ranked = rank.rank(query, texts, store.now(), k=wanted.limit, typo_chars=typo_chars)
-        return [Found(notes[one.index], one) for one in ranked]
     index, source, k = store.database.index, store.source(wanted), wanted.limit
     vector = await vectors.of_query(query)
     found = index.search(

@@ -209,23 +209,13 @@ class EpisodeFiles:
         except OSError:
             return False
 
-    async def rows(self) -> list[dict[str, Any]]:
-        """The index, newest first, rebuilt if unusable."""
-        rows = self._fresh_rows()
-        if rows is None:
-            if not self.folder.is_dir():
-                return []
-            async with self.lock():
-                rows = self._fresh_rows()
-                rows = self.rebuild() if rows is None else rows
-        return sorted(rows, key=lambda row: str(row.get("created_at")), reverse=True)
-
     def rebuild(self) -> list[dict[str, Any]]:
         """Rebuilds the index from the files; the caller holds the lock."""
         return self._index([episode.row for episode in self.all()])
 
     def _fresh_rows(self) -> list[dict[str, Any]] | None:
-        """None if the index is missing, older than the last added or removed file, or damaged."""
+        """What `index.json` lists; None if it is missing, damaged, or older than the last added or
+        removed file."""
         try:
             rows = read_row(list[dict[str, Any]], self.index.read_bytes())
         except OSError:

@@ -2,9 +2,9 @@
 
 `episodes/.search/` is rebuilt from the files if missing, damaged or of another tokenizer. Adding an
 episode takes constant time. One stat of the folder shows whether files were added or removed; only
-then are file times checked, and only changed files read. A person's command may write the cache
-even where it may not change memory; a read-only session uses it while it is current, else the
-newest files directly.
+then are file times checked, and only changed files read, the newest first. A person's command may
+write the cache even where it may not change memory; a read-only session, and one whose disk fails,
+brings a copy of it up to date that lies in its own memory.
 """
 
 import asyncio
@@ -20,22 +20,20 @@ from kode.errors import StorageError
 from kode.memory import index, rank, terms, when
 from kode.memory.cache import CacheFile
 from kode.memory.embed import Embedder
-from kode.memory.index import Able, Source, TextIndex
-from kode.memory.rank import Ranked, Text
+from kode.memory.index import Source, TextIndex
+from kode.memory.rank import Ranked
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, valid_id
 
 if TYPE_CHECKING:
     import apsw
 
-    from kode.memory.index import Vector
+    from kode.memory.index import Values, Vector
 
 T = TypeVar("T")
 
-VERSION = 100 + terms.VERSION
+VERSION = 200 + terms.VERSION
 """Of the schema and of the terms in it."""
 NAME = "text"
-NEWEST_READ = 2_000
-"""How many files are read if the cache is unusable."""
 BATCH = 64
 """Files per transaction; the terminal gets control in between."""
 SEARCH_WAITS_S = 0.5
@@ -44,9 +42,10 @@ SEARCH_WAITS_S = 0.5
 _TABLES = """
 CREATE TABLE IF NOT EXISTS episodes (
     place INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL,
-    since TEXT NOT NULL, until TEXT NOT NULL, project TEXT NOT NULL
+    since TEXT NOT NULL, until TEXT NOT NULL, project TEXT NOT NULL, waits INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS episodes_until ON episodes (until DESC, id DESC);
+CREATE INDEX IF NOT EXISTS episodes_waiting ON episodes (id) WHERE waits;
 CREATE TABLE IF NOT EXISTS image_of (fingerprint TEXT NOT NULL);
 """
 _ALL = Source("SELECT place, since, until, '' AS row FROM episodes")
@@ -58,15 +57,15 @@ class EpisodeIndex:
     def __init__(self, context: MemoryContext, embedder: Embedder | None) -> None:
         self.files = EpisodeFiles(context.root / "episodes")
         self.project = paths.path_hash(context.project_root or paths.project_root(context.cwd))
-        self._embedder = embedder
+        self._read_only = context.read_only and context.session_id is not None
+        self._embedder = None if self._read_only else embedder  # which keeps what it was asked
         self._space = embedder.name if embedder else ""
         self._now = context.now
-        self._read_only = context.read_only and context.session_id is not None
         self.unread = 0
         """How many files the last search did not look at."""
         path = self.files.folder / ".search" / "episodes.sqlite"
         self._cache = CacheFile(path, self._prepare, version=VERSION, read_only=self._read_only)
-        self._texts = TextIndex(self._cache.rows, NAME, Able())
+        self._texts = TextIndex(self._cache.rows, NAME)
 
     async def search(
         self, query: str, k: int, *, typo_chars: int = rank.TYPO_CHARS
@@ -75,29 +74,24 @@ class EpisodeIndex:
         self.unread = 0
         if not self.files.folder.is_dir():
             return []
-        vector = None if self._read_only else await self.vector(query)
-        found = await self._in_cache(lambda: self._search(query, k, vector, typo_chars))
-        if found is not None:
-            return found
-        newest = self._read_newest()
-        texts = [Text(e.session_id, e.text, when.stamp_of(e.updated_at)) for e in newest]
-        ranked = rank.rank(query, texts, self._now(), k=k, typo_chars=typo_chars)
-        return [(texts[one.index].where, one) for one in ranked]
+        vector = await self.vector(query)
+        return await self._in_cache(lambda: self._search(query, k, vector, typo_chars))
 
     async def newest(self, many: int, *, of_project: bool = False) -> list[Episode]:
         """The newest episodes, newest first; `of_project`: only this project's, and those without
         one."""
         where = "WHERE project IN (?, '')" if of_project else "WHERE ? <> ''"
         sql = f"SELECT id FROM episodes {where} ORDER BY until DESC, id DESC LIMIT ?"
-        rows = await self._in_cache(lambda: self._cache.rows(sql, (self.project, many)))
-        if rows is not None:
-            return [episode for (id,) in rows if (episode := self.files.read(id))]
-        newest = self._read_newest()
-        return [e for e in newest if not of_project or e.project in (self.project, "")][:many]
+        return await self._read(sql, (self.project, many))
+
+    async def waiting(self) -> list[Episode]:
+        """The episodes that wait for approval, newest first."""
+        found = await self._read("SELECT id FROM episodes WHERE waits ORDER BY id DESC")
+        return [episode for episode in found if not episode.recallable]
 
     async def refresh(self) -> None:
         """Indexes files that were added, removed or changed, including edits in place."""
-        if self.files.folder.is_dir() and not self._read_only:
+        if self.files.folder.is_dir():
             await self._refresh(None)
 
     async def vector(self, text: str) -> "Vector | None":
@@ -131,23 +125,24 @@ class EpisodeIndex:
 
     # ── the cache ────────────────────────────────────────────────────────────────────────────
 
-    async def _in_cache(self, work: Callable[[], T | None]) -> T | None:
-        """The result of `work` on the current cache; None if it is unusable."""
-        if not self.files.folder.is_dir() or (self._read_only and not self.is_current()):
-            return None
-        if not self._read_only and not self.is_current():
+    async def _in_cache(self, work: Callable[[], list[T]]) -> list[T]:
+        """The result of `work` on the current cache."""
+        if not self.files.folder.is_dir():
+            return []
+        if not self.is_current():
             await self._refresh(time.monotonic() + SEARCH_WAITS_S)
         try:
-            return self._cache.read(work)
+            return self._cache.read(work) or []
         finally:
             self._cache.close()
 
+    async def _read(self, sql: str, values: "Values" = ()) -> list[Episode]:
+        rows = await self._in_cache(lambda: self._cache.rows(sql, values))
+        return [episode for (id,) in rows if (episode := self.files.read(id))]
+
     def _search(
         self, query: str, k: int, vector: "Vector | None", typo_chars: int
-    ) -> list[tuple[str, Ranked]] | None:
-        self._cache.rows("SELECT 1")  # opening it detects what SQLite supports
-        if not self._texts.able.words:
-            return None
+    ) -> list[tuple[str, Ranked]]:
         found = self._texts.search(
             query, _ALL, self._now(), k, vector, self._space, typo_chars=typo_chars
         )
@@ -156,8 +151,7 @@ class EpisodeIndex:
 
     def _prepare(self, connection: "apsw.Connection") -> None:
         connection.execute(_TABLES)
-        writable = not self._read_only
-        self._texts.able = index.prepare(connection, NAME, writable=writable)
+        self._texts.measures = index.prepare(connection, NAME)
 
     def take_in(
         self,
@@ -181,12 +175,13 @@ class EpisodeIndex:
             for episode, stamp, vector in given:
                 since, until = map(when.stamp_of, (episode.created_at, episode.updated_at))
                 sql = (
-                    "INSERT INTO episodes (id, stamp, since, until, project) "
-                    "VALUES (?, ?, ?, ?, ?) RETURNING place"
+                    "INSERT INTO episodes (id, stamp, since, until, project, waits) "
+                    "VALUES (?, ?, ?, ?, ?, ?) RETURNING place"
                 )
                 if self._embedder and vector is None:
                     stamp = ""  # the server failed: `refresh` tries again
-                row = (episode.session_id, stamp, since, until, episode.project)
+                waits = not episode.recallable
+                row = (episode.session_id, stamp, since, until, episode.project, waits)
                 ((place,),) = self._cache.rows(sql, row)
                 self._texts.add(place, episode.text)
                 if vector is not None:
@@ -226,8 +221,12 @@ class EpisodeIndex:
                 self.unread = len(changed[first + BATCH :])
                 await asyncio.sleep(0)
             self.take_in((), gone=gone, image_of=image_of)
-        except (StorageError, OSError):
-            pass  # an unwritable cache costs a search result, never a turn
+        except StorageError:
+            if not self._cache.read_only:
+                self._cache.read_only = True  # from here on this session has its own
+                await self._refresh(deadline)
+        except OSError:
+            pass  # an unreadable folder costs a search result, never a turn
         finally:
             self._cache.close()
 
@@ -247,12 +246,6 @@ class EpisodeIndex:
         nothing: list[Vector | None] = [None] * len(texts)
         matrix = await self._embedder.embed(texts) if self._embedder and texts else None
         return nothing if matrix is None else list(matrix)
-
-    def _read_newest(self) -> list[Episode]:
-        ids = self.files.session_ids()
-        self.unread = len(ids[:-NEWEST_READ])
-        episodes = [episode for id in ids[-NEWEST_READ:] if (episode := self.files.read(id))]
-        return sorted(episodes, key=lambda e: when.stamp_of(e.updated_at), reverse=True)
 
     def _stamp(self, stat: os.stat_result) -> str:
         return f"{stat.st_mtime_ns} {stat.st_size} {self._space}"

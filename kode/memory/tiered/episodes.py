@@ -123,9 +123,7 @@ class EpisodeKeeper(Learner):
 
     async def waiting(self) -> list[Episode]:
         """The episodes that wait for approval."""
-        rows = [row for row in await self.index.files.rows() if row.get("tainted")]
-        found = (self.index.files.read(row["session_id"]) for row in rows)
-        return [episode for episode in found if episode is not None]
+        return await self.index.waiting()
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

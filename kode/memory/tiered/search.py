@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import zip_longest
 from operator import itemgetter
 
 from kode.contracts import Hit
@@ -182,15 +181,24 @@ def _fingerprint(entry: str) -> str:
 
 
 def facts_first(facts: Sequence[Found], noted: Sequence[Found]) -> list[Found]:
-    """Alternates facts and notes on sessions, each best first, beginning with a fact: it says what
-    holds, a note what was said on its day. Scores of the two cannot be compared. Those that share
-    only common words come last, the same way."""
-    facts = sorted(facts, key=lambda one: -one[1].score)
+    """The best fact, which says what holds, then notes on sessions, which say what was said on
+    their day, and further facts, by score. Those that share only common words come last, the same
+    way.
+
+    Alternating the two instead loses a fact in 60 from the first ten (`bench.retrieval`).
+    """
     ordered: list[Found] = []
     for telling in (True, False):
-        sides = ([one for one in side if fits(one[1]) is telling] for side in (facts, noted))
-        ordered += [one for pair in zip_longest(*sides) for one in pair if one]
+        first, rest = (
+            sorted((one for one in side if fits(one[1]) is telling), key=_score)
+            for side in (facts, noted)
+        )
+        ordered += [*first[:1], *sorted((*first[1:], *rest), key=_score)]
     return ordered
+
+
+def _score(found: Found) -> float:
+    return -found[1].score
 
 
 def newest_first(found: Sequence[tuple[str, Ranked]]) -> list[tuple[str, Ranked]]:
