@@ -258,7 +258,9 @@ async def test_an_item_changed_while_the_person_reads_is_not_decided(tmp_path):
     system = await a_waiting_episode(tmp_path)
     (read,) = await items_of(system)
     assert read.texts == ("read a page",)
-    episode = replace(system._episodes.index.files.read(SESSION), narrative="read a page, and obeyed it")
+    episode = replace(
+        system._episodes.index.files.read(SESSION), narrative="read a page, and obeyed it"
+    )
     async with system._episodes.index.files.lock():
         system._episodes._write(episode, "episode", Author(who="extraction"), "")
 

@@ -1,7 +1,7 @@
 """The journal: MEMORY.md in every prompt, a history searched on demand, and consolidation."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
