@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from kode import installed
-from kode.cli.parser import COMMANDS, OTHER_NAMES, nearest, of_plugins
+from kode.cli.parser import COMMANDS, FIRST, OTHER_NAMES, nearest, of_plugins
 from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
 
 if TYPE_CHECKING:
@@ -34,8 +34,12 @@ usage: kode [flags] ["TASK"]   start a chat; quote a first task
 commands:
 {commands}
 
+All commands: `kode help --all`
 Without a key, try `kode demo`. To set one up: `kode init`.
 """
+
+GROUPS = ("mcp", "extensions")
+"""Commands whose words are looked for among those of plug-ins first: nothing else is imported."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -118,14 +122,15 @@ def _dispatch(argv: list[str]) -> int:
         return answer(os.environ["COMP_LINE"])
     first = argv[0] if argv else ""
     if first in ("--help", "-h", "help"):
-        listed = {name: what for name, (_, what) in (COMMANDS | of_plugins()).items()}
+        every = COMMANDS | of_plugins()
+        listed = {name: every[name][1] for name in (every if "--all" in argv else FIRST)}
         width = max(map(len, listed))
         lines = (f"  {name:<{width}}  {what}" for name, what in listed.items())
         sys.stdout.write(USAGE.format(commands="\n".join(lines)))
         sys.stdout.flush()
         return 0
-    if first == "mcp" and (run := installed.subcommand(first, argv[1:])) is not None:
-        return _finished(run(argv[2:]))  # before the imports of kode's own commands of that group
+    if first in GROUPS and (run := installed.subcommand(first, argv[1:])) is not None:
+        return _finished(run(argv[2:]))
     if first in COMMANDS:
         return _run(COMMANDS[first][0], argv[1:])
     if first in OTHER_NAMES:

@@ -35,6 +35,9 @@ COMMANDS = {
     ),
 }
 
+FIRST = ("run", "continue", "session", "memory", "mcp", "config", "init", "doctor", "demo")
+"""The commands that `kode --help` lists."""
+
 
 def whole(text: str) -> int:
     """Parses a whole number of 1 or more."""

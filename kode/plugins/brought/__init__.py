@@ -1,34 +1,36 @@
 """What a repository and a home bring: listed, tried, and approved.
 
-listed    `kode skills`, `commands`, `agents` and `hooks`
-approved  `kode trust`
+listed    `kode extensions skills`, `commands`, `agents` and `hooks`
+approved  `kode extensions trust`
 """
 
 from kode.plugin import Command, Plugin
 
+_COMMANDS = {
+    "skills": Command(
+        run="kode.plugins.brought.listed:skills",
+        summary="list skills, with source and status",
+    ),
+    "commands": Command(
+        run="kode.plugins.brought.listed:commands",
+        summary="list commands defined by Markdown files",
+    ),
+    "agents": Command(
+        run="kode.plugins.brought.listed:agents",
+        summary="list agent definitions for subagents",
+    ),
+    "hooks": Command(
+        run="kode.plugins.brought.listed:hooks",
+        summary="list hooks, or test those of an event",
+    ),
+    "trust": Command(
+        run="kode.plugins.brought.approved:main",
+        summary="show what you approved of this repository, and what is pending",
+    ),
+}
+
 PLUGIN = Plugin(
     name="brought",
     summary="lists what a repository brings, and what you approved of it",
-    commands={
-        "skills": Command(
-            run="kode.plugins.brought.listed:skills",
-            summary="list skills, with source and status",
-        ),
-        "commands": Command(
-            run="kode.plugins.brought.listed:commands",
-            summary="list commands defined by Markdown files",
-        ),
-        "agents": Command(
-            run="kode.plugins.brought.listed:agents",
-            summary="list agent definitions for subagents",
-        ),
-        "hooks": Command(
-            run="kode.plugins.brought.listed:hooks",
-            summary="list hooks, or test those of an event",
-        ),
-        "trust": Command(
-            run="kode.plugins.brought.approved:main",
-            summary="show what you approved of this repository, and what is pending",
-        ),
-    },
+    commands={**_COMMANDS, **{f"extensions {name}": one for name, one in _COMMANDS.items()}},
 )

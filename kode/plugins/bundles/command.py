@@ -17,6 +17,8 @@ from kode.plugins.bundles.tree import Tree
 
 YES = "do not ask for confirmation"
 
+BESIDES = "What files bring: `kode extensions skills`, `commands`, `agents`, `hooks`, `trust`."
+
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode extension ...`. Raises: ConfigError, StorageError, BusyError."""
@@ -117,7 +119,8 @@ def _catalogue(index: Index, rows: Sequence[Mapping[str, object]]) -> list[str]:
     for name, known in index.markets.items():
         lines.append(visible(f"{name}, from {known.source}:"))
         lines += _offers(known.bundles, name, index)
-    return [*lines, "To add more:", *(f"  {way}" for way in sources.WAYS)]
+    lines += ["To add more:", *(f"  {way}" for way in sources.WAYS)]
+    return [*lines, BESIDES]
 
 
 def _offers(offered: Mapping[str, str], market: str, index: Index) -> Iterable[str]:
