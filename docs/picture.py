@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # as a script and as a module al
 
 from animation import Frame, animated
 
-from kode.cli.commands import demo
+from kode.plugins.demo import tour as demo
 
 COLUMNS, LINES = 92, 48
 DONE = "prints all good"

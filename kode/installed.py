@@ -169,11 +169,16 @@ def added(kind: str) -> dict[str, tuple[Plugin, Any]]:
 def subcommand(group: str, argv: Sequence[str]) -> Callable[[Sequence[str]], int] | None:
     """What runs `kode GROUP NAME ...` where a plug-in adds the command "GROUP NAME"; None where
     none does. Raises: ConfigError."""
-    found = added("commands").get(f"{group} {argv[0]}") if argv else None
+    return command(f"{group} {argv[0]}") if argv else None
+
+
+def command(name: str) -> Callable[[Sequence[str]], int] | None:
+    """What runs a command that a plug-in adds; None where none does. Raises: ConfigError."""
+    found = added("commands").get(name)
     if found is None:
         return None
-    plugin, command = found
-    run: Callable[[Sequence[str]], int] = load(plugin, command.run)
+    plugin, added_one = found
+    run: Callable[[Sequence[str]], int] = load(plugin, added_one.run)
     return run
 
 

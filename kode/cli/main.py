@@ -123,7 +123,9 @@ def _dispatch(argv: list[str]) -> int:
     first = argv[0] if argv else ""
     if first in ("--help", "-h", "help"):
         every = COMMANDS | of_plugins()
-        listed = {name: every[name][1] for name in (every if "--all" in argv else FIRST)}
+        listed = {
+            name: every[name][1] for name in (every if "--all" in argv else FIRST) if name in every
+        }
         width = max(map(len, listed))
         lines = (f"  {name:<{width}}  {what}" for name, what in listed.items())
         sys.stdout.write(USAGE.format(commands="\n".join(lines)))
@@ -136,9 +138,8 @@ def _dispatch(argv: list[str]) -> int:
     if first in OTHER_NAMES:
         return _run(OTHER_NAMES[first], argv[1:])
     if first and not first.startswith("-") and not any(c.isspace() for c in first):
-        if first in of_plugins():
-            plugin, command = installed.added("commands")[first]
-            return _finished(installed.load(plugin, command.run)(argv[1:]))
+        if first in of_plugins() and (run := installed.command(first)) is not None:
+            return _finished(run(argv[1:]))
         raise ConfigError(f"kode: unknown command {first!r}.{_instead(first, argv[1:])}")
     if argv:
         from kode.cli.commands.interactive import command_first

@@ -27,7 +27,6 @@ COMMANDS = {
         "kode.cli.commands.doctor",
         "check this machine, and say how to fix what is missing",
     ),
-    "demo": ("kode.cli.commands.demo", "take a two-minute tour, no key needed"),
     "subagent": ("kode.cli.commands.subagent", "run one focused task in its own process"),
     "completion": (
         "kode.cli.commands.completion",

@@ -19,7 +19,7 @@ PRIVATE = "in the store of layers, which is this user's alone, and no command ca
 NO_FILE = "no file"
 
 BY_PATH: dict[str, dict[str, str]] = {
-    "cli/commands/demo.py": {"scratch": NEW},
+    "plugins/demo/tour.py": {"scratch": NEW},
     "cli/commands/sandbox_proof.py": {"_furnished": NEW, "_temporary": NEW, "_written": NEW},
     "cli/prompt/compose.py": {"compose": NEW},
     "cli/prompt/export.py": {"_write_new": NAMED},

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode import durable, paths
+from kode import durable, installed, paths
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import fold, one_line
-from kode.errors import EXIT_OK, ConfigError, UserError
+from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, UserError
 from kode.registry import (
     PROVIDERS,
     ProviderRow,
@@ -421,6 +421,5 @@ def _left(read: Any, question: str) -> str:
 
 
 def _demo() -> int:
-    from kode.cli.commands.demo import main as demo
-
-    return demo([])
+    demo = installed.command("demo")
+    return demo([]) if demo is not None else EXIT_FAILED

@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kode import installed
 from kode.cli.flags import (
     config_flags,
     finish_startup,
@@ -42,9 +43,8 @@ def open_repl(arguments: argparse.Namespace, task: str | None, session_id: str |
         raise ConfigError("--json-schema and --input-format are for tasks: `kode run TASK`.")
     cwd = working_directory(arguments)
     ready = is_set_up(arguments, cwd)
-    if not ready and task is None and not sys.stdout.isatty():
-        from kode.cli.commands.demo import main as demo
-
+    demo = None if ready or task or sys.stdout.isatty() else installed.command("demo")
+    if demo is not None:
         return demo([])
     if not ready and sys.stdout.isatty():
         from kode.cli.commands.init import first_run

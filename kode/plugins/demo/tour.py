@@ -18,18 +18,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode.cli.parser import Parser
-from kode.cli.prompt.changes import render_diffs
-from kode.cli.screen.plain import read_key
-from kode.cli.screen.screen import Screen, open_screen
-from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
-from kode.interrupts import heeding
-from kode.paths import real_path
+from kode.plugin import Parser, paths
+from kode.plugin.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from kode.plugin.screens import (
+    Renderer,
+    Screen,
+    heeding,
+    make_ask,
+    open_screen,
+    read_key,
+    render_diffs,
+)
 
 if TYPE_CHECKING:
-    from kode.conversation import Conversation
-    from kode.events import Event, TurnEnded
-    from kode.permissions.gate import Answer, Question
+    from kode.plugin import Answer, Conversation, Question
+    from kode.plugin.events import Event, TurnEnded
 
 _NEXT = "Next: set up a model with `kode init`, then run `kode` in your project."
 TASK = "python3 test_dates.py fails. Find out why and fix it."
@@ -79,7 +82,7 @@ def main(argv: Sequence[str]) -> int:
 @contextmanager
 def scratch() -> Iterator[Path]:
     """Creates a project and a home, and deletes them at the end."""
-    folder = Path(real_path(tempfile.mkdtemp(prefix="kode-demo-")))
+    folder = Path(paths.real_path(tempfile.mkdtemp(prefix="kode-demo-")))
     saved = {name: os.environ.get(name) for name in ("KODE_HOME", "PATH")}
     try:
         project = folder / "leap-years"
@@ -223,11 +226,7 @@ class _Tour:
 
     async def open(self, session_id: str | None) -> None:
         """Opens a new session, or the one named, with its script."""
-        from kode import paths
-        from kode.cli.screen.question import make_ask
-        from kode.cli.screen.render import Renderer
-        from kode.config import load_config
-        from kode.conversation import open_conversation
+        from kode.plugin import load_config, open_conversation
 
         part = "second" if session_id else "first"
         flags = {
