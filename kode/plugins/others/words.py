@@ -39,7 +39,6 @@ FLAGS: Mapping[str, str] = {
     "--plugin-dir": "`kode extension add FOLDER` adds a bundle.",
     "--profile": "kode has no profiles; `KODE_HOME` names another home with its own config.",
     "--search": "`web_search` in the config lets the vendor's server search the web.",
-    "--settings": "`kode config set KEY VALUE` changes a setting; flags change one run.",
     "--tools": "`--deny RULE` takes tools away, `--allow RULE` lets them run unasked.",
     "--skip-git-repo-check": "kode needs no git repository: leave the flag out.",
     "--strict-mcp-config": '`--mcp-config` adds servers; `"disabled": true` turns others off.',
