@@ -23,7 +23,7 @@ SCRIPTED = "scripted"
 
 ALSO_TAKEN = """\
 also taken: -m, --max-turns, --reasoning-effort, --system-prompt, --settings,
---append-system-prompt, --allowedTools and --disallowedTools (lists);
+--fallback-model, --append-system-prompt, --allowedTools and --disallowedTools (lists);
 acceptEdits and bypassPermissions as modes; --yolo and
 --dangerously-skip-permissions for --permission-mode full
 """
@@ -119,6 +119,7 @@ def _add_other_names(parser: Parser) -> None:
         add(name, dest=dest, metavar="FILE", type=_text_of)
     add("-C", "--cd", dest="cwd", metavar="DIR")
     add("--settings", metavar="FILE")
+    add("--fallback-model", metavar="M")
     add("--output-schema", dest="json_schema", metavar="FILE")
     add("--no-session-persistence", dest="no_session", action="store_true")
     for name in ("--yolo", "--dangerously-skip-permissions"):
@@ -171,6 +172,7 @@ def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
         "timeout_s": arguments.timeout,
         "system": arguments.system,
         "append_system": arguments.append_system,
+        "fallback_model": getattr(arguments, "fallback_model", None),
         "settings": getattr(arguments, "settings", None),
         "permissions.mode": arguments.permission_mode,
         "permissions.allow": arguments.allow or None,

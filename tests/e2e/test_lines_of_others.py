@@ -29,6 +29,7 @@ WORK = [
     ["-p", "hi", "--add-dir", "more"],
     ["-p", "hi", "--mcp-config", '{"mcpServers": {}}'],
     ["-p", "hi", "--no-session-persistence"],
+    ["-p", "hi", "--fallback-model", "gpt-y"],
     ["-p", "hi", "--settings", "{}"],
     ["-p", "hi", "--settings", "settings.json"],
     ["exec", "hi"],
@@ -38,7 +39,6 @@ WORK = [
     ["--plain", "run", "hi"],
 ]
 HINTS = [
-    ("flags", "--fallback-model", ["-p", "hi", "--fallback-model", "gpt-y"]),
     ("flags", "--full-auto", ["exec", "--full-auto", "hi"]),
     ("flags", "--json", ["exec", "--json", "hi"]),
     ("flags", "--image", ["exec", "--image", "a.png", "hi"]),

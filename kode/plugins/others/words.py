@@ -21,7 +21,6 @@ FLAGS: Mapping[str, str] = {
     "--betas": "kode sends what a model needs by itself: leave the flag out.",
     "--checkpointing": "kode always saves what /undo needs.",
     "--debug": "`--verbose` shows more.",
-    "--fallback-model": "kode retries the same model and does not switch to another.",
     "--file": "`--ctx FILE` attaches a file.",
     "--fork-session": "`kode session fork ID` copies a session, `kode -r ID` opens the copy.",
     "--full-auto": "`--permission-mode auto-edit` runs edits and sandboxed commands.",
