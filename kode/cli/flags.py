@@ -112,11 +112,8 @@ def _add_other_names(parser: Parser) -> None:
     add("--reasoning-effort", dest="effort", metavar="LEVEL", choices=EFFORTS)
     add("--system-prompt", dest="system", metavar="TEXT")
     add("--append-system-prompt", dest="append_system", metavar="TEXT")
-    for name, dest in (
-        ("--system-prompt-file", "system"),
-        ("--append-system-prompt-file", "append_system"),
-    ):
-        add(name, dest=dest, metavar="FILE", type=_text_of)
+    add("--system-prompt-file", dest="system", metavar="FILE", type=_text_of)
+    add("--append-system-prompt-file", dest="append_system", metavar="FILE", type=_text_of)
     add("-C", "--cd", dest="cwd", metavar="DIR")
     add("--settings", metavar="FILE")
     add("--fallback-model", metavar="M")
@@ -124,11 +121,9 @@ def _add_other_names(parser: Parser) -> None:
     add("--no-session-persistence", dest="no_session", action="store_true")
     for name in ("--yolo", "--dangerously-skip-permissions"):
         add(name, dest="permission_mode", action="store_const", const="full")
-    for dest, names in (
-        ("allow", ("--allowedTools", "--allowed-tools")),
-        ("deny", ("--disallowedTools", "--disallowed-tools")),
-    ):
-        add(*names, dest=dest, metavar="RULES", action="extend", type=rules_of)
+    rules: dict[str, Any] = {"metavar": "RULES", "action": "extend", "type": rules_of}
+    add("--allowedTools", "--allowed-tools", dest="allow", **rules)
+    add("--disallowedTools", "--disallowed-tools", dest="deny", **rules)
 
 
 def _text_of(name: str) -> str:

@@ -83,25 +83,17 @@ async def fall_back(
     if (provider, model) == (before.name, before.model):
         return None
     use_model(opened, model, None if provider == before.name else provider)
-    tries = agent.limits.max_attempts
     if fault.partial:
+        tries = agent.limits.max_attempts
         again = RetryScheduled(
-            attempt=tries,
-            max_attempts=tries + 1,
-            delay_s=0,
-            reason=fault.reason,
-            discards_text=True,
+            attempt=tries, max_attempts=tries + 1, delay_s=0, reason=fault.reason
         )
-        opened.emit(again)
+        opened.emit(replace(again, discards_text=True))
     said = f"{fault.reason} {model} answers instead (`fallback_model`), until /model changes it."
     opened.emit(Notice(text=said))
     await learn_model(opened)
-    other = (
-        opened.agent
-        if through is None
-        else replace(opened.agent, provider=through(opened.agent.provider))
-    )
-    return replace(other, interceptors=agent.interceptors)
+    asked = opened.agent.provider if through is None else through(opened.agent.provider)
+    return replace(opened.agent, provider=asked, interceptors=agent.interceptors)
 
 
 def use_effort(opened: OpenSession, effort: Effort | None) -> None:

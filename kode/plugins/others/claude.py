@@ -49,12 +49,8 @@ def read(text: str) -> ForeignSettings:
         name = f"permissions.{key}"
         unused[name] = WHY.get(name, "kode has no such setting")
     variables, left = for_commands("env", settings.get("env", {}))
-    return ForeignSettings(
-        **rules,
-        environment=variables,
-        unused={**unused, **left},
-        elsewhere=tuple(key for key in settings if key in ELSEWHERE),
-    )
+    both, elsewhere = {**unused, **left}, tuple(settings.keys() & ELSEWHERE)
+    return ForeignSettings(**rules, environment=variables, unused=both, elsewhere=elsewhere)
 
 
 def _rule(rule: Any) -> str:
