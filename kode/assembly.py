@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kode import paths
 from kode.config import (
@@ -124,14 +124,15 @@ def can_search(config: Config, provider: Provider) -> bool:
     return provider.info.searches or by_plugin
 
 
-def open_small_model(config: Config) -> Provider | None:
-    """The model that the person named for small work. Raises: UserError if it cannot be asked."""
-    if config.small_model is None:
+def open_named(config: Config, key: Literal["small_model", "fallback_model"]) -> Provider | None:
+    """The model that the person named there. Raises: UserError if it cannot be asked."""
+    named: str | None = getattr(config, key)
+    if named is None:
         return None
     try:
-        return make_provider(config, small_choice(config, os.environ, config.small_model))
+        return make_provider(config, small_choice(config, os.environ, named))
     except UserError as error:
-        raise UserError(f"`small_model`: {error}") from error
+        raise UserError(f"`{key}`: {error}") from error
 
 
 def is_small(config: Config, provider: Provider) -> bool:
@@ -234,16 +235,18 @@ def make_agent(
     `tools` come after kode's own; `memory` replaces the configured one. `start` is what a parent
     passes to a subagent, which stores undo contents with its parent's.
 
-    Raises: ConfigError for unusable rules, memory system or budget.
+    Raises: ConfigError for unusable rules, memory system or budget; UserError for a fallback model
+        that cannot be asked.
     """
     cost = cost_function(provider)
     budgets = (config.max_budget_usd, config.shared_budget)
-    if any(budget is not None for budget in budgets) and cost(Usage()) is None:
-        raise ConfigError(
-            f"The price of {provider.model} is unknown, so a budget cannot be kept. Set its price "
-            'as `"prices": {"' + provider.model + '": {"input": 1.0, "output": 2.0}}` in the '
-            "config, or leave out the budget."
-        )
+    for asked in filter(None, (provider, open_named(config, "fallback_model"))):
+        if any(budget is not None for budget in budgets) and cost_function(asked)(Usage()) is None:
+            raise ConfigError(
+                f"The price of {asked.model} is unknown, so a budget cannot be kept. Set its price "
+                'as `"prices": {"' + asked.model + '": {"input": 1.0, "output": 2.0}}` in the '
+                "config, or leave out the budget."
+            )
     rules = _rules(config)
     state = GateState(mode=config.permissions.mode)
     if start is not None:

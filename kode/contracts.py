@@ -677,6 +677,8 @@ class ForeignSettings:
     """Variables for commands."""
     unused: Mapping[str, str] = field(default_factory=dict)
     """Key → why kode does not use it, in a few words that say what to do instead."""
+    elsewhere: tuple[str, ...] = ()
+    """Keys that something else in kode reads, of the files in their usual places alone."""
 
 
 @dataclass(frozen=True, kw_only=True)

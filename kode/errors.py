@@ -8,6 +8,7 @@ They are split by who acts on them:
     │   └── BusyError              3   another kode holds what this one needs
     ├── ProviderError              1   the model could not be asked
     │   ├── TransientError         1   the loop retries (408, 409, 429, 5xx, dropped streams)
+    │   ├── Unavailable            1   no retry helped: a fallback model is asked, if there is one
     │   ├── ContextOverflow        1   the loop reduces the context and asks again
     │   ├── RefusedError           1   the request was turned down; retrying will not help
     │   │   └── ThinkingRefused    1   the loop sends it again without the thinking so far
@@ -81,6 +82,16 @@ class TransientError(ProviderError):
         super().__init__(text, status=status)
         self.retry_after_s = retry_after_s
         self.loading = loading
+
+
+class Unavailable(ProviderError):
+    """The last attempt failed for a reason that passes: another model may answer. `reason` is that
+    without what to do next, `partial` what the attempt had streamed."""
+
+    def __init__(self, text: str, *, reason: str, status: int | None = None) -> None:
+        super().__init__(text, status=status)
+        self.reason = reason
+        self.partial = ""
 
 
 LOADING_PAUSE_S = 1.0  # a server that loads answers the question at once

@@ -221,6 +221,8 @@ class TurnEnded:
     """The last run of each check whose exit status is known."""
     checked: Checked = "unknown"
     """What the checks since the turn's last edit say."""
+    fallback_model: str | None = None
+    """The model that continued the turn because the session's was unavailable."""
     structured: Any = None
     """The answer parsed to the requested schema; None: it does not fit, or none was requested."""
     type: Literal["turn_ended"] = "turn_ended"

@@ -34,6 +34,7 @@ class Result:
     refused: list[Denial]
     checks: list[Check]
     checked: Checked
+    fallback_model: str | None
     untrusted: list[str]
     structured: Any
     duration_ms: int
@@ -69,6 +70,7 @@ def result_object(
         refused=list(ended.refused),
         checks=list(ended.checks),
         checked=ended.checked,
+        fallback_model=ended.fallback_model,
         untrusted=list(untrusted),
         structured=ended.structured,
         duration_ms=ended.duration_ms,

@@ -22,8 +22,8 @@ MODES = tuple(MODE_MEANS)
 SCRIPTED = "scripted"
 
 ALSO_TAKEN = """\
-also taken: -m, --max-turns, --reasoning-effort, --system-prompt,
---append-system-prompt, --allowedTools and --disallowedTools (lists);
+also taken: -m, --max-turns, --reasoning-effort, --system-prompt, --settings,
+--fallback-model, --append-system-prompt, --allowedTools and --disallowedTools (lists);
 acceptEdits and bypassPermissions as modes; --yolo and
 --dangerously-skip-permissions for --permission-mode full
 """
@@ -112,21 +112,18 @@ def _add_other_names(parser: Parser) -> None:
     add("--reasoning-effort", dest="effort", metavar="LEVEL", choices=EFFORTS)
     add("--system-prompt", dest="system", metavar="TEXT")
     add("--append-system-prompt", dest="append_system", metavar="TEXT")
-    for name, dest in (
-        ("--system-prompt-file", "system"),
-        ("--append-system-prompt-file", "append_system"),
-    ):
-        add(name, dest=dest, metavar="FILE", type=_text_of)
+    add("--system-prompt-file", dest="system", metavar="FILE", type=_text_of)
+    add("--append-system-prompt-file", dest="append_system", metavar="FILE", type=_text_of)
     add("-C", "--cd", dest="cwd", metavar="DIR")
+    add("--settings", metavar="FILE")
+    add("--fallback-model", metavar="M")
     add("--output-schema", dest="json_schema", metavar="FILE")
     add("--no-session-persistence", dest="no_session", action="store_true")
     for name in ("--yolo", "--dangerously-skip-permissions"):
         add(name, dest="permission_mode", action="store_const", const="full")
-    for dest, names in (
-        ("allow", ("--allowedTools", "--allowed-tools")),
-        ("deny", ("--disallowedTools", "--disallowed-tools")),
-    ):
-        add(*names, dest=dest, metavar="RULES", action="extend", type=rules_of)
+    rules: dict[str, Any] = {"metavar": "RULES", "action": "extend", "type": rules_of}
+    add("--allowedTools", "--allowed-tools", dest="allow", **rules)
+    add("--disallowedTools", "--disallowed-tools", dest="deny", **rules)
 
 
 def _text_of(name: str) -> str:
@@ -170,6 +167,8 @@ def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
         "timeout_s": arguments.timeout,
         "system": arguments.system,
         "append_system": arguments.append_system,
+        "fallback_model": getattr(arguments, "fallback_model", None),
+        "settings": getattr(arguments, "settings", None),
         "permissions.mode": arguments.permission_mode,
         "permissions.allow": arguments.allow or None,
         "permissions.deny": arguments.deny or None,

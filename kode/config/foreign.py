@@ -6,7 +6,7 @@ stricter. What they allow, and their variables, waits for a yes; see `kode.exten
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +27,8 @@ class Foreign:
     settings: ForeignSettings = field(default_factory=ForeignSettings)
     fault: str = ""
     """Why nothing of it counts; "" if it can be read."""
+    named: bool = False
+    """Whether the person named it: `--settings`."""
 
 
 def find_foreign(cwd: Path) -> tuple[Foreign, ...]:
@@ -46,6 +48,28 @@ def find_foreign(cwd: Path) -> tuple[Foreign, ...]:
             else:
                 found.append(Foreign(path=path, scope=scope, settings=settings))
     return tuple(found)
+
+
+def given(text: str, cwd: Path) -> Foreign:
+    """What `--settings` names, a file or JSON, as its plug-in reads a file of that ending. What it
+    allows does not count. Raises: ConfigError."""
+    is_json = text.lstrip().startswith("{")
+    path = Path("--settings") if is_json else Path(real_path(cwd / paths.expand(text)))
+    ending = ".toml" if path.suffix == ".toml" else ".json"
+    readers = installed.added("foreign_settings")
+    reader = next((one for name, one in readers.items() if name.endswith(ending)), None)
+    if reader is None:
+        raise ConfigError("--settings: no plug-in reads such a file. See `kode plugin list`.")
+    try:
+        said = installed.load(*reader)(text if is_json else _text(path, path.parent))
+    except (ConfigError, OSError, ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"--settings {'JSON' if is_json else path}: {error}. Repair it."
+        ) from error
+    left = {f"permissions.allow: {rule}": "give it with --allow" for rule in said.allow}
+    left |= dict.fromkeys(said.elsewhere, "put it into `.claude/settings.json`")
+    said = replace(said, allow=(), unused={**said.unused, **left})
+    return Foreign(path=path, scope="home", settings=said, named=True)
 
 
 def _folders(cwd: Path) -> Iterator[tuple[Path, Literal["project", "home"]]]:

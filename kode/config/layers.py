@@ -22,7 +22,7 @@ from kode import paths
 from kode.config.choice import row_of
 from kode.config.faults import must_be
 from kode.config.files import Layer, expand_variables, read_layer
-from kode.config.foreign import Foreign, find_foreign
+from kode.config.foreign import Foreign, find_foreign, given
 from kode.config.model import Config, Price, ProviderPart, flat
 from kode.config.own_home import guard_home
 from kode.contracts import MODE_CALLED
@@ -59,6 +59,9 @@ STRICTNESS = ("full", "auto-edit", "ask", "plan")
 
 ADDED_UP = ("permissions.allow", "permissions.ask", "permissions.deny")
 """Lists that are concatenated over all layers."""
+
+SETTINGS = "settings"
+"""Of the flags: settings of another agent, a file or JSON."""
 
 ENVIRONMENT = {
     "KODE_PROVIDER": "provider",
@@ -129,8 +132,8 @@ def load_config(
     flags: Mapping[str, Any],
     flags_of: str | None = None,
 ) -> Loaded:
-    """The effective settings in `cwd`. `flags` are dotted keys; `flags_of` names their origin in
-    errors, None: the command line.
+    """The effective settings in `cwd`. `flags` are dotted keys, and `SETTINGS`; `flags_of` names
+    their origin in errors, None: the command line.
 
     Raises: ConfigError (`Faults` if there are several) that names file, line, key, value and what
         is allowed.
@@ -163,7 +166,8 @@ def load_config(
             )
         add(expand_variables(layer, None, path))
         files.append(path)
-    foreign = find_foreign(cwd)
+    named, flags = flags.get(SETTINGS), {key: flags[key] for key in flags if key != SETTINGS}
+    foreign = (*((given(named, cwd),) if named else ()), *find_foreign(cwd))
     for one in foreign:
         add(_stricter(one))
     add(_environment_layer(environ))

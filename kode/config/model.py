@@ -207,6 +207,7 @@ class Config(Part):
     provider: ProviderName | None = None
     model: str | None = None
     small_model: str | None = None
+    fallback_model: str | None = None
     effort: Effort | None = None
     web_search: bool | None = None
     base_url: str | None = None

@@ -149,6 +149,7 @@ def _start_of_child(config: Config, agent: Agent, session: Session, *, may_ask: 
             "model": agent.provider.model,
             "effort": agent.effort,
             "small_model": None,
+            "fallback_model": None,
             "base_url": choice.base_url,
             "api_key": choice.api_key,
             # Only the key in use.

@@ -311,5 +311,6 @@ def _together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
         cost_usd=None if unknown else (before.cost_usd or 0.0) + (after.cost_usd or 0.0),
         files_changed=tuple(dict.fromkeys((*before.files_changed, *after.files_changed))),
         denials=(*before.denials, *after.denials),
+        fallback_model=after.fallback_model or before.fallback_model,
         duration_ms=before.duration_ms + after.duration_ms,
     )

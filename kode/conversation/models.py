@@ -4,13 +4,18 @@ import asyncio
 import contextlib
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 
 from kode.assembly import can_search, cost_function, face_of, learn, make_provider, secrets_of
-from kode.config import provider_for, resolve_provider, switched
+from kode.config import named_model, provider_for, resolve_provider, switched
 from kode.contracts import Effort, Provider
 from kode.conversation.open_session import OpenSession
+from kode.engine.agent import Agent
+from kode.errors import Unavailable
+from kode.events import Notice, RetryScheduled
+from kode.providers.exchange import SdkProvider
 from kode.providers.models import retirement_note
 
 
@@ -61,6 +66,34 @@ def use_model(opened: OpenSession, model: str, provider: str | None = None) -> N
         secrets=secrets_of(choice),
     )
     opened.context.known_messages = 0
+
+
+async def fall_back(
+    opened: OpenSession,
+    through: Callable[[Provider], Provider] | None,
+    agent: Agent,
+    fault: Unavailable,
+) -> Agent | None:
+    """The agent of `fallback_model`, which the session keeps, asked `through` the same as this one;
+    None if no model is set or it is the one that fails, and for a recording. Raises: UserError."""
+    named, before = opened.config.fallback_model, opened.agent.provider
+    if named is None or not isinstance(before, SdkProvider):
+        return None
+    provider, model = named_model(opened.config, os.environ, before.row, named)
+    if (provider, model) == (before.name, before.model):
+        return None
+    use_model(opened, model, None if provider == before.name else provider)
+    if fault.partial:
+        tries = agent.limits.max_attempts
+        again = RetryScheduled(
+            attempt=tries, max_attempts=tries + 1, delay_s=0, reason=fault.reason
+        )
+        opened.emit(replace(again, discards_text=True))
+    said = f"{fault.reason} {model} answers instead (`fallback_model`), until /model changes it."
+    opened.emit(Notice(text=said))
+    await learn_model(opened)
+    asked = opened.agent.provider if through is None else through(opened.agent.provider)
+    return replace(opened.agent, provider=asked, interceptors=agent.interceptors)
 
 
 def use_effort(opened: OpenSession, effort: Effort | None) -> None:

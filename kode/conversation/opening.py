@@ -10,7 +10,7 @@ from kode.assembly import (
     make_extensions,
     make_provider,
     of_session,
-    open_small_model,
+    open_named,
     open_workplace,
 )
 from kode.config import Loaded, flat, resolve_provider
@@ -120,7 +120,7 @@ async def open_conversation(
             place,
             begun_by="startup" if session_id is None else "resume",
             unsent=cut,
-            small_model=open_small_model(loaded.config) if child is None else None,
+            small_model=open_named(loaded.config, "small_model") if child is None else None,
             outbox=attachments,
         )
         if child is None:

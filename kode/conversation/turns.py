@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from kode.contracts import Interceptor, Provider
-from kode.conversation.models import learn_model
+from kode.conversation.models import fall_back, learn_model
 from kode.conversation.open_session import OpenSession, Steering
 from kode.conversation.planning import keep_plan, notes_before_turn
 from kode.conversation.starting import start
@@ -132,9 +132,13 @@ async def _plain_turn(
     attachments = (*opened.outbox, *notes)
     opened.outbox.clear()
     planned, agent = opened.mode == "plan", opened.agent
-    if limits or through is not None:
-        provider = agent.provider if through is None else through(agent.provider)
-        agent = replace(agent, provider=provider, interceptors=(*agent.interceptors, *limits))
+    provider = agent.provider if through is None else through(agent.provider)
+    agent = replace(
+        agent,
+        provider=provider,
+        interceptors=(*agent.interceptors, *limits),
+        fall_back=partial(fall_back, opened, through),
+    )
     ended = await run_turn(
         agent, opened.context, text, opened.emit, attachments, steering, opened.waited_s, evidence
     )

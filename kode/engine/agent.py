@@ -26,6 +26,7 @@ from kode.contracts import (
     ToolContext,
     ToolOutput,
 )
+from kode.errors import Unavailable
 from kode.messages import Usage
 from kode.workplace import Workplace
 
@@ -131,6 +132,11 @@ async def unchanged(by_person: bool, wish: str) -> str:
     return wish
 
 
+async def none_else(agent: "Agent", fault: Unavailable) -> "Agent | None":
+    """There is no fallback model."""
+    return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Agent:
     provider: Provider
@@ -178,6 +184,8 @@ class Agent:
     """(whether a person asked, their wish for the note) → the wish to use."""
     secrets: tuple[str, ...] = ()
     """Values to mask in tool results: the key in use."""
+    fall_back: Callable[["Agent", Unavailable], Awaitable["Agent | None"]] = none_else
+    """Returns the agent that continues a turn whose model is unavailable; None for none."""
     sandbox: Sandbox | None = None
     """Where commands that nobody approved are tried; None: there is none."""
     background: Background | None = None

@@ -15,6 +15,7 @@ from kode.errors import (
     ContextOverflow,
     ProviderError,
     TransientError,
+    Unavailable,
 )
 from kode.events import Emit, Event, RetryScheduled, TextDelta, loading_notice
 from kode.messages import Message, ServerItem, plural
@@ -49,7 +50,7 @@ async def ask(
     large.
 
     Raises: ProviderError (ContextOverflow, RefusedError and AuthenticationError at once,
-        TransientError after the last attempt), asyncio.CancelledError.
+        Unavailable after the last attempt, with that text), asyncio.CancelledError.
     """
     streamed: list[str] = []
 
@@ -78,6 +79,9 @@ async def ask(
                 await asyncio.sleep(delay_s)
     except ContextOverflow:
         raise
+    except Unavailable as error:
+        error.partial = "".join(streamed)
+        raise
     except (asyncio.CancelledError, ProviderError):
         broke_off("".join(streamed))
         raise
@@ -87,7 +91,7 @@ async def ask(
 async def _loaded_reply(provider: Provider, request: Request, emit: Emit) -> Message:
     """Makes one attempt, and more as long as the server says that it is loading its model.
 
-    Raises: as `Provider.reply`; ProviderError if it loads for too long.
+    Raises: as `Provider.reply`; Unavailable if it loads for too long.
     """
     ends_at = time.monotonic() + MAX_LOADING_S
     said = False
@@ -98,9 +102,10 @@ async def _loaded_reply(provider: Provider, request: Request, emit: Emit) -> Mes
             if not error.loading:
                 raise
             if time.monotonic() > ends_at:
-                raise ProviderError(
+                raise Unavailable(
                     f"{error} It has been loading for {MAX_LOADING_S / 60:g} minutes. Check the "
                     "server's log, and send it again when the server is ready.",
+                    reason=str(error),
                     status=error.status,
                 ) from error
         if not said:
@@ -110,7 +115,7 @@ async def _loaded_reply(provider: Provider, request: Request, emit: Emit) -> Mes
 
 
 def _give_up(error: TransientError, attempt: int, max_attempts: int, delay_s: float) -> None:
-    """Raises: ProviderError if another attempt makes no sense."""
+    """Raises: Unavailable if another attempt makes no sense."""
     if attempt == max_attempts:
         advice = f"Tried {plural(attempt, 'time')}. Send it again later."
     elif delay_s > MAX_RETRY_AFTER_S:
@@ -119,7 +124,7 @@ def _give_up(error: TransientError, attempt: int, max_attempts: int, delay_s: fl
         )
     else:
         return
-    raise ProviderError(f"{error} {advice}", status=error.status) from error
+    raise Unavailable(f"{error} {advice}", reason=str(error), status=error.status) from error
 
 
 def _long(seconds: float) -> str:

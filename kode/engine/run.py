@@ -153,6 +153,8 @@ class Run:
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
     """None once a reply had an unknown price."""
+    fallback_model: str | None = None
+    """See `TurnEnded`."""
     answer: str = ""
     files_changed: dict[str, None] = field(default_factory=dict)
     tools: list[tuple[str, str]] = field(default_factory=list)

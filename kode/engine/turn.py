@@ -41,6 +41,7 @@ from kode.errors import (
     ProviderError,
     StorageError,
     ThinkingRefused,
+    Unavailable,
 )
 from kode.events import (
     Emit,
@@ -176,6 +177,7 @@ async def run_turn(
         refused=run.evidence.refused() if run.denials or error else (),
         checks=run.evidence.checks(),
         checked=run.evidence.checked(),
+        fallback_model=run.fallback_model,
         duration_ms=int((time.monotonic() - run.started) * 1000),
     )
     await _settle(run, turn, ended)
@@ -354,6 +356,12 @@ async def _ask(run: Run) -> Message:
                 raise
             overflowed = True
             await reduce_after_overflow(agent, context, run.emit, request)
+        except Unavailable as fault:
+            other = await agent.fall_back(agent, fault)
+            if other is None:
+                _record_partial(run, fault.partial)
+                raise
+            run.agent, run.fallback_model = (agent := other), other.provider.model
         except ThinkingRefused as refused:
             if unbound:
                 raise
@@ -419,6 +427,7 @@ async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:
                 files_changed=ended.files_changed,
                 refused=ended.refused,
                 checks=ended.checks,
+                fallback_model=ended.fallback_model,
                 permission_mode=agent.gate.mode,
                 duration_ms=ended.duration_ms,
                 total_usage=session.usage,

@@ -60,10 +60,13 @@ def taken(
 
 
 def remarks(found: Iterable[Foreign]) -> list[str]:
-    """A line for each file of which something is not used, with the names of that."""
+    """A line for each file of which something is not used, with the names of that; with the reasons
+    too for one that was named, which `kode doctor` does not see."""
     lines = []
     for one in found:
-        names = one.fault or ", ".join(one.settings.unused)
+        unused = one.settings.unused
+        why = (f"{name} ({why})" for name, why in unused.items()) if one.named else unused
+        names = one.fault or ", ".join(why)
         if names:
             lines.append(f"{one.path}: {names}")
     return lines

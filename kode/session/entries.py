@@ -330,6 +330,8 @@ class TurnEntry(Entry):
     files_changed: tuple[str, ...] = ()
     refused: tuple[Denial, ...] = ()
     checks: tuple[Check, ...] = ()
+    fallback_model: str | None = None
+    """See `TurnEnded`."""
     permission_mode: str = ""
     """At the turn's end; "" if unknown."""
     duration_ms: int
@@ -381,7 +383,7 @@ _OMITTED_WHEN_EMPTY = frozenset(
     "reason lasting user_messages plan open_items files_read files_changed dropped cost_usd "
     "cached_tokens cache_write_tokens thinking_tokens permission_mode max_output_tokens "
     "context_window system tools tools_kept opening own bound moved masked sections after "
-    "refusals refused checks decisive passes cut section_name opening_names".split()
+    "refusals refused checks fallback_model decisive passes cut section_name opening_names".split()
 )
 """Fields whose empty value is the default: omitting them keeps lines short."""
 

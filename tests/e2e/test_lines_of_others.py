@@ -29,6 +29,9 @@ WORK = [
     ["-p", "hi", "--add-dir", "more"],
     ["-p", "hi", "--mcp-config", '{"mcpServers": {}}'],
     ["-p", "hi", "--no-session-persistence"],
+    ["-p", "hi", "--fallback-model", "gpt-y"],
+    ["-p", "hi", "--settings", "{}"],
+    ["-p", "hi", "--settings", "settings.json"],
     ["exec", "hi"],
     ["exec", "-m", "gpt-x", "hi"],
     ["exec", "-C", ".", "hi"],
@@ -36,8 +39,6 @@ WORK = [
     ["--plain", "run", "hi"],
 ]
 HINTS = [
-    ("flags", "--settings", ["-p", "hi", "--settings", "{}"]),
-    ("flags", "--fallback-model", ["-p", "hi", "--fallback-model", "gpt-y"]),
     ("flags", "--full-auto", ["exec", "--full-auto", "hi"]),
     ("flags", "--json", ["exec", "--json", "hi"]),
     ("flags", "--image", ["exec", "--image", "a.png", "hi"]),
@@ -54,6 +55,7 @@ TABLES = {"flags": words.FLAGS, "sandbox": words.SANDBOX_MODES, "commands": word
 @pytest.fixture
 def server(place: Place) -> Iterator[ScriptedServer]:
     (place.project / "brief.txt").write_text("Be brief.")
+    (place.project / "settings.json").write_text('{"env": {"STAGE": "test"}, "model": "opus"}')
     (place.project / "more").mkdir()
     with ScriptedServer([{"text": "hello"}]) as server:
         place.url = server.openai_url

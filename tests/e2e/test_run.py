@@ -26,6 +26,7 @@ RESULT_KEYS = {
     "files_changed",
     "checks",
     "checked",
+    "fallback_model",
     "untrusted",
     "structured",
     "denials",

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from kode.config import Loaded, load_config
+from kode.errors import ConfigError
 from kode.events import Event, Notice, ToolFinished
 from kode.extensions import foreign, trust
 from tests.extensions.brought.conftest import Open, World
@@ -16,6 +18,7 @@ from tests.needs import needs
 DONE = {"text": "done"}
 ASKED = {"name": "shell", "arguments": {"command": "touch made.txt"}}
 SAYS = {"name": "shell", "arguments": {"command": 'echo "<$STAGE>"'}}
+PRINTS = {"name": "shell", "arguments": {"command": "printenv STAGE"}}
 
 
 @pytest.fixture(autouse=True)
@@ -128,3 +131,42 @@ async def test_a_file_that_links_out_is_a_fault(
 
     assert any("links out" in one.text for one in events if isinstance(one, Notice))
     assert list(foreign.items(world.home, world.project)) == []
+
+
+async def test_named_settings_deny_and_set_but_never_allow(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    named = {
+        "permissions": {"deny": ["Bash(touch:*)"], "allow": ["Bash(rm:*)"]},
+        "env": {"STAGE": "named"},
+        "hooks": {"Stop": []},
+    }
+    conversation = await opened(
+        {"calls": [ASKED]}, {"calls": [PRINTS]}, DONE, mode="full", settings=json.dumps(named)
+    )
+
+    ended = await conversation.turn("make and say")
+
+    assert [one.subject for one in ended.denials] == ["touch made.txt"]
+    assert finished(events)[-1].text.strip() == "named"
+    assert conversation.config.permissions.allow == ()
+    said = next(one.text for one in events if isinstance(one, Notice) and "rm:" in one.text)
+    assert "--allow" in said
+    assert "hooks" in said
+
+
+@pytest.mark.parametrize("named", ["{", "[]", "missing.json", ".", '{"permissions"'])
+def test_unreadable_named_settings_are_a_fault(world: World, named: str) -> None:
+    with pytest.raises(ConfigError, match="--settings"):
+        load_config(world.home, world.project, environ={}, flags={"settings": named})
+
+
+def test_named_settings_are_read_by_their_ending(world: World) -> None:
+    world.write("deny.json", json.dumps({"permissions": {"ask": ["Read(a.txt)"]}}))
+    world.write("policy.toml", '[shell_environment_policy.set]\nSTAGE = "codex"\n')
+
+    def loaded(name: str) -> Loaded:
+        return load_config(world.home, world.project, environ={}, flags={"settings": name})
+
+    assert loaded("deny.json").config.permissions.ask == ("read(a.txt)",)
+    assert loaded("policy.toml").foreign[0].settings.environment == {"STAGE": "codex"}

@@ -10,7 +10,7 @@ from kode.plugin import own_rule
 from kode.plugin.contracts import ForeignSettings
 from kode.plugins.others.variables import for_commands
 
-ELSEWHERE = {"hooks", "statusLine", "$schema"}
+ELSEWHERE = {"hooks", "statusLine"}
 """What kode reads of the file by itself."""
 
 WHY = {
@@ -36,7 +36,7 @@ def read(text: str) -> ForeignSettings:
     unused = {key: WHY.get(key, "kode has no such setting") for key in settings}
     permissions = settings.get("permissions", {})
     permissions = permissions if isinstance(permissions, dict) else {}
-    for key in ("permissions", "env", *ELSEWHERE):
+    for key in ("permissions", "env", "$schema", *ELSEWHERE):
         unused.pop(key, None)
     rules = dict[str, tuple[str, ...]]()
     for kind in ("deny", "ask", "allow"):
@@ -49,7 +49,8 @@ def read(text: str) -> ForeignSettings:
         name = f"permissions.{key}"
         unused[name] = WHY.get(name, "kode has no such setting")
     variables, left = for_commands("env", settings.get("env", {}))
-    return ForeignSettings(**rules, environment=variables, unused={**unused, **left})
+    both, elsewhere = {**unused, **left}, tuple(settings.keys() & ELSEWHERE)
+    return ForeignSettings(**rules, environment=variables, unused=both, elsewhere=elsewhere)
 
 
 def _rule(rule: Any) -> str:
