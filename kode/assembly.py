@@ -31,7 +31,7 @@ from kode.contracts import (
 )
 from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Limits, Spend
-from kode.errors import ConfigError, StorageError, UserError
+from kode.errors import ConfigError, Setting, StorageError, UserError
 from kode.events import Emit, Notice, silent
 from kode.extensions import familiar_calls
 from kode.extensions.instructions import read_instructions
@@ -102,6 +102,7 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
         idle_timeout_s=config.retry.idle_timeout_s,
         total_timeout_s=config.retry.total_timeout_s,
         overrides=overrides,
+        used=choice.used,
     )
 
 
@@ -124,12 +125,13 @@ def can_search(config: Config, provider: Provider) -> bool:
     return provider.info.searches or by_plugin
 
 
-def open_small_model(config: Config) -> Provider | None:
+def open_small_model(config: Config, origins: Mapping[str, str]) -> Provider | None:
     """The model that the person named for small work. Raises: UserError if it cannot be asked."""
     if config.small_model is None:
         return None
     try:
-        return make_provider(config, small_choice(config, os.environ, config.small_model))
+        choice = small_choice(config, os.environ, config.small_model, origins)
+        return make_provider(config, choice)
     except UserError as error:
         raise UserError(f"`small_model`: {error}") from error
 
@@ -239,16 +241,20 @@ def make_agent(
     cost = cost_function(provider)
     budgets = (config.max_budget_usd, config.shared_budget)
     if any(budget is not None for budget in budgets) and cost(Usage()) is None:
+        key = "shared_budget" if config.max_budget_usd is None else "max_budget_usd"
         raise ConfigError(
             f"The price of {provider.model} is unknown, so a budget cannot be kept. Set its price "
             'as `"prices": {"' + provider.model + '": {"input": 1.0, "output": 2.0}}` in the '
             "config, or leave out the budget."
-        )
+        ).about(Setting(key))
     rules = _rules(config)
     state = GateState(mode=config.permissions.mode)
     if start is not None:
         state.approved = approvals.changed((), give=parse_all(start.approved))
-    memory = memory or open_memory(config.memory)
+    try:
+        memory = memory or open_memory(config.memory)
+    except ConfigError as error:
+        raise error.about(Setting("memory.system")) from None
     sandbox = open_sandbox(config, place)
     forced = config.sandbox.enabled is True
 

@@ -20,6 +20,7 @@ from kode.config.layers import (
     Faults,
     Loaded,
     load_config,
+    locate,
     project_file,
 )
 from kode.config.model import (
@@ -48,6 +49,7 @@ __all__ = [
     "given_prices",
     "is_url",
     "load_config",
+    "locate",
     "named_model",
     "project_file",
     "provider_for",

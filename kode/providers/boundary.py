@@ -25,6 +25,7 @@ from kode.errors import (
     KodeError,
     ProviderError,
     RefusedError,
+    Setting,
     ThinkingRefused,
     TransientError,
 )
@@ -49,14 +50,17 @@ class Endpoint:
 
     base_url: str
     model: str
-    key_variable: str
-    """The environment variable with the key: `OPENAI_API_KEY`."""
+    used: Mapping[str, Setting] = field(default_factory=dict)
+    """As in `ProviderSettings`."""
     api_key: str = field(default="", repr=False)
     """Never shown; known here so that a server's echo of it can be masked."""
     name: str = "NAME"
     """The provider's, for the names of its settings."""
     if_missing: str = "Check the base URL: for most servers it ends in /v1."
     """What to do where the server does not have the endpoint."""
+
+    def setting(self, key: str) -> Setting:
+        return self.used.get(key) or Setting(key)
 
     @property
     def shown_url(self) -> str:
@@ -124,22 +128,20 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
     url = endpoint.shown_url
     if names & {"UnsupportedProtocol", "InvalidURL"}:
         return RefusedError(
-            f"The base URL {url or '(empty)'} cannot be used. "
-            "Give one like https://host/v1 with --base-url or in the config."
-        )
+            f"The base URL {url or '(empty)'} cannot be used. Give one like https://host/v1."
+        ).about(endpoint.setting("base_url"))
     if "CERTIFICATE_VERIFY_FAILED" in detail or "SSLCertVerificationError" in names:
         return RefusedError(
             f"The certificate of {url} was not accepted ({detail}). Check the clock of this "
             "machine and the URL; behind a proxy of your own set SSL_CERT_FILE to its certificate."
-        )
+        ).about(endpoint.setting("base_url"))
     if says(detail, "bad_key"):
         return _bad_key(None, detail, endpoint)
     if names & _NO_CREDENTIALS or "resolve AWS credentials" in detail:
         return AuthenticationError(
             f"There are no credentials for {url} ({detail}). Log in with the cloud's own tool "
-            "(`aws configure`, `gcloud auth application-default login`), or set "
-            f"{endpoint.key_variable}."
-        )
+            "(`aws configure`, `gcloud auth application-default login`), or set a key."
+        ).about(endpoint.setting("api_key"))
     if "ProxyError" in names:
         return TransientError(
             f"The proxy on the way to {url} failed ({detail}). Check HTTPS_PROXY and NO_PROXY."
@@ -147,24 +149,23 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
     if {"SSLError", "ConnectError"} <= names:  # not in a stream that breaks off
         return TransientError(
             f"No encrypted connection to {url} could be made ({detail}). "
-            "If the server speaks plain HTTP, write http:// in the base URL (--base-url)."
-        )
+            "If the server speaks plain HTTP, write http:// in the base URL."
+        ).about(endpoint.setting("base_url"))
     if names & {"ConnectError", "ConnectionRefusedError", "gaierror", "ConnectTimeout"}:
         return TransientError(
             f"No server answers at {url} ({detail}). "
-            "Check that it is running, the base URL (--base-url), and your network."
-        )
+            "Check that it is running, the base URL, and your network."
+        ).about(endpoint.setting("base_url"))
     if names & {"TimeoutException", "TimeoutError", "APITimeoutError"}:
         return TransientError(
-            f"The server at {url} took too long to answer. "
-            "If it keeps happening, raise `retry.idle_timeout_s` in the config."
-        )
+            f"The server at {url} took too long to answer. If it keeps happening, wait longer."
+        ).about(endpoint.setting("retry.idle_timeout_s"))
     if type(chain[-1]).__name__ == "OpenAIError":
         # The SDK's own, not of an answer: it found no credentials to sign the request with.
         return AuthenticationError(
             f"The request to {url} could not be signed ({detail.rstrip('.')}). "
-            f"Set {endpoint.key_variable}, or see to the credentials of this machine."
-        )
+            "Set a key, or see to the credentials of this machine."
+        ).about(endpoint.setting("api_key"))
     if names & {"LocalProtocolError", "UnicodeEncodeError", "CookieConflict"}:
         return RefusedError(
             f"The request to {url} could not be written ({detail}). "
@@ -202,7 +203,7 @@ def from_status(
             f"(HTTP {status}), and kode does not follow with the key. "
             "If that address is right, make it the base URL.",
             status=status,
-        )
+        ).about(endpoint.setting("base_url"))
     if status in STATUSES and (part := _refused_part(status, words_said, said, endpoint)):
         return part
     fault = fault_of(status, whole)
@@ -218,7 +219,7 @@ def from_status(
             f"The account behind the key has no credit or quota left{said} "
             "Look at the billing page of the provider, or use another key.",
             status=status,
-        )
+        ).about(endpoint.setting("api_key"))
     if status in (401, 403) or fault == "bad_key":
         return _bad_key(status, detail, endpoint)
     if status is not None and (status in (408, 409, 425, 429) or status >= 500):
@@ -240,14 +241,14 @@ def from_status(
             f"{_instead_of(endpoint.model)}",
             status=status,
             said=words_said,
-        )
+        ).about(endpoint.setting("model"))
     if status in (404, 405):
         return RefusedError(
             f"There is no such endpoint at {endpoint.shown_url} (HTTP {status}){said} "
             f"{endpoint.if_missing}",
             status=status,
             said=words_said,
-        )
+        ).about(endpoint.setting("base_url"))
     if status is None or status < 300:
         # An error in the middle of an answer that blames nobody is mostly transient.
         return TransientError(f"The server ended its answer with an error{said}", status=status)
@@ -279,7 +280,7 @@ def _refused_part(
         f"{setting.change.format(name=endpoint.name)}.",
         status=status,
         said=words_said,
-        setting=name,
+        part=name,
     )
 
 
@@ -289,14 +290,14 @@ def web_page(endpoint: Endpoint, content_type: str) -> RefusedError:
     return RefusedError(
         f"{endpoint.shown_url} answered with a web page ({kind}) instead of a model's reply. "
         "Check the base URL, and whether a login or a proxy stands in between."
-    )
+    ).about(endpoint.setting("base_url"))
 
 
 def missing_key(endpoint: Endpoint) -> AuthenticationError:
     return AuthenticationError(
-        f"There is no key for {endpoint.shown_url}. "
-        f"Set {endpoint.key_variable} or run `kode init`; `kode demo` needs none."
-    )
+        f"There is no key for {endpoint.shown_url}. Set one, or run `kode init`; "
+        "`kode demo` needs none."
+    ).about(endpoint.setting("api_key"))
 
 
 def check_key(endpoint: Endpoint) -> None:
@@ -308,8 +309,8 @@ def check_key(endpoint: Endpoint) -> None:
         return
     raise AuthenticationError(
         "The key holds characters that no key has (a line break, an accent, a typographic dash). "
-        f"Copy it again into {endpoint.key_variable}, or run `kode init`."
-    )
+        "Copy it again."
+    ).about(endpoint.setting("api_key"))
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -414,18 +415,12 @@ def _instead_of(model: str) -> str:
 
 
 def _bad_key(status: int | None, detail: str, endpoint: Endpoint) -> AuthenticationError:
-    said = _said(detail)
+    refused = "did not accept the key"
     if status == 403:
-        return AuthenticationError(
-            f"{endpoint.shown_url} does not allow this key to use {endpoint.model}{said} "
-            f"Check the rights of the key in {endpoint.key_variable}, or run `kode init`.",
-            status=status,
-        )
+        refused = f"does not allow this key to use {endpoint.model}"
     return AuthenticationError(
-        f"{endpoint.shown_url} did not accept the key{said} "
-        f"Set {endpoint.key_variable} to a valid key, or run `kode init`.",
-        status=status,
-    )
+        f"{endpoint.shown_url} {refused}{_said(detail)}", status=status
+    ).about(endpoint.setting("api_key"))
 
 
 def _said(detail: str) -> str:

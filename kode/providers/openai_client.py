@@ -80,5 +80,5 @@ def _open_bedrock(
     except OpenAIError as error:
         raise ConfigError(
             f"The client for Amazon Bedrock could not be opened: {error} Set AWS_REGION (as in "
-            f"`us-east-1`), and {endpoint.key_variable} or AWS credentials."
-        ) from None
+            "`us-east-1`), and a key or AWS credentials."
+        ).about(endpoint.setting("api_key")) from None

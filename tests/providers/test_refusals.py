@@ -17,7 +17,7 @@ from kode.providers.boundary import Endpoint, from_status
 from kode.providers.exchange import LEFT_OUT
 from kode.providers.refusals import SETTINGS
 
-ENDPOINT = Endpoint(base_url="https://api.example.com", model="a-model", key_variable="A_KEY")
+ENDPOINT = Endpoint(base_url="https://api.example.com", model="a-model")
 KINDS: dict[str, type[ProviderError]] = {
     "thinking": ThinkingRefused,
     "setting": RefusedError,
