@@ -133,7 +133,7 @@ def open_small_model(config: Config, origins: Mapping[str, str]) -> Provider | N
         choice = small_choice(config, os.environ, config.small_model, origins)
         return make_provider(config, choice)
     except UserError as error:
-        raise UserError(f"`small_model`: {error}") from error
+        raise UserError(f"`small_model`: {error.args[0]}").about(error.setting) from error
 
 
 def is_small(config: Config, provider: Provider) -> bool:

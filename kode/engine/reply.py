@@ -119,7 +119,8 @@ def _give_up(error: TransientError, attempt: int, max_attempts: int, delay_s: fl
         )
     else:
         return
-    raise ProviderError(f"{error} {advice}", status=error.status) from error
+    text = f"{error.args[0]} {advice}"
+    raise ProviderError(text, status=error.status).about(error.setting) from error
 
 
 def _long(seconds: float) -> str:

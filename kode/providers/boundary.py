@@ -196,30 +196,29 @@ def from_status(
     whole = f"{words.message} {words.kind}"
     said = _said(detail)
     words_said = f"{whole} {words.param}".strip()
+    def refused(text: str, key: str = "") -> RefusedError:
+        error = RefusedError(text, status=status, said=words_said)
+        return error.about(endpoint.setting(key)) if key else error
+
+    url, model = endpoint.shown_url, endpoint.model
     if status is not None and 300 <= status < 400:
         target = _clean(headers.get("location", "").partition("?")[0], endpoint)
-        return RefusedError(
-            f"{endpoint.shown_url} sends requests on to {target or 'another address'} "
-            f"(HTTP {status}), and kode does not follow with the key. "
-            "If that address is right, make it the base URL.",
-            status=status,
-        ).about(endpoint.setting("base_url"))
+        text = f"{url} sends requests on to {target or 'another address'} (HTTP {status})"
+        return refused(
+            f"{text}, and kode does not follow with the key. If that is right, make it the base "
+            "URL.",
+            "base_url",
+        )
     if status in STATUSES and (part := _refused_part(status, words_said, said, endpoint)):
         return part
     fault = fault_of(status, whole)
     if status == 413 or fault == "overflow":
-        return ContextOverflow(
-            f"The request is larger than the window of {endpoint.model}{said} "
-            f"Start over with less, {LARGER_WINDOW}",
-            status=status,
-            window=_window_said(body, words.message),
-        )
+        text = f"The request is larger than the window of {model}{said} Start over with less"
+        window = _window_said(body, words.message)
+        return ContextOverflow(f"{text}, {LARGER_WINDOW}", status=status, window=window)
     if status == 402 or fault == "no_credit":
-        return RefusedError(
-            f"The account behind the key has no credit or quota left{said} "
-            "Look at the billing page of the provider, or use another key.",
-            status=status,
-        ).about(endpoint.setting("api_key"))
+        text = f"The account behind the key has no credit or quota left{said}"
+        return refused(f"{text} See the provider's billing page, or use another key.", "api_key")
     if status in (401, 403) or fault == "bad_key":
         return _bad_key(status, detail, endpoint)
     if status is not None and (status in (408, 409, 425, 429) or status >= 500):
@@ -230,34 +229,19 @@ def from_status(
             loading=fault == "loading",
         )
     if fault == "thinking":
-        return ThinkingRefused(
-            f"{endpoint.shown_url} does not take back what {endpoint.model} thought{said}",
-            status=status,
-            said=words_said,
-        )
+        text = f"{url} does not take back what {model} thought{said}"
+        return ThinkingRefused(text, status=status, said=words_said)
     if fault == "no_model":
-        return RefusedError(
-            f"The server at {endpoint.shown_url} does not know the model {endpoint.model}{said} "
-            f"{_instead_of(endpoint.model)}",
-            status=status,
-            said=words_said,
-        ).about(endpoint.setting("model"))
+        text = f"The server at {url} does not know the model {model}{said}"
+        return refused(f"{text} {_instead_of(model)}", "model")
     if status in (404, 405):
-        return RefusedError(
-            f"There is no such endpoint at {endpoint.shown_url} (HTTP {status}){said} "
-            f"{endpoint.if_missing}",
-            status=status,
-            said=words_said,
-        ).about(endpoint.setting("base_url"))
+        text = f"There is no such endpoint at {url} (HTTP {status}){said}"
+        return refused(f"{text} {endpoint.if_missing}", "base_url")
     if status is None or status < 300:
         # An error in the middle of an answer that blames nobody is mostly transient.
         return TransientError(f"The server ended its answer with an error{said}", status=status)
-    return RefusedError(
-        f"The server at {endpoint.shown_url} rejected the request (HTTP {status}){said} "
-        "Retrying will not help: change the request or the settings.",
-        status=status,
-        said=words_said,
-    )
+    text = f"The server at {url} rejected the request (HTTP {status}){said}"
+    return refused(f"{text} Retrying will not help: change the request or the settings.")
 
 
 def _refused_part(
@@ -271,17 +255,11 @@ def _refused_part(
             status=status,
             said=words_said,
         )
-    name = refused_setting(words_said)
-    if not name:
+    if not (name := refused_setting(words_said)):
         return None
-    setting = SETTINGS[name]
-    return RefusedError(
-        f"{endpoint.model} at {endpoint.shown_url} does not take {setting.what}{said} "
-        f"{setting.change.format(name=endpoint.name)}.",
-        status=status,
-        said=words_said,
-        part=name,
-    )
+    text = f"{endpoint.model} at {endpoint.shown_url} does not take {SETTINGS[name].what}{said}"
+    change = SETTINGS[name].change.format(name=endpoint.name)
+    return RefusedError(f"{text} {change}.", status=status, said=words_said, part=name)
 
 
 def web_page(endpoint: Endpoint, content_type: str) -> RefusedError:
