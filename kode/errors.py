@@ -38,12 +38,11 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting as it was used; its text is how a person finds it."""
+    """A setting as it was used: its dotted key in the config, or a flag's name, and what set it, or
+    would (`FILE:LINE`, a variable, a flag; `default`: nothing). Its text tells a person."""
 
     key: str
-    """As in the config, dotted: `max_steps`, `mcpServers.NAME`; else a flag's name."""
     source: str = "default"
-    """What set it, or would: `FILE:LINE`, a variable, a flag; `default` is nothing."""
 
     def __str__(self) -> str:
         if self.source == "default":

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kode.cli.main import main
-from kode.config import load_config, locate
+from kode.config import load_config
 from kode.conversation import open_conversation
 from kode.errors import KodeError, ServerError, Setting
 from kode.events import silent
@@ -66,9 +66,7 @@ CASES = {
     "a key of the vendor's variable": Case(
         "providers.openai.api_key", "OPENAI_API_KEY", reply=REFUSED
     ),
-    "a key without a right": Case(
-        "api_key", "OWN:2", {"api_key": KEY}, reply=NOT_ALLOWED
-    ),
+    "a key without a right": Case("api_key", "OWN:2", {"api_key": KEY}, reply=NOT_ALLOWED),
     "a model of a flag": Case("model", "--model", flags={"model": "gone"}, reply=UNKNOWN),
     "a model of the project": Case("model", "PROJECT:2", project={"model": "gone"}, reply=UNKNOWN),
     "a model of a variable": Case(
@@ -90,7 +88,9 @@ CASES = {
     ),
     "a value out of range": Case("max_steps", "OWN:2", {"max_steps": 0}),
     "a value of the project out of range": Case("model", "PROJECT:2", project={"model": 3}),
-    "a variable that is no number": Case("max_steps", "KODE_MAX_STEPS", environ={"KODE_MAX_STEPS": "many"}),
+    "a variable that is no number": Case(
+        "max_steps", "KODE_MAX_STEPS", environ={"KODE_MAX_STEPS": "many"}
+    ),
     "a key that is none": Case("max_stepz", "OWN:2", {"max_stepz": 3}),
     "a rule that is none": Case("permissions.deny", "OWN:3", {"permissions": {"deny": ["shell("]}}),
     "a rule of a flag that is none": Case(

@@ -68,11 +68,8 @@ def add_setting_flags(parser: Parser) -> None:
     add("--append-system", metavar="TEXT", help="add to the system prompt")
     add_permission_flags(parser)
     add("--add-dir", metavar="DIR", action="append", default=[], help="also work in this folder")
-    add(
-        "--trust-project",
-        action="store_true",
-        help="use the repository's extensions without approval",
-    )
+    trusting = "use the repository's extensions without approval"
+    add("--trust-project", action="store_true", help=trusting)
     add("--sandbox", action="store_true", help="run commands only in a sandbox, in mode full too")
     add("--no-memory", action="store_true", help="do not read or write memory")
     add("--memory", metavar="SYSTEM", help="the memory system: tiered, vault, journal, notes")
@@ -93,12 +90,9 @@ def add_model_flags(parser: Parser) -> None:
 def add_permission_flags(parser: Parser) -> None:
     """Adds the mode and the rules."""
     add = parser.add_argument
-    add(
-        "--permission-mode",
-        type=lambda name: MODE_CALLED.get(name, name),
-        choices=MODES,
-        help="ask (default), auto-edit, plan or full",
-    )
+    kode_name = lambda name: MODE_CALLED.get(name, name)  # noqa: E731
+    modes = "ask (default), auto-edit, plan or full"
+    add("--permission-mode", type=kode_name, choices=MODES, help=modes)
     rule: dict[str, Any] = {"metavar": "RULE", "action": "append", "default": []}
     add("--allow", help="allow without asking, e.g. 'shell(pytest:*)'", **rule)
     add("--deny", help="never allow, e.g. 'edit(secrets/**)'", **rule)
@@ -112,21 +106,16 @@ def _add_other_names(parser: Parser) -> None:
     add("--reasoning-effort", dest="effort", metavar="LEVEL", choices=EFFORTS)
     add("--system-prompt", dest="system", metavar="TEXT")
     add("--append-system-prompt", dest="append_system", metavar="TEXT")
-    for name, dest in (
-        ("--system-prompt-file", "system"),
-        ("--append-system-prompt-file", "append_system"),
-    ):
-        add(name, dest=dest, metavar="FILE", type=_text_of)
+    add("--system-prompt-file", dest="system", metavar="FILE", type=_text_of)
+    add("--append-system-prompt-file", dest="append_system", metavar="FILE", type=_text_of)
     add("-C", "--cd", dest="cwd", metavar="DIR")
     add("--output-schema", dest="json_schema", metavar="FILE")
     add("--no-session-persistence", dest="no_session", action="store_true")
     for name in ("--yolo", "--dangerously-skip-permissions"):
         add(name, dest="permission_mode", action="store_const", const="full")
-    for dest, names in (
-        ("allow", ("--allowedTools", "--allowed-tools")),
-        ("deny", ("--disallowedTools", "--disallowed-tools")),
-    ):
-        add(*names, dest=dest, metavar="RULES", action="extend", type=rules_of)
+    rules: dict[str, Any] = {"metavar": "RULES", "action": "extend", "type": rules_of}
+    add("--allowedTools", "--allowed-tools", dest="allow", **rules)
+    add("--disallowedTools", "--disallowed-tools", dest="deny", **rules)
 
 
 def _text_of(name: str) -> str:
@@ -158,18 +147,13 @@ def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
         raise ConfigError(
             f"--script needs the provider scripted, not {provider}. Drop one of the two."
         )
+    alike = (
+        "model base_url effort script max_steps max_budget_usd shared_budget system append_system"
+    )
     keys = {
-        "model": arguments.model,
+        **{name: getattr(arguments, name) for name in alike.split()},
         "provider": SCRIPTED if arguments.script else provider,
-        "base_url": arguments.base_url,
-        "effort": arguments.effort,
-        "script": arguments.script,
-        "max_steps": arguments.max_steps,
-        "max_budget_usd": arguments.max_budget_usd,
-        "shared_budget": arguments.shared_budget,
         "timeout_s": arguments.timeout,
-        "system": arguments.system,
-        "append_system": arguments.append_system,
         "permissions.mode": arguments.permission_mode,
         "permissions.allow": arguments.allow or None,
         "permissions.deny": arguments.deny or None,

@@ -16,13 +16,7 @@ from kode.config.choice import (
     small_choice,
     switched,
 )
-from kode.config.layers import (
-    Faults,
-    Loaded,
-    load_config,
-    locate,
-    project_file,
-)
+from kode.config.layers import Faults, Loaded, load_config, project_file
 from kode.config.model import (
     Config,
     Embedding,
@@ -49,7 +43,6 @@ __all__ = [
     "given_prices",
     "is_url",
     "load_config",
-    "locate",
     "named_model",
     "project_file",
     "provider_for",

@@ -21,7 +21,7 @@ from kode.registry import (
     where_key_goes,
 )
 
-EMPTY: Mapping[str, str] = {}
+ALONE = ("script", "retry.idle_timeout_s")  # no provider has its own
 OF_SERVERS = frozenset(("responses", "chat", "messages"))
 """The formats of servers; a provider of another kind has no address and no key."""
 
@@ -54,7 +54,7 @@ class ProviderChoice:
 
 
 def resolve_provider(
-    config: Config, environ: Mapping[str, str], origins: Mapping[str, str] = EMPTY
+    config: Config, environ: Mapping[str, str], origins: Mapping[str, str] = {}
 ) -> ProviderChoice:
     """Chooses the provider. If none is named, the one with a key; with two keys the one that the
     model's name belongs to, else the first of the table; with only a base URL, one that uses
@@ -65,19 +65,17 @@ def resolve_provider(
     """
     row = row_of(config, config.provider) if config.provider else _unnamed(config, environ)
     part = config.providers.get(row.name, ProviderPart())
-    others = ("script", "retry.idle_timeout_s")
-    used = {name: Setting(name, origins.get(name, "default")) for name in others}
+    used = {key: Setting(key, origins.get(key, "default")) for key in ALONE}
 
     def chosen(name: str, variable: str = "") -> str | None:
         """The value to use of a key, of which `used` gets the origin."""
-        named = f"providers.{row.name}.{name}"
-        general: str | None = getattr(config, name)
-        for key, value in ((name, general), (named, getattr(part, name))):
+        own = f"providers.{row.name}.{name}"
+        for key, value in ((name, getattr(config, name)), (own, getattr(part, name))):
             if value:
                 # `switched` moves a general value to its provider.
                 used[name] = Setting(key, origins.get(key) or origins.get(name, "default"))
                 return str(value)
-        used[name] = Setting(named, variable or "default")
+        used[name] = Setting(own, variable or "default")
         return environ.get(variable) or None
 
     model = chosen("model")
@@ -103,8 +101,7 @@ def resolve_provider(
         ).about(used["model"])
     if key is None and base_url is None and row.needs_key:
         raise _no_key(row)
-    keep_secret(key or LOCAL_KEY)
-    for value in part.headers.values():
+    for value in (key or LOCAL_KEY, *part.headers.values()):
         keep_secret(value)
     return ProviderChoice(
         name=row.name,
@@ -225,10 +222,7 @@ def switched(
 
 
 def small_choice(
-    config: Config,
-    environ: Mapping[str, str],
-    named: str | None,
-    origins: Mapping[str, str] = EMPTY,
+    config: Config, environ: Mapping[str, str], named: str | None, origins: Mapping[str, str] = {}
 ) -> ProviderChoice:
     """Whom to ask for small work: the model `named`, as `MODEL` or `PROVIDER/MODEL`; else the
     vendor's small one, if its own server is asked; else the session's.

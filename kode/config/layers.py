@@ -317,12 +317,10 @@ def _environment_layer(environ: Mapping[str, str]) -> Layer:
     given: dict[str, Any] = {}
     places: dict[str, str] = {}
     for variable, key in ENVIRONMENT.items():
-        value = environ.get(variable, "").strip()
-        if not value:
-            continue
-        is_whole = key == "max_steps" and re.fullmatch(r"-?[0-9]{1,18}", value)
-        given[key] = int(value) if is_whole else value
-        places[key] = variable
+        if value := environ.get(variable, "").strip():
+            is_whole = key == "max_steps" and re.fullmatch(r"-?[0-9]{1,18}", value)
+            given[key] = int(value) if is_whole else value
+            places[key] = variable
     layer = _choosing_memory(given, places)
     return replace(layer, values=_with_own_mode(layer.values))
 

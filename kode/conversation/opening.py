@@ -13,7 +13,8 @@ from kode.assembly import (
     open_small_model,
     open_workplace,
 )
-from kode.config import Faults, Loaded, flat, locate, resolve_provider
+from kode.config import Faults, Loaded, flat, resolve_provider
+from kode.config.layers import locate
 from kode.contracts import MemorySystem, Provider, Tool
 from kode.conversation.conversation import Conversation
 from kode.conversation.open_session import Child, Terms, announce, enter
@@ -75,10 +76,8 @@ async def open_conversation(
     for warning in loaded.warnings:
         emit(Notice(text=warning))
     _check_rules(loaded)
-    origins = loaded.origins
-    provider = provider or make_provider(
-        loaded.config, resolve_provider(loaded.config, os.environ, origins)
-    )
+    config, origins = loaded.config, loaded.origins
+    provider = provider or make_provider(config, resolve_provider(config, os.environ, origins))
     if child is not None:
         session, cut = child_session(cwd, provider, child.folder, child.parent_session), ""
         if child.start is not None and child.start.tainted:

@@ -71,11 +71,8 @@ def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
         message = f"The hook {name} of {setting} {fault}{hit}."
         # A hook that judges calls must not be got around by keeping it from starting.
         if hook.guard or (hook.event == "PreToolUse" and not ran.begun):
-            return HookAnswer(
-                outcome="deny",
-                reason=f"{message} It is a guard: the action is blocked.",
-                setting=setting,
-            )
+            blocked = f"{message} It is a guard: the action is blocked."
+            return HookAnswer(outcome="deny", reason=blocked, setting=setting)
         return HookAnswer(message=message, setting=setting)
     if value is not None:
         answer = _from_object(name, value)

@@ -137,10 +137,11 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
         ).about(endpoint.setting("base_url"))
     if says(detail, "bad_key"):
         return _bad_key(None, detail, endpoint)
-    if names & _NO_CREDENTIALS or "resolve AWS credentials" in detail:
+    is_the_sdks_own = type(chain[-1]).__name__ == "OpenAIError"  # it could not sign the request
+    if names & _NO_CREDENTIALS or "resolve AWS credentials" in detail or is_the_sdks_own:
         return AuthenticationError(
-            f"There are no credentials for {url} ({detail}). Log in with the cloud's own tool "
-            "(`aws configure`, `gcloud auth application-default login`), or set a key."
+            f"There are no credentials for {url} ({detail.rstrip('.')}). Set a key, or log in with "
+            "the cloud's own tool (`aws configure`, `gcloud auth application-default login`)."
         ).about(endpoint.setting("api_key"))
     if "ProxyError" in names:
         return TransientError(
@@ -160,12 +161,6 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
         return TransientError(
             f"The server at {url} took too long to answer. If it keeps happening, wait longer."
         ).about(endpoint.setting("retry.idle_timeout_s"))
-    if type(chain[-1]).__name__ == "OpenAIError":
-        # The SDK's own, not of an answer: it found no credentials to sign the request with.
-        return AuthenticationError(
-            f"The request to {url} could not be signed ({detail.rstrip('.')}). "
-            "Set a key, or see to the credentials of this machine."
-        ).about(endpoint.setting("api_key"))
     if names & {"LocalProtocolError", "UnicodeEncodeError", "CookieConflict"}:
         return RefusedError(
             f"The request to {url} could not be written ({detail}). "
@@ -188,6 +183,7 @@ def from_status(
 ) -> ProviderError:
     """The error for a server's refusal: an HTTP status with a body of any shape, or an error object
     inside a stream (`status` None or 200: the object decides)."""
+    body = body[0] if isinstance(body, list) and body else body
     words = _words(body)
     if status is None or status < 300:
         inside = _status_inside(body)
@@ -196,6 +192,7 @@ def from_status(
     whole = f"{words.message} {words.kind}"
     said = _said(detail)
     words_said = f"{whole} {words.param}".strip()
+
     def refused(text: str, key: str = "") -> RefusedError:
         error = RefusedError(text, status=status, said=words_said)
         return error.about(endpoint.setting(key)) if key else error
@@ -249,12 +246,9 @@ def _refused_part(
 ) -> RefusedError | None:
     """The error for something in a request that the model does not take; None for another fault."""
     if refuses_thinking(words_said):
-        return ThinkingRefused(
-            f"{endpoint.shown_url} did not take back what {endpoint.model} thought earlier{said} "
-            "If it happens again, use /compact: a summary has no such thinking in it.",
-            status=status,
-            said=words_said,
-        )
+        text = f"{endpoint.shown_url} did not take back what {endpoint.model} thought earlier{said}"
+        text += " If it happens again, use /compact: a summary has no such thinking in it."
+        return ThinkingRefused(text, status=status, said=words_said)
     if not (name := refused_setting(words_said)):
         return None
     text = f"{endpoint.model} at {endpoint.shown_url} does not take {SETTINGS[name].what}{said}"
@@ -324,8 +318,6 @@ class _Words:
 
 def _words(body: Any) -> _Words:
     """The message and the codes of an error body in any of the shapes servers use."""
-    if isinstance(body, list) and body:
-        body = body[0]
     if isinstance(body, str):
         return _words_of_text(body)
     if not isinstance(body, Mapping):
@@ -351,8 +343,6 @@ def _words_of_text(text: str) -> _Words:
 
 def _status_inside(body: Any) -> int | None:
     """The status that an error object names, as a number or as a word."""
-    if isinstance(body, list) and body:
-        body = body[0]
     if not isinstance(body, Mapping):
         return None
     error = body["error"] if isinstance(body.get("error"), Mapping) else body
@@ -409,13 +399,9 @@ def _said(detail: str) -> str:
 
 
 def _passing(status: int, endpoint: Endpoint) -> str:
-    if status == 429:
-        return f"{endpoint.shown_url} limits how many requests it takes (HTTP 429)"
-    if status == 529:
-        return f"{endpoint.shown_url} is overloaded (HTTP 529)"
-    if status in (408, 504):
-        return f"{endpoint.shown_url} took too long (HTTP {status})"
-    return f"{endpoint.shown_url} failed (HTTP {status})"
+    did = {429: "limits how many requests it takes", 529: "is overloaded"}
+    did |= dict.fromkeys((408, 504), "took too long")
+    return f"{endpoint.shown_url} {did.get(status, 'failed')} (HTTP {status})"
 
 
 def plain_reason(text: str) -> str:

@@ -43,7 +43,7 @@ def test_a_refusal_is_told_by_what_to_change(case: dict[str, Any]) -> None:
 
     kind, _, setting = case["kind"].partition(":")
     assert type(error) is KINDS[kind]
-    assert getattr(error, "setting", "") == setting
+    assert getattr(error, "part", "") == setting
     assert case["names"] in str(error)
 
 
