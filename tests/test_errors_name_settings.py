@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,9 @@ import pytest
 
 from kode.cli.main import main
 from kode.config import load_config
+from kode.config.layers import locate
 from kode.conversation import open_conversation
-from kode.errors import KodeError, ServerError, Setting
+from kode.errors import EXIT_NOT_STARTED, KodeError, ServerError, Setting
 from kode.events import silent
 from kode.extensions.hook_answer import answer_of
 from kode.extensions.hooks import Hook
@@ -20,7 +21,6 @@ from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer
 from kode.extensions.program import Ran
 from kode.extensions.trust import Item
-from kode.plugins.schemas.command import schema_of
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
@@ -157,3 +157,92 @@ async def test_an_error_has_the_setting_that_was_used(
         found = error.setting
 
     assert found == settled(case.setting, tmp_path)
+
+
+FLAGS = {
+    "a schema that is not there": (["--json-schema", "gone.json"], "json-schema"),
+    "a schema that is no JSON": (["--json-schema", "{"], "json-schema"),
+    "a file of servers that is not there": (["--mcp-config", "gone.json"], "mcp-config"),
+    "a file to read that is not there": (["--ctx", "gone.txt"], "ctx"),
+    "a script that is not there": (["--script", "gone.json"], "script"),
+}
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_a_flag_that_names_no_file_is_named(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, key = FLAGS[name]
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-variable-0123")
+    monkeypatch.chdir(tmp_path)
+
+    code = main(["run", "x", "--output-format", "json", *words])
+
+    result = json.loads(capsys.readouterr().out)
+    assert code == EXIT_NOT_STARTED
+    assert result["setting"] == {"key": key, "source": words[0]}
+
+
+async def test_a_server_that_cannot_start_names_its_entry(tmp_path: Path) -> None:
+    @asynccontextmanager
+    async def missing(entry: Entry) -> AsyncIterator[Any]:
+        raise ServerError("there is no program gone")
+        yield
+
+    origin = tmp_path / "config.json"
+    entry = Entry(name="db", origin=origin, scope="home", project=tmp_path, values={})
+    server = McpServer(entry=entry, home=tmp_path, open=missing, emit=silent)
+
+    with pytest.raises(ServerError) as caught:
+        server.connection()
+
+    assert caught.value.setting == Setting("mcpServers.db", str(origin))
+
+
+def test_a_hook_without_its_program_names_its_entry(tmp_path: Path) -> None:
+    origin = tmp_path / "config.json"
+    item = Item(kind="hook", name="lint", origin=origin, scope="home", content="gone")
+    hook = Hook(item=item, event="PostToolUse", matcher="", command="gone")
+
+    answer = answer_of(hook, Ran(exit_code=127, stderr="gone: not found"))
+
+    assert answer.setting == Setting("hooks.PostToolUse", str(origin))
+
+
+def test_what_nothing_sets_is_completed_from_the_origins() -> None:
+    error = KodeError("No.").about(Setting("max_steps"))
+    locate(error, {"max_steps": "KODE_MAX_STEPS"})
+
+    assert error.setting == Setting("max_steps", "KODE_MAX_STEPS")
+
+
+# ── the installed command ────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def place(tmp_path: Path, server: ScriptedServer) -> Place:
+    return Place(tmp_path, server.openai_url)
+
+
+def test_the_key_of_the_file_is_named_over_the_variable(
+    place: Place, server: ScriptedServer
+) -> None:
+    server.play([REFUSED])
+    place.home.mkdir()
+    (place.home / "config.json").write_text(json.dumps({"api_key": KEY}, indent=2))
+
+    result = place.run("run", "x", "--output-format", "json").json
+
+    assert server.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+    file = place.home / "config.json"
+    assert result["setting"] == {"key": "api_key", "source": f"{file}:2"}
+
+
+def test_a_line_of_the_stream_has_the_setting(place: Place) -> None:
+    done = place.run("run", "x", "--output-format", "stream-json", "--memory", "palace")
+
+    assert done.lines[-1]["setting"] == {"key": "memory.system", "source": "--memory"}
+
+
+def test_a_run_that_succeeds_has_no_setting(place: Place) -> None:
+    assert place.run("run", "x", "--output-format", "json").json["setting"] is None
