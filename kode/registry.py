@@ -646,8 +646,9 @@ def owner_of(model: str | None) -> ProviderRow | None:
     return of(PROVIDERS) or of(rows_of_plugins())
 
 
-def where_key_goes(row: ProviderRow) -> Setting:
-    return Setting(f"providers.{row.name}.api_key", row.key_variable or "default")
+def unset(row: ProviderRow) -> dict[str, Setting]:
+    own = (("api_key", row.key_variable), ("base_url", row.url_variable))
+    return {key: Setting(f"providers.{row.name}.{key}", of or "default") for key, of in own}
 
 
 def owner_of_key(key: str) -> ProviderRow | None:

@@ -209,7 +209,7 @@ def test_a_hook_without_its_program_names_its_entry(tmp_path: Path) -> None:
     assert answer.setting == Setting("hooks.PostToolUse", str(origin))
 
 
-def test_what_nothing_sets_is_completed_from_the_origins() -> None:
+def test_a_setting_is_completed_from_the_origins() -> None:
     error = KodeError("No.").about(Setting("max_steps"))
     locate(error, {"max_steps": "KODE_MAX_STEPS"})
 

@@ -18,7 +18,7 @@ from kode.registry import (
     owner_of_key,
     provider_row,
     rows_of_plugins,
-    where_key_goes,
+    unset,
 )
 
 ALONE = ("script", "retry.idle_timeout_s")  # no provider has its own
@@ -133,7 +133,7 @@ def row_of(config: Config, name: str) -> ProviderRow:
 
 def _no_key(row: ProviderRow, why: str = "") -> UserError:
     text = f"There is no key for {row.name}{why}. Run `kode init`; `kode demo` works without one."
-    return UserError(text).about(where_key_goes(row))
+    return UserError(text).about(unset(row)["api_key"])
 
 
 def _described(config: Config) -> list[str]:

@@ -72,7 +72,7 @@ class Case:
         from kode.config import resolve_provider
 
         with contextlib.suppress(KodeError):
-            return self.loaded and resolve_provider(self.loaded.config, os.environ)
+            return resolve_provider(self.loaded.config, os.environ) if self.loaded else None
         return None
 
     @functools.cached_property
@@ -81,7 +81,8 @@ class Case:
         from kode.assembly import make_provider
 
         with contextlib.suppress(KodeError):
-            return self.loaded and self.choice and make_provider(self.loaded.config, self.choice)
+            if self.loaded and self.choice:
+                return make_provider(self.loaded.config, self.choice)
         return None
 
     @functools.cached_property

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kode.messages import Text
 
 MAX_STDIN_BYTES = 10 * 1024 * 1024  # more than any window holds
+CTX = Setting("ctx", "--ctx")
 STDIN_WAIT_S = 3.0
 """A pipe that gives something beside a task has begun by then. Programs that start kode and leave
 an open pipe as its standard input never would, nor close it."""
@@ -116,7 +117,7 @@ def read_attachments(
         try:
             parts.append(file_part(name, read_text(path), path, roots, marks))
         except UserError as error:
-            raise ConfigError(str(error)).about(Setting("ctx", "--ctx")) from error
+            raise ConfigError(f"--ctx {name}: {error}").about(CTX) from error
     return tuple(parts)
 
 
