@@ -31,7 +31,7 @@ from kode.contracts import (
 )
 from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Limits, Spend
-from kode.errors import ConfigError, StorageError, UserError
+from kode.errors import ConfigError, Setting, StorageError, UserError
 from kode.events import Emit, Notice, silent
 from kode.extensions import familiar_calls
 from kode.extensions.instructions import read_instructions
@@ -102,6 +102,7 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
         idle_timeout_s=config.retry.idle_timeout_s,
         total_timeout_s=config.retry.total_timeout_s,
         overrides=overrides,
+        used=choice.used,
     )
 
 
@@ -124,15 +125,19 @@ def can_search(config: Config, provider: Provider) -> bool:
     return provider.info.searches or by_plugin
 
 
-def open_named(config: Config, key: Literal["small_model", "fallback_model"]) -> Provider | None:
+def open_named(
+    config: Config,
+    key: Literal["small_model", "fallback_model"],
+    origins: Mapping[str, str] | None = None,
+) -> Provider | None:
     """The model that the person named there. Raises: UserError if it cannot be asked."""
     named: str | None = getattr(config, key)
     if named is None:
         return None
     try:
-        return make_provider(config, small_choice(config, os.environ, named))
+        return make_provider(config, small_choice(config, os.environ, named, origins or {}))
     except UserError as error:
-        raise UserError(f"`{key}`: {error}") from error
+        raise UserError(f"`{key}`: {error.args[0]}").about(error.setting) from error
 
 
 def is_small(config: Config, provider: Provider) -> bool:
@@ -242,16 +247,20 @@ def make_agent(
     budgets = (config.max_budget_usd, config.shared_budget)
     for asked in filter(None, (provider, open_named(config, "fallback_model"))):
         if any(budget is not None for budget in budgets) and cost_function(asked)(Usage()) is None:
+            key = "shared_budget" if config.max_budget_usd is None else "max_budget_usd"
             raise ConfigError(
                 f"The price of {asked.model} is unknown, so a budget cannot be kept. Set its price "
                 'as `"prices": {"' + asked.model + '": {"input": 1.0, "output": 2.0}}` in the '
                 "config, or leave out the budget."
-            )
+            ).about(Setting(key))
     rules = _rules(config)
     state = GateState(mode=config.permissions.mode)
     if start is not None:
         state.approved = approvals.changed((), give=parse_all(start.approved))
-    memory = memory or open_memory(config.memory)
+    try:
+        memory = memory or open_memory(config.memory)
+    except ConfigError as error:
+        raise error.about(Setting("memory.system")) from None
     sandbox = open_sandbox(config, place)
     forced = config.sandbox.enabled is True
 

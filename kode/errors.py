@@ -27,7 +27,8 @@ They are split by who acts on them:
 Anything else that escapes is a bug: `kode.cli` writes a log file and names it in one line.
 """
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 EXIT_OK = 0  # as all programs
 EXIT_FAILED = 1  # as most programs
@@ -36,10 +37,35 @@ EXIT_NOT_STARTED = 3  # promised to scripts in docs/scripts.md
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 
+@dataclass(frozen=True)
+class Setting:
+    """A setting as it was used: its dotted key in the config, or a flag's name, and what set it, or
+    would (`FILE:LINE`, a variable, a flag; `default`: nothing). Its text tells a person."""
+
+    key: str
+    source: str = "default"
+
+    def __str__(self) -> str:
+        if self.source == "default":
+            return f"`{self.key}` in the config"
+        names_itself = self.source.startswith("--") or self.source.isidentifier()
+        return self.source if names_itself else f"`{self.key}` in {self.source}"
+
+
 class KodeError(Exception):
-    """The root. Its message is one sentence for a reader and ends with what to do next."""
+    """The root. Its message is one sentence for a reader and ends with what to do next. `setting`
+    is the one to change, if there is one: the last sentence names it."""
 
     exit_code = EXIT_FAILED
+    setting: Setting | None = None
+
+    def about(self, setting: Setting | None) -> Self:
+        self.setting = setting
+        return self
+
+    def __str__(self) -> str:
+        last = "" if self.setting is None else f" The setting to change is {self.setting}."
+        return super().__str__() + last
 
 
 class UserError(KodeError):
@@ -119,15 +145,15 @@ class ContextOverflow(ProviderError):
 class RefusedError(ProviderError):
     """The server rejected the request for good: a bad model name, a bad schema, no credit. `said`
     is why in its own words, with its codes and the parameter it names; "" if it said nothing.
-    `setting` is what of the request the model does not take, where that is known: a key of
-    `providers.refusals.SETTINGS`."""
+    `part` is what of the request the model does not take: a key of `providers.refusals.SETTINGS`,
+    "" if that is not known."""
 
     def __init__(
-        self, text: str, *, status: int | None = None, said: str = "", setting: str = ""
+        self, text: str, *, status: int | None = None, said: str = "", part: str = ""
     ) -> None:
         super().__init__(text, status=status)
         self.said = said
-        self.setting = setting
+        self.part = part
 
 
 class ThinkingRefused(RefusedError):

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT
+from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT, Setting
 from kode.messages import Message, Refusal, Usage
 
 Status = Literal["success", "incomplete", "error", "timeout", "interrupted"]
@@ -208,6 +208,8 @@ class TurnEnded:
     result: str = ""
     """The final text, or as much of it as arrived."""
     error: str | None = None
+    setting: Setting | None = None
+    """The one to change because of the error, if there is one."""
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = None

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from kode import installed
 from kode.contracts import Api, ModelInfo
-from kode.errors import ConfigError
+from kode.errors import ConfigError, Setting
 
 FORMATS: Mapping[Api, str] = {
     "responses": "kode.providers.openai_responses:OpenAIResponses",
@@ -160,6 +160,8 @@ class ProviderSettings:
     """Sent with every request."""
     script: str | None = None
     """The file that the `scripted` provider plays."""
+    used: Mapping[str, Setting] = field(default_factory=dict)
+    """What set `api_key`, `base_url`, `model` and `script`."""
     idle_timeout_s: float
     """The longest pause between two chunks of an answer."""
     total_timeout_s: float
@@ -642,6 +644,11 @@ def owner_of(model: str | None) -> ProviderRow | None:
         return next((row for row in rows if row.models and model.startswith(row.models)), None)
 
     return of(PROVIDERS) or of(rows_of_plugins())
+
+
+def unset(row: ProviderRow) -> dict[str, Setting]:
+    own = (("api_key", row.key_variable), ("base_url", row.url_variable))
+    return {key: Setting(f"providers.{row.name}.{key}", of or "default") for key, of in own}
 
 
 def owner_of_key(key: str) -> ProviderRow | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from kode.errors import Setting
 from kode.events import Check, Checked, Denial, Status, TurnEnded
 
 
@@ -25,6 +26,7 @@ class Result:
     status: Status
     result: str
     error: str | None
+    setting: Setting | None
     session_id: str | None
     steps: int
     usage: Tokens
@@ -57,6 +59,7 @@ def result_object(
         status=ended.status,
         result=ended.result,
         error=ended.error,
+        setting=ended.setting,
         session_id=session_id,
         steps=ended.steps,
         usage=Tokens(

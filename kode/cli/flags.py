@@ -68,11 +68,8 @@ def add_setting_flags(parser: Parser) -> None:
     add("--append-system", metavar="TEXT", help="add to the system prompt")
     add_permission_flags(parser)
     add("--add-dir", metavar="DIR", action="append", default=[], help="also work in this folder")
-    add(
-        "--trust-project",
-        action="store_true",
-        help="use the repository's extensions without approval",
-    )
+    trusting = "use the repository's extensions without approval"
+    add("--trust-project", action="store_true", help=trusting)
     add("--sandbox", action="store_true", help="run commands only in a sandbox, in mode full too")
     add("--no-memory", action="store_true", help="do not read or write memory")
     add("--memory", metavar="SYSTEM", help="the memory system: tiered, vault, journal, notes")
@@ -93,12 +90,9 @@ def add_model_flags(parser: Parser) -> None:
 def add_permission_flags(parser: Parser) -> None:
     """Adds the mode and the rules."""
     add = parser.add_argument
-    add(
-        "--permission-mode",
-        type=lambda name: MODE_CALLED.get(name, name),
-        choices=MODES,
-        help="ask (default), auto-edit, plan or full",
-    )
+    kode_name = lambda name: MODE_CALLED.get(name, name)  # noqa: E731
+    modes = "ask (default), auto-edit, plan or full"
+    add("--permission-mode", type=kode_name, choices=MODES, help=modes)
     rule: dict[str, Any] = {"metavar": "RULE", "action": "append", "default": []}
     add("--allow", help="allow without asking, e.g. 'shell(pytest:*)'", **rule)
     add("--deny", help="never allow, e.g. 'edit(secrets/**)'", **rule)
@@ -155,18 +149,13 @@ def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
         raise ConfigError(
             f"--script needs the provider scripted, not {provider}. Drop one of the two."
         )
+    alike = (
+        "model base_url effort script max_steps max_budget_usd shared_budget system append_system"
+    )
     keys = {
-        "model": arguments.model,
+        **{name: getattr(arguments, name) for name in alike.split()},
         "provider": SCRIPTED if arguments.script else provider,
-        "base_url": arguments.base_url,
-        "effort": arguments.effort,
-        "script": arguments.script,
-        "max_steps": arguments.max_steps,
-        "max_budget_usd": arguments.max_budget_usd,
-        "shared_budget": arguments.shared_budget,
         "timeout_s": arguments.timeout,
-        "system": arguments.system,
-        "append_system": arguments.append_system,
         "fallback_model": getattr(arguments, "fallback_model", None),
         "settings": getattr(arguments, "settings", None),
         "permissions.mode": arguments.permission_mode,

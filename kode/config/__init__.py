@@ -16,12 +16,7 @@ from kode.config.choice import (
     small_choice,
     switched,
 )
-from kode.config.layers import (
-    Faults,
-    Loaded,
-    load_config,
-    project_file,
-)
+from kode.config.layers import Faults, Loaded, load_config, project_file
 from kode.config.model import (
     Config,
     Embedding,

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from kode.config.model import Config, ProviderPart
 from kode.contracts import Api, Effort
 from kode.credentials import keep_secret, redact
-from kode.errors import ConfigError, UserError
+from kode.errors import ConfigError, Setting, UserError
 from kode.registry import (
     COMPATIBLE,
     PROVIDERS,
@@ -18,8 +18,10 @@ from kode.registry import (
     owner_of_key,
     provider_row,
     rows_of_plugins,
+    unset,
 )
 
+ALONE = ("script", "retry.idle_timeout_s")  # no provider has its own
 OF_SERVERS = frozenset(("responses", "chat", "messages"))
 """The formats of servers; a provider of another kind has no address and no key."""
 
@@ -41,6 +43,8 @@ class ProviderChoice:
     effort: Effort | None = None
     known: ProviderRow | None = None
     """The row of a provider that only the config knows."""
+    used: Mapping[str, Setting] = field(default_factory=dict)
+    """As in `ProviderSettings`."""
 
     @property
     def row(self) -> ProviderRow:
@@ -49,47 +53,55 @@ class ProviderChoice:
         return row
 
 
-def resolve_provider(config: Config, environ: Mapping[str, str]) -> ProviderChoice:
+def resolve_provider(
+    config: Config, environ: Mapping[str, str], origins: Mapping[str, str] = {}
+) -> ProviderChoice:
     """Chooses the provider. If none is named, the one with a key; with two keys the one that the
     model's name belongs to, else the first of the table; with only a base URL, one that uses
-    OpenAI's format. Its key is masked from then on, whatever it looks like.
+    OpenAI's format. Its key is masked from then on, whatever it looks like. `origins` is as in
+    `Loaded`.
 
     Raises: UserError that says how to get a key, or that model and provider do not fit.
     """
     row = row_of(config, config.provider) if config.provider else _unnamed(config, environ)
     part = config.providers.get(row.name, ProviderPart())
-    model = config.model or part.model
+    used = {key: Setting(key, origins.get(key, "default")) for key in ALONE}
+
+    def chosen(name: str, variable: str = "") -> str | None:
+        """The value to use of a key, of which `used` gets the origin."""
+        own = f"providers.{row.name}.{name}"
+        for key, value in ((name, getattr(config, name)), (own, getattr(part, name))):
+            if value:
+                # `switched` moves a general value to its provider.
+                used[name] = Setting(key, origins.get(key) or origins.get(name, "default"))
+                return str(value)
+        used[name] = Setting(own, variable or "default")
+        return environ.get(variable) or None
+
+    model = chosen("model")
     effort = config.effort or part.effort
     if not set(row.apis) & OF_SERVERS:
         return ProviderChoice(
-            name=row.name, model=model, base_url=None, api_key=None, effort=effort
+            name=row.name, model=model, base_url=None, api_key=None, effort=effort, used=used
         )
-    base_url = config.base_url or part.base_url or environ.get(row.url_variable) or None
+    base_url = chosen("base_url", row.url_variable)
     if base_url is not None and not is_url(base_url):
-        given = f" or as {row.url_variable}" if row.url_variable else ""
-        raise ConfigError(
-            f"The base URL {redact(base_url)} cannot be used. Give one like https://host/v1 with "
-            f"--base-url, in the config{given}."
-        )
+        text = f"The base URL {redact(base_url)} cannot be used. Give one like https://host/v1."
+        raise ConfigError(text).about(used["base_url"])
     if base_url is None and not row.own_url and not row.client:
         raise UserError(
-            f"{row.shown} has an address of its own for each account, like {row.url_example}. "
-            f"Set {row.url_variable}, or `providers.{row.name}.base_url` in the config."
-        )
-    key = config.api_key or part.api_key or environ.get(row.key_variable) or None
+            f"{row.shown} has an address of its own for each account, like {row.url_example}."
+        ).about(used["base_url"])
+    key = chosen("api_key", row.key_variable)
     owner = owner_of(model)
     if base_url is None and row.models and owner is not None and owner is not row:
         raise UserError(
             f"The model {model} is one of {owner.name}, but the provider is {row.name}. "
             f"Set {owner.key_variable} and --provider {owner.name}, or choose another model."
-        )
+        ).about(used["model"])
     if key is None and base_url is None and row.needs_key:
-        raise UserError(
-            f"There is no key for {row.name}. Set {row.key_variable}, or run `kode init`. "
-            "`kode demo` works without one."
-        )
-    keep_secret(key or LOCAL_KEY)
-    for value in part.headers.values():
+        raise _no_key(row)
+    for value in (key or LOCAL_KEY, *part.headers.values()):
         keep_secret(value)
     return ProviderChoice(
         name=row.name,
@@ -100,6 +112,7 @@ def resolve_provider(config: Config, environ: Mapping[str, str]) -> ProviderChoi
         headers=part.headers,
         effort=effort,
         known=row if provider_row(row.name) is None else None,
+        used=used,
     )
 
 
@@ -116,6 +129,11 @@ def row_of(config: Config, name: str) -> ProviderRow:
     if base_url is None:
         raise ConfigError(no_such_provider(name, _described(config)))
     return own_row(name, base_url, "chat" if part.api == "auto" else part.api)
+
+
+def _no_key(row: ProviderRow, why: str = "") -> UserError:
+    text = f"There is no key for {row.name}{why}. Run `kode init`; `kode demo` works without one."
+    return UserError(text).about(unset(row)["api_key"])
 
 
 def _described(config: Config) -> list[str]:
@@ -164,10 +182,7 @@ def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
             f"{', '.join(own)}, or give --provider."
         )
     if owner is not None:
-        raise UserError(
-            f"There is no key for {owner.name}, which has the model {config.model}. Set "
-            f"{owner.key_variable}, or run `kode init`. `kode demo` works without one."
-        )
+        raise _no_key(owner, f", which has the model {config.model}")
     raise UserError(
         "There is no model to work with yet. Run `kode init` to set one up, or set "
         "OPENAI_API_KEY or ANTHROPIC_API_KEY, or name a local server with --base-url. "
@@ -206,22 +221,27 @@ def switched(
     return config.model_copy(update=update)
 
 
-def small_choice(config: Config, environ: Mapping[str, str], named: str | None) -> ProviderChoice:
+def small_choice(
+    config: Config, environ: Mapping[str, str], named: str | None, origins: Mapping[str, str] = {}
+) -> ProviderChoice:
     """Whom to ask for small work: the model `named`, as `MODEL` or `PROVIDER/MODEL`; else the
     vendor's small one, if its own server is asked; else the session's.
 
     Raises: UserError as `resolve_provider`.
     """
-    choice = resolve_provider(config, environ)
+    choice = resolve_provider(config, environ, origins)
     if named is None:
         own = choice.row.small_model if choice.base_url is None else ""
         return replace(choice, model=own or choice.model)
+    key = "memory.model" if named == config.memory.model else "small_model"
+    used = {**choice.used, "model": Setting(key, origins.get(key, "default"))}
     provider, model = named_model(config, environ, choice.row, named)
     if provider == choice.name:
         provider = provider_for(config, environ, provider, model)
     if provider == choice.name:
-        return replace(choice, model=model)
-    return resolve_provider(switched(config, environ, provider, model), environ)
+        return replace(choice, model=model, used=used)
+    other = resolve_provider(switched(config, environ, provider, model), environ, origins)
+    return replace(other, used={**other.used, "model": used["model"]})
 
 
 def provider_for(config: Config, environ: Mapping[str, str], current: str, model: str) -> str:

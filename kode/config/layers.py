@@ -27,7 +27,7 @@ from kode.config.model import Config, Price, ProviderPart, flat
 from kode.config.own_home import guard_home
 from kode.contracts import MODE_CALLED
 from kode.credentials import redact
-from kode.errors import ConfigError
+from kode.errors import ConfigError, KodeError, Setting
 from kode.paths import real_path
 
 ALLOWED_IN_PROJECT = frozenset(
@@ -117,11 +117,14 @@ class Loaded:
 class Faults(ConfigError):
     """Faults in the settings. Its message is the first; `faults` has them all."""
 
-    def __init__(self, faults: list[str]) -> None:
-        more = len(faults) - 1
+    def __init__(self, faults: list[tuple[Setting, str]]) -> None:
+        self.setting = faults[0][0]
+        self.faults = tuple(f"{setting.source}: {fault}" for setting, fault in faults)
+
+    def __str__(self) -> str:
+        more = len(self.faults) - 1
         rest = f" ({more} more: `kode config check` names them.)" if more else ""
-        super().__init__(faults[0] + rest)
-        self.faults = tuple(faults)
+        return self.faults[0] + rest
 
 
 def load_config(
@@ -176,7 +179,7 @@ def load_config(
     config = _validate(merged, places)
     _check_providers(config, places)
     _check_plugins(config, places)
-    origins = {key: places.get(key, "default") for key in flat(config)}
+    origins = {**places, **{key: places.get(key, "default") for key in flat(config)}}
     return Loaded(
         config=config,
         origins=origins,
@@ -203,6 +206,12 @@ def with_value(document: Mapping[str, Any], key: str, value: Any, place: str) ->
         section = section.setdefault(part, {})
     section[name] = value
     return changed
+
+
+def locate(error: BaseException, origins: Mapping[str, str]) -> None:
+    """Completes an error whose raiser did not know what set its setting."""
+    if isinstance(error, KodeError) and (setting := error.setting) is not None:
+        error.setting = replace(setting, source=origins.get(setting.key, setting.source))
 
 
 def project_file(cwd: Path) -> Path | None:
@@ -312,12 +321,10 @@ def _environment_layer(environ: Mapping[str, str]) -> Layer:
     given: dict[str, Any] = {}
     places: dict[str, str] = {}
     for variable, key in ENVIRONMENT.items():
-        value = environ.get(variable, "").strip()
-        if not value:
-            continue
-        is_whole = key == "max_steps" and re.fullmatch(r"-?[0-9]{1,18}", value)
-        given[key] = int(value) if is_whole else value
-        places[key] = variable
+        if value := environ.get(variable, "").strip():
+            is_whole = key == "max_steps" and re.fullmatch(r"-?[0-9]{1,18}", value)
+            given[key] = int(value) if is_whole else value
+            places[key] = variable
     layer = _choosing_memory(given, places)
     return replace(layer, values=_with_own_mode(layer.values))
 
@@ -400,7 +407,7 @@ def _check_providers(config: Config, places: Mapping[str, str]) -> None:
         except ConfigError as error:
             key = f"providers.{name}" if name in config.providers else "provider"
             place = next((at for at in (key, "providers", "provider") if at in places), "config")
-            faults.append(f"{places.get(place, place)}: `{key}`: {error}")
+            faults.append((Setting(key, places.get(place, place)), f"`{key}`: {error}"))
     if faults:
         raise Faults(faults)
 
@@ -418,7 +425,7 @@ def _check_plugins(config: Config, places: Mapping[str, str]) -> None:
             settings_of(plugin, config.plugins.get(plugin.name, {}))
         except ConfigError as error:
             key = f"{installed.SECTION}.{plugin.name}"
-            raise ConfigError(f"{places.get(key, 'config')}: {error}") from None
+            raise Faults([(Setting(key, places.get(key, "config")), str(error))]) from None
 
 
 def _steps(loc: Sequence[int | str], merged: Mapping[str, Any]) -> tuple[str, ...]:
@@ -436,25 +443,25 @@ def _steps(loc: Sequence[int | str], merged: Mapping[str, Any]) -> tuple[str, ..
 
 def _explain(
     steps: list[str], faults: Sequence[Mapping[str, Any]], places: Mapping[str, str]
-) -> str:
-    """The fault of one value in a sentence: place, key, value, what is allowed. There are several
-    for a value that may be of several kinds and is of none."""
+) -> tuple[Setting, str]:
+    """The fault of one value: its key and place, and a sentence with the value and what is allowed.
+    There are several for a value that may be of several kinds and is of none."""
     fault = faults[0]
     key = ".".join(steps)
     named = (".".join(steps[:end]) for end in range(len(steps), 0, -1))
-    place = next((places[known] for known in named if known in places), "config")
+    setting = Setting(key, next((places[known] for known in named if known in places), "config"))
     if fault["type"] == "extra_forbidden":
         allowed_keys = _keys_beside(steps)
         import difflib
 
         near = difflib.get_close_matches(steps[-1], allowed_keys, n=1, cutoff=0.5)
         hint = f"Did you mean `{near[0]}`?" if near else f"Allowed: {', '.join(allowed_keys)}."
-        return f"{place}: there is no key `{key}`. {hint}"
+        return setting, f"there is no key `{key}`. {hint}"
     if fault["type"] == "value_error":
-        return f"{place}: in `{key}` {fault['ctx']['error']}."
+        return setting, f"in `{key}` {fault['ctx']['error']}."
     if fault["type"] == "missing":
-        return f"{place}: `{key}` is missing. Add it."
-    return f"{place}: `{key}` is {_found(steps, fault['input'])}; it must be {must_be(faults)}."
+        return setting, f"`{key}` is missing. Add it."
+    return setting, f"`{key}` is {_found(steps, fault['input'])}; it must be {must_be(faults)}."
 
 
 def _found(steps: list[str], value: Any) -> str:

@@ -127,7 +127,7 @@ def memory_choice(opened: OpenSession) -> ProviderChoice | None:
     agent, named = opened.agent, opened.config.memory.model
     if named is None and (agent.small_model or not isinstance(agent.provider, SdkProvider)):
         return None
-    choice = small_choice(opened.config, os.environ, named)
+    choice = small_choice(opened.config, os.environ, named, opened.loaded.origins)
     is_same = choice.name == agent.provider.name and choice.model == agent.provider.model
     return None if is_same else choice
 

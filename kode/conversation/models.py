@@ -52,7 +52,7 @@ def use_model(opened: OpenSession, model: str, provider: str | None = None) -> N
     current = opened.agent.provider.name
     name = provider or provider_for(opened.config, os.environ, current, model)
     config = switched(opened.config, os.environ, name, model)
-    choice = resolve_provider(config, os.environ)
+    choice = resolve_provider(config, os.environ, opened.loaded.origins)
     chosen = make_provider(config, choice)
     opened.terms.to_close.append(opened.agent.provider)
     opened.loaded = replace(opened.loaded, config=config)

@@ -13,7 +13,8 @@ from kode.assembly import (
     open_named,
     open_workplace,
 )
-from kode.config import Loaded, flat, resolve_provider
+from kode.config import Faults, Loaded, flat, resolve_provider
+from kode.config.layers import locate
 from kode.contracts import MemorySystem, Provider, Tool
 from kode.conversation.conversation import Conversation
 from kode.conversation.open_session import Child, Terms, announce, enter
@@ -25,7 +26,7 @@ from kode.conversation.sessions import (
     remove_abandoned_layers,
 )
 from kode.conversation.starting import no_sandbox
-from kode.errors import ConfigError, StorageError, UserError
+from kode.errors import ConfigError, Setting, StorageError, UserError
 from kode.events import Emit, Notice
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_values import Elicit
@@ -75,7 +76,8 @@ async def open_conversation(
     for warning in loaded.warnings:
         emit(Notice(text=warning))
     _check_rules(loaded)
-    provider = provider or make_provider(loaded.config, resolve_provider(loaded.config, os.environ))
+    config, origins = loaded.config, loaded.origins
+    provider = provider or make_provider(config, resolve_provider(config, os.environ, origins))
     if child is not None:
         session, cut = child_session(cwd, provider, child.folder, child.parent_session), ""
         if child.start is not None and child.start.tainted:
@@ -120,7 +122,9 @@ async def open_conversation(
             place,
             begun_by="startup" if session_id is None else "resume",
             unsent=cut,
-            small_model=open_named(loaded.config, "small_model") if child is None else None,
+            small_model=open_named(loaded.config, "small_model", origins)
+            if child is None
+            else None,
             outbox=attachments,
         )
         if child is None:
@@ -135,8 +139,9 @@ async def open_conversation(
                 servers=servers,
             )
             opened.terms = replace(terms, extensions=extensions)
-    except BaseException:
+    except BaseException as error:
         session.close()
+        locate(error, origins)
         raise
     if child is None:
         announce(opened)
@@ -162,4 +167,4 @@ def _check_rules(loaded: Loaded) -> None:
                 parse(text)
             except ConfigError as error:
                 where = loaded.origins.get(key, "the settings of its parent")
-                raise ConfigError(f"{where}: `{key}`: {error}") from error
+                raise Faults([(Setting(key, where), f"`{key}`: {error}")]) from error

@@ -124,7 +124,10 @@ def _give_up(error: TransientError, attempt: int, max_attempts: int, delay_s: fl
         )
     else:
         return
-    raise Unavailable(f"{error} {advice}", reason=str(error), status=error.status) from error
+    text = f"{error.args[0]} {advice}"
+    raise Unavailable(text, reason=str(error.args[0]), status=error.status).about(
+        error.setting
+    ) from error
 
 
 def _long(seconds: float) -> str:

@@ -39,6 +39,7 @@ from kode.errors import (
     KodeError,
     LimitError,
     ProviderError,
+    Setting,
     StorageError,
     ThinkingRefused,
     Unavailable,
@@ -131,6 +132,7 @@ async def run_turn(
     run.started -= waited_s
     status: Status = "success"
     error: str | None = None
+    setting: Setting | None = None
     timeout_s = agent.limits.timeout_s
     agent.spend.begin_turn(None if timeout_s is None else run.started + timeout_s)
     try:
@@ -151,7 +153,7 @@ async def run_turn(
     except KodeError as fault:
         if not run.recorded:
             raise
-        status, error = "error", str(fault)
+        status, error, setting = "error", str(fault), fault.setting
     if not run.recorded:  # ended while memory was recalling: still keep the prompt
         _record_text(run, text, "", attachments)
     turn = Turn(
@@ -169,6 +171,7 @@ async def run_turn(
         status=status,
         result=run.answer,
         error=error,
+        setting=setting,
         steps=run.steps,
         usage=run.usage,
         cost_usd=run.cost_usd,

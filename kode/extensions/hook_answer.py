@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kode.broken_json import object_of
+from kode.errors import Setting
 from kode.extensions.hooks import Hook
 from kode.extensions.program import Ran
 from kode.extensions.trust import FOREIGN
@@ -47,6 +48,8 @@ class HookAnswer:
     """What it sets for every command of the session."""
     variables_inside: Mapping[str, str] = field(default_factory=dict)
     """What it sets for those in the sandbox."""
+    setting: Setting | None = None
+    """Of one that failed."""
     overreached: bool = False
     """Whether it allowed something, which a repository's hook may not."""
 
@@ -64,13 +67,13 @@ def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
         fault = "printed invalid JSON"
     if fault:
         hit = f"; in the sandbox it {hits}" if hits else ""
-        message = f"The hook {name} {fault}{hit}."
+        setting = Setting(f"hooks.{hook.event}", str(hook.item.origin))
+        message = f"The hook {name} of {setting} {fault}{hit}."
         # A hook that judges calls must not be got around by keeping it from starting.
         if hook.guard or (hook.event == "PreToolUse" and not ran.begun):
-            return HookAnswer(
-                outcome="deny", reason=f"{message} It is a guard: the action is blocked."
-            )
-        return HookAnswer(message=message)
+            blocked = f"{message} It is a guard: the action is blocked."
+            return HookAnswer(outcome="deny", reason=blocked, setting=setting)
+        return HookAnswer(message=message, setting=setting)
     if value is not None:
         answer = _from_object(name, value)
         if answer.outcome == "allow" and hook.item.scope in FOREIGN:

@@ -15,7 +15,7 @@ from kode.broken_json import object_of
 from kode.config import project_file
 from kode.config.files import read_layer, write_document
 from kode.contracts import Bundle
-from kode.errors import ConfigError
+from kode.errors import ConfigError, Setting
 from kode.extensions import trust
 from kode.extensions.places import bundles_in
 from kode.extensions.trust import Item, Scope
@@ -236,7 +236,8 @@ def given(text: str, cwd: Path) -> tuple[Entry, ...]:
     path = Path("--mcp-config") if is_json else cwd / paths.expand(text)
     document = object_of(text) if is_json else _document(path) if path.is_file() else None
     if document is None or not isinstance(found := document.get(SECTION), dict):
-        raise ConfigError(f"--mcp-config: {text[:80]!r} is no file or JSON with `{SECTION}`.")
+        fault = f"{text[:80]!r} is no file or JSON with `{SECTION}`."
+        raise ConfigError(fault).about(Setting("mcp-config", "--mcp-config"))
     if faults := [fault for name, values in found.items() if (fault := _fault(path, name, values))]:
         raise ConfigError(faults[0])
     project = paths.project_root(cwd)

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kode.errors import KodeError, ServerError
+from kode.errors import KodeError, ServerError, Setting
 from kode.events import Emit, Notice
 from kode.extensions import trust
 from kode.extensions.mcp_cache import DownloadNeededError
@@ -65,6 +65,10 @@ class McpServer:
         return self.entry.name
 
     @property
+    def setting(self) -> Setting:
+        return Setting(f"mcpServers.{self.name}", str(self.entry.origin))
+
+    @property
     def runs(self) -> bool:
         return self._connection is not None
 
@@ -101,7 +105,7 @@ class McpServer:
         untrusted = self.name if self.fault else ""  # a fault may be in the server's own words
         raise ServerError(
             f"The MCP server {self.name} is not running{why}. {then}", untrusted=untrusted
-        )
+        ).about(self.setting if over else None)
 
     async def _live(self) -> None:
         pauses = list(BACKOFF_S)
@@ -189,7 +193,7 @@ class McpServer:
 
     def _report(self, fault: str) -> None:
         if fault != self.fault:
-            self.emit(Notice(text=f"The MCP server {self.name} is off: {fault}"))
+            self.emit(Notice(text=f"The MCP server of {self.setting} is off: {fault}"))
         self.fault = fault
 
 

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from kode.contracts import Api, ModelInfo, Provider
-from kode.errors import ConfigError
+from kode.errors import ConfigError, Setting
 from kode.providers.models import info_of, overrides_of
 from kode.registry import (
     AZURE,
@@ -62,12 +62,14 @@ def open_provider(
     idle_timeout_s: float | None = None,
     total_timeout_s: float | None = None,
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
+    used: Mapping[str, Setting] | None = None,
 ) -> Provider:
     """Opens a provider by name, or by its row. Connects and imports the SDK only on the first
     request.
 
     `model` None or "" is the provider's default; `api` None is `api_of`; limits of None are the
-    config's defaults. `overrides` are the user's figures for models, see `models.info_of`.
+    config's defaults. `overrides` are the user's figures for models, see `models.info_of`; `used`
+    is as in `ProviderSettings`.
 
     Raises: ConfigError for an unknown name, a missing model, a bad script or a bad override.
     """
@@ -92,6 +94,7 @@ def open_provider(
         api_key=api_key or None,
         headers=headers or {},
         script=str(script) if script else None,
+        used=used or {},
         idle_timeout_s=limits.idle_timeout_s if idle_timeout_s is None else idle_timeout_s,
         total_timeout_s=limits.total_timeout_s if total_timeout_s is None else total_timeout_s,
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kode import extras
-from kode.errors import ConfigError
+from kode.errors import ConfigError, Setting
 from kode.providers.boundary import Endpoint, check_key, missing_key
 from kode.providers.exchange import client_settings
 
@@ -55,10 +55,7 @@ def _bedrock(endpoint: Endpoint, needs_key: bool) -> AsyncAnthropicBedrockMantle
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     address = endpoint.base_url or os.environ.get("ANTHROPIC_BEDROCK_MANTLE_BASE_URL")
     if not region and not (address and endpoint.api_key):
-        raise ConfigError(
-            "Amazon Bedrock needs a region. Set AWS_REGION to one that serves the model, as in "
-            "AWS_REGION=us-east-1."
-        )
+        region = _required("AWS_REGION", "Amazon Bedrock", "us-east-1")
     if not endpoint.api_key:
         extras.require("bedrock")
     return AsyncAnthropicBedrockMantle(
@@ -73,13 +70,8 @@ def _vertex(endpoint: Endpoint, needs_key: bool) -> AsyncAnthropicVertex:
     """A key is an access token; without one, Google's default credentials."""
     from anthropic import AsyncAnthropicVertex
 
-    region, project = (
-        _required(name, "Vertex AI", example)
-        for name, example in (
-            ("CLOUD_ML_REGION", "global"),
-            ("ANTHROPIC_VERTEX_PROJECT_ID", "my-project"),
-        )
-    )
+    region = _required("CLOUD_ML_REGION", "Vertex AI", "global")
+    project = _required("ANTHROPIC_VERTEX_PROJECT_ID", "Vertex AI", "my-project")
     if not endpoint.api_key:
         extras.require("vertex")
     return AsyncAnthropicVertex(
@@ -122,5 +114,6 @@ def _required(variable: str, cloud: str, example: str) -> str:
     """The value of an environment variable. Raises: ConfigError."""
     value = os.environ.get(variable)
     if not value:
-        raise ConfigError(f"{cloud} needs {variable}. Set it, as in {variable}={example}.")
+        text = f"{cloud} needs {variable}, as in {variable}={example}."
+        raise ConfigError(text).about(Setting(variable, variable))
     return value

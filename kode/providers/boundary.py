@@ -25,6 +25,7 @@ from kode.errors import (
     KodeError,
     ProviderError,
     RefusedError,
+    Setting,
     ThinkingRefused,
     TransientError,
 )
@@ -49,14 +50,17 @@ class Endpoint:
 
     base_url: str
     model: str
-    key_variable: str
-    """The environment variable with the key: `OPENAI_API_KEY`."""
+    used: Mapping[str, Setting] = field(default_factory=dict)
+    """As in `ProviderSettings`."""
     api_key: str = field(default="", repr=False)
     """Never shown; known here so that a server's echo of it can be masked."""
     name: str = "NAME"
     """The provider's, for the names of its settings."""
     if_missing: str = "Check the base URL: for most servers it ends in /v1."
     """What to do where the server does not have the endpoint."""
+
+    def setting(self, key: str) -> Setting:
+        return self.used.get(key) or Setting(key)
 
     @property
     def shown_url(self) -> str:
@@ -124,22 +128,21 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
     url = endpoint.shown_url
     if names & {"UnsupportedProtocol", "InvalidURL"}:
         return RefusedError(
-            f"The base URL {url or '(empty)'} cannot be used. "
-            "Give one like https://host/v1 with --base-url or in the config."
-        )
+            f"The base URL {url or '(empty)'} cannot be used. Give one like https://host/v1."
+        ).about(endpoint.setting("base_url"))
     if "CERTIFICATE_VERIFY_FAILED" in detail or "SSLCertVerificationError" in names:
         return RefusedError(
             f"The certificate of {url} was not accepted ({detail}). Check the clock of this "
             "machine and the URL; behind a proxy of your own set SSL_CERT_FILE to its certificate."
-        )
+        ).about(endpoint.setting("base_url"))
     if says(detail, "bad_key"):
         return _bad_key(None, detail, endpoint)
-    if names & _NO_CREDENTIALS or "resolve AWS credentials" in detail:
+    is_the_sdks_own = type(chain[-1]).__name__ == "OpenAIError"  # it could not sign the request
+    if names & _NO_CREDENTIALS or "resolve AWS credentials" in detail or is_the_sdks_own:
         return AuthenticationError(
-            f"There are no credentials for {url} ({detail}). Log in with the cloud's own tool "
-            "(`aws configure`, `gcloud auth application-default login`), or set "
-            f"{endpoint.key_variable}."
-        )
+            f"There are no credentials for {url} ({detail.rstrip('.')}). Set a key, or log in with "
+            "the cloud's own tool (`aws configure`, `gcloud auth application-default login`)."
+        ).about(endpoint.setting("api_key"))
     if "ProxyError" in names:
         return TransientError(
             f"The proxy on the way to {url} failed ({detail}). Check HTTPS_PROXY and NO_PROXY."
@@ -147,24 +150,17 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
     if {"SSLError", "ConnectError"} <= names:  # not in a stream that breaks off
         return TransientError(
             f"No encrypted connection to {url} could be made ({detail}). "
-            "If the server speaks plain HTTP, write http:// in the base URL (--base-url)."
-        )
+            "If the server speaks plain HTTP, write http:// in the base URL."
+        ).about(endpoint.setting("base_url"))
     if names & {"ConnectError", "ConnectionRefusedError", "gaierror", "ConnectTimeout"}:
         return TransientError(
             f"No server answers at {url} ({detail}). "
-            "Check that it is running, the base URL (--base-url), and your network."
-        )
+            "Check that it is running, the base URL, and your network."
+        ).about(endpoint.setting("base_url"))
     if names & {"TimeoutException", "TimeoutError", "APITimeoutError"}:
         return TransientError(
-            f"The server at {url} took too long to answer. "
-            "If it keeps happening, raise `retry.idle_timeout_s` in the config."
-        )
-    if type(chain[-1]).__name__ == "OpenAIError":
-        # The SDK's own, not of an answer: it found no credentials to sign the request with.
-        return AuthenticationError(
-            f"The request to {url} could not be signed ({detail.rstrip('.')}). "
-            f"Set {endpoint.key_variable}, or see to the credentials of this machine."
-        )
+            f"The server at {url} took too long to answer. If it keeps happening, wait longer."
+        ).about(endpoint.setting("retry.idle_timeout_s"))
     if names & {"LocalProtocolError", "UnicodeEncodeError", "CookieConflict"}:
         return RefusedError(
             f"The request to {url} could not be written ({detail}). "
@@ -187,6 +183,7 @@ def from_status(
 ) -> ProviderError:
     """The error for a server's refusal: an HTTP status with a body of any shape, or an error object
     inside a stream (`status` None or 200: the object decides)."""
+    body = body[0] if isinstance(body, list) and body else body
     words = _words(body)
     if status is None or status < 300:
         inside = _status_inside(body)
@@ -195,30 +192,30 @@ def from_status(
     whole = f"{words.message} {words.kind}"
     said = _said(detail)
     words_said = f"{whole} {words.param}".strip()
+
+    def refused(text: str, key: str = "") -> RefusedError:
+        error = RefusedError(text, status=status, said=words_said)
+        return error.about(endpoint.setting(key)) if key else error
+
+    url, model = endpoint.shown_url, endpoint.model
     if status is not None and 300 <= status < 400:
         target = _clean(headers.get("location", "").partition("?")[0], endpoint)
-        return RefusedError(
-            f"{endpoint.shown_url} sends requests on to {target or 'another address'} "
-            f"(HTTP {status}), and kode does not follow with the key. "
-            "If that address is right, make it the base URL.",
-            status=status,
+        text = f"{url} sends requests on to {target or 'another address'} (HTTP {status})"
+        return refused(
+            f"{text}, and kode does not follow with the key. If that is right, make it the base "
+            "URL.",
+            "base_url",
         )
     if status in STATUSES and (part := _refused_part(status, words_said, said, endpoint)):
         return part
     fault = fault_of(status, whole)
     if status == 413 or fault == "overflow":
-        return ContextOverflow(
-            f"The request is larger than the window of {endpoint.model}{said} "
-            f"Start over with less, {LARGER_WINDOW}",
-            status=status,
-            window=_window_said(body, words.message),
-        )
+        text = f"The request is larger than the window of {model}{said} Start over with less"
+        window = _window_said(body, words.message)
+        return ContextOverflow(f"{text}, {LARGER_WINDOW}", status=status, window=window)
     if status == 402 or fault == "no_credit":
-        return RefusedError(
-            f"The account behind the key has no credit or quota left{said} "
-            "Look at the billing page of the provider, or use another key.",
-            status=status,
-        )
+        text = f"The account behind the key has no credit or quota left{said}"
+        return refused(f"{text} See the provider's billing page, or use another key.", "api_key")
     if status in (401, 403) or fault == "bad_key":
         return _bad_key(status, detail, endpoint)
     if status is not None and (status in (408, 409, 425, 429) or status >= 500):
@@ -229,34 +226,19 @@ def from_status(
             loading=fault == "loading",
         )
     if fault == "thinking":
-        return ThinkingRefused(
-            f"{endpoint.shown_url} does not take back what {endpoint.model} thought{said}",
-            status=status,
-            said=words_said,
-        )
+        text = f"{url} does not take back what {model} thought{said}"
+        return ThinkingRefused(text, status=status, said=words_said)
     if fault == "no_model":
-        return RefusedError(
-            f"The server at {endpoint.shown_url} does not know the model {endpoint.model}{said} "
-            f"{_instead_of(endpoint.model)}",
-            status=status,
-            said=words_said,
-        )
+        text = f"The server at {url} does not know the model {model}{said}"
+        return refused(f"{text} {_instead_of(model)}", "model")
     if status in (404, 405):
-        return RefusedError(
-            f"There is no such endpoint at {endpoint.shown_url} (HTTP {status}){said} "
-            f"{endpoint.if_missing}",
-            status=status,
-            said=words_said,
-        )
+        text = f"There is no such endpoint at {url} (HTTP {status}){said}"
+        return refused(f"{text} {endpoint.if_missing}", "base_url")
     if status is None or status < 300:
         # An error in the middle of an answer that blames nobody is mostly transient.
         return TransientError(f"The server ended its answer with an error{said}", status=status)
-    return RefusedError(
-        f"The server at {endpoint.shown_url} rejected the request (HTTP {status}){said} "
-        "Retrying will not help: change the request or the settings.",
-        status=status,
-        said=words_said,
-    )
+    text = f"The server at {url} rejected the request (HTTP {status}){said}"
+    return refused(f"{text} Retrying will not help: change the request or the settings.")
 
 
 def _refused_part(
@@ -264,23 +246,14 @@ def _refused_part(
 ) -> RefusedError | None:
     """The error for something in a request that the model does not take; None for another fault."""
     if refuses_thinking(words_said):
-        return ThinkingRefused(
-            f"{endpoint.shown_url} did not take back what {endpoint.model} thought earlier{said} "
-            "If it happens again, use /compact: a summary has no such thinking in it.",
-            status=status,
-            said=words_said,
-        )
-    name = refused_setting(words_said)
-    if not name:
+        text = f"{endpoint.shown_url} did not take back what {endpoint.model} thought earlier{said}"
+        text += " If it happens again, use /compact: a summary has no such thinking in it."
+        return ThinkingRefused(text, status=status, said=words_said)
+    if not (name := refused_setting(words_said)):
         return None
-    setting = SETTINGS[name]
-    return RefusedError(
-        f"{endpoint.model} at {endpoint.shown_url} does not take {setting.what}{said} "
-        f"{setting.change.format(name=endpoint.name)}.",
-        status=status,
-        said=words_said,
-        setting=name,
-    )
+    text = f"{endpoint.model} at {endpoint.shown_url} does not take {SETTINGS[name].what}{said}"
+    change = SETTINGS[name].change.format(name=endpoint.name)
+    return RefusedError(f"{text} {change}.", status=status, said=words_said, part=name)
 
 
 def web_page(endpoint: Endpoint, content_type: str) -> RefusedError:
@@ -289,14 +262,14 @@ def web_page(endpoint: Endpoint, content_type: str) -> RefusedError:
     return RefusedError(
         f"{endpoint.shown_url} answered with a web page ({kind}) instead of a model's reply. "
         "Check the base URL, and whether a login or a proxy stands in between."
-    )
+    ).about(endpoint.setting("base_url"))
 
 
 def missing_key(endpoint: Endpoint) -> AuthenticationError:
     return AuthenticationError(
-        f"There is no key for {endpoint.shown_url}. "
-        f"Set {endpoint.key_variable} or run `kode init`; `kode demo` needs none."
-    )
+        f"There is no key for {endpoint.shown_url}. Set one, or run `kode init`; "
+        "`kode demo` needs none."
+    ).about(endpoint.setting("api_key"))
 
 
 def check_key(endpoint: Endpoint) -> None:
@@ -308,8 +281,8 @@ def check_key(endpoint: Endpoint) -> None:
         return
     raise AuthenticationError(
         "The key holds characters that no key has (a line break, an accent, a typographic dash). "
-        f"Copy it again into {endpoint.key_variable}, or run `kode init`."
-    )
+        "Copy it again."
+    ).about(endpoint.setting("api_key"))
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -345,8 +318,6 @@ class _Words:
 
 def _words(body: Any) -> _Words:
     """The message and the codes of an error body in any of the shapes servers use."""
-    if isinstance(body, list) and body:
-        body = body[0]
     if isinstance(body, str):
         return _words_of_text(body)
     if not isinstance(body, Mapping):
@@ -372,8 +343,6 @@ def _words_of_text(text: str) -> _Words:
 
 def _status_inside(body: Any) -> int | None:
     """The status that an error object names, as a number or as a word."""
-    if isinstance(body, list) and body:
-        body = body[0]
     if not isinstance(body, Mapping):
         return None
     error = body["error"] if isinstance(body.get("error"), Mapping) else body
@@ -414,18 +383,12 @@ def _instead_of(model: str) -> str:
 
 
 def _bad_key(status: int | None, detail: str, endpoint: Endpoint) -> AuthenticationError:
-    said = _said(detail)
+    refused = "did not accept the key"
     if status == 403:
-        return AuthenticationError(
-            f"{endpoint.shown_url} does not allow this key to use {endpoint.model}{said} "
-            f"Check the rights of the key in {endpoint.key_variable}, or run `kode init`.",
-            status=status,
-        )
+        refused = f"does not allow this key to use {endpoint.model}"
     return AuthenticationError(
-        f"{endpoint.shown_url} did not accept the key{said} "
-        f"Set {endpoint.key_variable} to a valid key, or run `kode init`.",
-        status=status,
-    )
+        f"{endpoint.shown_url} {refused}{_said(detail)}", status=status
+    ).about(endpoint.setting("api_key"))
 
 
 def _said(detail: str) -> str:
@@ -436,13 +399,9 @@ def _said(detail: str) -> str:
 
 
 def _passing(status: int, endpoint: Endpoint) -> str:
-    if status == 429:
-        return f"{endpoint.shown_url} limits how many requests it takes (HTTP 429)"
-    if status == 529:
-        return f"{endpoint.shown_url} is overloaded (HTTP 529)"
-    if status in (408, 504):
-        return f"{endpoint.shown_url} took too long (HTTP {status})"
-    return f"{endpoint.shown_url} failed (HTTP {status})"
+    did = {429: "limits how many requests it takes", 529: "is overloaded"}
+    did |= dict.fromkeys((408, 504), "took too long")
+    return f"{endpoint.shown_url} {did.get(status, 'failed')} (HTTP {status})"
 
 
 def plain_reason(text: str) -> str:

@@ -24,7 +24,7 @@ from kode.providers.refusals import setting_to_leave_out
 from kode.providers.served import is_near
 from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.providers.wire import apart, encode_json, pictures_named, used_ids
-from kode.registry import ProviderSettings, host_of
+from kode.registry import ProviderSettings, host_of, unset
 
 if TYPE_CHECKING:
     import ssl
@@ -120,7 +120,7 @@ class SdkProvider(ABC):
             name=row.name,
             base_url=base_url,
             model=settings.model,
-            key_variable=row.key_variable or f"`providers.{row.name}.api_key` in the config",
+            used={**unset(row), **settings.used},
             api_key=(settings.api_key or os.environ.get(row.key_variable) or "").strip(),
         )
         self._client: Any = None

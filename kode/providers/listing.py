@@ -69,9 +69,9 @@ class Listing:
     def _choice(self, config: Config, name: str, current: Provider) -> ProviderChoice | str:
         """How to ask a provider, or why it cannot be asked."""
         try:
-            if name == current.name:
-                return resolve_provider(config, self.environ)
-            return resolve_provider(switched(config, self.environ, name, None), self.environ)
+            if name != current.name:
+                config = switched(config, self.environ, name, None)
+            return resolve_provider(config, self.environ)
         except UserError as error:
             return str(error)
 
@@ -100,9 +100,7 @@ class Listing:
         due = [choice for choice in choices if url_of(choice) and not self._is_fresh(choice, now)]
         if not due:
             return
-        asking = [
-            threading.Thread(target=self._note, args=(choice,), daemon=True) for choice in due
-        ]
+        asking = [threading.Thread(target=self._note, args=(one,), daemon=True) for one in due]
         for thread in asking:
             thread.start()
         for thread in asking:

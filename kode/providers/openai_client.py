@@ -50,11 +50,8 @@ def open_client(
     from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
     if not endpoint.base_url:
-        variable = f", {row.url_variable}" if row.url_variable else ""
-        raise ConfigError(
-            f"{row.shown} has no address of its own. Set `providers.{row.name}.base_url` in the "
-            f"config{variable} or --base-url."
-        )
+        text = f"{row.shown} has no address of its own."
+        raise ConfigError(text).about(endpoint.setting("base_url"))
     if not endpoint.api_key and is_official and row.needs_key:
         raise missing_key(endpoint)
     check_key(endpoint)
@@ -80,5 +77,5 @@ def _open_bedrock(
     except OpenAIError as error:
         raise ConfigError(
             f"The client for Amazon Bedrock could not be opened: {error} Set AWS_REGION (as in "
-            f"`us-east-1`), and {endpoint.key_variable} or AWS credentials."
-        ) from None
+            "`us-east-1`), and a key or AWS credentials."
+        ).about(endpoint.setting("api_key")) from None

@@ -68,11 +68,8 @@ def reach(choice: ProviderChoice, timeout_s: float = TIMEOUT_S) -> Reached:
     if status == 503 and says(body.decode(errors="replace"), "loading"):
         return Reached(url=url, state="loading", detail="it is still loading its model")
     if models is None:
-        return Reached(
-            url=url,
-            state="odd",
-            detail=f"it answers, but not with a list of models (HTTP {status})",
-        )
+        said = f"it answers, but not with a list of models (HTTP {status})"
+        return Reached(url=url, state="odd", detail=said)
     return Reached(url=url, state="ok", detail=f"it offers {len(models)} models", models=models)
 
 

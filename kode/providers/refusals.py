@@ -355,7 +355,7 @@ def setting_to_leave_out(api: Api, refused: RefusedError) -> str:
     """The key of `exchange.LEFT_OUT` for what a refusal is about; "" where leaving something out
     does not help."""
     statuses, own = _OF_FORMAT.get(api, (STATUSES, {}))
-    if refused.status not in statuses or refused.setting in NOT_LEFT_OUT:
+    if refused.status not in statuses or refused.part in NOT_LEFT_OUT:
         return ""
     named = (name for name, pattern in own.items() if _holds(refused.said, pattern))
-    return next(named, refused.setting)
+    return next(named, refused.part)

@@ -105,7 +105,10 @@ class Scripted:
                 "The provider `scripted` needs a script to play: set `script` in the config, "
                 "or run `kode demo`, which brings its own."
             )
-        replies = load_script(Path(settings.script))
+        try:
+            replies = load_script(Path(settings.script))
+        except ConfigError as error:
+            raise error.about(settings.used.get("script")) from None
         self.name = settings.row.name
         self.model = settings.model
         self.info = settings.info
@@ -169,7 +172,7 @@ class Scripted:
         return reply
 
     def _error(self, error: ScriptedError) -> Exception:
-        endpoint = Endpoint(base_url="the script", model=self.model, key_variable="KODE_API_KEY")
+        endpoint = Endpoint(base_url="the script", model=self.model)
         pause = {} if error.retry_after_s is None else {"retry-after": str(error.retry_after_s)}
         return from_status(error.status, error.text, pause, endpoint)
 
@@ -202,9 +205,7 @@ def load_script(path: Path) -> tuple[ScriptedReply, ...]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ConfigError(
-            f"The script {path} cannot be read: {reason}. Give a file of JSON with --script."
-        ) from error
+        raise ConfigError(f"The script {path} cannot be read: {reason}.") from error
     return tuple(reply_of(value, where) for value, where in _values(text, path))
 
 

@@ -243,7 +243,7 @@ def pictures_named(messages: Sequence[Message]) -> Iterator[None]:
         raise
     except RefusedError as error:
         names = [image.name for message in messages for image in images_of(message)]
-        if error.setting or isinstance(error, ThinkingRefused):
+        if error.part or isinstance(error, ThinkingRefused):
             raise
         if not names or error.status not in (400, 404, 415, 422, 500, None):
             raise

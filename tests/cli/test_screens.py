@@ -29,6 +29,7 @@ from kode.cli.screen.render import Renderer
 from kode.cli.screen.run_render import ProgressRenderer
 from kode.cli.screen.screen import Screen
 from kode.cli.screen.session_table import table
+from kode.errors import Setting
 from kode.events import ContextReduced, MemoryChanged, ToolFinished, TurnStarted
 from kode.messages import Usage, user_message
 from kode.providers.boundary import Endpoint, from_status
@@ -235,7 +236,9 @@ def test_the_end_of_a_turn_is_as_before(status: str) -> None:
 
 def test_the_error_of_a_wrong_key_is_as_before() -> None:
     endpoint = Endpoint(
-        base_url="https://api.openai.com/v1", model="gpt-5", key_variable="OPENAI_API_KEY"
+        base_url="https://api.openai.com/v1",
+        model="gpt-5",
+        used={"api_key": Setting("api_key", "OPENAI_API_KEY")},
     )
     error = from_status(401, {"error": {"message": "Incorrect API key provided."}}, {}, endpoint)
 

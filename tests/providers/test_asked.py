@@ -87,7 +87,7 @@ def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
 
 
 def claude_at(server: ScriptedServer) -> Endpoint:
-    return Endpoint(base_url=server.anthropic_url, model="claude-opus-6", key_variable="K")
+    return Endpoint(base_url=server.anthropic_url, model="claude-opus-6")
 
 
 def kept_file(server: ScriptedServer) -> Path:
@@ -216,9 +216,7 @@ async def test_a_far_server_is_asked_once_a_day(far: ScriptedServer) -> None:
 
 
 async def test_the_answer_is_kept_with_its_values_only(far: ScriptedServer) -> None:
-    endpoint = Endpoint(
-        base_url=far.anthropic_url, model="claude-opus-6", key_variable="K", api_key="sk-secret-1"
-    )
+    endpoint = Endpoint(base_url=far.anthropic_url, model="claude-opus-6", api_key="sk-secret-1")
     await facts_of(row("anthropic"), endpoint, patience_s=30)
 
     text = kept_file(far).read_text()
@@ -230,8 +228,8 @@ async def test_the_answer_is_kept_with_its_values_only(far: ScriptedServer) -> N
 
 
 async def test_each_model_has_an_answer_of_its_own(far: ScriptedServer) -> None:
-    routed = Endpoint(base_url=far.openai_url, model="maker/model-1", key_variable="K")
-    other = Endpoint(base_url=far.openai_url, model="other", key_variable="K")
+    routed = Endpoint(base_url=far.openai_url, model="maker/model-1")
+    other = Endpoint(base_url=far.openai_url, model="other")
     for _ in range(2):
         assert (await facts_of(row("openai"), routed, patience_s=30))["input_price"] == 1.2
         assert await facts_of(row("openai"), other, patience_s=30) == {"context_window": 5}
@@ -355,7 +353,7 @@ async def test_openai_and_what_is_no_address_are_not_asked(
 
     monkeypatch.setattr(asked, "_ask", not_called)
     monkeypatch.setattr(asked, "served_facts", not_called)
-    endpoint = Endpoint(base_url=url, model="gpt-6.1-sol", key_variable="K")
+    endpoint = Endpoint(base_url=url, model="gpt-6.1-sol")
 
     assert await facts_of(row("openai"), endpoint) == {}
 

@@ -16,6 +16,7 @@ from kode.errors import (
     ContextOverflow,
     ProviderError,
     RefusedError,
+    Setting,
     ThinkingRefused,
     TransientError,
 )
@@ -32,7 +33,7 @@ from kode.providers.refusals import WORDINGS, fault_of
 ENDPOINT = Endpoint(
     base_url="https://user:pw@host/v1?key=abc",
     model="some-model",
-    key_variable="OPENAI_API_KEY",
+    used={"api_key": Setting("api_key", "OPENAI_API_KEY")},
     api_key="sekret-key",
 )
 
@@ -230,7 +231,7 @@ def test_long_answers_are_clipped_to_one_line() -> None:
     [("gpt-5-codex", "gpt-5.6-sol"), ("claude-sonnet-4-5", "claude-sonnet-5-5")],
 )
 def test_a_retired_model_is_refused_naming_its_successor(model: str, names: str) -> None:
-    endpoint = Endpoint(base_url="https://host/v1", model=model, key_variable="K")
+    endpoint = Endpoint(base_url="https://host/v1", model=model)
     error = from_status(404, {"error": {"code": "model_not_found"}}, {}, endpoint)
 
     assert isinstance(error, RefusedError)

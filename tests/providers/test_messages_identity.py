@@ -33,7 +33,7 @@ from tests.providers.opened import settings_of
 
 Object = dict[str, Any]
 
-ENDPOINT = Endpoint(base_url="https://api.example.com", model="m", key_variable="K")
+ENDPOINT = Endpoint(base_url="https://api.example.com", model="m")
 PROVIDER = AnthropicMessages(settings_of("anthropic", "m", api_key="k"))
 ORIGIN = PROVIDER.origin
 INFO = ModelInfo(context_window=200_000, max_output_tokens=8_192)

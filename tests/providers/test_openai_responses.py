@@ -65,7 +65,7 @@ REASONS = ModelInfo(
     default_effort="high",
     searches=True,
 )
-ENDPOINT = Endpoint(base_url="http://host/v1", model="m", key_variable="KEY")
+ENDPOINT = Endpoint(base_url="http://host/v1", model="m")
 
 
 def opened(url: str, info: ModelInfo = REASONS, model: str = "some-model") -> OpenAIResponses:

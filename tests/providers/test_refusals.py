@@ -17,7 +17,7 @@ from kode.providers.boundary import Endpoint, from_status
 from kode.providers.exchange import LEFT_OUT
 from kode.providers.refusals import SETTINGS
 
-ENDPOINT = Endpoint(base_url="https://api.example.com", model="a-model", key_variable="A_KEY")
+ENDPOINT = Endpoint(base_url="https://api.example.com", model="a-model")
 KINDS: dict[str, type[ProviderError]] = {
     "thinking": ThinkingRefused,
     "setting": RefusedError,
@@ -43,7 +43,7 @@ def test_a_refusal_is_told_by_what_to_change(case: dict[str, Any]) -> None:
 
     kind, _, setting = case["kind"].partition(":")
     assert type(error) is KINDS[kind]
-    assert getattr(error, "setting", "") == setting
+    assert getattr(error, "part", "") == setting
     assert case["names"] in str(error)
 
 

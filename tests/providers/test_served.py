@@ -25,7 +25,7 @@ WINDOWS, ABILITIES, OVERFLOWS = (
     [json.loads(line) for line in (DATA / name).read_text().splitlines()]
     for name in ("windows.jsonl", "abilities.jsonl", "overflows.jsonl")
 )
-ENDPOINT = Endpoint(base_url="http://127.0.0.1/v1", model="m", key_variable="K")
+ENDPOINT = Endpoint(base_url="http://127.0.0.1/v1", model="m")
 
 
 async def facts_of(endpoint: Endpoint, *given: Any) -> Facts:
@@ -42,7 +42,7 @@ async def served_window(endpoint: Endpoint, loading: Any = served.nothing) -> in
 async def test_the_window_is_what_the_server_says(row: dict[str, Any]) -> None:
     with ScriptedServer() as server:
         server.answers = row["answers"]
-        endpoint = Endpoint(base_url=server.openai_url, model=row["model"], key_variable="K")
+        endpoint = Endpoint(base_url=server.openai_url, model=row["model"])
 
         assert await served_window(endpoint) == row["window"]
 
@@ -51,7 +51,7 @@ async def test_the_window_is_what_the_server_says(row: dict[str, Any]) -> None:
 async def test_a_server_says_what_its_model_can_do(row: dict[str, Any]) -> None:
     with ScriptedServer() as server:
         server.answers = row["answers"]
-        endpoint = Endpoint(base_url=server.openai_url, model=row["model"], key_variable="K")
+        endpoint = Endpoint(base_url=server.openai_url, model=row["model"])
         facts = await facts_of(endpoint)
 
     assert json.loads(json.dumps(facts)) == row["facts"]
@@ -63,7 +63,7 @@ async def test_no_model_is_loaded_where_the_user_gave_a_window() -> None:
             "/api/ps": {"models": []},
             "/api/show": {"capabilities": ["completion", "vision"]},
         }
-        endpoint = Endpoint(base_url=server.openai_url, model="m", key_variable="K")
+        endpoint = Endpoint(base_url=server.openai_url, model="m")
         facts = await facts_of(endpoint, {"context_window"})
         asked = [one.path for one in server.questions if one.method == "POST"]
 
@@ -72,14 +72,14 @@ async def test_no_model_is_loaded_where_the_user_gave_a_window() -> None:
 
 
 async def test_a_server_that_is_down_says_nothing() -> None:
-    endpoint = Endpoint(base_url="http://127.0.0.1:9/v1", model="m", key_variable="K")
+    endpoint = Endpoint(base_url="http://127.0.0.1:9/v1", model="m")
     assert await served_window(endpoint) is None
 
 
 async def test_ollama_loads_a_model_before_its_window_is_read() -> None:
     with ScriptedServer() as server:
         server.answers = {"/api/ps": {"models": []}}
-        endpoint = Endpoint(base_url=server.openai_url, model="m", key_variable="K")
+        endpoint = Endpoint(base_url=server.openai_url, model="m")
         await served_window(endpoint)
 
         asked = [(one.path, one.json) for one in server.questions if one.method == "POST"]
@@ -102,7 +102,7 @@ async def test_ollama_that_loads_for_too_long_has_its_default_window(
     monkeypatch.setattr(served, "ask", slow_to_load)
     with ScriptedServer() as server:
         server.answers = {"/api/ps": {"models": []}}
-        endpoint = Endpoint(base_url=server.openai_url, model="m", key_variable="K")
+        endpoint = Endpoint(base_url=server.openai_url, model="m")
         window = await served_window(endpoint, lambda: said.append(1))
 
     assert window == served.OLLAMA_DEFAULT

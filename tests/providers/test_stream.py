@@ -11,7 +11,7 @@ from kode.errors import RefusedError
 from kode.providers.boundary import Endpoint
 from kode.providers.stream import MAX_EVENT_BYTES, Decoder
 
-ENDPOINT = Endpoint(base_url="http://host/v1", model="m", key_variable="OPENAI_API_KEY")
+ENDPOINT = Endpoint(base_url="http://host/v1", model="m")
 
 
 def decoded(pieces: list[bytes]) -> tuple[list[tuple[str, object]], bool]:

@@ -139,10 +139,8 @@ def _check() -> Answer:
     """Reports every fault. Exits 3 if kode cannot start with these settings."""
     try:
         loaded = _load()
-    except Faults as error:
-        return _faulty(error.faults)
     except ConfigError as error:
-        return _faulty([str(error)])
+        return _faulty(error.faults if isinstance(error, Faults) else [str(error)])
     from kode.permissions.rules import never_matches, parse
 
     faults, remarks = _wrong_urls(loaded), list(loaded.warnings)

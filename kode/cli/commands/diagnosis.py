@@ -2,6 +2,7 @@
 the machine: Python, folders, programs, the terminal.
 """
 
+import contextlib
 import functools
 import os
 import shutil
@@ -62,33 +63,27 @@ class Case:
         """None if the configuration has a fault, which is a separate finding."""
         from kode.config import load_config
 
-        try:
+        with contextlib.suppress(KodeError):
             return load_config(paths.home(), self.cwd, environ=os.environ, flags={})
-        except KodeError:
-            return None
+        return None
 
     @functools.cached_property
     def choice(self) -> "ProviderChoice | None":
         from kode.config import resolve_provider
 
-        if self.loaded is None:
-            return None
-        try:
-            return resolve_provider(self.loaded.config, os.environ)
-        except KodeError:
-            return None
+        with contextlib.suppress(KodeError):
+            return resolve_provider(self.loaded.config, os.environ) if self.loaded else None
+        return None
 
     @functools.cached_property
     def provider(self) -> "Provider | None":
         """The provider that is asked; None if it cannot be opened."""
         from kode.assembly import make_provider
 
-        if self.loaded is None or self.choice is None:
-            return None
-        try:
-            return make_provider(self.loaded.config, self.choice)
-        except KodeError:
-            return None
+        with contextlib.suppress(KodeError):
+            if self.loaded and self.choice:
+                return make_provider(self.loaded.config, self.choice)
+        return None
 
     @functools.cached_property
     def reached(self) -> "Reached | None":

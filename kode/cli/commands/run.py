@@ -246,15 +246,11 @@ def _print_result(
     extensions = conversation.extensions
     untrusted = extensions.untrusted if extensions is not None else ()
     match arguments.output_format:
-        case "json":
+        case "json" | "stream-json" as form:
             from kode.results import result_object
 
-            print_line(to_json(result_object(ended, session_id, cwd, untrusted)))
-        case "stream-json":
-            from kode.results import result_object
-
-            whole = result_object(ended, session_id, cwd, untrusted)
-            print_line(to_json({"type": "result", **whole}))
+            kind = {"type": "result"} if form == "stream-json" else {}
+            print_line(to_json(kind | result_object(ended, session_id, cwd, untrusted)))
         case _:
             if arguments.json_schema is not None and ended.status in FINISHED:
                 print_line(to_json(ended.structured))

@@ -161,7 +161,7 @@ async def _ended(running: "asyncio.Future[TurnEnded]") -> TurnEnded:
     try:
         return await running
     except KodeError as error:
-        return TurnEnded(status="error", error=str(error))
+        return TurnEnded(status="error", error=str(error), setting=error.setting)
     except asyncio.CancelledError:
         return TurnEnded(status="interrupted", error="Interrupted before the turn began.")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
-from kode.errors import ConfigError, Interrupted, UserError
+from kode.errors import ConfigError, Interrupted, Setting, UserError
 from kode.events import Emit, Notice
 from kode.interrupts import interrupt_by_signals
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kode.messages import Text
 
 MAX_STDIN_BYTES = 10 * 1024 * 1024  # more than any window holds
+CTX = Setting("ctx", "--ctx")
 STDIN_WAIT_S = 3.0
 """A pipe that gives something beside a task has begun by then. Programs that start kode and leave
 an open pipe as its standard input never would, nor close it."""
@@ -116,7 +117,7 @@ def read_attachments(
         try:
             parts.append(file_part(name, read_text(path), path, roots, marks))
         except UserError as error:
-            raise ConfigError(f"--ctx {name}: {error}") from error
+            raise ConfigError(f"--ctx {name}: {error}").about(CTX) from error
     return tuple(parts)
 
 
@@ -163,16 +164,13 @@ def answer_form(arguments: argparse.Namespace, cwd: Path) -> "Form | None":
     from kode.conversation.attachments import read_text
     from kode.conversation.structured import form_of_schema
 
-    flag, text = f"--json-schema {given}", given
-    if given.lstrip().startswith("{"):
-        flag = "--json-schema"
-    else:
-        try:
-            text = read_text(cwd / paths.expand(given)).removeprefix("\ufeff")
-        except UserError as error:
-            raise ConfigError(f"{flag}: {error}") from error
+    flag, text = Setting("json-schema", "--json-schema"), given
     try:
+        if not given.lstrip().startswith("{"):
+            text = read_text(cwd / paths.expand(given)).removeprefix("\ufeff")
         schema = json.loads(text)
+    except UserError as error:
+        raise ConfigError(str(error)).about(flag) from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{flag} is not JSON: {error}.") from None
-    return form_of_schema(schema, flag)
+        raise ConfigError(f"The schema is not JSON: {error}.").about(flag) from None
+    return form_of_schema(schema, flag.source)

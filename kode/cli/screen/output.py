@@ -52,8 +52,8 @@ def wanted_format(argv: Sequence[str]) -> str:
 
 def failure_object(argv: Sequence[str], error: KodeError) -> str:
     """The JSON of a task that could not start."""
-    statuses = {code: status for status, code in EXIT_CODES.items()}
-    ended = TurnEnded(status=statuses.get(error.exit_code, "error"), error=str(error))
+    status = {code: name for name, code in EXIT_CODES.items()}.get(error.exit_code, "error")
+    ended = TurnEnded(status=status, error=str(error), setting=error.setting)
     kind = {"type": "result"} if wanted_format(argv) == "stream-json" else {}
     return to_json({**kind, **result_object(ended, None, Path())})
 

@@ -222,7 +222,7 @@ class ServedSession:
             except asyncio.CancelledError:
                 self.ended = TurnEnded(status="interrupted", error="Stopped.")
             except KodeError as error:
-                self.ended = TurnEnded(status="error", error=str(error))
+                self.ended = TurnEnded(status="error", error=str(error), setting=error.setting)
             except Exception as error:
                 self.ended = TurnEnded(status="error", error=fault_reports.describe(error))
             self.now = ""

@@ -1,0 +1,248 @@
+"""Errors carry the setting to change: its key, and what set it. The words come from that value."""
+
+import json
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.cli.main import main
+from kode.config import load_config
+from kode.config.layers import locate
+from kode.conversation import open_conversation
+from kode.errors import EXIT_NOT_STARTED, KodeError, ServerError, Setting
+from kode.events import silent
+from kode.extensions.hook_answer import answer_of
+from kode.extensions.hooks import Hook
+from kode.extensions.mcp_config import Entry
+from kode.extensions.mcp_server import McpServer
+from kode.extensions.program import Ran
+from kode.extensions.trust import Item
+from tests.e2e.command import Place
+from tests.scripted_server import ScriptedServer
+
+KEY = "sk-old-0123456789abcdef"
+REFUSED = {"error": {"status": 401, "text": "Incorrect API key provided."}}
+NOT_ALLOWED = {"error": {"status": 403, "text": "Not for you."}}
+UNKNOWN = {"error": {"status": 404, "text": "No.", "code": "model_not_found"}}
+GONE = "http://127.0.0.1:9/v1"
+
+
+class Case:
+    """A person's settings: the file's lines, variables and flags."""
+
+    def __init__(
+        self,
+        key: str,
+        source: str,
+        own: dict[str, Any] | None = None,
+        project: dict[str, Any] | None = None,
+        environ: dict[str, str] | None = None,
+        flags: dict[str, Any] | None = None,
+        reply: dict[str, Any] | None = None,
+    ) -> None:
+        self.setting = Setting(key, source)
+        self.own, self.project = own or {}, project or {}
+        self.environ, self.flags = environ or {}, flags or {}
+        self.reply = reply or {"text": "Yes."}
+
+
+CASES = {
+    "a key of the config, which wins over the variable": Case(
+        "api_key", "OWN:2", {"api_key": KEY}, reply=REFUSED
+    ),
+    "a key of the provider's section": Case(
+        "providers.openai.api_key",
+        "OWN:4",
+        {"providers": {"openai": {"api_key": KEY}}},
+        reply=REFUSED,
+    ),
+    "a key of kode's own variable": Case(
+        "api_key", "KODE_API_KEY", environ={"KODE_API_KEY": KEY}, reply=REFUSED
+    ),
+    "a key of the vendor's variable": Case(
+        "providers.openai.api_key", "OPENAI_API_KEY", reply=REFUSED
+    ),
+    "a key without a right": Case("api_key", "OWN:2", {"api_key": KEY}, reply=NOT_ALLOWED),
+    "a model of a flag": Case("model", "--model", flags={"model": "gone"}, reply=UNKNOWN),
+    "a model of the project": Case("model", "PROJECT:2", project={"model": "gone"}, reply=UNKNOWN),
+    "a model of a variable": Case(
+        "model", "KODE_MODEL", environ={"KODE_MODEL": "gone"}, reply=UNKNOWN
+    ),
+    "an address that nobody answers at": Case("base_url", "--base-url", flags={"base_url": GONE}),
+    "an address of the config that is none": Case(
+        "providers.other.base_url",
+        "OWN:5",
+        {"provider": "other", "providers": {"other": {"base_url": "host"}}},
+    ),
+    "a budget for a model without a price": Case(
+        "max_budget_usd", "OWN:2", {"max_budget_usd": 1}, flags={"model": "unheard-of"}
+    ),
+    "a shared budget for a model without a price": Case(
+        "shared_budget",
+        "--shared-budget",
+        flags={"model": "unheard-of", "shared_budget": "budget.json"},
+    ),
+    "a value out of range": Case("max_steps", "OWN:2", {"max_steps": 0}),
+    "a value of the project out of range": Case("model", "PROJECT:2", project={"model": 3}),
+    "a variable that is no number": Case(
+        "max_steps", "KODE_MAX_STEPS", environ={"KODE_MAX_STEPS": "many"}
+    ),
+    "a key that is none": Case("max_stepz", "OWN:2", {"max_stepz": 3}),
+    "a rule that is none": Case("permissions.deny", "OWN:3", {"permissions": {"deny": ["shell("]}}),
+    "a rule of a flag that is none": Case(
+        "permissions.allow", "--allow", flags={"permissions.allow": ("shell(",)}
+    ),
+    "a provider of the config that is none": Case("provider", "OWN:2", {"provider": "opnai"}),
+    "a provider of a flag that is none": Case("provider", "--provider", flags={"provider": "x"}),
+    "a memory system that is none": Case(
+        "memory.system", "KODE_MEMORY", environ={"KODE_MEMORY": "palace"}
+    ),
+    "a script that is not there": Case(
+        "script", "--script", flags={"provider": "scripted", "script": "/gone.json"}
+    ),
+    "a small model's provider without a key": Case(
+        "providers.anthropic.api_key",
+        "ANTHROPIC_API_KEY",
+        {"providers": {"anthropic": {}}, "small_model": "anthropic/claude-haiku-5-5"},
+    ),
+}
+
+
+def settled(setting: Setting, folder: Path) -> Setting:
+    source = setting.source.replace("OWN", str(folder / "kode-home" / "config.json"))
+    source = source.replace("PROJECT", str(folder / "project" / "kode.json"))
+    return Setting(setting.key, source)
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer([{"text": "Yes."}], repeat_last=True) as running:
+        yield running
+
+
+def written(folder: Path, case: Case) -> Path:
+    home, project = folder / "kode-home", folder / "project"
+    home.mkdir(), project.mkdir()
+    if case.own:
+        (home / "config.json").write_text(json.dumps(case.own, indent=2))
+    if case.project:
+        (project / "kode.json").write_text(json.dumps(case.project, indent=2))
+    return project
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_an_error_has_the_setting_that_was_used(
+    name: str, tmp_path: Path, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = CASES[name]
+    project = written(tmp_path, case)
+    server.play([case.reply])
+    monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-variable-0123")
+    for variable, value in case.environ.items():
+        monkeypatch.setenv(variable, value)
+    flags = {"retry.max_attempts": 1, **case.flags}
+
+    found = None
+    try:
+        loaded = load_config(tmp_path / "kode-home", project, environ=os.environ, flags=flags)
+        talk = await open_conversation(loaded, cwd=project, emit=silent, ask=None)
+        found = (await talk.turn("Hello")).setting
+        await talk.close(interrupted=True)
+    except KodeError as error:
+        found = error.setting
+
+    assert found == settled(case.setting, tmp_path)
+
+
+FLAGS = {
+    "a schema that is not there": (["--json-schema", "gone.json"], "json-schema"),
+    "a schema that is no JSON": (["--json-schema", "{"], "json-schema"),
+    "a file of servers that is not there": (["--mcp-config", "gone.json"], "mcp-config"),
+    "a file to read that is not there": (["--ctx", "gone.txt"], "ctx"),
+    "a script that is not there": (["--script", "gone.json"], "script"),
+}
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_a_flag_that_names_no_file_is_named(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, key = FLAGS[name]
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-variable-0123")
+    monkeypatch.chdir(tmp_path)
+
+    code = main(["run", "x", "--output-format", "json", *words])
+
+    result = json.loads(capsys.readouterr().out)
+    assert code == EXIT_NOT_STARTED
+    assert result["setting"] == {"key": key, "source": words[0]}
+
+
+async def test_a_server_that_cannot_start_names_its_entry(tmp_path: Path) -> None:
+    @asynccontextmanager
+    async def missing(entry: Entry) -> AsyncIterator[Any]:
+        raise ServerError("there is no program gone")
+        yield
+
+    origin = tmp_path / "config.json"
+    entry = Entry(name="db", origin=origin, scope="home", project=tmp_path, values={})
+    server = McpServer(entry=entry, home=tmp_path, open=missing, emit=silent)
+
+    with pytest.raises(ServerError) as caught:
+        server.connection()
+
+    assert caught.value.setting == Setting("mcpServers.db", str(origin))
+
+
+def test_a_hook_without_its_program_names_its_entry(tmp_path: Path) -> None:
+    origin = tmp_path / "config.json"
+    item = Item(kind="hook", name="lint", origin=origin, scope="home", content="gone")
+    hook = Hook(item=item, event="PostToolUse", matcher="", command="gone")
+
+    answer = answer_of(hook, Ran(exit_code=127, stderr="gone: not found"))
+
+    assert answer.setting == Setting("hooks.PostToolUse", str(origin))
+
+
+def test_a_setting_is_completed_from_the_origins() -> None:
+    error = KodeError("No.").about(Setting("max_steps"))
+    locate(error, {"max_steps": "KODE_MAX_STEPS"})
+
+    assert error.setting == Setting("max_steps", "KODE_MAX_STEPS")
+
+
+# ── the installed command ────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def place(tmp_path: Path, server: ScriptedServer) -> Place:
+    return Place(tmp_path, server.openai_url)
+
+
+def test_the_key_of_the_file_is_named_over_the_variable(
+    place: Place, server: ScriptedServer
+) -> None:
+    server.play([REFUSED])
+    place.home.mkdir()
+    (place.home / "config.json").write_text(json.dumps({"api_key": KEY}, indent=2))
+
+    result = place.run("run", "x", "--output-format", "json").json
+
+    assert server.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+    file = place.home / "config.json"
+    assert result["setting"] == {"key": "api_key", "source": f"{file}:2"}
+
+
+def test_a_line_of_the_stream_has_the_setting(place: Place) -> None:
+    done = place.run("run", "x", "--output-format", "stream-json", "--memory", "palace")
+
+    assert done.lines[-1]["setting"] == {"key": "memory.system", "source": "--memory"}
+
+
+def test_a_run_that_succeeds_has_no_setting(place: Place) -> None:
+    assert place.run("run", "x", "--output-format", "json").json["setting"] is None
