@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,16 +19,17 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import MemoryRefused
-from kode.memory import embed, frame
+from kode.memory import embed, frame, standing
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Verb, has_lost_messages
+from kode.memory.base import Outcome, Verb, has_lost_messages
 from kode.memory.frame import Recording
 from kode.memory.lineage import Entry
+from kode.memory.places import State, whole
 from kode.memory.report import Part
 from kode.memory.search import Finder
 from kode.memory.tiered import buffer, report
 from kode.memory.tiered.by_hand import FactMemory
-from kode.memory.tiered.episode_files import Episode, summary_of
+from kode.memory.tiered.episode_files import Episode, render, summary_of
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.episodes import MAX_ATTEMPTS, EpisodeKeeper, open_queue
 from kode.memory.tiered.facts import FactFile, FactStore, Scope, Target
@@ -35,7 +37,7 @@ from kode.memory.tiered.merge import Judge
 from kode.memory.tiered.places import TieredPlaces
 from kode.memory.tiered.search import REMEMBERED_AS_SHOWN, Searcher
 from kode.memory.tiered.tool import memory_tool
-from kode.memory.tiered.write import FactWriter, Outcome
+from kode.memory.tiered.write import FactWriter
 from kode.memory.waiting import Waiting
 from kode.messages import Message, plural
 
@@ -253,7 +255,7 @@ class Tiered(FactMemory):
                 text=one.text,
                 decide=partial(self._decide, one.session_id),
             )
-            for one in await self._episodes.waiting()
+            for one in await self._index.waiting()
         ]
 
     def _held(self, episode: Episode) -> str:
@@ -266,8 +268,17 @@ class Tiered(FactMemory):
         """Lets an episode that read untrusted content be recalled, or drops it. Raises:
         MemoryRefused."""
         self.check_writable()
-        carry_out = self._episodes.approve if choice == "approve" else self._episodes.drop
-        return self._report_outcome(await carry_out(session_id, self._author("user")))
+        name, history, author = f"episodes/{session_id}.md", self.history, self._author("user")
+
+        def decided(_: State) -> State:
+            episode = self._index.files.read(session_id)
+            if episode is None:
+                raise MemoryRefused(f"The episode {session_id} has gone.")
+            return whole(render(replace(episode, approved=True))) if choice == "approve" else ()
+
+        change = await standing.rewrite(history, name, decided, author, choice)
+        line = f"{'approved' if choice == 'approve' else 'dropped'} episode {session_id}"
+        return self._report(Outcome(line=line, change_id=change.id if change else ""))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
