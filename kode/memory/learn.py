@@ -20,7 +20,7 @@ from kode import credentials
 from kode.contracts import MemoryContext, Request
 from kode.errors import BusyError, MemoryRefused
 from kode.events import Emit, MemoryChanged, Notice
-from kode.memory import question, scan
+from kode.memory import judged, question, scan
 from kode.memory.ask import MemoryModel
 from kode.memory.base import WORDS_CHARS, Outcome
 from kode.memory.change import Author, Pair
@@ -109,8 +109,11 @@ class Facts:
     async def withdraw(self, entry: Entry, author: Author) -> Outcome:
         raise NotImplementedError
 
-    async def note_judged(self, shown: Sequence[Place]) -> None:
-        """Called once a model has said of all of these what they do to each other."""
+    def pair_up(self, author: Author) -> None:
+        """Records which new facts are near others: both are marked until a model has judged them.
+        Raises: StorageError."""
+        if near := judged.near(self.ledger, self.standing(), self.project):
+            self.history.record(author, self.system, judged.NEAR, PAIRS, near=near)
 
     async def propose(self, fact: Fact, author: Author, item: Item) -> Outcome:
         """Lets a fact of a session with outside text wait for the person."""
@@ -159,7 +162,6 @@ async def apply(facts: Facts, item: Item, found: Found, shown: Sequence[Place], 
         author = Author(who="merge", session=item.session or None)
         for done in await relate(facts, found.lines, shown, author, emit):
             report(done, emit)
-        await facts.note_judged(shown)
 
 
 async def _take(

@@ -294,15 +294,17 @@ class Notes(OpenedNotes):
 
     async def _keep_session(self, messages: Sequence[Message]) -> bool:
         """Leaves the session to the queue, and asks about it if a model can answer; returns whether
-        nothing is left to do. A short session is not summed up: it is asked about only if a note
-        was kept that no question has compared with what is near it."""
+        nothing is left to do. A short session is not summed up: it is asked about only if notes
+        near each other wait to be compared."""
         settings, session = self._settings, self._context.session_id
         learning = self._learning()
         wanted = settings.extract_on_end and settings.llm_extract and self._door.usable
         if not (wanted and may_name_a_file(session) and session and self._turn):
             return True
         is_long = count_turns(messages) >= settings.min_turns_for_extraction
-        if not is_long and (self._untrusted or not await learning.notes.has_new()):
+        if not self._untrusted:
+            learning.notes.pair_up(self._author("merge"))
+        if not is_long and (self._untrusted or not learning.notes.unjudged()):
             return True
         details = jobs.Queued(
             sensitive=self._was_sensitive(session),
@@ -353,7 +355,6 @@ class Notes(OpenedNotes):
                 project=self.project,
                 store=self.store,
                 writer=self.writer,
-                vectors=self.vectors,
             ),
         )
 
