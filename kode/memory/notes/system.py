@@ -1,7 +1,7 @@
 """The notes system: a database of notes of four kinds, with lifetimes, sensitivity and vectors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from kode import credentials, paths
@@ -22,7 +22,6 @@ from kode.memory.base import has_lost_messages
 from kode.memory.change import Author, Who
 from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import (
-    MAX_PART_CHARS,
     MOST_SAID,
     count_turns,
     transcript,
@@ -34,7 +33,7 @@ from kode.memory.lineage import Place
 from kode.memory.notes import jobs, learn, maintenance, pack
 from kode.memory.notes.database import Database
 from kode.memory.notes.folder import notes_folder
-from kode.memory.notes.note import PROJECT_SCOPE, Untrusted, stamp
+from kode.memory.notes.note import PROJECT_SCOPE, Untrusted
 from kode.memory.notes.opened import TURN_S, OpenedNotes
 from kode.memory.notes.places import NotesPlaces
 from kode.memory.notes.replica import NotesReplica, remote_of
@@ -42,7 +41,7 @@ from kode.memory.notes.search import NoteVectors
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.tools import SOUL, note_tools
 from kode.memory.notes.write import Kept, NoteWriter
-from kode.memory.queue import Item, work_off
+from kode.memory.queue import work_off
 from kode.memory.search import Finder
 from kode.memory.stale import Doubt
 from kode.memory.stored import may_name_a_file
@@ -311,16 +310,9 @@ class Notes(OpenedNotes):
             scope=self.store.project_scope,
             in_repository=self._context.project_root is not None,
         )
-        item = Item(
-            id=f"{session}.{self._turn:04d}",
-            session=session,
-            turn=self._turn,
-            at=stamp(self.store.now()),
-            text=transcript(jobs.without_memory(messages)) if is_long else "",
-            said=tuple(credentials.redact(text[:MAX_PART_CHARS]) for text in self._said),
-            tainted=bool(self._untrusted),
-            more=asdict(details),
-        )
+        text = transcript(jobs.without_memory(messages)) if is_long else ""
+        id, tainted = f"{session}.{self._turn:04d}", bool(self._untrusted)
+        item = learning.item(id, self._turn, text, self._said, tainted, details)
         learning.queue.write(item)
         is_done = await learning.ask_within(item, settings.end_deadline_s)
         self._work.start(self._make_vectors())

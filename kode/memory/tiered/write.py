@@ -19,7 +19,7 @@ from kode.memory.ask import MemoryModel
 from kode.memory.change import Author, Change
 from kode.memory.change import Pair as TextPair
 from kode.memory.learn import Facts, relate
-from kode.memory.ledger import PAIRS, Dispute, Statement
+from kode.memory.ledger import PAIRS, Statement
 from kode.memory.lineage import Entry, Place
 from kode.memory.precedence import rank, source_rank, supersedes
 from kode.memory.question import Fact, How
@@ -265,13 +265,6 @@ class FactWriter(Facts):
             also=tuple(one.change_id for one in done[:-1]),
         )
 
-    def pairs(self) -> list[Dispute]:
-        """The pairs that wait and stand in the files, those for a judge and for the person."""
-        pairs = self.ledger.disputes()
-        names = {name for one in pairs for name, _ in one.places}
-        held = {(name, text) for name in names for text in self._entries(name)}
-        return [one for one in pairs if one.places <= held]
-
     async def take_in_pairs(self, old: Path) -> None:
         """Makes the pairs in an older kode's file lines of the history, in one change. Raises:
         StorageError, BusyError."""
@@ -356,12 +349,6 @@ class FactWriter(Facts):
             return replace(edit, near=tuple((side, (name, edit.after[0])) for side in beside))
 
         return await self._change(name, put, author)
-
-    def _entries(self, name: str) -> tuple[str, ...]:
-        try:
-            return self.store.read_named(name).entries
-        except MemoryRefused:
-            return ()
 
     def _statement(self, place: Place) -> Statement:
         return self.ledger.statement(Entry(target=place[0], key=place[1], text=place[1]))
