@@ -13,6 +13,7 @@ from kode import durable, paths
 from kode.errors import MemoryRefused
 from kode.events import Notice
 from kode.memory import learn, question, scan, standing
+from kode.memory.base import Outcome
 from kode.memory.change import Author
 from kode.memory.frame import Recording, count_turns, transcript
 from kode.memory.learn import Answer, Learner
@@ -21,7 +22,7 @@ from kode.memory.queue import Item, Queue, details, work_off
 from kode.memory.tiered.episode_files import Episode, parse, raw_note, render, summary_of, valid_id
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import shorten
-from kode.memory.tiered.write import FactWriter, Outcome
+from kode.memory.tiered.write import FactWriter
 from kode.memory.waiting import came_from
 from kode.messages import Message
 
