@@ -20,7 +20,7 @@ from kode import credentials
 from kode.contracts import MemoryContext, Request
 from kode.errors import BusyError, MemoryRefused
 from kode.events import Emit, MemoryChanged, Notice
-from kode.memory import judged, question, scan
+from kode.memory import judged, question, scan, standing
 from kode.memory.ask import MemoryModel
 from kode.memory.base import WORDS_CHARS, Outcome
 from kode.memory.change import Author, Pair
@@ -112,7 +112,10 @@ class Facts:
         return None
 
     async def withdraw(self, entry: Entry, author: Author) -> Outcome:
-        raise NotImplementedError
+        """Removes a fact that the person took back."""
+        change = await standing.remove(self.history, entry, author)
+        line = f'removed "{shorten(entry.text, QUOTED_CHARS)}"'
+        return Outcome(line=line, change_id=change.id)
 
     def pair_up(self, author: Author) -> None:
         """Records which new facts are near others: both are marked until a model has judged them.

@@ -11,6 +11,8 @@ from kode.memory.ledger import is_restated
 from kode.memory.stored import version_of
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import (
+    DISPUTED,
+    UNJUDGED,
     Action,
     FactFile,
     FactStore,
@@ -58,9 +60,9 @@ class FactMemory(BaseMemory):
         today = self._context.now().date()
         found = stale.doubts(self.ledger, self.project, today, entries)
         pairs = self.writer.pairs()
-        contradicting = {one.second.place: one.first.text for one in pairs if one.contradict}
-        near = {place for one in pairs if not one.contradict for place in one.places}
-        unsettled = near.union(*(one.places for one in pairs if one.contradict))
+        marks = {place: UNJUDGED for one in pairs if not one.contradict for place in one.places}
+        marks |= {one.second.place: DISPUTED for one in pairs if one.contradict}
+        unsettled = {place for one in pairs for place in one.places}
         files = []
         for file in read:
             name = self._store.name_of(file)
@@ -71,10 +73,7 @@ class FactMemory(BaseMemory):
                     file,
                     doubts=stale.of_texts(found, name),
                     since={e: one.terms.since for e, one in known if one.terms and one.terms.since},
-                    disputed={
-                        e: contradicting[one] for one, e in at.items() if one in contradicting
-                    },
-                    unjudged=frozenset(entry for one, entry in at.items() if one in near),
+                    marks={e: marks[one] for one, e in at.items() if one in marks},
                     dated={
                         entry: one.change.at[:10]
                         for entry, one in known

@@ -150,9 +150,6 @@ class FactWriter(Facts):
 
         return await self._change(older.entry.target, joined, author)
 
-    async def withdraw(self, entry: Entry, author: Author) -> Outcome:
-        return await self._change(entry.target, partial(_removed, old=entry.key), author)
-
     # ── as the tool and a person change them ─────────────────────────────────────────────────
 
     async def replace(
