@@ -218,15 +218,12 @@ async def import_(system: MemorySystem, file: Path, *, dry_run: bool) -> str:
     if dry_run:
         counts = f"{taken.added} new, {taken.changed} changed; {taken.known} are there"
         listed = [f"line {one.line}: {_text(str(one.row['content']))}" for one in taken.rows]
-        return "\n".join([f"would import {counts}", *_indented(listed), "Nothing was imported."])
+        shown = (f"  {line}" for line in first_of(listed, LISTED))
+        return "\n".join([f"would import {counts}", *shown, "Nothing was imported."])
     lines = [f"imported {taken.added} new, {taken.changed} changed; {taken.known} were there"]
     if taken.change_ids:
         lines.append(f"undo with: kode memory undo --import {carrier.author.batch}")
     return "\n".join(lines)
-
-
-def _indented(lines: Sequence[str]) -> list[str]:
-    return [f"  {line}" for line in first_of(lines, LISTED)]
 
 
 def _text(content: str) -> str:

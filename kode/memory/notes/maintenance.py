@@ -21,17 +21,12 @@ MOST_NOTES = 500
 """A run looks at so many; the rest waits for the next."""
 
 
-def is_due(store: NoteStore) -> bool:
-    """Whether a day has passed since the last run, in whichever process."""
-    last = store.database.meta(LAST_MAINTENANCE)
-    return not last or last <= stamp(store.now() - EVERY)
-
-
 async def run(store: NoteStore, author: Author) -> list[Note]:
     """Merges, then prunes, if it is due; returns what it merged notes into. Raises: MemoryRefused,
     StorageError, BusyError."""
     made: list[Note] = []
-    if not is_due(store):
+    last = store.database.meta(LAST_MAINTENANCE)
+    if last > stamp(store.now() - EVERY):
         return made
     is_done = False
     while not is_done:

@@ -71,7 +71,7 @@ class FactMemory(BaseMemory):
             files.append(
                 replace(
                     file,
-                    doubts=stale.of_texts(found, name),
+                    doubts={e: found[one] for one, e in at.items() if one in found},
                     since={e: one.terms.since for e, one in known if one.terms and one.terms.since},
                     marks={e: marks[one] for one, e in at.items() if one in marks},
                     dated={

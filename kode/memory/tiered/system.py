@@ -122,7 +122,8 @@ class Tiered(FactMemory):
         self._capacity = settings.buffer_lines if settings.buffer_enabled else 0
         self._lines = buffer.restore(state.get("buffer"), self._capacity)
         shown = state.get("shown")
-        self._searcher.restore_shown(shown if isinstance(shown, list) else [])
+        listed = shown if isinstance(shown, list) else []
+        self._searcher.shown = [id for id in listed if isinstance(id, str)]
 
     async def inject(self, reason: InjectReason) -> Injection:
         """The facts; where messages were dropped, the buffer in the next message."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from kode import durable
 from kode.errors import MemoryRefused
@@ -276,7 +275,8 @@ class FactWriter(Facts):
                 )
                 for contradict in (False, True)
             )
-            self._record(Author(who="import"), "import", near=near, against=against)
+            pairs_of = {"near": near, "against": against}
+            self.history.record(Author(who="import"), SYSTEM, "import", PAIRS, **pairs_of)
             durable.remove(old)
 
     # ── what counts ──────────────────────────────────────────────────────────────────────────
@@ -285,9 +285,9 @@ class FactWriter(Facts):
         """Whether a new text may take the place of the entry that a plan names."""
         if plan.how != "changes" or not plan.entry:
             return plan.how != "contradicts"
-        old = self._statement((name, plan.entry))
+        entry = Entry(target=name, key=plan.entry, text=plan.entry)
         new_rank = source_rank(author, text, plan.entry)
-        return supersedes(new_rank, rank(old, self.project, text))
+        return supersedes(new_rank, rank(self.ledger.statement(entry), self.project, text))
 
     def _removed(self, name: str, entries: Collection[str]) -> tuple[str, ...]:
         """What a model removed from a file and nothing has superseded, newest first."""
@@ -339,13 +339,6 @@ class FactWriter(Facts):
             return replace(edit, near=tuple((side, (name, edit.after[0])) for side in beside))
 
         return await self._change(name, put, author)
-
-    def _statement(self, place: Place) -> Statement:
-        return self.ledger.statement(Entry(target=place[0], key=place[1], text=place[1]))
-
-    def _record(self, author: Author, kind: str, **values: Any) -> Change:
-        """Appends a line about pairs of texts, which changes none of them."""
-        return self.history.record(author, SYSTEM, kind, PAIRS, **values)
 
     async def _change(
         self, name: str, edit_of: Callable[[FactFile], Edit], author: Author
