@@ -165,20 +165,15 @@ class EpisodeFiles:
         return []
 
     def _list(self, changed: str) -> None:
-        """Writes the index, a row a line: that of `changed`, and of files that it lacks or that are
-        newer, from the files."""
+        """Writes the index, a row a line: that of `changed`, and of others that it lacks, from the
+        files."""
         try:
             rows = read_row(list[dict[str, Any]], self.index.read_bytes()) or []
-            listed_at = self.index.stat().st_mtime_ns
         except OSError:
-            rows, listed_at = [], 0
+            rows = []
         known = {row.get("session_id"): row for row in rows}
         known.pop(changed, None)
         ids = self.session_ids()
-        with suppress(OSError), os.scandir(self.folder) as entries:
-            for entry in entries:
-                if entry.stat().st_mtime_ns > listed_at:
-                    known.pop(entry.name.removesuffix(".md"), None)
         read = {id: one.row for id in ids if id not in known and (one := self.read(id))}
         listed = (known.get(id) or read[id] for id in ids if id in known or id in read)
         lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in listed)

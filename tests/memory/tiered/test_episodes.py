@@ -482,16 +482,6 @@ async def test_the_index_is_made_anew_from_the_files(tmp_path, damage):
     assert len(listed) == (3 if damage == "stale" else 2)
 
 
-async def test_the_index_has_what_a_person_edited(tmp_path):
-    files = await store(tmp_path, episode(SESSION, "first"))
-    files.path(SESSION).write_text("By hand")
-    os.utime(files.index, (1, 1))
-
-    await store(tmp_path, episode(OTHER_SESSION, "second"))
-
-    assert {row["summary"] for row in index(tmp_path)} == {"By hand", "second"}
-
-
 async def test_adding_to_a_damaged_index_loses_no_row(tmp_path):
     files = await store(tmp_path, episode(SESSION), episode(OTHER_SESSION))
     files.index.write_text("garbage")
