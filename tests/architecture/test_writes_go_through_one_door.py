@@ -46,6 +46,7 @@ BY_PATH: dict[str, dict[str, str]] = {
         "set_aside": HOME,
     },
     "memory/project.py": {"_move": HOME, "take_over": HOME},
+    "memory/tiered/episode_files.py": {"_append": HOME, "_index": HOME},
     "providers/stream.py": dict.fromkeys(("__aenter__", "_touching", "harden", "soften"), NO_FILE),
     "plugins/replay/cassette.py": {"_recording": NEW, "_unpack": NEW},
     "plugins/replay/scratch.py": {"_copy": NEW, "_remove_copy": NEW, "scratch": NEW},
