@@ -61,7 +61,7 @@ def measure(episodes: int) -> dict[str, Any]:
             assert indices[n].is_current()
 
         def add(n: int) -> None:
-            indices[n].take_in([(next(more), "", None)])
+            indices[n].put(next(more), None, was_current=True)
 
         times = {
             "search_ms": _median_ms(
@@ -101,7 +101,7 @@ def filled(folder: Path, n: int) -> EpisodeIndex:
     for first in range(0, n, 10_000):
         some = enumerate(texts[first : first + 10_000], first)
         index.take_in((episode(f"s{number}", text), "", None) for number, text in some)
-    index.take_in([(episode("new0", "the first"), "", None)], image_of=index.fingerprint())
+    index.put(episode("new0", "the first"), None, was_current=True)
     return index
 
 

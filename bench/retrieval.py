@@ -36,7 +36,7 @@ from kode.memory.journal.system import Journal
 from kode.memory.notes.note import Note, stamp
 from kode.memory.notes.system import Notes
 from kode.memory.rank import Text, rank
-from kode.memory.tiered.episode_files import Episode, EpisodeFiles, render
+from kode.memory.tiered.episode_files import Episode, EpisodeFiles
 from kode.memory.vault.files import month_file
 from kode.memory.vault.system import Vault
 
@@ -219,10 +219,11 @@ async def episodes_found(texts: Mapping[int, str], root: Path) -> Search:
     for number, text in texts.items():
         at = f"2023-01-01T{number % 24:02}:00:00+00:00"
         async with files.lock():
-            one = Episode(
-                session_id=str(number), turns=3, created_at=at, updated_at=at, narrative=text
+            files.write(
+                Episode(
+                    session_id=str(number), turns=3, created_at=at, updated_at=at, narrative=text
+                )
             )
-            files.put(one.session_id, render(one))
 
     async def search(query: str) -> list[str]:
         hits = await system.search(query, HITS)

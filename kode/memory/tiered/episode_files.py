@@ -1,11 +1,13 @@
 """Stores episodes: one Markdown file per session, and `index.json`, a list of them.
 
-A person may edit the files. The index is for other programs; kode writes it from the files.
+A person may edit the files. The index is a cache, rebuilt from the files if missing, stale or
+damaged.
 """
 
 import json
 import os
 import re
+import time
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +23,8 @@ from kode.messages import shorten
 SUMMARY_CHARS = 120
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _FACTS_HEAD = "## Facts"
+_END = b"}\n]\n"
+"""The end of an index with rows."""
 _FIELD = re.compile(r"([a-z_]+):[ \t]*(.*)")
 
 
@@ -141,20 +145,54 @@ class EpisodeFiles:
         except OSError:
             return None
 
+    def text(self, session_id: str) -> str:
+        """The file's text; "" if missing."""
+        try:
+            return self.path(session_id).read_bytes().decode(errors="replace")
+        except OSError:
+            return ""
+
+    def write(self, episode: Episode) -> None:
+        """As `put`, its text."""
+        self.put(episode.session_id, render(episode))
+
     def put(self, session_id: str, text: str) -> None:
         """Writes an episode's file and its index row; the caller holds the lock.
 
         Raises: MemoryRefused for a bad id; StorageError.
         """
-        path = self.path(session_id)
+        path, row = self.path(session_id), parse(text, session_id, time.time()).row
         durable.make_folder(self.folder)
+        fresh, is_new = self.is_fresh(), not path.exists()
+        rows = None if is_new else self._fresh_rows()
         durable.replace(path, text.encode(errors="replace"))
-        self._list(session_id)
+        if fresh and is_new and self._append(row):
+            return
+        if rows is None:
+            self.rebuild()
+        else:
+            self._index([*(r for r in rows if r["session_id"] != row["session_id"]), row])
+
+    def set_aside_if_no_text(self, session_id: str) -> Path | None:
+        """Moves a file that is not UTF-8 out of the way of a new one; returns its new path, or
+        None. The caller holds the lock. Raises: StorageError."""
+        path = self.path(session_id)
+        try:
+            path.read_bytes().decode()
+        except UnicodeDecodeError:
+            return durable.set_aside(path)
+        except OSError:
+            pass
+        return None
 
     def remove(self, session_id: str) -> None:
         """Deletes an episode; the caller holds the lock. Raises: StorageError."""
         durable.remove(self.path(session_id))
-        self._list(session_id)
+        self.rebuild()
+
+    def all(self) -> list[Episode]:
+        """Every readable episode, oldest first by name."""
+        return [episode for id in self.session_ids() if (episode := self.read(id)) is not None]
 
     def session_ids(self) -> list[str]:
         """The id of every episode file, oldest first by name."""
@@ -164,20 +202,55 @@ class EpisodeFiles:
             return sorted(filter(valid_id, ids))
         return []
 
-    def _list(self, changed: str) -> None:
-        """Writes the index, a row a line: that of `changed`, and of others that it lacks, from the
-        files."""
+    def is_fresh(self) -> bool:
+        """Whether the index is newer than the last added or removed file."""
         try:
-            rows = read_row(list[dict[str, Any]], self.index.read_bytes()) or []
+            return self.index.stat().st_mtime_ns >= self.folder.stat().st_mtime_ns
         except OSError:
-            rows = []
-        known = {row.get("session_id"): row for row in rows}
-        known.pop(changed, None)
-        ids = self.session_ids()
-        read = {id: one.row for id in ids if id not in known and (one := self.read(id))}
-        listed = (known.get(id) or read[id] for id in ids if id in known or id in read)
-        lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in listed)
+            return False
+
+    def rebuild(self) -> list[dict[str, Any]]:
+        """Rebuilds the index from the files; the caller holds the lock."""
+        return self._index([episode.row for episode in self.all()])
+
+    def _fresh_rows(self) -> list[dict[str, Any]] | None:
+        """What `index.json` lists; None if it is missing, damaged, or older than the last added or
+        removed file."""
+        try:
+            rows = read_row(list[dict[str, Any]], self.index.read_bytes())
+        except OSError:
+            return None
+        return rows if rows is not None and self.is_fresh() and all(map(_is_row, rows)) else None
+
+    def _index(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Writes the index, a row a line."""
+        lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
         durable.replace(self.index, f"[\n{lines}\n]\n".encode(errors="replace"))
+        with suppress(OSError):
+            os.utime(self.index)  # its own replacement has changed the folder
+        return rows
+
+    def _append(self, row: dict[str, Any]) -> bool:
+        """Writes one row over the end of the index, in constant time; False if it does not end as
+        kode writes it. A crash in between leaves a damaged index, which is rebuilt."""
+        data = f"}},\n{json.dumps(row, ensure_ascii=False)}\n]\n".encode(errors="replace")
+        with durable.storage_errors(self.index, "write"), open(self.index, "r+b") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - len(_END)))
+            at, end = file.tell(), file.read()
+            if end != _END:
+                return False
+            file.seek(at)
+            file.write(data)
+        with suppress(OSError):
+            os.utime(self.index)
+        return True
+
+
+def _is_row(row: dict[str, Any]) -> bool:
+    id = row.get("session_id")
+    texts = (row.get("created_at"), row.get("summary"))
+    named = isinstance(id, str) and valid_id(id)
+    return named and all(isinstance(text, str) for text in texts)
 
 
 _SAID = "User: "

@@ -1,8 +1,8 @@
 """Finds episodes by a query, and the newest ones: a cache of their texts beside the files.
 
-`episodes/.search/` is rebuilt from the files if missing, damaged or of another tokenizer. One stat
-of the folder shows whether files were added or removed; only then are file times checked, and only
-changed files read, the newest first. A person's command may
+`episodes/.search/` is rebuilt from the files if missing, damaged or of another tokenizer. Adding an
+episode takes constant time. One stat of the folder shows whether files were added or removed; only
+then are file times checked, and only changed files read, the newest first. A person's command may
 write the cache even where it may not change memory; a read-only session, and one whose disk fails,
 brings a copy of it up to date that lies in its own memory.
 """
@@ -74,7 +74,7 @@ class EpisodeIndex:
         self.unread = 0
         if not self.files.folder.is_dir():
             return []
-        (vector,) = await self._vectors([query])
+        vector = await self.vector(query)
         return await self._in_cache(lambda: self._search(query, k, vector, typo_chars))
 
     async def newest(self, many: int, *, of_project: bool = False) -> list[Episode]:
@@ -94,14 +94,34 @@ class EpisodeIndex:
         if self.files.folder.is_dir():
             await self._refresh(None)
 
+    async def vector(self, text: str) -> "Vector | None":
+        """The vector for `put`; call without a lock, because an embedding may be a request."""
+        return (await self._vectors([text]))[0]
+
     def is_current(self) -> bool:
         """Whether the cache matches the current folder."""
         sql = "SELECT fingerprint FROM image_of"
         rows = self._cache.read(lambda: self._cache.rows(sql))
         self._cache.close()
         with suppress(OSError):
-            return rows == [(self.fingerprint(),)]
+            return rows == [(self._fingerprint(),)]
         return False
+
+    def write(self, episode: Episode, vector: "Vector | None") -> None:
+        """Writes an episode and indexes it, in constant time; the caller holds the lock. A cache
+        that lags behind the files still does. Raises: StorageError."""
+        was_current = self.is_current()
+        self.files.write(episode)
+        self.put(episode, vector, was_current=was_current)
+
+    def put(self, episode: Episode, vector: "Vector | None", *, was_current: bool) -> None:
+        """Indexes an episode just written. `was_current`: what `is_current` returned before; only
+        then does the cache stay current."""
+        with suppress(StorageError, OSError):
+            stamp = self._stamp(self.files.path(episode.session_id).stat())
+            image_of = self._fingerprint() if was_current else ""
+            self.take_in([(episode, stamp, vector)], image_of=image_of)
+        self._cache.close()
 
     # ── the cache ────────────────────────────────────────────────────────────────────────────
 
@@ -174,7 +194,7 @@ class EpisodeIndex:
 
     # ── in step with the files ───────────────────────────────────────────────────────────────
 
-    def fingerprint(self) -> str:
+    def _fingerprint(self) -> str:
         """Changes whenever a file is added, removed or replaced. Raises: OSError."""
         return f"{self.files.folder.stat().st_mtime_ns} {self._space}"
 
@@ -182,7 +202,7 @@ class EpisodeIndex:
         """Indexes changes, newest first, until `deadline`; the rest waits."""
         self.unread = 0
         try:
-            image_of = self.fingerprint()
+            image_of = self._fingerprint()
             there = await self._stamps()
             self.unread = len(there)
             stamps = self._cache.read(lambda: self._cache.rows("SELECT id, stamp FROM episodes"))

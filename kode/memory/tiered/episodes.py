@@ -9,31 +9,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from kode import durable, paths
+from kode import paths
 from kode.errors import MemoryRefused
 from kode.events import Notice
-from kode.memory import learn, question, scan, standing
+from kode.memory import learn, question, scan
 from kode.memory.base import Outcome
-from kode.memory.change import Author
+from kode.memory.change import Author, Change
 from kode.memory.frame import Recording, count_turns, transcript
 from kode.memory.learn import Answer, Learner
-from kode.memory.places import State, whole
 from kode.memory.queue import Item, Queue, details, work_off
-from kode.memory.tiered.episode_files import Episode, parse, raw_note, render, summary_of, valid_id
+from kode.memory.tiered.episode_files import Episode, raw_note, render, summary_of, valid_id
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import shorten
-from kode.memory.tiered.write import FactWriter
+from kode.memory.tiered.write import SYSTEM, FactWriter
 from kode.memory.waiting import came_from
 from kode.messages import Message
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
+    from kode.memory.index import Vector
 
 FACTS_A_NOTE = 3
 """How many a question adds to a note."""
 MAX_FACTS = 12
 """Limit per episode, however often its session is continued."""
-WAITS = " (waits for `kode memory approve`)"
 MAX_ATTEMPTS = 5
 """Attempts without a usable answer; then the episode is made from the raw material, without a
 model."""
@@ -102,6 +101,29 @@ class EpisodeKeeper(Learner):
             return [one.id for one in items if one.session != self.context.session_id]
 
         await work_off(self.queue, self, others, self._notice)
+
+    async def approve(self, session_id: str, author: Author) -> Outcome:
+        """Lets a tainted episode be recalled. Raises: MemoryRefused, StorageError."""
+        async with self.index.files.lock():
+            episode = self.index.files.read(session_id)
+            if episode is None:
+                raise MemoryRefused(f"The episode {session_id} has gone.")
+            return self._write(
+                replace(episode, approved=True), "approve", author, "recalled from now on"
+            )
+
+    async def drop(self, session_id: str, author: Author) -> Outcome:
+        """Removes an episode that waits for approval. Raises: MemoryRefused, StorageError."""
+        async with self.index.files.lock():
+            text = self.index.files.text(session_id)
+            change = Change.by(author, SYSTEM, "drop", f"episodes/{session_id}.md", before=(text,))
+            with self.writer.history.making(change):
+                self.index.files.remove(session_id)
+        return Outcome(line=f"dropped episode {session_id}", change_id=change.id)
+
+    async def waiting(self) -> list[Episode]:
+        """The episodes that wait for approval."""
+        return await self.index.waiting()
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -172,17 +194,9 @@ class EpisodeKeeper(Learner):
         changed = {fact.line for fact in found.facts if fact.how == "changes"}
         facts = [fact.text for fact in found.facts if fact.number not in changed][:FACTS_A_NOTE]
         narrative, facts = self._scan(found.narrative, facts, item)
+        vector = await self.index.vector("\n".join([narrative, *facts]))
         ended = details(Ended, item) or Ended()
-        name, places = f"episodes/{item.session}.md", self.writer.places
-        try:
-            places.read(name)
-        except MemoryRefused:
-            aside = durable.set_aside(places.root / name)
-            self._notice(
-                f"The note of session {item.session} was not UTF-8 text. It is now {aside}."
-            )
-
-        def noted(_: State) -> State:
+        async with self.index.files.lock():
             before = self.index.files.read(item.session)
             episode = Episode(
                 session_id=item.session,
@@ -196,19 +210,12 @@ class EpisodeKeeper(Learner):
                 approved=before is not None and before.approved and not item.tainted,
                 project=ended.project or (before.project if before else ""),
             )
-            return whole(render(episode))
-
-        source = came_from(item.session, item.outside) if item.tainted else ""
-        author = Author(who="extraction", session=item.session, turn=item.turn, source=source)
-        summary = summary_of(narrative)
-        change = await standing.rewrite(
-            self.writer.history, name, noted, author, "episode", reason=summary
-        )
-        if change is None:
-            return  # written before a kill
-        waits = "" if parse(change.after[0], item.session, 0.0).recallable else WAITS
-        line = f'kept episode "{shorten(narrative, 60)}"{waits}'
-        learn.report(Outcome(line=line, change_id=change.id), self.context.emit)
+            if render(episode) == self.index.files.text(item.session):
+                return  # written before a kill
+            source = came_from(item.session, item.outside) if item.tainted else ""
+            author = Author(who="extraction", session=item.session, turn=item.turn, source=source)
+            outcome = self._write(episode, "episode", author, summary_of(narrative), vector)
+        learn.report(outcome, self.context.emit)
 
     def _notice(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
         self.context.emit(Notice(text=text, level=level))
@@ -223,6 +230,28 @@ class EpisodeKeeper(Learner):
         if len(good) < len(facts):
             self._notice("A fact that the model drew from this session was refused by the scan.")
         return narrative, good
+
+    def _write(
+        self,
+        episode: Episode,
+        kind: str,
+        author: Author,
+        reason: str,
+        vector: "Vector | None" = None,
+    ) -> Outcome:
+        """History, then file and index; call with the lock held."""
+        id = episode.session_id
+        if (aside := self.index.files.set_aside_if_no_text(id)) is not None:
+            self._notice(f"The note of session {id} was not UTF-8 text. It is now {aside}.")
+        before, after = self.index.files.text(id), render(episode)
+        values = {"before": (before,) if before else (), "after": (after,), "reason": reason}
+        change = Change.by(author, SYSTEM, kind, f"episodes/{id}.md", **values)
+        with self.writer.history.making(change):
+            self.index.write(episode, vector)
+        verb = {"approve": "approved", "episode": "kept"}[kind]
+        waits = "" if episode.recallable else " (waits for `kode memory approve`)"
+        line = f'{verb} episode "{shorten(episode.narrative, 60)}"{waits}'
+        return Outcome(line=line, change_id=change.id)
 
 
 def joined_facts(known: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:

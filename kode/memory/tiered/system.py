@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,17 +18,16 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import MemoryRefused
-from kode.memory import embed, frame, standing
+from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Outcome, Verb, has_lost_messages
 from kode.memory.frame import Recording
 from kode.memory.lineage import Entry
-from kode.memory.places import State, whole
 from kode.memory.report import Part
 from kode.memory.search import Finder
 from kode.memory.tiered import buffer, report
 from kode.memory.tiered.by_hand import FactMemory
-from kode.memory.tiered.episode_files import Episode, render, summary_of
+from kode.memory.tiered.episode_files import Episode, summary_of
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.episodes import MAX_ATTEMPTS, EpisodeKeeper, open_queue
 from kode.memory.tiered.facts import FactFile, FactStore, Scope, Target
@@ -256,7 +254,7 @@ class Tiered(FactMemory):
                 text=one.text,
                 decide=partial(self._decide, one.session_id),
             )
-            for one in await self._index.waiting()
+            for one in await self._episodes.waiting()
         ]
 
     def _held(self, episode: Episode) -> str:
@@ -269,17 +267,8 @@ class Tiered(FactMemory):
         """Lets an episode that read untrusted content be recalled, or drops it. Raises:
         MemoryRefused."""
         self.check_writable()
-        name, history, author = f"episodes/{session_id}.md", self.history, self._author("user")
-
-        def decided(_: State) -> State:
-            episode = self._index.files.read(session_id)
-            if episode is None:
-                raise MemoryRefused(f"The episode {session_id} has gone.")
-            return whole(render(replace(episode, approved=True))) if choice == "approve" else ()
-
-        change = await standing.rewrite(history, name, decided, author, choice)
-        line = f"{'approved' if choice == 'approve' else 'dropped'} episode {session_id}"
-        return self._report(Outcome(line=line, change_id=change.id if change else ""))
+        carry_out = self._episodes.approve if choice == "approve" else self._episodes.drop
+        return self._report(await carry_out(session_id, self._author("user")))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

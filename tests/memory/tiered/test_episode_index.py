@@ -12,7 +12,7 @@ import pytest
 from kode.memory import rank as ranking
 from kode.memory.rank import Text
 from kode.memory.tiered import episode_index
-from kode.memory.tiered.episode_files import Episode, EpisodeFiles, render
+from kode.memory.tiered.episode_files import Episode, EpisodeFiles
 from kode.memory.tiered.episode_index import EpisodeIndex
 from tests.memory.life import memory_context, opened
 
@@ -42,7 +42,7 @@ def written(folder: Path, *episodes: Episode) -> EpisodeFiles:
     folder.mkdir(parents=True, exist_ok=True)
     files = EpisodeFiles(folder)
     for one in episodes:
-        files.put(one.session_id, render(one))
+        files.write(one)
     return files
 
 
@@ -94,6 +94,20 @@ async def test_an_edit_in_place_is_found_after_a_refresh(folder):
 
     assert await found(index, "zeppelin") == ["s1"]
     assert await found(index, "billing") == []
+
+
+async def test_an_episode_put_in_is_found_without_reading_the_others(folder, monkeypatch):
+    index = filled(folder)
+    await index.search("billing", 1)
+    await index.refresh()
+    was_current = index.is_current()
+    files = written(folder, new := episode("s9", "a zeppelin"))
+    index.put(new, None, was_current=was_current)
+    monkeypatch.setattr(index, "_refresh", pytest.fail)
+
+    assert was_current
+    assert await found(index, "zeppelin") == ["s9"]
+    assert files.path("s9").exists()
 
 
 async def test_a_continued_session_belongs_to_each_of_its_days(folder):

@@ -59,7 +59,7 @@ async def store(tmp_path, *episodes):
     files = EpisodeFiles(folder(tmp_path))
     for one in episodes:
         async with files.lock():
-            files.put(one.session_id, render(one))
+            files.write(one)
     return files
 
 
@@ -368,10 +368,10 @@ async def test_closing_waits_for_the_answer_to_a_pending_note(tmp_path):
 async def test_an_answer_is_on_disk_before_it_is_used(tmp_path, monkeypatch):
     system = await opened(tmp_path, model=Model([NOTE]))
 
-    async def never(*note):
+    async def never(text):
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(system._episodes, "note", never)
+    monkeypatch.setattr(system._episodes.index, "vector", never)
     with pytest.raises(asyncio.CancelledError):
         await system.before_drop(THREE, "exit")
 
@@ -489,6 +489,23 @@ async def test_adding_to_a_damaged_index_loses_no_row(tmp_path):
     await store(tmp_path, episode("20260303-123400-abcdef"))
 
     assert len(index(tmp_path)) == 3
+
+
+async def test_adding_an_episode_does_not_rewrite_the_index(tmp_path, monkeypatch):
+    files = await store(tmp_path, *(episode(f"s{n}", f"note {n}") for n in range(50)))
+    written = []
+    from kode import durable
+
+    replace = durable.replace
+    monkeypatch.setattr(
+        durable, "replace", lambda path, data: written.append(path.name) or replace(path, data)
+    )
+
+    await store(tmp_path, episode("s50", "note [50] {x}"))
+
+    assert written == ["s50.md"]
+    assert len(index(tmp_path)) == 51
+    assert files.is_fresh()
 
 
 def test_a_file_reads_back_as_it_was_written():
