@@ -8,17 +8,19 @@ import json
 import pkgutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from kode import durable
 from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
+from kode.memory import standing
 from kode.memory.base import BaseMemory
-from kode.memory.change import Author, Change, new_batch
+from kode.memory.change import Author, new_batch
 from kode.memory.places import Piece, Places, Row, State, fingerprint
 from kode.memory.scan import scan
-from kode.memory.stored import locked, read_import
+from kode.memory.stored import read_import
 from kode.messages import first_of, plural, shorten
 
 AUTHOR = Author(who="import")
@@ -91,8 +93,14 @@ class Carrier:
         ids: list[str] = []
         try:
             for target, planned in self._planned.items():
-                async with locked(self._places.lock(target)):
-                    ids += self._write(target, planned, kind)
+                change = await standing.rewrite(
+                    self._system.history,
+                    target,
+                    partial(self._written, target, planned),
+                    self.author,
+                    kind,
+                )
+                ids += [change.id] if change else []
         except MemoryRefused as error:
             for change in (self._system.history.find(id)[0] for id in reversed(ids)):
                 await self._system.undo_change(change)
@@ -116,19 +124,10 @@ class Carrier:
         ids = () if dry_run else tuple(await self.write("import"))
         return Taken(**counts, rows=tuple(new), change_ids=ids)
 
-    def _write(self, target: str, planned: State, kind: str) -> list[str]:
+    def _written(self, target: str, planned: State, state: State) -> State:
         """What was changed meanwhile stays."""
-        places, state = self._places, self._places.read(target)
         unchanged = fingerprint(state) == fingerprint(self._read[target])
-        after = planned if unchanged else places.joined(target, state, planned)
-        fields = places.apart(target, state, after)
-        if not fields:
-            return []
-        places.check(target, state, after)
-        change = Change.by(self.author, places.system, kind, target, **fields)
-        with self._system.history.making(change, after):
-            places.put(target, after)
-        return [change.id]
+        return planned if unchanged else self._places.joined(target, state, planned)
 
 
 def carrier_of(system: MemorySystem) -> Carrier:
@@ -219,15 +218,12 @@ async def import_(system: MemorySystem, file: Path, *, dry_run: bool) -> str:
     if dry_run:
         counts = f"{taken.added} new, {taken.changed} changed; {taken.known} are there"
         listed = [f"line {one.line}: {_text(str(one.row['content']))}" for one in taken.rows]
-        return "\n".join([f"would import {counts}", *_indented(listed), "Nothing was imported."])
+        shown = (f"  {line}" for line in first_of(listed, LISTED))
+        return "\n".join([f"would import {counts}", *shown, "Nothing was imported."])
     lines = [f"imported {taken.added} new, {taken.changed} changed; {taken.known} were there"]
     if taken.change_ids:
         lines.append(f"undo with: kode memory undo --import {carrier.author.batch}")
     return "\n".join(lines)
-
-
-def _indented(lines: Sequence[str]) -> list[str]:
-    return [f"  {line}" for line in first_of(lines, LISTED)]
 
 
 def _text(content: str) -> str:

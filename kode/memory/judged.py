@@ -18,6 +18,8 @@ NEAR_AT = 0.3
 """As tiered's `add_threshold`: below, two facts are about different things."""
 MOST_NEAR = 3
 """Facts that one new fact is paired with, the nearest."""
+MOST_NEW = 20
+"""New facts that are compared at a time, the newest."""
 MAX_PAIRS = 40
 """Pairs of one line."""
 
@@ -35,7 +37,10 @@ def near(ledger: Ledger, entries: Sequence[Entry], project: Path) -> tuple[Pair,
     others = list(facts.values())
     texts = [one.text for one in others]
     found = list[Places]()
-    for new in (one for one in others if one.change and one.change.id in since):
+    fresh = sorted(
+        (one for one in others if one.change and one.change.id in since), key=lambda one: -one.at
+    )
+    for new in fresh[:MOST_NEW]:
         how_near = local_nearness(new.text, texts)
         nearest = sorted(range(len(texts)), key=lambda at: -how_near[at])
         chosen = [others[at] for at in nearest if how_near[at] >= NEAR_AT and others[at] is not new]

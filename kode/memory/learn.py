@@ -12,7 +12,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,11 @@ from kode import credentials
 from kode.contracts import MemoryContext, Request
 from kode.errors import BusyError, MemoryRefused
 from kode.events import Emit, MemoryChanged, Notice
-from kode.memory import question, scan
+from kode.memory import judged, question, scan, standing
 from kode.memory.ask import MemoryModel
 from kode.memory.base import WORDS_CHARS, Outcome
 from kode.memory.change import Author, Pair
+from kode.memory.frame import MAX_PART_CHARS
 from kode.memory.history import History
 from kode.memory.ledger import PAIRS, Dispute, Ledger, Statement
 from kode.memory.lineage import Entry, Place
@@ -67,11 +68,15 @@ class Facts:
         """Those that stand in these places."""
         return {one.place: one for one in self.standing() if one.place in places}
 
+    def pairs(self) -> list[Dispute]:
+        """The pairs that stand and wait, for a model's word or the person's."""
+        found = self.ledger.disputes()
+        there = self.among({place for one in found for place in one.places}) if found else {}
+        return [one for one in found if one.places <= there.keys()]
+
     def unjudged(self) -> list[Dispute]:
-        """The pairs that stand and wait for a model's word."""
-        pairs = [one for one in self.ledger.disputes() if not one.contradict]
-        there = self.among({place for one in pairs for place in one.places}) if pairs else {}
-        return [one for one in pairs if one.places <= there.keys()]
+        """Those that wait for a model's word."""
+        return [one for one in self.pairs() if not one.contradict]
 
     async def chosen(self, item: Item, now: datetime) -> Sequence[Entry]:
         """Those that a question shows, in order: all, if they fit, else the sides of the pairs that
@@ -107,10 +112,16 @@ class Facts:
         return None
 
     async def withdraw(self, entry: Entry, author: Author) -> Outcome:
-        raise NotImplementedError
+        """Removes a fact that the person took back."""
+        change = await standing.remove(self.history, entry, author)
+        line = f'removed "{shorten(entry.text, QUOTED_CHARS)}"'
+        return Outcome(line=line, change_id=change.id)
 
-    async def note_judged(self, shown: Sequence[Place]) -> None:
-        """Called once a model has said of all of these what they do to each other."""
+    def pair_up(self, author: Author) -> None:
+        """Records which new facts are near others: both are marked until a model has judged them.
+        Raises: StorageError."""
+        if near := judged.near(self.ledger, self.standing(), self.project):
+            self.history.record(author, self.system, judged.NEAR, PAIRS, near=near)
 
     async def propose(self, fact: Fact, author: Author, item: Item) -> Outcome:
         """Lets a fact of a session with outside text wait for the person."""
@@ -159,7 +170,6 @@ async def apply(facts: Facts, item: Item, found: Found, shown: Sequence[Place], 
         author = Author(who="merge", session=item.session or None)
         for done in await relate(facts, found.lines, shown, author, emit):
             report(done, emit)
-        await facts.note_judged(shown)
 
 
 async def _take(
@@ -314,6 +324,25 @@ class Learner:
     def to_compress(self) -> str:
         """The file of facts, if it is over its limit."""
         return ""
+
+    def item(
+        self, id: str, turn: int | None, text: str, said: Sequence[str], tainted: bool, more: Any
+    ) -> Item:
+        """What a session leaves now; `said` is what the person typed, `more` the dataclass of
+        `Item.more`."""
+        context = self.context
+        tainted = tainted or context.tainted()
+        return Item(
+            id=id,
+            session=context.session_id or "",
+            turn=turn,
+            at=context.now().astimezone(UTC).isoformat(timespec="seconds"),
+            text=text,
+            said=tuple(credentials.redact(one[:MAX_PART_CHARS]) for one in said),
+            tainted=tainted,
+            outside=context.outside() if tainted else "",
+            more=asdict(more),
+        )
 
     async def note(self, item: Item, found: Found, answer: Answer) -> None:
         """Writes the note on a session, unless it is there."""

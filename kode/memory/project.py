@@ -156,11 +156,6 @@ class ProjectFolder:
         return [self, *(ProjectFolder(self.system, name) for name in others)]
 
 
-def is_drop(change: Change) -> bool:
-    """Whether a change of an older kode dropped a file that waited for approval."""
-    return change.target.endswith(".json")
-
-
 class ProjectPlaces(Places):
     """The places of a system that belongs to a project."""
 
@@ -209,7 +204,7 @@ class ProjectMemory(BaseMemory):
     async def undo_change(self, change: Change, batch: str = "") -> Outcome:
         """Undoes one change, as a new change. Raises: MemoryRefused, StorageError, BusyError."""
         self.check_writable()
-        if is_drop(change):
+        if change.target.endswith(".json"):
             raise MemoryRefused(
                 f"{change.id} was made by an older kode, which let it wait in a file. What it was "
                 "about is in its session."

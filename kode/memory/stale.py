@@ -4,7 +4,7 @@ Nothing is removed. A model sees the first kind marked, and the second not at al
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -47,11 +47,6 @@ def doubts(
         if keys is None or place[1] in keys
     )
     return {place: reason for place, reason in found if reason is not None}
-
-
-def of_texts(found: Mapping[Place, Doubt], target: str) -> dict[str, Doubt]:
-    """The doubts of one file, by entry text."""
-    return {key: doubt for (where, key), doubt in found.items() if where == target}
 
 
 def holding(author: Author, since: str | None, until: str | None) -> Author:

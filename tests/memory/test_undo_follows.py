@@ -19,7 +19,7 @@ from kode.memory.history import History
 from kode.memory.notes import maintenance
 from kode.memory.places import whole
 from kode.memory.queue import Item
-from kode.memory.tiered.episode_files import Episode
+from kode.memory.tiered.episode_files import Episode, render
 from kode.memory.tiered.episodes import open_queue
 from kode.memory.tiered.merge import Plan
 from kode.memory.tiered.system import Tiered
@@ -107,8 +107,8 @@ async def test_undo_names_the_episode_of_the_facts_session(tmp_path):
         narrative="was told of tabs",
     )
     author = Author(who="extraction", session=SESSION, turn=4)
-    async with system._episodes.index.files.lock():
-        system._episodes._write(episode, "episode", author, "tabs")
+    name, state = f"episodes/{SESSION}.md", whole(render(episode))
+    await standing.rewrite(system.history, name, lambda _: state, author, "episode")
 
     told = await memory_command(system, ["undo", first])
 
@@ -347,7 +347,9 @@ class NotesLife:
         ids = [await self._id(old), await self._id(text)]
         self.clock.pass_(milliseconds=1)
         async with self.system.store.writing():
-            note = maintenance.merge(self.system.store, ids, Author(who="merge"))
+            found = self.system.store.by_ids(ids)
+            notes = [found[id] for id in ids]
+            note = maintenance.merge(self.system.store, notes, Author(who="merge"))
         return note.content, last_id(self.system), said
 
     async def remove(self, text):

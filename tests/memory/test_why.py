@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from kode.errors import MemoryRefused, ToolError
-from kode.memory import lineage
+from kode.memory import lineage, standing
 from kode.memory.change import Author, Change
 from kode.memory.commands import memory_command
-from kode.memory.tiered.episode_files import Episode
+from kode.memory.places import whole
+from kode.memory.tiered.episode_files import Episode, render
 from tests.memory.journal import life as journal_life
 from tests.memory.life import (
     NOON,
@@ -382,8 +383,8 @@ async def test_an_approved_episode_names_the_approval_and_the_session(tmp_path):
         tainted=True,
     )
     author = Author(who="extraction", session=OTHER_SESSION, turn=4)
-    async with system._episodes.index.files.lock():
-        system._episodes._write(episode, "episode", author, "fixed")
+    name, state = f"episodes/{OTHER_SESSION}.md", whole(render(episode))
+    await standing.rewrite(system.history, name, lambda _: state, author, "episode")
     await memory_command(system, ["approve", OTHER_SESSION])
 
     told = await memory_command(system, ["why", OTHER_SESSION])

@@ -72,10 +72,6 @@ class MemoryLines(Facts):
         done = await self.rewrite(MEMORY, _replaced(gone, new), author, kind, line, against=pair)
         return done, Entry(target=target, key=new, text=new)
 
-    async def withdraw(self, entry: Entry, author: Author) -> Outcome:
-        line = f'removed from {MEMORY} "{shorten(entry.text, QUOTED_CHARS)}"'
-        return await self.rewrite(MEMORY, _replaced(entry.key, ""), author, "remove", line)
-
     def text(self) -> str:
         places = self.history.places
         return "".join(places.read(self.target)) if places else ""

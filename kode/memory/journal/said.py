@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from kode import credentials, durable
@@ -158,19 +158,10 @@ def short_lines(entries: Sequence[Said], max_chars: int) -> list[str]:
     return [f"{role}: {' '.join(text.split())[:max_chars]}" for role, text in told if text]
 
 
-def item_of(batch: Sequence[Said], item: Item, queue: Queue, session_path: str) -> Item:
-    """Puts a part of a conversation into the queue; `item` has what its parts share. Raises:
-    StorageError."""
-    told = Conversation(
+def conversation(batch: Sequence[Said], session_path: str) -> Conversation:
+    """What the queue keeps of a part of one besides its text."""
+    return Conversation(
         keys=tuple(entry.key for entry in batch),
         raw=tuple(short_lines(batch, RAW_CHARS)[-RAW_ENTRIES:]),
         session_path=session_path,
     )
-    item = replace(
-        item,
-        id=new_id(item.session, queue.ids(item.session)),
-        text="\n".join(entry.line for entry in batch),
-        more=asdict(told),
-    )
-    queue.write(item)
-    return item

@@ -34,7 +34,8 @@ from kode.memory.journal.said import (
     Queue,
     Said,
     batches,
-    item_of,
+    conversation,
+    new_id,
     said_in,
     short_lines,
 )
@@ -314,20 +315,15 @@ class Journal(ProjectMemory):
     def _put_down(self, entries: Sequence[Said]) -> list[Item]:
         """Stores a conversation as items of the queue: from here on it is not lost. Raises:
         StorageError."""
-        context, items = self._context, list[Item]()
-        tainted = self._tainted or context.tainted()
-        item = Item(
-            id="",
-            session=context.session_id or "",
-            turn=self._turn or None,
-            at=context.now().isoformat(timespec="seconds"),
-            text="",
-            said=tuple(credentials.redact(text) for text in self._typed),
-            tainted=tainted,
-            outside=context.outside() if tainted else "",
-        )
+        items = list[Item]()
         for batch in batches(entries):
-            items.append(item_of(batch, item, self._queue, str(context.session_path or "")))
+            told = conversation(batch, str(self._context.session_path or ""))
+            session = self._context.session_id or ""
+            id = new_id(session, self._queue.ids(session))
+            text = "\n".join(entry.line for entry in batch)
+            turn, tainted = self._turn or None, self._tainted
+            items.append(self._consolidator.item(id, turn, text, self._typed, tainted, told))
+            self._queue.write(items[-1])
         return items
 
     def _cut(

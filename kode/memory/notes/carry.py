@@ -99,7 +99,8 @@ class NotesCarrier(Carrier):
         if not ids:
             made = (one.id for one in reversed(history.made(SYSTEM)) if one.stands and one.after)
             if (last := next(made, "")) != self._store.database.meta(CHANGE):
-                await self._store.keep_meta(CHANGE, last)  # a copy that has all but this
+                async with self._store.writing():  # a copy that has all but this
+                    self._store.database.set_meta(CHANGE, last)
             return Outcome(line="Every note that the history has is there.")
         lost = f"; {counts['refused']} cannot be read" if counts["refused"] else ""
         line = f"rebuilt {counts['added']} notes, and {counts['changed']} as they were last{lost}"

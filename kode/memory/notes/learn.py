@@ -1,8 +1,7 @@
 """What an ended session leaves in the notes: its summary, and the facts of the answer as notes."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, Literal
 
 from kode.memory import question, scan
@@ -14,7 +13,6 @@ from kode.memory.ledger import Statement
 from kode.memory.lineage import Entry, Place
 from kode.memory.notes.jobs import details_of
 from kode.memory.notes.note import SYSTEM, Kind, Note, entry_of, in_words
-from kode.memory.notes.search import NoteVectors, search
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.write import Kept, NoteWriter
 from kode.memory.question import Fact, Found, How
@@ -22,13 +20,8 @@ from kode.memory.queue import Item
 
 NARRATIVE_CHARS = 1_200
 MAX_ATTEMPTS = 3
-MOST_KNOWN = 200
-"""Notes that may be shown all; of more, the nearest."""
-MOST_NEW = 20
-NEAR = 5
-"""Notes that each new one is shown with, the nearest, where not all fit."""
-ASKED_AT = "asked_at"
-"""In the database's `meta`: the newest note that a question has shown."""
+MOST_KNOWN = 1_000
+"""Notes that a question may show and that new ones are compared with, the newest."""
 MERGE = "merge"
 """What an older kode wrote for the session of old notes to merge: maintenance joins those."""
 _WHAT_HOLDS: tuple[Kind, ...] = ("log", "rule")
@@ -40,35 +33,16 @@ class HeldNotes(Facts):
 
     store: NoteStore
     writer: NoteWriter
-    vectors: NoteVectors
 
     def among(self, places: Collection[Place]) -> Mapping[Place, Entry]:
         notes = self.store.by_ids(id for target, id in places if target == SYSTEM)
         standing = (note for note in notes.values() if note.superseded_by is None)
         return {one.place: one for one in map(entry_of, standing)}
 
-    async def chosen(self, item: Item, now: datetime) -> list[Entry]:
-        """Oldest first: all, if they fit; else the new ones, and what is nearest to them and to
-        what the person said."""
+    def standing(self) -> list[Entry]:
+        """The newest of them, oldest first."""
         notes = self.store.get(Wanted(kinds=_WHAT_HOLDS, limit=MOST_KNOWN))
-        size = sum(len(note.content) for note in notes)
-        if size > question.KNOWN_CHARS or len(notes) == MOST_KNOWN:
-            new = self._new()
-            nearest = [await self._near(text) for text in (n.content for n in new)]
-            said = await self._near("\n".join(item.said) or item.text, MOST_NEW)
-            ranked = [*new, *(one for found in nearest for one in found), *said]
-            notes, room = [], question.KNOWN_CHARS
-            for note in {one.id: one for one in ranked}.values():
-                room -= len(note.content)
-                notes += [note] if room >= 0 else []
-        return [entry_of(note) for note in sorted(notes, key=_age)]
-
-    async def has_new(self) -> bool:
-        """Whether a note that no question has shown yet is near another."""
-        for note in self._new():
-            if any(one.id != note.id for one in await self._near(note.content)):
-                return True
-        return False
+        return [entry_of(note) for note in reversed(notes)]
 
     def worded(self, fact: Fact, old: Entry | None) -> Place:
         return SYSTEM, fact.text
@@ -120,10 +94,6 @@ class HeldNotes(Facts):
             change = self.store.commit(kind, [old, new], after, author, reason)
         return Outcome(line=reason, change_id=change.id)
 
-    async def note_judged(self, shown: Sequence[Place]) -> None:
-        if shown:
-            await self.store.keep_meta(ASKED_AT, max(id for _, id in shown))
-
     async def withdraw(self, entry: Entry, author: Author) -> Outcome:
         return await self.writer.forget(entry.id, author=author)
 
@@ -139,16 +109,6 @@ class HeldNotes(Facts):
             sensitivity=_sensitivity(item),
             **{"scope": details.scope if of_project else "user", **fields},
         )
-
-    def _new(self) -> list[Note]:
-        """What no question has shown yet, newest first."""
-        last = self.store.database.meta(ASKED_AT)
-        found = self.store.get(Wanted(kinds=_WHAT_HOLDS, limit=MOST_NEW))
-        return [note for note in found if note.id > last]
-
-    async def _near(self, text: str, most: int = NEAR) -> list[Note]:
-        wanted = Wanted(kinds=_WHAT_HOLDS, limit=most)
-        return [one.note for one in await search(self.store, self.vectors, text, wanted)]
 
 
 @dataclass(kw_only=True)
@@ -214,7 +174,3 @@ _FINAL = "n.kind = 'summary' AND n.job_id = n.session"
 
 def _sensitivity(item: Item) -> Literal["normal", "sensitive"]:
     return "sensitive" if details_of(item).sensitive else "normal"
-
-
-def _age(note: Note) -> tuple[str, str]:
-    return note.created_at, note.id

@@ -21,22 +21,19 @@ MOST_NOTES = 500
 """A run looks at so many; the rest waits for the next."""
 
 
-def is_due(store: NoteStore) -> bool:
-    """Whether a day has passed since the last run, in whichever process."""
-    last = store.database.meta(LAST_MAINTENANCE)
-    return not last or last <= stamp(store.now() - EVERY)
-
-
 async def run(store: NoteStore, author: Author) -> list[Note]:
     """Merges, then prunes, if it is due; returns what it merged notes into. Raises: MemoryRefused,
     StorageError, BusyError."""
     made: list[Note] = []
-    if not is_due(store):
+    last = store.database.meta(LAST_MAINTENANCE)
+    if last > stamp(store.now() - EVERY):
         return made
-    for batch in due_batches(store):
+    is_done = False
+    while not is_done:
         async with store.writing():
-            merged = merge(store, [note.id for note in batch], author)
-        made += [merged] if merged else []
+            batches = due_batches(store)[:1]
+            made += [merge(store, batch, author) for batch in batches]
+        is_done = not batches
     async with store.writing():
         prune_expired(store, author)
         store.database.set_meta(LAST_MAINTENANCE, stamp(store.now()))
@@ -62,17 +59,9 @@ def due_batches(store: NoteStore) -> list[list[Note]]:
     ]
 
 
-def merge(store: NoteStore, ids: Sequence[str], author: Author) -> Note | None:
-    """Inside `writing`: several active notes become one summary that supersedes them.
-
-    None, and nothing is changed, for fewer than two notes, ids that are not there or superseded,
-    permanent notes, and notes that differ in scope or trust. One sensitive note makes the whole
-    sensitive. Raises: MemoryRefused, StorageError.
-    """
-    found = store.by_ids(ids)
-    notes = [found[id] for id in dict.fromkeys(ids) if id in found]
-    if len(notes) < 2 or len(notes) != len(set(ids)) or not _may_become_one(notes):
-        return None
+def merge(store: NoteStore, notes: Sequence[Note], author: Author) -> Note:
+    """Inside `writing`: the notes of a batch become one summary that supersedes them. Raises:
+    MemoryRefused, StorageError."""
     # Not scanned again: each part was, and side by side two harmless ones are still harmless.
     merged = Note(
         id=store.free_id(store.now()),
@@ -82,7 +71,7 @@ def merge(store: NoteStore, ids: Sequence[str], author: Author) -> Note | None:
         scope=notes[0].scope,
         tags=tuple(sorted(union(note.tags for note in notes)))[:MAX_TAGS],
         confidence=min(note.confidence for note in notes),
-        sensitivity="sensitive" if any(note.sensitive for note in notes) else "normal",
+        sensitivity=notes[0].sensitivity,
         evidence=union(note.evidence for note in notes)[:MAX_EVIDENCE],
         created_at=max(note.created_at for note in notes),
         untrusted=notes[0].untrusted,
@@ -93,14 +82,6 @@ def merge(store: NoteStore, ids: Sequence[str], author: Author) -> Note | None:
     reason = f"merged {len(notes)} notes of {notes[0].created_at[:10]} and later into one"
     store.commit("merge", notes, [*after, merged], author, reason)
     return merged
-
-
-def _may_become_one(notes: Sequence[Note]) -> bool:
-    return (
-        not any(note.superseded_by or note.stability == "permanent" for note in notes)
-        and not any(note.kind == "soul" for note in notes)
-        and len({(note.user, note.scope, note.untrusted) for note in notes}) == 1
-    )
 
 
 def prune_expired(store: NoteStore, author: Author) -> int:

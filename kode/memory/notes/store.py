@@ -218,11 +218,6 @@ class NoteStore:
             with contextlib.ExitStack() as self._making, self.database.transaction():
                 yield
 
-    async def keep_meta(self, name: str, value: str) -> None:
-        """Keeps a value beside the notes. Raises as `writing`."""
-        async with self.writing():
-            self.database.set_meta(name, value)
-
     def commit(
         self,
         kind: str,

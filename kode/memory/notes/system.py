@@ -1,7 +1,7 @@
 """The notes system: a database of notes of four kinds, with lifetimes, sensitivity and vectors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from kode import credentials, paths
@@ -22,7 +22,6 @@ from kode.memory.base import has_lost_messages
 from kode.memory.change import Author, Who
 from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import (
-    MAX_PART_CHARS,
     MOST_SAID,
     count_turns,
     transcript,
@@ -34,7 +33,7 @@ from kode.memory.lineage import Place
 from kode.memory.notes import jobs, learn, maintenance, pack
 from kode.memory.notes.database import Database
 from kode.memory.notes.folder import notes_folder
-from kode.memory.notes.note import PROJECT_SCOPE, Untrusted, stamp
+from kode.memory.notes.note import PROJECT_SCOPE, Untrusted
 from kode.memory.notes.opened import TURN_S, OpenedNotes
 from kode.memory.notes.places import NotesPlaces
 from kode.memory.notes.replica import NotesReplica, remote_of
@@ -42,7 +41,7 @@ from kode.memory.notes.search import NoteVectors
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.tools import SOUL, note_tools
 from kode.memory.notes.write import Kept, NoteWriter
-from kode.memory.queue import Item, work_off
+from kode.memory.queue import work_off
 from kode.memory.search import Finder
 from kode.memory.stale import Doubt
 from kode.memory.stored import may_name_a_file
@@ -294,31 +293,26 @@ class Notes(OpenedNotes):
 
     async def _keep_session(self, messages: Sequence[Message]) -> bool:
         """Leaves the session to the queue, and asks about it if a model can answer; returns whether
-        nothing is left to do. A short session is not summed up: it is asked about only if a note
-        was kept that no question has compared with what is near it."""
+        nothing is left to do. A short session is not summed up: it is asked about only if notes
+        near each other wait to be compared."""
         settings, session = self._settings, self._context.session_id
         learning = self._learning()
         wanted = settings.extract_on_end and settings.llm_extract and self._door.usable
         if not (wanted and may_name_a_file(session) and session and self._turn):
             return True
         is_long = count_turns(messages) >= settings.min_turns_for_extraction
-        if not is_long and (self._untrusted or not await learning.notes.has_new()):
+        if not self._untrusted:
+            learning.notes.pair_up(self._author("merge"))
+        if not is_long and (self._untrusted or not learning.notes.unjudged()):
             return True
         details = jobs.Queued(
             sensitive=self._was_sensitive(session),
             scope=self.store.project_scope,
             in_repository=self._context.project_root is not None,
         )
-        item = Item(
-            id=f"{session}.{self._turn:04d}",
-            session=session,
-            turn=self._turn,
-            at=stamp(self.store.now()),
-            text=transcript(jobs.without_memory(messages)) if is_long else "",
-            said=tuple(credentials.redact(text[:MAX_PART_CHARS]) for text in self._said),
-            tainted=bool(self._untrusted),
-            more=asdict(details),
-        )
+        text = transcript(jobs.without_memory(messages)) if is_long else ""
+        id, tainted = f"{session}.{self._turn:04d}", bool(self._untrusted)
+        item = learning.item(id, self._turn, text, self._said, tainted, details)
         learning.queue.write(item)
         is_done = await learning.ask_within(item, settings.end_deadline_s)
         self._work.start(self._make_vectors())
@@ -353,7 +347,6 @@ class Notes(OpenedNotes):
                 project=self.project,
                 store=self.store,
                 writer=self.writer,
-                vectors=self.vectors,
             ),
         )
 

@@ -5,12 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from kode.memory import replacing, scan, stale
-from kode.memory.base import Addition, BaseMemory, Verb
+from kode.memory.base import Addition, BaseMemory, Outcome, Verb
 from kode.memory.change import Author
 from kode.memory.ledger import is_restated
 from kode.memory.stored import version_of
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import (
+    DISPUTED,
+    UNJUDGED,
     Action,
     FactFile,
     FactStore,
@@ -19,7 +21,7 @@ from kode.memory.tiered.facts import (
     find,
     shorten,
 )
-from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
+from kode.memory.tiered.write import SYSTEM, FactWriter
 from kode.registry import system_row
 
 
@@ -58,9 +60,9 @@ class FactMemory(BaseMemory):
         today = self._context.now().date()
         found = stale.doubts(self.ledger, self.project, today, entries)
         pairs = self.writer.pairs()
-        contradicting = {one.second.place: one.first.text for one in pairs if one.contradict}
-        near = {place for one in pairs if not one.contradict for place in one.places}
-        unsettled = near.union(*(one.places for one in pairs if one.contradict))
+        marks = {place: UNJUDGED for one in pairs if not one.contradict for place in one.places}
+        marks |= {one.second.place: DISPUTED for one in pairs if one.contradict}
+        unsettled = {place for one in pairs for place in one.places}
         files = []
         for file in read:
             name = self._store.name_of(file)
@@ -69,12 +71,9 @@ class FactMemory(BaseMemory):
             files.append(
                 replace(
                     file,
-                    doubts=stale.of_texts(found, name),
+                    doubts={e: found[one] for one, e in at.items() if one in found},
                     since={e: one.terms.since for e, one in known if one.terms and one.terms.since},
-                    disputed={
-                        e: contradicting[one] for one, e in at.items() if one in contradicting
-                    },
-                    unjudged=frozenset(entry for one, entry in at.items() if one in near),
+                    marks={e: marks[one] for one, e in at.items() if one in marks},
                     dated={
                         entry: one.change.at[:10]
                         for entry, one in known
@@ -178,15 +177,7 @@ class FactMemory(BaseMemory):
         self.check_writable()
         outcome = await self.change(action, target, scope, author, old=old, new=new)
         noticed = scan.check(new, author="user")
-        return replace(self._report_outcome(outcome), remark=noticed)
-
-    def _report_outcome(self, outcome: Outcome) -> Outcome:
-        """As `_report`, with how full the file is."""
-        file = outcome.file
-        fill = f"{file.label}: {file.fill}" if file is not None else ""
-        done = replace(outcome, detail="\n".join(filter(None, (outcome.detail, fill))))
-        self._report(done)
-        return done
+        return replace(self._report(outcome), remark=noticed)
 
 
 def _seen_name(entry: str) -> str:

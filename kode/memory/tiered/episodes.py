@@ -5,23 +5,23 @@ start.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from kode import credentials, paths
+from kode import paths
 from kode.errors import MemoryRefused
 from kode.events import Notice
 from kode.memory import learn, question, scan
+from kode.memory.base import Outcome
 from kode.memory.change import Author, Change
-from kode.memory.frame import MAX_PART_CHARS, Recording, count_turns, transcript
+from kode.memory.frame import Recording, count_turns, transcript
 from kode.memory.learn import Answer, Learner
 from kode.memory.queue import Item, Queue, details, work_off
 from kode.memory.tiered.episode_files import Episode, raw_note, render, summary_of, valid_id
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import shorten
-from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
+from kode.memory.tiered.write import SYSTEM, FactWriter
 from kode.memory.waiting import came_from
 from kode.messages import Message
 
@@ -143,24 +143,13 @@ class EpisodeKeeper(Learner):
 
     def _put_down(self, turns: int, text: str, recording: Recording) -> Item:
         """Stores what the question is about."""
-        context, session = self.context, self.context.session_id or ""
-        tainted = recording.tainted or context.tainted()
         ended = Ended(
             project=paths.path_hash(self.writer.project),
             root=str(self.writer.project),
             in_repository=self.writer.store.in_repository,
         )
-        item = Item(
-            id=f"{session}.{turns:04d}",
-            session=session,
-            turn=turns,
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
-            text=text,
-            said=tuple(credentials.redact(said[:MAX_PART_CHARS]) for said in recording.said),
-            tainted=tainted,
-            outside=context.outside() if tainted else "",
-            more=asdict(ended),
-        )
+        id = f"{self.context.session_id}.{turns:04d}"
+        item = self.item(id, turns, text, recording.said, recording.tainted, ended)
         self.queue.write(item)
         recording.mark_stored()
         return item

@@ -51,10 +51,8 @@ class FactFile:
     """Entry → why it may not hold any more."""
     since: Mapping[str, str] = field(default_factory=dict)
     """Entry → the version or day from which it holds."""
-    disputed: Mapping[str, str] = field(default_factory=dict)
-    """Entry → the one it contradicts, from a source that ranks higher."""
-    unjudged: frozenset[str] = frozenset()
-    """Entries that nobody has compared with a similar one."""
+    marks: Mapping[str, str] = field(default_factory=dict)
+    """Entry → that it is in dispute, or not compared with a similar one."""
     dated: Mapping[str, str] = field(default_factory=dict)
     """Entry → the day it was said, where that tells it from an older or another one."""
 
@@ -83,8 +81,7 @@ class FactFile:
         doubt = self.doubts.get(entry)
         if doubt is not None and doubt.expired:
             return ""
-        unjudged = UNJUDGED if entry in self.unjudged else ""
-        mark = f"{DISPUTED if entry in self.disputed else unjudged}{doubt.mark if doubt else ''}"
+        mark = f"{self.marks.get(entry, '')}{doubt.mark if doubt else ''}"
         of = {"since": self.since.get(entry), "said": self.dated.get(entry)}
         times = ", ".join(f"{word} {time}" for word, time in of.items() if time)
         return f"{mark}{entry} ({times})" if times else f"{mark}{entry}"

@@ -133,9 +133,6 @@ class Searcher:
             raise MemoryRefused(f"The episode {found} cannot be read.")
         return episode
 
-    def restore_shown(self, session_ids: Sequence[object]) -> None:
-        self.shown = [id for id in session_ids if isinstance(id, str)]
-
     def whole(self, episode: Episode) -> str:
         """An episode for a model, with what no longer holds."""
         return self._noted(report.episode(episode), episode.session_id)

@@ -20,7 +20,7 @@ from kode.contracts import (
 from kode.errors import MemoryRefused
 from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Verb, has_lost_messages
+from kode.memory.base import Outcome, Verb, has_lost_messages
 from kode.memory.frame import Recording
 from kode.memory.lineage import Entry
 from kode.memory.report import Part
@@ -35,7 +35,7 @@ from kode.memory.tiered.merge import Judge
 from kode.memory.tiered.places import TieredPlaces
 from kode.memory.tiered.search import REMEMBERED_AS_SHOWN, Searcher
 from kode.memory.tiered.tool import memory_tool
-from kode.memory.tiered.write import FactWriter, Outcome
+from kode.memory.tiered.write import FactWriter
 from kode.memory.waiting import Waiting
 from kode.messages import Message, plural
 
@@ -120,7 +120,8 @@ class Tiered(FactMemory):
         self._capacity = settings.buffer_lines if settings.buffer_enabled else 0
         self._lines = buffer.restore(state.get("buffer"), self._capacity)
         shown = state.get("shown")
-        self._searcher.restore_shown(shown if isinstance(shown, list) else [])
+        listed = shown if isinstance(shown, list) else []
+        self._searcher.shown = [id for id in listed if isinstance(id, str)]
 
     async def inject(self, reason: InjectReason) -> Injection:
         """The facts; where messages were dropped, the buffer in the next message."""
@@ -267,7 +268,7 @@ class Tiered(FactMemory):
         MemoryRefused."""
         self.check_writable()
         carry_out = self._episodes.approve if choice == "approve" else self._episodes.drop
-        return self._report_outcome(await carry_out(session_id, self._author("user")))
+        return self._report(await carry_out(session_id, self._author("user")))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

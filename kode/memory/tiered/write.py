@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from kode import durable
 from kode.errors import MemoryRefused
 from kode.events import Emit
-from kode.memory import base, question
+from kode.memory import question
 from kode.memory.ask import MemoryModel
+from kode.memory.base import Outcome
 from kode.memory.change import Author, Change
 from kode.memory.change import Pair as TextPair
 from kode.memory.learn import Facts, relate
-from kode.memory.ledger import PAIRS, Dispute, Statement
+from kode.memory.ledger import PAIRS, Statement
 from kode.memory.lineage import Entry, Place
 from kode.memory.precedence import rank, source_rank, supersedes
 from kode.memory.question import Fact, How
@@ -43,12 +43,6 @@ MOST_REMOVED = 200
 """How many of a file's most recently removed texts are compared with a new fact."""
 TIMEOUT_S = 45.0
 """For consolidating: an answer about a whole file, which somebody waits for."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome(base.Outcome):
-    file: FactFile | None = None
-    """The current file; None if the change was not in a fact file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,9 +149,6 @@ class FactWriter(Facts):
 
         return await self._change(older.entry.target, joined, author)
 
-    async def withdraw(self, entry: Entry, author: Author) -> Outcome:
-        return await self._change(entry.target, partial(_removed, old=entry.key), author)
-
     # ── as the tool and a person change them ─────────────────────────────────────────────────
 
     async def replace(
@@ -224,7 +215,6 @@ class FactWriter(Facts):
         file = self.store.read_named(name)
         if len(file.standing) < 2:
             return Outcome(
-                file=file,
                 line=f"nothing to consolidate in {file.label}",
                 detail=f"that takes two entries, and it has {len(file.standing)}",
             )
@@ -249,28 +239,20 @@ class FactWriter(Facts):
                 "Replace or remove single entries instead."
             )
         gone = [text for text in file.standing if text in expired]
-        done: list[base.Outcome] = [await self.remove(target, scope, text, author) for text in gone]
+        done = [await self.remove(target, scope, text, author) for text in gone]
         author = replace(author, who="consolidation")
         settled = await relate(self, lines, shown, author, self.emit)
         now = self.store.read_named(name)
         done = [one for one in (*done, *settled) if one.change_id]
         if not done:
-            return Outcome(file=now, line=f"{file.label} is as short as it gets")
+            return Outcome(line=f"{file.label} is as short as it gets")
         held = f"{len(file.standing)} entries → {len(now.standing)}"
         return Outcome(
-            file=now,
             line=f"consolidated {file.label} {held}",
             detail="\n".join(one.line for one in done),
             change_id=done[-1].change_id,
             also=tuple(one.change_id for one in done[:-1]),
         )
-
-    def pairs(self) -> list[Dispute]:
-        """The pairs that wait and stand in the files, those for a judge and for the person."""
-        pairs = self.ledger.disputes()
-        names = {name for one in pairs for name, _ in one.places}
-        held = {(name, text) for name in names for text in self._entries(name)}
-        return [one for one in pairs if one.places <= held]
 
     async def take_in_pairs(self, old: Path) -> None:
         """Makes the pairs in an older kode's file lines of the history, in one change. Raises:
@@ -293,7 +275,8 @@ class FactWriter(Facts):
                 )
                 for contradict in (False, True)
             )
-            self._record(Author(who="import"), "import", near=near, against=against)
+            pairs_of = {"near": near, "against": against}
+            self.history.record(Author(who="import"), SYSTEM, "import", PAIRS, **pairs_of)
             durable.remove(old)
 
     # ── what counts ──────────────────────────────────────────────────────────────────────────
@@ -302,9 +285,9 @@ class FactWriter(Facts):
         """Whether a new text may take the place of the entry that a plan names."""
         if plan.how != "changes" or not plan.entry:
             return plan.how != "contradicts"
-        old = self._statement((name, plan.entry))
+        entry = Entry(target=name, key=plan.entry, text=plan.entry)
         new_rank = source_rank(author, text, plan.entry)
-        return supersedes(new_rank, rank(old, self.project, text))
+        return supersedes(new_rank, rank(self.ledger.statement(entry), self.project, text))
 
     def _removed(self, name: str, entries: Collection[str]) -> tuple[str, ...]:
         """What a model removed from a file and nothing has superseded, newest first."""
@@ -357,19 +340,6 @@ class FactWriter(Facts):
 
         return await self._change(name, put, author)
 
-    def _entries(self, name: str) -> tuple[str, ...]:
-        try:
-            return self.store.read_named(name).entries
-        except MemoryRefused:
-            return ()
-
-    def _statement(self, place: Place) -> Statement:
-        return self.ledger.statement(Entry(target=place[0], key=place[1], text=place[1]))
-
-    def _record(self, author: Author, kind: str, **values: Any) -> Change:
-        """Appends a line about pairs of texts, which changes none of them."""
-        return self.history.record(author, SYSTEM, kind, PAIRS, **values)
-
     async def _change(
         self, name: str, edit_of: Callable[[FactFile], Edit], author: Author
     ) -> Outcome:
@@ -380,7 +350,7 @@ class FactWriter(Facts):
             file = self.store.read_named(name)
             edit = edit_of(file)
             if not edit.kind:
-                return Outcome(file=file, line=edit.line, detail=edit.detail)
+                return Outcome(line=edit.line, detail=f"{edit.detail}\n{file.label}: {file.fill}")
             # What takes the place of archived entries alone is archived too; a text that is new
             # counts as found where it was put.
             gone = {*file.entries} & {*edit.before} - {*edit.after}
@@ -408,9 +378,10 @@ class FactWriter(Facts):
             with self.history.making(change, after):
                 places.put(name, after)
         also = "it is archived, as what it replaces was" if new else ""
-        detail = "; ".join(filter(None, (edit.detail, also)))
-        file = self.store.read_named(name)
-        return Outcome(file=file, line=edit.line, detail=detail, change_id=change.id)
+        fill = f"{file.label}: {places.fill(name, after)}"
+        said = "; ".join(filter(None, (edit.detail, also)))
+        detail = "\n".join(filter(None, (said, fill)))
+        return Outcome(line=edit.line, detail=detail, change_id=change.id)
 
 
 # ── what a change does to a file ─────────────────────────────────────────────────────────────

@@ -18,12 +18,11 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import BusyError, MemoryRefused
-from kode.memory import embed, frame, judged, stale, when
+from kode.memory import embed, frame, stale, when
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Outcome, reason_of
 from kode.memory.change import Author
 from kode.memory.folder_tool import folder_tool
-from kode.memory.ledger import PAIRS
 from kode.memory.project import ProjectMemory
 from kode.memory.queue import Item, work_through
 from kode.memory.rank import Text
@@ -152,13 +151,8 @@ class Vault(ProjectMemory):
             self._start_reflecting()
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
-        """When a session ends, notes which new facts are near others: both are marked until a
-        model has judged them."""
         if reason != "window" and not self._context.read_only:
-            near = judged.near(self.ledger, self.facts(), self.project)
-            if near:
-                author = self._author("merge")
-                self.history.record(author, self.name, judged.NEAR, PAIRS, near=near)
+            self._reflector.facts.pair_up(self._author("merge"))
         return Drop()
 
     async def maintain(self) -> None:

@@ -170,7 +170,7 @@ async def test_words_alone_count_and_say_so_once_without_sqlite_vec(tmp_path, mo
     assert nearest(without, vector) == {}
     assert [hit.text for hit in hits] == [texts[0]]
     assert len(notices(events)) == 1
-    assert "no sqlite-vec" in await again.status()
+    assert "no sqlite-vec" in str((await again.figures())["vectors"])
 
 
 WRITES = 60

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from kode.memory import question, review
+from kode.memory import judged, question, review
+from kode.memory.change import Author
+from kode.memory.ledger import PAIRS
 from kode.messages import Message, ToolResult
 from tests.memory.life import OTHER_SESSION, Model, lived, turn
 from tests.memory.notes.life import Clock, active, contents, keep, opened, use
@@ -161,7 +163,6 @@ async def test_a_short_session_asks_only_about_notes_near_others(tmp_path, known
     clock, model = Clock(), Model([says("changes")])
     first = await opened(tmp_path, clock=clock)
     await keep(first, known, who="user")
-    await first.store.keep_meta("asked_at", active(first)[0].id)
     clock.pass_(hours=1)
     system = await opened(tmp_path, clock=clock, model=model, session_id=OTHER_SESSION)
     await system.recall(turn(1, NEW))
@@ -178,7 +179,7 @@ async def test_many_notes_are_shown_by_nearness_within_the_limit(tmp_path):
     model = Model([answer()])
     first = await opened(tmp_path)
     await keep(first, OLD, *(f"Topic {n}: {'word ' * 30}" for n in range(60)))
-    await first.store.keep_meta("asked_at", active(first)[0].id)
+    first.history.record(Author(who="merge"), "notes", judged.NEAR, PAIRS)
     system = await opened(tmp_path, model=model, session_id=OTHER_SESSION)
 
     await ended(system, "billing listens on another port now")

@@ -48,7 +48,7 @@ async def test_a_merge_joins_its_originals_which_point_to_it(tmp_path):
         *await keep(system, "three", tags=("b", "c")),
     ]
     async with system.store.writing():
-        merged = merge(system.store, [note.id for note in notes], AUTHOR)
+        merged = merge(system.store, notes, AUTHOR)
 
     assert merged.content == "one\n\ntwo\n\nthree"
     assert (merged.kind, merged.tags) == ("summary", ("a", "b", "c"))
@@ -56,39 +56,6 @@ async def test_a_merge_joins_its_originals_which_point_to_it(tmp_path):
     found = system.store.by_ids(note.id for note in notes)
     assert {note.superseded_by for note in found.values()} == {merged.id}
     assert contents(active(system)) == [merged.content]
-
-
-async def test_one_note_or_unknown_ids_merge_into_nothing(tmp_path):
-    system = await opened(tmp_path)
-    one, two = await keep(system, "one", "two")
-    before = system.store.everything()
-
-    async with system.store.writing():
-        for ids in ([one.id], [one.id, one.id], [one.id, two.id, "beef"], ["beef", "cafe"], []):
-            assert merge(system.store, ids, AUTHOR) is None
-
-    assert system.store.everything() == before
-
-
-async def test_one_sensitive_note_makes_the_merge_sensitive(tmp_path):
-    system = await opened(tmp_path)
-    (one,) = await keep(system, "one")
-    (two,) = await keep(system, "two", sensitivity="sensitive")
-
-    async with system.store.writing():
-        merged = merge(system.store, [one.id, two.id], AUTHOR)
-
-    assert merged.sensitive
-
-
-@pytest.mark.parametrize("differs", [{"in_project": True}, {"stability": "permanent"}])
-async def test_notes_of_two_scopes_and_permanent_ones_are_never_merged(tmp_path, differs):
-    system = await opened(tmp_path)
-    (one,) = await keep(system, "one")
-    (two,) = await keep(system, "two", **differs)
-
-    async with system.store.writing():
-        assert merge(system.store, [one.id, two.id], AUTHOR) is None
 
 
 async def test_maintenance_never_mixes_sensitive_with_normal(tmp_path):

@@ -43,8 +43,8 @@ def entries(tmp_path):
     return parse(user_file(tmp_path).read_text())
 
 
-async def waiting(tmp_path):
-    found = (await opened(tmp_path)).writer.pairs()
+async def waiting(tmp_path, **where):
+    found = (await opened(tmp_path, **where)).writer.pairs()
     return [(pair.first.text, pair.second.text) for pair in found]
 
 
@@ -143,9 +143,9 @@ async def test_pairs_of_another_project_wait_for_a_session_there(tmp_path):
         await use(system, action="add", target="env", content=text)
 
     assert (await session_that_ends(tmp_path, SAME, project_root=here, cwd=here)).asked == []
-    assert await waiting(tmp_path) == [(OLD, NEW)]
+    assert await waiting(tmp_path, project_root=there, cwd=there) == [(OLD, NEW)]
     await session_that_ends(tmp_path, SAME, project_root=there, cwd=there)
-    assert await waiting(tmp_path) == []
+    assert await waiting(tmp_path, project_root=there, cwd=there) == []
 
 
 async def test_a_pair_missing_a_text_is_forgotten_unasked(tmp_path):
