@@ -376,8 +376,7 @@ def _line(note: Note) -> str:
 
 
 def _read(line: str) -> Note:
-    note = read_row(Note, line.encode(errors="replace"))
-    if note is None:
+    if (note := read_row(Note, line.encode(errors="replace"))) is None:
         raise MemoryRefused(f"This line of the history is no note: {shorten(line, 80)}")
     return note
 
