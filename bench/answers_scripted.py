@@ -11,6 +11,8 @@ from typing import Any
 MODEL = "scripted"
 
 _SENTENCE = re.compile(r"[Tt]he ([a-z ]+ of the [a-z ]+?) is ([a-z]+)\b")
+_KNOWN = re.compile(rf"(?m)^(\d+)\. .*?{_SENTENCE.pattern}")
+_USER = re.compile(r"(?m)^User: (.*)$")
 _MONTH_FILE = re.compile(r"memory_append to\s+(\S+):")
 FACTS_FILE = "facts/project.md"
 
@@ -94,10 +96,25 @@ def _memory_asks(tools: set[str], messages: list[tuple[str, str]], sent: str) ->
         entry = f"## A talk\n- Summary: {facts[-1]}"
         return {"calls": [_call("memory_append", path=month[1], entry=entry)]}
     if "narrative" in sent:
-        return {"text": json.dumps({"narrative": " ".join(facts) or "A talk.", "facts": []})}
+        return {"text": json.dumps(_noted(sent))}
     if "one word" in sent and "transcript" not in sent:
         return {"text": "add"}
     return {"text": " ".join(facts) or "nothing"}
+
+
+def _noted(sent: str) -> dict[str, Any]:
+    """The note of a session, and the facts that the person stated in it, each with the known line
+    of the same thing that it repeats or changes."""
+    head, _, transcript = sent.partition("The transcript of")
+    known = {thing: (value, int(n)) for n, thing, value in _KNOWN.findall(head)}
+    facts = []
+    for words in _USER.findall(transcript):
+        for thing, value in _SENTENCE.findall(words):
+            before, line = known.get(thing, ("", 0))
+            how = "repeats" if value == before else "changes" if line else "new"
+            row = {"fact": f"The {thing} is {value}.", "words": words, "how": how, "line": line}
+            facts.append(row)
+    return {"narrative": " ".join(row["fact"] for row in facts) or "A talk.", "facts": facts}
 
 
 def _call(name: str, **arguments: Any) -> Reply:

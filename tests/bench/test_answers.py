@@ -95,3 +95,18 @@ def test_an_answer_with_an_outdated_value_is_stale() -> None:
     found = figures([row])["tiered changed"]
 
     assert (found["asked"], found["right"], found["kept"], found["stale"]) == (1, 0, 1, 1)
+
+
+def test_the_script_names_the_line_that_a_fact_changes() -> None:
+    asked, _ = facts(1, seed=1)
+    (fact,) = asked
+    question = (
+        f'"narrative"\nThe known facts:\n1. The shop is online.\n2. {fact.old_sentence}\n\n'
+        f"The transcript of a session:\nUser: It is so: {fact.sentence}\nkode: Noted."
+    )
+
+    noted = json.loads(answer(request(question, tools=()))["text"])
+
+    words = f"It is so: {fact.sentence}"
+    row = {"fact": fact.sentence, "words": words, "how": "changes", "line": 2}
+    assert noted["facts"] == [row]

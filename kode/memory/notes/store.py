@@ -15,7 +15,6 @@ from typing import Any
 
 from kode.errors import MemoryRefused
 from kode.memory.change import BY_HAND, Author, Change, nothing_left, refuse_redacted
-from kode.memory.exchange import read_row
 from kode.memory.history import History
 from kode.memory.index import Source
 from kode.memory.notes.database import CHANGE, Database, searched, texts_of
@@ -26,12 +25,11 @@ from kode.memory.notes.note import (
     Note,
     in_words,
     new_id,
-    note_of,
     row_of,
     stamp,
 )
-from kode.memory.stored import locked
-from kode.messages import plural
+from kode.memory.stored import locked, read_row
+from kode.messages import plural, shorten
 
 DEFAULT_LIMIT = 50
 MIN_ID_CHARS = 4
@@ -336,11 +334,7 @@ class NoteStore:
 
     def sides(self, change: Change) -> tuple[list[Note], list[Note]]:
         """The notes before and after a change. Raises: MemoryRefused for what are none."""
-        now, user = self.now(), self.user
-        before, after = (
-            [note_of(read_row(text), now=now, user=user) for text in texts]
-            for texts in (change.before, change.after)
-        )
+        before, after = ([_read(text) for text in texts] for texts in (change.before, change.after))
         return before, after
 
     def _delete(self, id: str) -> None:
@@ -374,6 +368,12 @@ class NoteStore:
 def _line(note: Note) -> str:
     """A note as the history keeps it."""
     return json.dumps(row_of(note), ensure_ascii=False)
+
+
+def _read(line: str) -> Note:
+    if (note := read_row(Note, line.encode(errors="replace"))) is None:
+        raise MemoryRefused(f"This line of the history is no note: {shorten(line, 80)}")
+    return note
 
 
 def _values(note: Note) -> dict[str, Any]:
