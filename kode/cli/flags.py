@@ -23,7 +23,7 @@ SCRIPTED = "scripted"
 
 ALSO_TAKEN = """\
 also taken: -m, --max-turns, --reasoning-effort, --system-prompt, --settings,
---fallback-model, --append-system-prompt, --allowedTools and --disallowedTools (lists);
+--fallback-model, --append-system-prompt, --allowedTools, --disallowedTools;
 acceptEdits and bypassPermissions as modes; --yolo and
 --dangerously-skip-permissions for --permission-mode full
 """

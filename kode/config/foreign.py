@@ -63,8 +63,9 @@ def given(text: str, cwd: Path) -> Foreign:
     try:
         said = installed.load(*reader)(text if is_json else _text(path, path.parent))
     except (ConfigError, OSError, ValueError, RecursionError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(
-            f"--settings {'JSON' if is_json else path}: {error}. Repair it."
+            f"--settings {'JSON' if is_json else path}: {why}. Give a file, or JSON in quotes."
         ) from error
     left = {f"permissions.allow: {rule}": "give it with --allow" for rule in said.allow}
     left |= dict.fromkeys(said.elsewhere, "put it into `.claude/settings.json`")

@@ -45,7 +45,7 @@ def test_a_command_may_follow_its_flags(typed: str, meant: str) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["exec --sandbox workspace-write hi", "run -o out hi", "run --settings s hi", "run -c a=b hi"],
+    ["exec --sandbox workspace-write hi", "run -o out hi", "run -c a=b hi"],
 )
 def test_a_flag_of_another_agent_gets_a_hint(
     words: str, capsys: pytest.CaptureFixture[str]

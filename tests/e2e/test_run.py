@@ -31,6 +31,7 @@ RESULT_KEYS = {
     "structured",
     "denials",
     "refused",
+    "setting",
     "duration_ms",
 }
 

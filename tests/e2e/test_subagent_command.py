@@ -16,7 +16,10 @@ from tests.e2e import command
 from tests.scripted_server import ScriptedServer
 
 KEY = "sk-test-0123456789abcdefghij"
-FIELDS = "type status summary error files_changed tokens_used steps parent_session".split()
+FIELDS = [
+    *("type", "status", "summary", "error", "files_changed", "refused", "checks"),
+    *("tokens_used", "steps", "parent_session"),
+]
 USES = {"usage": {"input_tokens": 100, "output_tokens": 10}}
 
 PARENTS_ENVIRONMENT = """
@@ -93,6 +96,8 @@ def test_a_reached_goal_has_its_result_as_the_last_line(place: Place) -> None:
         "summary": "Wrote it.",
         "error": None,
         "files_changed": ["sub/a.txt"],
+        "refused": [],
+        "checks": [],
         "tokens_used": 220,
         "steps": 2,
         "parent_session": "20260101-000000-abcdef",
@@ -265,7 +270,8 @@ def test_a_subagent_refuses_questions_that_no_person_answers(place: Place) -> No
 
     ran = place.subagent("--goal", "g")
 
-    assert ran.code == 0
+    assert (ran.code, ran.result["status"]) == (1, "incomplete")
+    assert [one["tool"] for one in ran.result["refused"]] == ["write_file"]
     assert ran.result["files_changed"] == []
     assert not (place.project / "a.txt").exists()
 

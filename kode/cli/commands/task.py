@@ -170,7 +170,7 @@ def answer_form(arguments: argparse.Namespace, cwd: Path) -> "Form | None":
             text = read_text(cwd / paths.expand(given)).removeprefix("\ufeff")
         schema = json.loads(text)
     except UserError as error:
-        raise ConfigError(str(error)).about(flag) from error
+        raise ConfigError(f"{given}: {error}").about(flag) from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"The schema is not JSON: {error}.").about(flag) from None
     return form_of_schema(schema, flag.source)

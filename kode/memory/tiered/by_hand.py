@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from kode.memory import replacing, scan, stale
-from kode.memory.base import Addition, BaseMemory, Outcome, Verb
+from kode.memory.base import Addition, BaseMemory, Verb
 from kode.memory.change import Author
 from kode.memory.ledger import is_restated
 from kode.memory.stored import version_of
@@ -21,7 +21,7 @@ from kode.memory.tiered.facts import (
     find,
     shorten,
 )
-from kode.memory.tiered.write import SYSTEM, FactWriter
+from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
 from kode.registry import system_row
 
 
@@ -177,7 +177,15 @@ class FactMemory(BaseMemory):
         self.check_writable()
         outcome = await self.change(action, target, scope, author, old=old, new=new)
         noticed = scan.check(new, author="user")
-        return replace(self._report(outcome), remark=noticed)
+        return replace(self._report_outcome(outcome), remark=noticed)
+
+    def _report_outcome(self, outcome: Outcome) -> Outcome:
+        """As `_report`, with how full the file is."""
+        file = outcome.file
+        fill = f"{file.label}: {file.fill}" if file is not None else ""
+        done = replace(outcome, detail="\n".join(filter(None, (outcome.detail, fill))))
+        self._report(done)
+        return done
 
 
 def _seen_name(entry: str) -> str:

@@ -13,7 +13,6 @@ from kode import paths
 from kode.errors import MemoryRefused
 from kode.events import Notice
 from kode.memory import learn, question, scan
-from kode.memory.base import Outcome
 from kode.memory.change import Author, Change
 from kode.memory.frame import Recording, count_turns, transcript
 from kode.memory.learn import Answer, Learner
@@ -21,7 +20,7 @@ from kode.memory.queue import Item, Queue, details, work_off
 from kode.memory.tiered.episode_files import Episode, raw_note, render, summary_of, valid_id
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import shorten
-from kode.memory.tiered.write import SYSTEM, FactWriter
+from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
 from kode.memory.waiting import came_from
 from kode.messages import Message
 

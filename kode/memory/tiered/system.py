@@ -20,7 +20,7 @@ from kode.contracts import (
 from kode.errors import MemoryRefused
 from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Outcome, Verb, has_lost_messages
+from kode.memory.base import Verb, has_lost_messages
 from kode.memory.frame import Recording
 from kode.memory.lineage import Entry
 from kode.memory.report import Part
@@ -35,7 +35,7 @@ from kode.memory.tiered.merge import Judge
 from kode.memory.tiered.places import TieredPlaces
 from kode.memory.tiered.search import REMEMBERED_AS_SHOWN, Searcher
 from kode.memory.tiered.tool import memory_tool
-from kode.memory.tiered.write import FactWriter
+from kode.memory.tiered.write import FactWriter, Outcome
 from kode.memory.waiting import Waiting
 from kode.messages import Message, plural
 
@@ -268,7 +268,7 @@ class Tiered(FactMemory):
         MemoryRefused."""
         self.check_writable()
         carry_out = self._episodes.approve if choice == "approve" else self._episodes.drop
-        return self._report(await carry_out(session_id, self._author("user")))
+        return self._report_outcome(await carry_out(session_id, self._author("user")))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

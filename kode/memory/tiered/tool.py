@@ -8,10 +8,10 @@ from kode.errors import ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
-from kode.memory.base import Outcome
 from kode.memory.frame import as_tool_errors
 from kode.memory.tiered.by_hand import FactMemory
 from kode.memory.tiered.facts import TARGETS, Action, Scope, Target
+from kode.memory.tiered.write import Outcome
 
 Command = Literal[Action, "read", "search", "episodes"]
 
@@ -76,7 +76,7 @@ def memory_tool(facts: FactMemory, read_episodes: Callable[[str], Awaitable[str]
             outcome = await facts.change(action, target, scope, author, old=old, new=content or "")
         if outcome.change_id:
             context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
-            facts.note_shown(content or "", facts.files())
+            facts.note_shown(content or "", [outcome.file] if outcome.file else ())
         return ToolOutput(text=_words(outcome), summary=outcome.line)
 
     return memory
@@ -112,6 +112,11 @@ def _everything(facts: FactMemory) -> str:
 
 
 def _words(outcome: Outcome) -> str:
-    lines = [outcome.line, *filter(None, outcome.detail.split("\n"))]
-    lines += [] if outcome.change_id else ["nothing was changed"]
-    return " ".join(f"{line[:1].upper()}{line[1:]}." for line in lines)
+    lines = [outcome.line[:1].upper() + outcome.line[1:] + "."]
+    if outcome.detail:
+        lines.append(outcome.detail[:1].upper() + outcome.detail[1:] + ".")
+    if not outcome.change_id:
+        lines.append("Nothing was changed.")
+    if outcome.file is not None:
+        lines.append(f"{outcome.file.label} is now {outcome.file.fill} full.")
+    return " ".join(lines)

@@ -13,9 +13,8 @@ from pathlib import Path
 from kode import durable
 from kode.errors import MemoryRefused
 from kode.events import Emit
-from kode.memory import question
+from kode.memory import base, question
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Outcome
 from kode.memory.change import Author, Change
 from kode.memory.change import Pair as TextPair
 from kode.memory.learn import Facts, relate
@@ -43,6 +42,12 @@ MOST_REMOVED = 200
 """How many of a file's most recently removed texts are compared with a new fact."""
 TIMEOUT_S = 45.0
 """For consolidating: an answer about a whole file, which somebody waits for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome(base.Outcome):
+    file: FactFile | None = None
+    """The current file; None if the change was not in a fact file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,6 +220,7 @@ class FactWriter(Facts):
         file = self.store.read_named(name)
         if len(file.standing) < 2:
             return Outcome(
+                file=file,
                 line=f"nothing to consolidate in {file.label}",
                 detail=f"that takes two entries, and it has {len(file.standing)}",
             )
@@ -239,15 +245,16 @@ class FactWriter(Facts):
                 "Replace or remove single entries instead."
             )
         gone = [text for text in file.standing if text in expired]
-        done = [await self.remove(target, scope, text, author) for text in gone]
+        done: list[base.Outcome] = [await self.remove(target, scope, text, author) for text in gone]
         author = replace(author, who="consolidation")
         settled = await relate(self, lines, shown, author, self.emit)
         now = self.store.read_named(name)
         done = [one for one in (*done, *settled) if one.change_id]
         if not done:
-            return Outcome(line=f"{file.label} is as short as it gets")
+            return Outcome(file=now, line=f"{file.label} is as short as it gets")
         held = f"{len(file.standing)} entries → {len(now.standing)}"
         return Outcome(
+            file=now,
             line=f"consolidated {file.label} {held}",
             detail="\n".join(one.line for one in done),
             change_id=done[-1].change_id,
@@ -350,7 +357,7 @@ class FactWriter(Facts):
             file = self.store.read_named(name)
             edit = edit_of(file)
             if not edit.kind:
-                return Outcome(line=edit.line, detail=f"{edit.detail}\n{file.label}: {file.fill}")
+                return Outcome(file=file, line=edit.line, detail=edit.detail)
             # What takes the place of archived entries alone is archived too; a text that is new
             # counts as found where it was put.
             gone = {*file.entries} & {*edit.before} - {*edit.after}
@@ -378,10 +385,9 @@ class FactWriter(Facts):
             with self.history.making(change, after):
                 places.put(name, after)
         also = "it is archived, as what it replaces was" if new else ""
-        fill = f"{file.label}: {places.fill(name, after)}"
-        said = "; ".join(filter(None, (edit.detail, also)))
-        detail = "\n".join(filter(None, (said, fill)))
-        return Outcome(line=edit.line, detail=detail, change_id=change.id)
+        detail = "; ".join(filter(None, (edit.detail, also)))
+        file = self.store.read_named(name)
+        return Outcome(file=file, line=edit.line, detail=detail, change_id=change.id)
 
 
 # ── what a change does to a file ─────────────────────────────────────────────────────────────
