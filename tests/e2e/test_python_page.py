@@ -48,7 +48,7 @@ PLAYED: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
         ],
         [
             "refused: Change a file: parse.py",
-            "README.md is fixed.",
+            "incomplete README.md is fixed.",
             "Undid turn 1 (Fix the typo in README.md and parse.py)",
             "restored README.md",
             "`/redo` reapplies turn 1.",

@@ -85,7 +85,12 @@ RECIPES = {
         code=1,
     ),
     "Fix the tests, within a budget": Recipe(
-        [call("shell", command="python3 -m unittest -q"), *FIXED],
+        [
+            call("shell", command="python3 -m unittest -q"),
+            *FIXED[:-1],
+            call("shell", command="python3 -m unittest -q"),
+            FIXED[-1],
+        ],
         lambda ran: "AssertionError" in ran.asked[1] and "strip()" in ran.file("src/parse.py"),
     ),
     "The same task for many files": Recipe(
