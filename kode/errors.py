@@ -171,7 +171,8 @@ class LimitError(KodeError):
 
 class TurnFailed(KodeError):
     """A turn that a program waited for failed, or is incomplete (`kode.Conversation.ask`).
-    `status` is `incomplete`, `error`, `timeout` or `interrupted`; `partial` is as much of an answer as there was."""
+    `status` is `incomplete`, `error`, `timeout` or `interrupted`; `partial` is as much of an
+    answer as there was."""
 
     def __init__(self, text: str, *, status: str, partial: str) -> None:
         super().__init__(text)
