@@ -202,7 +202,7 @@ def test_an_obeyed_foreign_file_achieves_nothing_when_nobody_is_there(
             *("run", "read the notes", "--permission-mode", mode),
             *("--allow", f"read({foreign})"),
         )
-        assert (done.code, done.out) == (0, "All done.\n"), done.err
+        assert (done.code, done.out) == (1, "All done.\n"), done.err
         assert model.obeyed == len(orders("", place.folder))
         assert_nothing_left(place, attacker, server, before)
         told = [str(request.json["messages"][-1]["content"]) for request in server.requests]
@@ -243,7 +243,7 @@ async def test_an_obeyed_page_achieves_nothing_after_a_no(
             ended = await conversation.turn("read the documentation")
         finally:
             await conversation.close()
-        assert (ended.status, ended.result) == ("success", "All done."), ended.error
+        assert (ended.status, ended.result) == ("incomplete", "All done."), ended.error
         assert_nothing_left(place, attacker, server, before)
     asked = {question.subject for question in questions}
     assert {".env", "~/.ssh/id_rsa", "rm -rf ~"} <= asked

@@ -139,7 +139,7 @@ def test_the_model_may_grep_the_log_but_not_write_it(place: Place) -> None:
         place.url = server.openai_url
         done = place.run("run", "where is it?", "--memory", "journal", "--provider", "openai")
 
-    assert done.code == 0, done.err
+    assert done.code == 1, done.err  # writing was refused
     assert "Moved the parser to q.py." in results[0]
     assert "q.py" not in results[1]
     assert "q.py" in (journal(place) / "HISTORY.md").read_text()

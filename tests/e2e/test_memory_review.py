@@ -36,7 +36,7 @@ def test_one_key_decides_and_another_undoes(pair):
     with review(pair) as terminal:
         terminal.until("contradict each other, or may say the same (2 waiting)", "[q] quit")
         terminal.type("2")
-        terminal.until('kept in user "the server listens on port 81" instead of', "(1 waiting)")
+        terminal.until('kept "the server listens on port 81" instead of', "(1 waiting)")
         assert facts(pair) == [NEW, "away"]
         terminal.type("u")
         terminal.until("undid settle ")

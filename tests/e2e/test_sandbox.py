@@ -28,7 +28,7 @@ def test_unknown_commands_run_unasked_and_reach_only_the_project(place: Place) -
         done = place.run("run", "work", "--sandbox", "--permission-mode", "auto-edit")
         told = [str(request.json["messages"][-1]["content"]) for request in server.requests]
 
-    assert done.code == 0, done.err
+    assert done.code == 1, done.err  # something was refused
     assert (place.project / "made").read_text() == "in\n"
     assert not (place.folder / "out").exists()
     assert "hidden-model" not in told[1]
@@ -152,7 +152,7 @@ def test_a_planted_program_does_not_run_outside_the_sandbox(place: Place) -> Non
         done = place.run("run", "work", "--sandbox", "--allow", "shell(git checkout:*)")
         told = [str(request.json["messages"][-1]["content"]) for request in server.requests]
 
-    assert done.code == 0, done.err
+    assert done.code == 1, done.err  # something was refused
     assert not os.path.exists(programs / "git"), "what runs later does not become real unasked"
     assert "1:needle" in told[2]
     assert not (place.folder / "ran").exists()
@@ -222,7 +222,7 @@ def test_things_that_run_later_stay_in_the_session_unless_asked(place: Place) ->
         done = place.run("run", "work", "--sandbox", "--permission-mode", "auto-edit", *allowed)
         told = [str(request.json["messages"][-1]["content"]) for request in server.requests]
 
-    assert done.code == 0, done.err
+    assert done.code == 1, done.err  # something was refused
     found = {str(path.relative_to(place.project)) for path in place.project.rglob("*")}
     in_git = {name for name in found if name.startswith(".git/")}
     assert found - in_git == {

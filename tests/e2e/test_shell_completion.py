@@ -192,7 +192,7 @@ def test_a_missing_or_unknown_shell_is_an_error_with_advice(place: Place) -> Non
     unknown = place.run("completion", "tcsh")
     assert (unknown.code, unknown.out) == (3, "")
     assert "Did you mean completion?" in place.run("completon").err
-    assert "completion" in place.run("--help").out
+    assert "completion" in place.run("help", "--all").out
 
 
 def test_models_come_even_where_the_config_is_broken(place: Place, answers) -> None:

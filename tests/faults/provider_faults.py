@@ -360,7 +360,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="refuses the key",
         replies=(error("auth", "Incorrect API key provided: sk-test-0123456789abcdef0123"),),
-        says="did not accept the key.*kode init",
+        says="did not accept the key.*The setting to change is",
     ),
     Fault(
         name="does not know the model",
