@@ -201,7 +201,7 @@ async def test_vectors_made_before_pgvector_are_sent_later(team, has_pgvector):
     await ada.vectors.make_missing()
 
     assert "pgvector" in said
-    assert "pgvector: yes" in await ada.status()
+    assert "pgvector: yes" in str(await ada.figures())
     bob = using(await team.opened("bob"), Model())
     assert await found(bob, "drive") == ["the automobile is red"]
 
