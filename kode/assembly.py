@@ -128,14 +128,14 @@ def can_search(config: Config, provider: Provider) -> bool:
 def open_named(
     config: Config,
     key: Literal["small_model", "fallback_model"],
-    origins: Mapping[str, str] | None = None,
+    origins: Mapping[str, str] = {},
 ) -> Provider | None:
     """The model that the person named there. Raises: UserError if it cannot be asked."""
     named: str | None = getattr(config, key)
     if named is None:
         return None
     try:
-        return make_provider(config, small_choice(config, os.environ, named, origins or {}))
+        return make_provider(config, small_choice(config, os.environ, named, origins))
     except UserError as error:
         raise UserError(f"`{key}`: {error.args[0]}").about(error.setting) from error
 

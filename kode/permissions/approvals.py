@@ -83,6 +83,17 @@ def changed(
     return tuple(every.values())
 
 
+def change_named(
+    home: Path, project: Path, *, remove: str = "", restore: str = "", give: str = ""
+) -> None:
+    """As `asked_for` and `change`. Raises: ConfigError; StorageError, BusyError."""
+    known, problem = load(home, project)
+    if problem:
+        raise StorageError(problem)
+    added, removed = asked_for(known, remove=remove, restore=restore, give=give)
+    change(home, project, give=added, remove=removed)
+
+
 def asked_for(
     known: Sequence[Approval], *, remove: str = "", restore: str = "", give: str = ""
 ) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:

@@ -210,14 +210,12 @@ class PersonGate:
     def change_approvals(self, *, remove: str = "", restore: str = "", give: str = "") -> None:
         """See `contracts.Gate`."""
         known, name = self.state.approved, remove or restore
-        in_session = any(name in (one.id, str(one.rule)) for one in known)
-        asked = approvals.asked_for(
-            known if in_session else self._saved(), remove=remove, restore=restore, give=give
-        )
-        if in_session:
-            self.state.approved = approvals.changed(known, give=asked[0], remove=asked[1])
+        wish = {"remove": remove, "restore": restore, "give": give}
+        if any(name in (one.id, str(one.rule)) for one in known):
+            added, removed = approvals.asked_for(known, **wish)
+            self.state.approved = approvals.changed(known, give=added, remove=removed)
         else:
-            self._save(*asked)
+            approvals.change_named(self.place.home, self.place.project, **wish)
 
     def could_run(self, tool: Tool) -> bool:
         """See `contracts.Gate`."""
@@ -531,13 +529,10 @@ class PersonGate:
             self.approve_in_session(rules)
         if answer.choice == "project":
             try:
-                self._save(parse_all(rules))
+                approvals.change(self.place.home, self.place.project, give=parse_all(rules))
             except KodeError as error:
                 self.approve_in_session(rules)
                 self.emit(Notice(text=f"The approval counts for this session only. {error}"))
-
-    def _save(self, give: tuple[Rule, ...], remove: tuple[Rule, ...] = ()) -> None:
-        approvals.change(self.place.home, self.place.project, give=give, remove=remove)
 
 
 _TITLES = {

@@ -226,7 +226,7 @@ def from_status(
             loading=fault == "loading",
         )
     if fault == "thinking":
-        text = f"{url} does not take back what {model} thought{said}"
+        text = f"{url} does not accept the earlier thinking of {model}{said}"
         return ThinkingRefused(text, status=status, said=words_said)
     if fault == "no_model":
         text = f"The server at {url} does not know the model {model}{said}"
@@ -246,7 +246,7 @@ def _refused_part(
 ) -> RefusedError | None:
     """The error for something in a request that the model does not take; None for another fault."""
     if refuses_thinking(words_said):
-        text = f"{endpoint.shown_url} did not take back what {endpoint.model} thought earlier{said}"
+        text = f"{endpoint.shown_url} did not accept the earlier thinking of {endpoint.model}{said}"
         text += " If it happens again, use /compact: a summary has no such thinking in it."
         return ThinkingRefused(text, status=status, said=words_said)
     if not (name := refused_setting(words_said)):

@@ -5,7 +5,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 
 from kode import paths
 from kode.cli.flags import working_directory
@@ -35,7 +34,7 @@ def main(argv: Sequence[str]) -> Answered:
     if arguments.command != "list":
         words = [arguments.command, *arguments.ids]
         words += [arguments.rule] if arguments.command == "edit" else []
-        return change_rules(words, partial(_change, home, project))
+        return change_rules(words, partial(approvals.change_named, home, project))
     loaded = load_config(home, cwd, environ=os.environ, flags={})
     given = loaded.config.permissions
     rules = Rules(
@@ -50,11 +49,3 @@ def main(argv: Sequence[str]) -> Answered:
         empty="No rules, and no lasting answers in this project.",
         faults=[problem] if problem else (),
     )
-
-
-def _change(
-    home: Path, project: Path, *, remove: str = "", restore: str = "", give: str = ""
-) -> None:
-    known, _ = approvals.load(home, project)
-    added, removed = approvals.asked_for(known, remove=remove, restore=restore, give=give)
-    approvals.change(home, project, give=added, remove=removed)

@@ -162,8 +162,8 @@ def _add(home: Path, arguments: argparse.Namespace, cwd: Path) -> int:
         )
     if parts.name in index.markets:
         raise ConfigError(
-            f"A marketplace of yours is called {parts.name}: `kode extension remove {parts.name}` "
-            "first."
+            f"You already have a marketplace called {parts.name}: "
+            f"`kode extension remove {parts.name}` first."
         )
     network = arguments.network or (known is not None and known.network)
     return _settle(

@@ -38,7 +38,7 @@ _WHY = {
     "channels": "kode takes no messages from servers",
     "dependencies": "add each of them: `kode extension add`",
     "userConfig": "kode asks for no values: set the variables it names in your environment",
-    "settings": "a bundle changes no settings of yours",
+    "settings": "a bundle does not change your settings",
     "bin": "kode puts no programs in the path of commands; hooks and skills reach them",
     "defaultEnabled": "what you added is on",
 }
