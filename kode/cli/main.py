@@ -117,9 +117,8 @@ def _own_fault(argv: Sequence[str], error: Exception) -> int:
 
 def _dispatch(argv: list[str]) -> int:
     if "_ARGCOMPLETE" in os.environ:  # called by the script of `kode completion`
-        from kode.cli.commands.completion import answer
-
-        return answer(os.environ["COMP_LINE"])
+        answer = installed.command("completion answer")
+        return EXIT_FAILED if answer is None else answer(os.environ["COMP_LINE"].split())
     first = argv[0] if argv else ""
     if first in ("--help", "-h", "help"):
         every = COMMANDS | of_plugins()

@@ -28,10 +28,6 @@ COMMANDS = {
         "check this machine, and say how to fix what is missing",
     ),
     "subagent": ("kode.cli.commands.subagent", "run one focused task in its own process"),
-    "completion": (
-        "kode.cli.commands.completion",
-        "print a completion script for bash, zsh or fish",
-    ),
 }
 
 FIRST = ("run", "continue", "session", "memory", "mcp", "config", "init", "doctor", "demo")

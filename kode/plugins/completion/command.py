@@ -18,9 +18,22 @@ import argcomplete
 from argcomplete.completers import ChoicesCompleter, DirectoriesCompleter, FilesCompleter
 from argcomplete.shell_integration import shellcode
 
-from kode import installed
-from kode.cli.parser import COMMANDS, Described, Parser, of_plugins
-from kode.errors import EXIT_OK, ConfigError
+from kode.plugin import Parser, paths
+from kode.plugin.completing import (
+    COMMANDS,
+    SYSTEMS,
+    Described,
+    find_items,
+    find_servers,
+    interactive,
+    model_choices,
+    named,
+    of_plugins,
+    provider_names,
+    session_choices,
+    subcommands,
+)
+from kode.plugin.errors import EXIT_OK, ConfigError
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -58,10 +71,10 @@ def main(argv: Sequence[str]) -> int:
     return EXIT_OK
 
 
-def answer(line: str) -> int:
-    """Prints the possible next words for the calling shell."""
+def answer(line: Sequence[str]) -> int:
+    """Prints the possible next words for the shell that calls, which gives the typed ones."""
     argcomplete.autocomplete(
-        _whole(line.split()),
+        _whole(line),
         always_complete_options=False,
         exit_method=sys.exit,
         default_completer=ANYTHING,
@@ -72,8 +85,6 @@ def answer(line: str) -> int:
 def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
     """One parser for kode's entire command line, with only those commands described that are in
     `words`."""
-    from kode.cli.commands import interactive
-
     whole = argparse.ArgumentParser("kode", add_help=False)
     for action in _describe((), partial(interactive.main, []))._actions:
         if action.option_strings:
@@ -88,7 +99,7 @@ def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
         own = getattr(module, "COMMANDS", COMMANDS)
         if own is not COMMANDS:
             below = commands.add_parser(name, help=what).add_subparsers()
-            for sub, about in (own | installed.subcommands(name)).items():
+            for sub, about in (own | subcommands(name)).items():
                 parser = _describe((name, sub), partial(module.main, [sub]))
                 below.add_parser(sub, help=about, parents=[parser], add_help=False)
         else:
@@ -96,7 +107,7 @@ def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
             parser = _describe((name,), partial(run, []))
             for action in parser._actions:
                 if isinstance(action, argparse._SubParsersAction):
-                    for sub in installed.subcommands(name):
+                    for sub in subcommands(name):
                         described = _describe((name, sub), partial(module.main, [sub]))
                         action.choices[sub] = described
             commands.add_parser(name, help=what, parents=[parser], add_help=False)
@@ -129,44 +140,27 @@ def _complete(parser: argparse.ArgumentParser, words: tuple[str, ...]) -> None:
 
 
 def _systems(**_: Any) -> Sequence[str]:
-    from kode.registry import SYSTEMS
-
     return tuple(SYSTEMS)
 
 
 def _providers(**_: Any) -> Sequence[str]:
-    from kode.paths import config_file, home
-    from kode.registry import provider_names
-
-    return tuple(dict.fromkeys((*provider_names(), *_described(config_file(home())))))
+    return tuple(dict.fromkeys((*provider_names(), *_described(paths.config_file(paths.home())))))
 
 
 def _sessions(**_: Any) -> Mapping[str, str]:
-    from kode.cli.prompt.choices import session_choices
-    from kode.paths import home
-
-    return dict(session_choices(home(), None))
+    return dict(session_choices(paths.home(), None))
 
 
 def _models(**_: Any) -> Mapping[str, str]:
-    from kode.cli.prompt.choices import model_choices
-    from kode.paths import config_file, home
-
-    return dict(model_choices(None, _configured_models(config_file(home()))))
+    return dict(model_choices(None, _configured_models(paths.config_file(paths.home()))))
 
 
 def _servers(**_: Any) -> Sequence[str]:
-    from kode.extensions.mcp_config import find_servers
-    from kode.paths import home
-
-    return [entry.name for entry in find_servers(home(), Path.cwd()).entries]
+    return [entry.name for entry in find_servers(paths.home(), Path.cwd()).entries]
 
 
 def _items(**_: Any) -> Mapping[str, str]:
-    from kode.extensions.review import find_items, named
-    from kode.paths import home
-
-    return {item.name: named(item) for item in find_items(home(), Path.cwd())}
+    return {item.name: named(item) for item in find_items(paths.home(), Path.cwd())}
 
 
 ANYTHING = ChoicesCompleter({})
