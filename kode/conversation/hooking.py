@@ -19,6 +19,7 @@ from kode.engine.trial import Command, about, settle_changes
 from kode.errors import KodeError, UserError
 from kode.events import FINISHED, Emit, TurnEnded
 from kode.extensions import trust
+from kode.extensions.hook_answer import goes_beside
 from kode.extensions.hook_input import Event, sample_line
 from kode.extensions.hook_moments import CHANGED, Hooks, RunHook
 from kode.extensions.hooks import CHANGES_COUNT, MAX_TIMEOUT_S, Hook
@@ -56,7 +57,7 @@ def hook_runner(opened: OpenSession, common: Callable[[], Mapping[str, Any]]) ->
     every hook's input."""
     terms, one_at_a_time = opened.terms, asyncio.Lock()
 
-    async def run(hook: Hook, given: bytes) -> Ran:
+    async def run(hook: Hook, given: bytes, leave: Callable[[], None]) -> Ran:
         now = opened.agent
         if hook.pins_loads and not terms.trust_project:
             async with one_at_a_time:
@@ -72,8 +73,9 @@ def hook_runner(opened: OpenSession, common: Callable[[], Mapping[str, Any]]) ->
         counts = hook.event in CHANGES_COUNT and not hook.is_async
         required, grants = opened.config.sandbox.enabled is True, granted(hook, now.place)
         keep = _keeping(now, hook, terms.emit, grants) if counts else None
+        place, sandbox = now.place, now.sandbox
         return await run_hook(
-            hook, given, now.place, now.sandbox, keep, required=required, grants=grants
+            hook, given, place, sandbox, keep, leave, required=required, grants=grants
         )
 
     return run
@@ -113,11 +115,13 @@ async def run_hook(
     place: Workplace,
     sandbox: Sandbox | None,
     keep: Keep | None = None,
+    leave: Callable[[], None] = lambda: None,
     *,
     required: bool = False,
     grants: Grants = NO_GRANTS,
 ) -> Ran:
     """Runs a hook; its changes are dropped unless `keep` applies them, or `grants` have the folder.
+    `leave` is called once it says that nobody is to wait for it: `keep` does not count from then.
     Without a sandbox, a project's hook runs only if a person approved just that. Raises nothing but
     CancelledError."""
     if grants.outside:
@@ -129,6 +133,15 @@ async def run_hook(
             return Ran(exit_code=None, begun=False, fault=fault)
         sandbox = None
     dropped: list[str] = []
+    kept = [keep or partial(_keep_granted, grants, dropped)]
+
+    def takes(line: bytes) -> bool:
+        if hook.guard or not goes_beside(line):
+            return False
+        kept[:] = [partial(_keep_granted, grants, dropped)]
+        leave()
+        return True
+
     mark, begins = secrets.token_hex(16), hook.event == "SessionStart"
     ran = await run_program(
         (*SHELL, *((_WITH_VARIABLES, "kode", hook.command, mark) if begins else (hook.command,))),
@@ -139,7 +152,8 @@ async def run_hook(
         sandbox=sandbox,
         records_opens=hook.pins_loads,
         grants=grants,
-        keep=keep or partial(_keep_granted, grants, dropped),
+        keep=lambda attempt: kept[0](attempt),
+        takes=takes,
     )
     stdout, *variables = ran.stdout.split(mark) if begins else (ran.stdout,)
     return replace(ran, stdout=stdout, dropped=tuple(dropped), variables=_set_by(*variables))

@@ -84,6 +84,11 @@ def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
     return HookAnswer(context=printed[:MAX_CONTEXT_CHARS])
 
 
+def goes_beside(line: bytes) -> bool:
+    """Whether the first line of a hook's output says that nobody is to wait for it."""
+    return (object_of(line) or {}).get("async") is True
+
+
 def join_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
     """Merges answers: deny beats ask beats allow; all context counts."""
     answers = list(answers)

@@ -30,8 +30,9 @@ from kode.messages import Refusal
 from kode.permissions.gate import Answer, Ask, Question, refused
 from kode.session.entries import HookEntry
 
-RunHook = Callable[[Hook, bytes], Awaitable[Ran]]
-"""`await run(hook, stdin)` runs a hook. Never raises but CancelledError."""
+RunHook = Callable[[Hook, bytes, Callable[[], None]], Awaitable[Ran]]
+"""`await run(hook, stdin, leave)` runs a hook, and calls `leave` once it says that nobody is to
+wait for it. Never raises but CancelledError."""
 
 CHANGED = (
     "has changed since you approved it, or what it loads has, so it is off until you approve it "
@@ -79,7 +80,7 @@ class Hooks:
         about = (one for one in self.hooks if one.event == event and one.matches(names))
         hooks = [one for one in about if one.applies(names, fields) and one not in self._done]
         for hook in filter(_is_async, hooks):
-            self._start(self._later(hook, event, dict(fields)))
+            self._start(self._heard(self._run(hook, event, dict(fields))))
         hooks = [one for one in hooks if not one.is_async]
         given, answers, changed_at = fields.get("tool_input"), dict[int, HookAnswer](), 0
         fields = dict(fields)
@@ -102,7 +103,21 @@ class Hooks:
         return answer
 
     async def _asked(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> HookAnswer:
-        answer = await self._run(hook, event, fields)
+        left = asyncio.Event()
+        leaves = asyncio.ensure_future(left.wait())
+        work = asyncio.ensure_future(self._run(hook, event, fields, left.set))
+        try:
+            await asyncio.wait((work, leaves), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            raise
+        finally:
+            leaves.cancel()
+        if not work.done():
+            self._start(self._heard(work))
+            return HookAnswer()
+        answer = work.result()
         self._name_overreach(hook, answer)
         if answer.updated is None or event == "PreToolUse":
             return answer
@@ -228,9 +243,9 @@ class Hooks:
     async def _notify(self, fields: Mapping[str, Any]) -> None:
         await self.at("Notification", fields, ("permission_prompt",))
 
-    async def _later(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> None:
-        """Runs a hook that decides nothing: what it says goes with the next message."""
-        answer = await self._run(hook, event, fields)
+    async def _heard(self, answering: Awaitable[HookAnswer]) -> None:
+        """Waits for a hook that decides nothing: what it says goes with the next message."""
+        answer = await answering
         if answer.message:
             self.emit(Notice(text=answer.message))
         if answer.context:
@@ -245,12 +260,18 @@ class Hooks:
     def _has(self, *events: Event) -> bool:
         return any(hook.event in events for hook in self.hooks)
 
-    async def _run(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> HookAnswer:
+    async def _run(
+        self,
+        hook: Hook,
+        event: Event,
+        fields: Mapping[str, Any],
+        leave: Callable[[], None] = lambda: None,
+    ) -> HookAnswer:
         given = self._masked_line(line_of(event, self.common(), fields))
         if not await asyncio.to_thread(self.is_current, hook):
             ran = Ran(exit_code=None, begun=False, fault=CHANGED)
         else:
-            ran = await self.run(hook, given)
+            ran = await self.run(hook, given, leave)
         answer = answer_of(hook, ran)
         if hook.once and ran.exit_code == 0:
             self._done.append(hook)

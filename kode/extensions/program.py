@@ -26,6 +26,10 @@ Keep = Callable[[Attempt], Awaitable[tuple[str, ...]]]
 """Applies a program's permitted changes; returns sentences about what became of them."""
 
 
+def _nothing(line: bytes) -> bool:
+    return False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ran:
     """How a program ended."""
@@ -63,10 +67,12 @@ async def run_program(
     grants: Grants | None = None,
     keep: Keep | None = None,
     gently: bool = True,
+    takes: Callable[[bytes], bool] = _nothing,
 ) -> Ran:
     """Runs a program to its end or its time limit, in the given sandbox if any. `gently` gives it a
-    moment to exit at its limit; `records_opens`, `grants`: see `Sandbox.begin`. Raises nothing but
-    CancelledError, after ending the program."""
+    moment to exit at its limit; `records_opens`, `grants`: see `Sandbox.begin`; `takes` gets the
+    first line that it prints, as soon as it has, and says whether to leave it out of the output.
+    Raises nothing but CancelledError, after ending the program."""
     started = time.monotonic()
     attempt: Attempt | None = None
     try:
@@ -74,7 +80,7 @@ async def run_program(
             attempt = await asyncio.to_thread(
                 sandbox.begin, records_opens=records_opens, grants=grants
             )
-        ran = await _run(argv, cwd, environment, timeout_s, given, attempt, gently=gently)
+        ran = await _run(argv, cwd, environment, timeout_s, given, attempt, takes, gently=gently)
         if attempt is not None:
             notes = await keep(attempt) if keep is not None and not ran.fault else ()
             hits = attempt.hits(ran.stdout + ran.stderr)
@@ -95,6 +101,7 @@ async def _run(
     timeout_s: float,
     given: bytes,
     attempt: Attempt | None,
+    takes: Callable[[bytes], bool],
     *,
     gently: bool,
 ) -> Ran:
@@ -118,7 +125,7 @@ async def _run(
         try:
             async with asyncio.timeout(timeout_s):
                 out, err, _ = await asyncio.gather(
-                    _read(process.stdout), _read(process.stderr), _give(process.stdin, given)
+                    _read(process.stdout, takes), _read(process.stderr), _give(process.stdin, given)
                 )
                 code = await process.wait()
         except TimeoutError:
@@ -141,11 +148,17 @@ async def _run(
             wrapped.settle()
 
 
-async def _read(stream: asyncio.StreamReader | None) -> str:
+async def _read(
+    stream: asyncio.StreamReader | None, takes: Callable[[bytes], bool] = _nothing
+) -> str:
     assert stream is not None
-    kept = bytearray()
+    kept, begins = bytearray(), True
     while data := await stream.read(_READ_BYTES):
         kept += data[: max(0, MAX_OUTPUT_BYTES - len(kept))]
+        if begins and b"\n" in kept:
+            begins = False
+            line, _, rest = bytes(kept).partition(b"\n")
+            kept = bytearray(rest) if takes(line) else kept
     return kept.decode("utf-8", "replace")
 
 

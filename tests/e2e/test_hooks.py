@@ -21,6 +21,7 @@ print(json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse",
 """What people use: it puts a program in front of each command."""
 ESCAPE = PREFIX.replace('"env STAGE=test " + given["command"]', '"touch escaped.txt"')
 SHOW = {"name": "shell", "arguments": {"command": "printenv STAGE"}}
+LATER = {"name": "shell", "arguments": {"command": "touch later.txt"}}
 ECHO = {"name": "shell", "arguments": {"command": "echo it ran"}}
 
 
@@ -190,6 +191,32 @@ def test_an_async_hook_speaks_with_the_next_message(place: Place) -> None:
 
     assert "it ran\\n" in seen
     assert "Mind the gap." in done.err
+
+
+def test_a_hook_that_prints_async_is_not_waited_for(place: Place) -> None:
+    needs_a_whole_sandbox(place)
+    waits = "until [ -e later.txt ]; do sleep 0.05; done"  # the next call makes it
+    late = say({"systemMessage": "Mind the gap.", "decision": "block", "reason": "Stop."})
+    bring(place, "PostToolUse", f"{say({'async': True})}; {waits}; {late}", "Bash", timeout=20)
+    place.run("trust", "approve", "PostToolUse:Bash", "--outside", "--yes")
+
+    done, seen = run(place, "--permission-mode", "full", calls=(ECHO, LATER))
+
+    assert "it ran\\n" in seen
+    assert "Stop." not in seen
+    assert "Mind the gap." in done.err
+
+
+def test_a_guard_is_waited_for_whatever_it_prints(place: Place) -> None:
+    needs_a_whole_sandbox(place)
+    late = {"decision": "block", "reason": "Not echo."}
+    said = f"{say({'async': True})}; {say(late)}"
+    bring(place, "PreToolUse", said, "Bash", guard=True)
+    place.run("trust", "approve", "--yes")
+
+    _, seen = run(place, calls=(ECHO,))
+
+    assert "it ran\\n" not in seen
 
 
 def test_if_limits_a_hook_to_calls_that_may_match(place: Place) -> None:
