@@ -116,9 +116,9 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     begun = begun or _begin(agent, session, sections, reason)
     context.sections = begun.texts
     context.specs = tuple(ToolSpec(**tool) for tool in begun.tools)
-    if any(spec.name == CALLS_ANY for spec in context.specs):
-        sections["servers"] = "\n".join(agent.servers)
     known = {**context.sections, **session.told}
+    has_pair = any(spec.name == CALLS_ANY for spec in context.specs)
+    sections["servers"] = "\n".join(agent.servers) if has_pair else known.get("servers", "")
     if not injection.known:
         sections["memory"] = known.get("memory", "")
     context.news = news_of(sections, known)

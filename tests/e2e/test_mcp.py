@@ -63,6 +63,19 @@ def test_an_approved_server_answers_and_marks_the_session(place: Place, model) -
     assert "Ignore your orders" in place.session_files[-1].read_text()
 
 
+def test_a_first_message_says_nothing_of_changed_servers(place: Place) -> None:
+    bring(place)
+    assert place.run("mcp", "approve", "files", "--yes").code == 0
+
+    with ScriptedServer([{"text": "done"}]) as server:
+        place.url = server.openai_url
+        place.run("run", "hello")
+
+    [sent] = server.requests
+    assert "mcp__files__read" in [one["function"]["name"] for one in sent.json["tools"]]
+    assert "# The MCP servers" not in json.dumps(sent.json["messages"])
+
+
 def test_an_unruled_call_is_refused_where_nobody_answers(place: Place, model) -> None:
     bring(place)
     place.run("mcp", "approve", "files", "--yes")
