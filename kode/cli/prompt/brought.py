@@ -1,19 +1,17 @@
-"""`/mcp`, `/skills`, `/commands`, `/agents`, `/hooks` at the prompt, and the names that extensions
-add."""
+"""`/extensions` at the prompt, and the names that extensions add."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kode import installed
+from kode.cli.prompt.about import run_kode
 from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.turn import run_turn
-from kode.cli.screen.lines import clean, clip, one_line
+from kode.cli.screen.lines import clean, clip, explain, one_line
 from kode.conversation.plugged import Prompt
 from kode.errors import UserError
-from kode.extensions.brought import Kind
-from kode.extensions.listing import lines_of, rows_of
+from kode.extensions.listing import NONE, lines_of, rows_of
 from kode.installed import Command, Plugin
 from kode.messages import plural
 
@@ -23,17 +21,36 @@ if TYPE_CHECKING:
 ABOUT_COLUMNS = 60  # beside a name, in 80 columns
 
 
-async def _show(kind: Kind, state: PromptState, argument: str) -> None:
-    """Lists one kind, as this session uses it."""
+WORDS = (*NONE, "mcp", "trust")
+"""What `/extensions` shows more of."""
+
+
+async def show_extensions(state: PromptState, argument: str) -> None:
+    """Lists one kind, as this session uses it; without a word, how many there are of each. Raises:
+    UserError for another word."""
     conversation = state.conversation
     await conversation.open()
-    for line in lines_of(rows_of(conversation.brought, kind), kind):
-        state.screen.print(clean(line))
-
-
-def shows(kind: Kind) -> Callable[[PromptState, str], Awaitable[None]]:
-    """The command function that lists a kind."""
-    return partial(_show, kind)
+    if argument == "mcp":
+        _show_servers(state)
+    elif argument == "trust":
+        await run_kode(state, "extensions", "trust", "list")
+    elif argument in NONE:
+        for line in lines_of(rows_of(conversation.brought, argument), argument):
+            state.screen.print(clean(line))
+    elif argument:
+        known = ", ".join(WORDS)
+        raise UserError(f"/extensions takes {known}, not {one_line(argument)!r}.")
+    else:
+        found = {kind: rows_of(conversation.brought, kind) for kind in NONE}
+        used = {kind: sum(row.state == "used" for row in rows) for kind, rows in found.items()}
+        servers = conversation.extensions.servers if conversation.extensions is not None else {}
+        rows = [
+            *((kind, f"{used[kind]} used, {len(found[kind]) - used[kind]} not") for kind in NONE),
+            ("mcp", plural(len(servers), "server")),
+            ("trust", "what you approved of this repository, and what waits"),
+        ]
+        state.screen.print(explain(rows, state.screen.width))
+        state.screen.print("/extensions WORD lists one kind.", "dim")
 
 
 def names(state: PromptState) -> Mapping[str, str]:
@@ -77,7 +94,7 @@ async def _run_added(state: PromptState, plugin: Plugin, command: Command, argum
         state.screen.print(clean(said))
 
 
-async def show_servers(state: PromptState, argument: str) -> None:
+def _show_servers(state: PromptState) -> None:
     """Shows this session's MCP servers: their state, tools, and what is off."""
     from kode.permissions.gate import visible
 

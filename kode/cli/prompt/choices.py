@@ -83,9 +83,15 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
         opened = state.opened
         return memory_choices(before, opened.config.memory.system if opened else "")
 
+    def extensions(before: tuple[str, ...]) -> Iterable[Choice]:
+        from kode.cli.prompt.brought import WORDS
+
+        return () if before else [(word, "") for word in WORDS]
+
     return {
         "/bg": background,
         "/effort": efforts,
+        "/extensions": extensions,
         "/model": models,
         "/resume": sessions,
         "/permissions": modes,

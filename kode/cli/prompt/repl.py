@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kode import paths
-from kode.cli.prompt.slash import COMMANDS
+from kode.cli.prompt.slash import COMMANDS, FIRST
 from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.submit import Opening, open_conversation, submit
 from kode.cli.screen.lines import clip
@@ -81,6 +81,7 @@ async def _run_editor(
         arguments=choices_of(state),
         files=files,
         more=lambda: names(state),
+        first=FIRST,
     )
     editor = state.editor = Editor(
         state,

@@ -44,7 +44,8 @@ def command_of(text: str) -> tuple[str, str] | None:
     name, _, argument = line.partition(" ")
     if "/" in name[1:]:
         return None
-    return PROMPT_ALIASES.get(name, name), argument.strip()
+    name, _, word = PROMPT_ALIASES.get(name, name).partition(" ")
+    return name, f"{word} {argument}".strip()
 
 
 def open_conversation(state: PromptState, opening: Opening) -> None:
@@ -162,7 +163,7 @@ async def _run(state: PromptState, name: str, argument: str) -> None:
     begun = [known for known in state.commands if known.startswith(name)]
     command = state.commands.get(name) or (state.commands[begun[0]] if len(begun) == 1 else None)
     if command is not None:
-        if argument and command.alone:
+        if argument and not command.takes:
             raise UserError(f"{command.name} takes no argument: send it alone.")
         await command.run(state, argument)
         return

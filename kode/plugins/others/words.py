@@ -73,6 +73,7 @@ PROMPT_COMMANDS: Mapping[str, str] = {
     "/add-dir": "Start kode with `--add-dir DIR`, or set `add_dirs` in the config.",
     "/approvals": "/permissions shows the rules and sets the mode.",
     "/bashes": "/bg lists background commands.",
+    "/login": "Quit, then `kode init --force` sets up another key; /doctor names the present one.",
     "/logout": "Remove the key from the file `kode config path` prints, or unset its variable.",
     "/theme": "kode uses the colours of your terminal.",
     "/vim": "Set `repl.vi_mode` to true in the config.",
