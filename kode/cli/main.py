@@ -123,9 +123,8 @@ def _dispatch(argv: list[str]) -> int:
     first = argv[0] if argv else ""
     if first in ("--help", "-h", "help"):
         every = COMMANDS | of_plugins()
-        listed = {
-            name: every[name][1] for name in (every if "--all" in argv else FIRST) if name in every
-        }
+        names = every if "--all" in argv else FIRST
+        listed = {name: every[name][1] for name in names if name in every and every[name][1]}
         width = max(map(len, listed))
         lines = (f"  {name:<{width}}  {what}" for name, what in listed.items())
         sys.stdout.write(USAGE.format(commands="\n".join(lines)))

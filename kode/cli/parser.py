@@ -87,7 +87,8 @@ OTHER_NAMES = {
 
 
 def of_plugins() -> dict[str, tuple[str, str]]:
-    """The commands that plug-ins add under names that are free, as in `COMMANDS`."""
+    """The commands that plug-ins add under names that are free, as in `COMMANDS`; an alias, which
+    no list shows, has no summary."""
     taken = COMMANDS.keys() | OTHER_NAMES.keys()
     return {
         name: (command.run, command.summary)

@@ -35,7 +35,7 @@ RunHook = Callable[[Hook, bytes], Awaitable[Ran]]
 
 CHANGED = (
     "has changed since you approved it, or what it loads has, so it is off until you approve it "
-    "again (`kode trust approve`); if its settings or program changed, start kode again then"
+    "again (`kode extensions approve`); if its settings or program changed, start kode again then"
 )
 
 

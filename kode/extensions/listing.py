@@ -75,9 +75,7 @@ def lines_of(rows: Sequence[Row], kind: Kind) -> list[str]:
         )
         lines += [f"          {visible(remark)}" for remark in row.remarks]
     if any(row.state in ("new", "changed") for row in rows):
-        lines.append(
-            "`kode trust show NAME` shows a pending item, `kode trust approve NAME` approves it."
-        )
+        lines.append("`kode extensions approve NAME` shows a pending item, and asks.")
     return lines
 
 

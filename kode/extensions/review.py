@@ -24,8 +24,10 @@ FINDERS: tuple[Finder, ...] = (
 )
 
 LONGEST_KEY_LINES = 200  # an RSA key of 16,384 bits, a line for each 64 characters
+LASTS = "Your approval lasts until it changes; `kode extensions revoke NAME` withdraws it."
+
 SHOWN_LINES = 60
-"""Lines of one item in the question; `kode trust show` shows everything."""
+"""Lines of one item in the question; `kode extensions trust show` shows everything."""
 
 DOWNLOADS = (
     "It never ran here, and wants the network, as `npx` and `uvx` do to install a server. For "
@@ -141,7 +143,7 @@ async def _may(
             subject=visible(named(wanted)),
             title=title,
             preview=visible(shown(wanted, approvals)),
-            reason=f"{reason} Yes holds until it changes; `kode trust` lists and revokes.",
+            reason=f"{reason} {LASTS}",
             kind="trust",
             may_always=False,
             until_changed=True,
@@ -167,8 +169,7 @@ def question(items: Sequence[Item], approvals: Approvals) -> Question:
         subject=visible(", ".join(map(named, items))),
         title=title,
         preview=visible("\n\n".join(shown(item, approvals) for item in items)),
-        reason="It can run programs or steer the model. Yes holds until it changes; "
-        "`kode trust` lists and revokes.",
+        reason=f"It can run programs or instruct the model. {LASTS}",
         kind="trust",
         may_always=False,
         until_changed=True,
@@ -183,7 +184,7 @@ def shown(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
     # A key has several lines, so it is looked for before its end is cut off.
     kept = redact("\n".join(every[: lines + LONGEST_KEY_LINES])).split("\n")[:lines]
     if len(every) > lines:
-        kept.append(f"… {len(every) - lines} more lines: `kode trust show {item.name}`")
+        kept.append(f"… {len(every) - lines} more lines: `kode extensions trust show {item.name}`")
     source = trust.written_after(item, approvals)
     after = f", written after reading {source}" if source else ""
     head = [f"{named(item)} ({state}, from {item.origin}{after})", item.can]

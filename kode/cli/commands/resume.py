@@ -84,7 +84,7 @@ def _newest(cwd: Path) -> str:
     session_id, passed = newest(home(), cwd)
     for summary in passed:
         why = "cannot be read" if summary.damaged else "has no task yet"
-        what = f"session {summary.id}, used later, {why}: continuing {session_id}."
+        what = f"session {summary.id}, used later, {why}: resuming {session_id}."
         complain([f"{what} `kode session check {summary.id}` says more."])
     return session_id
 

@@ -109,7 +109,7 @@ def _show_servers(state: PromptState) -> None:
             )
     if extensions is not None and extensions.untrusted:
         names = ", ".join(map(visible, extensions.untrusted))
-        screen.print(f"Not approved: {names} · kode trust approve", "warning")
+        screen.print(f"Not approved: {names} · kode extensions approve", "warning")
     if not servers:
         screen.print("No MCP servers run here. `kode mcp add` configures one.", "dim")
 

@@ -148,8 +148,8 @@ async def finish(state: PromptState, resume_flags: str = "") -> None:
     if not done:
         await _show_closing(screen, state.closing)
     if session_id is not None and used:
-        more = f" {resume_flags}" if resume_flags else " (or kode -c)"
-        screen.print(f"Resume with: kode continue --id {session_id}{more}", "dim")
+        more = f" {resume_flags}" if resume_flags else ""
+        screen.print(f"Resume with: kode -r {session_id}{more}", "dim")
     screen.flush()
 
 

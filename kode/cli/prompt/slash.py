@@ -99,7 +99,7 @@ def _help_about(state: PromptState, name: str) -> None:
 async def start_new(state: PromptState, argument: str) -> None:
     """Lets memory process the session, then starts an empty one."""
     await state.conversation.new_session()
-    state.screen.print("New session. The old one is in /sessions.", "dim")
+    state.screen.print("New session. /resume opens the previous one.", "dim")
 
 
 async def memory(state: PromptState, argument: str) -> None:

@@ -207,8 +207,7 @@ async def _shell(state: PromptState, command: str) -> None:
         shown = f"{ended} · /bg read {ran.name} shows its output"
         ended += f"; its output is in {ran.output_path}" if ran.output_path else ""
     else:
-        ended = f"exit code {ran.exit_code}"
-        shown = f"exit {ran.exit_code}"
+        ended = shown = f"exit status {ran.exit_code}"
     style = "warning" if ran.exit_code else "dim"
     state.screen.print(f"{shown} · sent with your next message", style)
     note = f"[The person ran this in the shell; {ended}]\n$ {command}\n{ran.output}"

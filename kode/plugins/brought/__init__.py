@@ -4,6 +4,8 @@ listed    `kode extensions skills`, `commands`, `agents` and `hooks`
 approved  `kode extensions trust`
 """
 
+from dataclasses import replace
+
 from kode.plugin import Command, Plugin
 
 _COMMANDS = {
@@ -32,5 +34,15 @@ _COMMANDS = {
 PLUGIN = Plugin(
     name="brought",
     summary="lists what a repository brings, and what you approved of it",
-    commands={**_COMMANDS, **{f"extensions {name}": one for name, one in _COMMANDS.items()}},
+    commands={
+        **{f"extensions {name}": one for name, one in _COMMANDS.items()},
+        "extensions approve": Command(
+            run="kode.plugins.brought.approved:approve",
+            summary="approve one item, or all that are pending",
+        ),
+        "extensions revoke": Command(
+            run="kode.plugins.brought.approved:revoke", summary="withdraw an approval"
+        ),
+        **{name: replace(one, summary="") for name, one in _COMMANDS.items()},
+    },
 )

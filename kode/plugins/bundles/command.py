@@ -1,4 +1,4 @@
-"""`kode extension`: the catalogue, and what adds, shows, updates and removes bundles."""
+"""`kode extensions`: the catalogue, and what adds, shows, updates and removes bundles."""
 
 import argparse
 import sys
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kode.plugin import Parser, clean, paths, print_either, visible, working_directory
+from kode.plugin.bundles import subcommands
 from kode.plugin.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.plugins.bundles import shelf, show, sources
 from kode.plugins.bundles.manifest import Parts, is_bundle, parts_of
@@ -21,7 +22,7 @@ BESIDES = "What files bring: `kode extensions skills`, `commands`, `agents`, `ho
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `kode extension ...`. Raises: ConfigError, StorageError, BusyError."""
+    """Runs `kode extensions ...`. Raises: ConfigError, StorageError, BusyError."""
     arguments = _parser().parse(argv or ["list"])
     home, cwd = paths.home(), working_directory(argparse.Namespace(cwd=None))
     match arguments.command:
@@ -41,7 +42,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser("kode extension", "Bundles of skills, commands, agents, hooks and MCP servers.")
+    parser = Parser("kode extensions", "Skills, commands, agents, hooks, and bundles of them.")
+    others = subcommands("extensions")
+    width = max(map(len, others), default=0)
+    parser.epilog = "what files bring:\n" + "\n".join(
+        f"    {name:<{width}}  {what}" for name, what in others.items()
+    )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     def add(name: str, about: str) -> argparse.ArgumentParser:
@@ -157,13 +163,13 @@ def _add(home: Path, arguments: argparse.Namespace, cwd: Path) -> int:
     known = index.bundles.get(parts.name)
     if known is not None and known.source != source:
         raise ConfigError(
-            f"You have a bundle {parts.name} from {known.source}. `kode extension remove "
+            f"You have a bundle {parts.name} from {known.source}. `kode extensions remove "
             f"{parts.name}` first, if this one is to take its place."
         )
     if parts.name in index.markets:
         raise ConfigError(
             f"You already have a marketplace called {parts.name}: "
-            f"`kode extension remove {parts.name}` first."
+            f"`kode extensions remove {parts.name}` first."
         )
     network = arguments.network or (known is not None and known.network)
     return _settle(
@@ -179,7 +185,7 @@ def _add_market(home: Path, source: Source, found: Market, index: Index) -> int:
     name = found.name
     if name in index.bundles or (name in index.markets and index.markets[name].source != source):
         raise ConfigError(
-            f"You have another {name}. `kode extension remove {name}` first, if this one is to "
+            f"You have another {name}. `kode extensions remove {name}` first, if this one is to "
             "take its place."
         )
     known = _known(source, found)
@@ -188,7 +194,7 @@ def _add_market(home: Path, source: Source, found: Market, index: Index) -> int:
         [
             f"Added the marketplace {name}. Nothing of it runs; it lists:",
             *_offers(known.bundles, name, index),
-            f"`kode extension add NAME@{name}` shows one and asks.",
+            f"`kode extensions add NAME@{name}` shows one and asks.",
         ]
     )
     return EXIT_OK
@@ -220,7 +226,7 @@ def _update(home: Path, known: Approved, *, unasked: bool) -> int:
     parts = _parts(fetched)
     if parts.name != known.name:
         raise ConfigError(
-            f"{known.source} calls itself {parts.name} now, not {known.name}: `kode extension "
+            f"{known.source} calls itself {parts.name} now, not {known.name}: `kode extensions "
             f"remove {known.name}`, then add it."
         )
     wanted = _wanted(known.source, fetched, parts, network=known.network)
@@ -275,7 +281,7 @@ def _show(home: Path, name: str, files: Sequence[str]) -> int:
     if not shelf.is_intact(home, approved):
         raise ConfigError(
             f"The copy of {name} has changed since you approved it, so nothing of it is used. "
-            f"`kode extension update {name}` fetches it again and asks."
+            f"`kode extensions update {name}` fetches it again and asks."
         )
     tree = shelf.tree_of(home, approved)
     if files:
@@ -296,7 +302,7 @@ def _parts(fetched: Fetched) -> Parts:
     if not fetched.entry and not is_bundle(fetched.tree):
         raise ConfigError(
             "There is no bundle: no .claude-plugin/plugin.json, no skills, commands, agents or "
-            "hooks. `kode extension list SOURCE` lists what a marketplace has."
+            "hooks. `kode extensions list SOURCE` lists what a marketplace has."
         )
     return parts_of(fetched.tree, fetched.entry, fetched.usual_name)
 
@@ -326,7 +332,7 @@ def _is_wanted(wanted: Approved, *, is_update: bool) -> bool:
 
 
 def _unknown(name: str) -> ConfigError:
-    return ConfigError(f"You have no bundle {visible(name)!r}. `kode extension list` lists all.")
+    return ConfigError(f"You have no bundle {visible(name)!r}. `kode extensions list` lists all.")
 
 
 def _say(lines: Iterable[str]) -> None:

@@ -235,9 +235,7 @@ async def test_leaving_stops_the_turn_closes_and_says_how_to_resume(room):
 
     assert room.talk.cancelled == 1
     assert room.talk.closed
-    assert room.text.endswith(
-        "Resume with: kode continue --id 20260101-000000-abcdef (or kode -c)\n"
-    )
+    assert room.text.endswith("Resume with: kode -r 20260101-000000-abcdef\n")
 
 
 async def test_the_resume_hint_names_the_flags_the_model_needs(room):
@@ -535,7 +533,7 @@ async def test_a_compaction_is_told_what_to_keep(room):
 async def test_own_shell_commands_go_with_the_next_message(room):
     text = await room.type("!echo hi; exit 2")
 
-    assert "hi\nexit 2 · " in text
+    assert "hi\nexit status 2 · " in text
     (note,) = room.talk.attachments
     assert note.source == "attachment"
     assert "$ echo hi; exit 2\nhi" in note.text
