@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from kode import installed
-from kode.cli.parser import COMMANDS, FIRST, OTHER_NAMES, nearest, of_plugins
+from kode.cli.parser import COMMANDS, FIRST, nearest, of_plugins
 from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
 
 if TYPE_CHECKING:
@@ -134,8 +134,6 @@ def _dispatch(argv: list[str]) -> int:
         return _finished(run(argv[2:]))
     if first in COMMANDS:
         return _run(COMMANDS[first][0], argv[1:])
-    if first in OTHER_NAMES:
-        return _run(OTHER_NAMES[first], argv[1:])
     if first and not first.startswith("-") and not any(c.isspace() for c in first):
         if first in of_plugins() and (run := installed.command(first)) is not None:
             return _finished(run(argv[1:]))

@@ -137,18 +137,8 @@ async def _may(
     refusal = f"{named(wanted)} {trust.digest(wanted)}"
     if ask is None or refusal in declined:
         return False
-    answer = await ask(
-        Question(
-            tool="trust",
-            subject=visible(named(wanted)),
-            title=title,
-            preview=visible(shown(wanted, approvals)),
-            reason=f"{reason} {LASTS}",
-            kind="trust",
-            may_always=False,
-            until_changed=True,
-        )
-    )
+    what = (visible(named(wanted)), title, visible(shown(wanted, approvals)), reason)
+    answer = await ask(_question(*what))
     if answer.choice == "no":
         declined.add(refusal)
         return False
@@ -164,12 +154,18 @@ def question(items: Sequence[Item], approvals: Approvals) -> Question:
         title = "Use what a session wrote that had read outside text"
     elif changed:
         title += ", which has changed since you approved it"
+    what = visible("\n\n".join(shown(item, approvals) for item in items))
+    reason = "It can run programs or instruct the model."
+    return _question(visible(", ".join(map(named, items))), title, what, reason)
+
+
+def _question(subject: str, title: str, preview: str, reason: str) -> Question:
     return Question(
         tool="trust",
-        subject=visible(", ".join(map(named, items))),
+        subject=subject,
         title=title,
-        preview=visible("\n\n".join(shown(item, approvals) for item in items)),
-        reason=f"It can run programs or instruct the model. {LASTS}",
+        preview=preview,
+        reason=f"{reason} {LASTS}",
         kind="trust",
         may_always=False,
         until_changed=True,
@@ -190,7 +186,7 @@ def shown(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
     head = [f"{named(item)} ({state}, from {item.origin}{after})", item.can]
     approval = approvals.find(item)
     if approval is not None and approval.grants:
-        had = "It may besides" if state == "trusted" else "You had given it, and a yes does not"
+        had = "It may besides" if state == "trusted" else "It had, and approving it does not give"
         head.append(f"{had}: {', '.join(approval.grants)}")
     return "\n".join((*filter(None, head), *kept))
 

@@ -8,7 +8,7 @@ from kode import installed
 from kode.cli.prompt.about import run_kode
 from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.turn import run_turn
-from kode.cli.screen.lines import clean, clip, explain, one_line
+from kode.cli.screen.lines import clean, clip, one_line
 from kode.conversation.plugged import Prompt
 from kode.errors import UserError
 from kode.extensions.listing import NONE, lines_of, rows_of
@@ -26,7 +26,7 @@ WORDS = (*NONE, "mcp", "trust")
 
 
 async def show_extensions(state: PromptState, argument: str) -> None:
-    """Lists one kind, as this session uses it; without a word, how many there are of each. Raises:
+    """Lists one kind, as this session uses it; without a word, all. Raises:
     UserError for another word."""
     conversation = state.conversation
     await conversation.open()
@@ -34,23 +34,15 @@ async def show_extensions(state: PromptState, argument: str) -> None:
         _show_servers(state)
     elif argument == "trust":
         await run_kode(state, "extensions", "trust", "list")
-    elif argument in NONE:
-        for line in lines_of(rows_of(conversation.brought, argument), argument):
-            state.screen.print(clean(line))
-    elif argument:
+    elif argument and argument not in NONE:
         known = ", ".join(WORDS)
         raise UserError(f"/extensions takes {known}, not {one_line(argument)!r}.")
     else:
-        found = {kind: rows_of(conversation.brought, kind) for kind in NONE}
-        used = {kind: sum(row.state == "used" for row in rows) for kind, rows in found.items()}
-        servers = conversation.extensions.servers if conversation.extensions is not None else {}
-        rows = [
-            *((kind, f"{used[kind]} used, {len(found[kind]) - used[kind]} not") for kind in NONE),
-            ("mcp", plural(len(servers), "server")),
-            ("trust", "what you approved of this repository, and what waits"),
-        ]
-        state.screen.print(explain(rows, state.screen.width))
-        state.screen.print("/extensions WORD lists one kind.", "dim")
+        for kind in NONE:
+            if argument in ("", kind):
+                state.screen.print(kind, "bold")
+                for line in lines_of(rows_of(conversation.brought, kind), kind):
+                    state.screen.print(f"  {clean(line)}")
 
 
 def names(state: PromptState) -> Mapping[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from kode.cli.flags import MODES
 from kode.cli.parser import nearest
 from kode.cli.prompt.about import run_doctor, show_config, show_status
+from kode.cli.prompt.background import background, may_leave
 from kode.cli.prompt.brought import WORDS, show_extensions
 from kode.cli.prompt.changes import redo, show_diff, undo
 from kode.cli.prompt.effort import use_effort
@@ -20,7 +21,7 @@ from kode.cli.prompt.plan import WORDS as PLAN_WORDS
 from kode.cli.prompt.plan import plan
 from kode.cli.prompt.prepared import review, write_instructions
 from kode.cli.prompt.rewind import rewind
-from kode.cli.prompt.sessions import list_sessions, resume
+from kode.cli.prompt.sessions import resume
 from kode.cli.prompt.state import PROMPT_ALIASES, Command, PromptState
 from kode.cli.screen.lines import explain, one_line
 from kode.cli.screen.permission_rules import CHANGES, change_rules, rule_rows
@@ -205,17 +206,8 @@ async def show_details(state: PromptState, argument: str) -> None:
     state.screen.print_painted(state.renderer.details.render(state.screen, newest or 1)[0])
 
 
-async def background(state: PromptState, argument: str) -> None:
-    """Moves the running shell command to the background; lists, reads, kills those there."""
-    from kode.cli.prompt import background
-
-    await background.background(state, argument)
-
-
 async def leave(state: PromptState, argument: str) -> None:
     """Ends the REPL; asks first if something runs in the background."""
-    from kode.cli.prompt.background import may_leave
-
     if await may_leave(state):
         state.leave()
 
@@ -224,7 +216,6 @@ _ROWS = (
     Command("/help", "commands and keys", show_help, "[all or NAME]", "undo", True),
     Command("/new", "start a new session", start_new),
     Command("/resume", "resume another session", resume, "[NUMBER or ID]", "2"),
-    Command("/sessions", "list the sessions of this directory", list_sessions, while_busy=True),
     Command("/model", "list or switch models", use_model, "[NAME or PROVIDER/NAME]", "gpt-5"),
     Command("/effort", "set how much the model thinks", use_effort, "[LEVEL]", "high"),
     Command(

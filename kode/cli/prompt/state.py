@@ -39,6 +39,7 @@ PROMPT_ALIASES: Mapping[str, str] = {
     "/mode": "/permissions",
     "/q": "/quit",
     "/reasoning": "/effort",
+    "/sessions": "/resume",
     "/settings": "/config",
     "/skills": "/extensions skills",
     "/trust": "/extensions trust",

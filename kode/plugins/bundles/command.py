@@ -57,7 +57,7 @@ def _parser() -> Parser:
     listed = add("list", "list what is installed, and what marketplaces offer")
     listed.add_argument("source", metavar="SOURCE", nargs="?", help="what this one offers")
     listed.add_argument("--json", action="store_true", help="one JSON object")
-    added = add("add", "show a bundle whole, and add it after your yes")
+    added = add("add", "show a bundle whole, and add it once you approve")
     added.add_argument("source", metavar="SOURCE", help="folder, git address, archive, list")
     added.add_argument("--yes", action="store_true", help=YES)
     added.add_argument("--network", action="store_true", help="its servers may use the network")
