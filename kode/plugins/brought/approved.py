@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from kode.plugin import Parser, clean, paths, working_directory
@@ -86,14 +87,11 @@ def main(argv: Sequence[str]) -> Answered:
     return _revoke(arguments.name, approvals, home, project)
 
 
-def approve(argv: Sequence[str]) -> Answered:
-    """Runs `kode extensions approve ...`. Raises: as `main`."""
-    return main(["approve", *argv])
+def _verb(verb: str, argv: Sequence[str]) -> Answered:
+    return main([verb, *argv])
 
 
-def revoke(argv: Sequence[str]) -> Answered:
-    """Runs `kode extensions revoke ...`. Raises: as `main`."""
-    return main(["revoke", *argv])
+approve, revoke = partial(_verb, "approve"), partial(_verb, "revoke")
 
 
 def _grants(

@@ -1,5 +1,4 @@
-"""`kode extensions skills`, `commands`, `agents`, `hooks`: lists those available here; also runs
-hooks by hand."""
+"""`kode extensions skills`, `commands`, `agents`, `hooks`: lists those here; runs hooks by hand."""
 
 import argparse
 import asyncio
@@ -33,16 +32,11 @@ from kode.plugin.brought import (
 )
 from kode.plugin.errors import EXIT_FAILED, EXIT_OK, ConfigError
 
-ABOUT: dict[brought.Kind, str] = {
-    "skills": "List skills of this project and your home, with source and status.",
-    "commands": "List prompt commands defined by Markdown files, with source and status.",
-    "agents": "List agent definitions for subagents, with source and status.",
-    "hooks": "List programs that run on session events, with source and status.",
-}
+ABOUT = "Lists {} of this project and your home, with source and status."
 
 
 def _list(kind: brought.Kind, argv: Sequence[str]) -> Answer:
-    parser = Parser(f"kode extensions {kind}", ABOUT[kind])
+    parser = Parser(f"kode extensions {kind}", ABOUT.format(kind))
     _add_list(parser)
     return _answer(kind, as_list=parser.parse(argv).json)
 
@@ -54,7 +48,7 @@ agents = partial(_list, "agents")
 
 def hooks(argv: Sequence[str]) -> Answer:
     """Runs `kode extensions hooks ...`. Raises: ConfigError."""
-    parser = Parser("kode extensions hooks", ABOUT["hooks"])
+    parser = Parser("kode extensions hooks", ABOUT.format("hooks"))
     called = parser.add_subparsers(dest="command", metavar="COMMAND")
     about = "all hooks (--json: one list)"
     listed = called.add_parser("list", help=about, description=about)

@@ -13,15 +13,14 @@ command      the command lines
 
 from kode.plugin import Command, Plugin
 
+_RUN = "kode.plugins.bundles.command:main"
+
 PLUGIN = Plugin(
     name="bundles",
     summary="adds bundles of skills, commands, agents, hooks and servers",
     commands={
-        "extensions": Command(
-            run="kode.plugins.bundles.command:main",
-            summary="skills, commands, agents, hooks: list, approve, add bundles",
-        ),
-        "extension": Command(run="kode.plugins.bundles.command:main", summary=""),
+        "extensions": Command(run=_RUN, summary="list and approve skills, hooks ..., add bundles"),
+        "extension": Command(run=_RUN, summary=""),
     },
     bundles="kode.plugins.bundles.shelf:bundles",
 )

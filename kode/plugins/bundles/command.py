@@ -18,8 +18,6 @@ from kode.plugins.bundles.tree import Tree
 
 YES = "do not ask for confirmation"
 
-BESIDES = "What files bring: `kode extensions skills`, `commands`, `agents`, `hooks`, `trust`."
-
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode extensions ...`. Raises: ConfigError, StorageError, BusyError."""
@@ -43,11 +41,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _parser() -> Parser:
     parser = Parser("kode extensions", "Skills, commands, agents, hooks, and bundles of them.")
-    others = subcommands("extensions")
-    width = max(map(len, others), default=0)
-    parser.epilog = "what files bring:\n" + "\n".join(
-        f"    {name:<{width}}  {what}" for name, what in others.items()
-    )
+    others = (f"\n    {n:<10}{what}" for n, what in subcommands("extensions").items())
+    parser.epilog = "what files bring:" + "".join(others)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     def add(name: str, about: str) -> argparse.ArgumentParser:
@@ -126,7 +121,7 @@ def _catalogue(index: Index, rows: Sequence[Mapping[str, object]]) -> list[str]:
         lines.append(visible(f"{name}, from {known.source}:"))
         lines += _offers(known.bundles, name, index)
     lines += ["To add more:", *(f"  {way}" for way in sources.WAYS)]
-    return [*lines, BESIDES]
+    return [*lines, "What files bring: `kode extensions --help`."]
 
 
 def _offers(offered: Mapping[str, str], market: str, index: Index) -> Iterable[str]:
