@@ -36,7 +36,8 @@ class Command:
     with the integer that it returns; `/NAME ...` awaits it with an `Opened` and the rest of the
     line, and prints the text that it returns or sends the `Prompt` to the model."""
     summary: str
-    """What it does, in a few words, for `kode help --all` and `/help`."""
+    """What it does, in a few words, for `kode help --all` and `/help all`; "" for another name of
+    a command, which no list shows."""
     systems: Sequence[str] = ()
     """Of one below `kode memory`: the memory systems whose help lists it; () for all."""
 

@@ -41,7 +41,11 @@ def add_conversation_flags(parser: Parser) -> None:
     add("--json-schema", metavar="FILE", help="answer with JSON that fits this schema")
     add("--no-session", action="store_true", help="do not save this session")
     add("--cwd", metavar="DIR", help="work in this directory")
-    add("--ask", action="store_true", help="`run`: ask at this terminal what needs a yes")
+    add(
+        "--ask",
+        action="store_true",
+        help="`run`: ask at this terminal before what needs permission",
+    )
     add("--quiet", action="store_true", help="no progress on stderr")
     add("--verbose", action="store_true", help="more on stderr: thinking, tool output")
     add("--no-color", action="store_true", help="no colours (also: NO_COLOR)")
@@ -81,7 +85,7 @@ def add_model_flags(parser: Parser) -> None:
     """Adds the flags that choose the model, which `model_flags` reads."""
     add = parser.add_argument
     add("--model", metavar="M", help="the model to use")
-    add("--provider", metavar="PROVIDER", help="openai, anthropic, ollama, ... or one of yours")
+    add("--provider", metavar="PROVIDER", help="openai, anthropic, ollama, ... or your own")
     add("--base-url", metavar="URL", help="another server that speaks the provider's format")
     add("--effort", metavar="LEVEL", choices=EFFORTS, help="how much it thinks: none ... max")
     add("--script", metavar="FILE", help="the script that the provider `scripted` plays")

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from kode import installed
-from kode.cli.parser import COMMANDS, FIRST, OTHER_NAMES, nearest, of_plugins
+from kode.cli.parser import COMMANDS, FIRST, nearest, of_plugins
 from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
 
 if TYPE_CHECKING:
@@ -122,9 +122,8 @@ def _dispatch(argv: list[str]) -> int:
     first = argv[0] if argv else ""
     if first in ("--help", "-h", "help"):
         every = COMMANDS | of_plugins()
-        listed = {
-            name: every[name][1] for name in (every if "--all" in argv else FIRST) if name in every
-        }
+        names = every if "--all" in argv else FIRST
+        listed = {name: every[name][1] for name in names if name in every and every[name][1]}
         width = max(map(len, listed))
         lines = (f"  {name:<{width}}  {what}" for name, what in listed.items())
         sys.stdout.write(USAGE.format(commands="\n".join(lines)))
@@ -134,8 +133,6 @@ def _dispatch(argv: list[str]) -> int:
         return _finished(run(argv[2:]))
     if first in COMMANDS:
         return _run(COMMANDS[first][0], argv[1:])
-    if first in OTHER_NAMES:
-        return _run(OTHER_NAMES[first], argv[1:])
     if first and not first.startswith("-") and not any(c.isspace() for c in first):
         if first in of_plugins() and (run := installed.command(first)) is not None:
             return _finished(run(argv[1:]))

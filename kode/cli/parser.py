@@ -11,84 +11,61 @@ from kode import installed
 from kode.errors import EXIT_OK, ConfigError
 
 COMMANDS = {
-    "run": ("kode.cli.commands.run", "run one task, print the answer, exit"),
-    "continue": ("kode.cli.commands.resume", "resume the newest session of this directory"),
-    "session": ("kode.cli.commands.session", "list, search, show, fork, export, check sessions"),
-    "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),
-    "mcp": ("kode.cli.commands.mcp", "list, add, approve and test MCP servers"),
-    "permissions": (
-        "kode.cli.commands.permissions",
-        "list rules and your lasting answers, remove and restore them",
-    ),
-    "plugin": ("kode.cli.commands.plugin", "list plug-ins, and turn them on and off"),
-    "init": ("kode.cli.commands.init", "guided set-up"),
-    "config": ("kode.cli.commands.config", "show every setting and where it came from"),
-    "doctor": (
-        "kode.cli.commands.doctor",
-        "check this machine, and say how to fix what is missing",
-    ),
-    "subagent": ("kode.cli.commands.subagent", "run one focused task in its own process"),
+    name: (f"kode.cli.commands.{module or name}", about)
+    for name, module, about in (
+        ("run", "", "run one task, print the answer, exit"),
+        ("continue", "resume", "resume the newest session of this directory"),
+        ("session", "", "list, search, show, fork, export, check sessions"),
+        ("memory", "", "show, search, change and undo what kode remembers"),
+        ("mcp", "", "list, add, approve and test MCP servers"),
+        ("permissions", "", "list rules and your lasting answers, remove and restore them"),
+        ("plugin", "", "list plug-ins, and turn them on and off"),
+        ("init", "", "guided set-up"),
+        ("config", "", "show, set and check settings"),
+        ("doctor", "", "check this machine, and say how to fix what is missing"),
+        ("subagent", "", "run one focused task in its own process"),
+        ("exec", "run", ""),
+        ("resume", "resume:by_id", ""),
+    )
 }
+"""Name → the module, or the function in it, and what it does; "" for the name that another agent
+has for it, which no list shows."""
 
 FIRST = ("run", "continue", "session", "memory", "mcp", "config", "init", "doctor", "demo")
 """The commands that `kode --help` lists."""
 
 
-def whole(text: str) -> int:
-    """Parses a whole number of 1 or more."""
-    return int(_number(text, int, "a whole number of 1 or more", lambda value: value >= 1))
-
-
-def natural(text: str) -> int:
-    """Parses a whole number from 0."""
-    return int(_number(text, int, "a whole number of 0 or more", lambda value: value >= 0))
-
-
-def seconds(text: str) -> float:
-    """Parses a number of seconds above 0."""
-    return _number(text, float, "a number of seconds above 0", lambda value: value > 0)
-
-
-def amount(text: str) -> float:
-    """Parses an amount of money above 0."""
-    return _number(text, float, "an amount above 0", lambda value: value > 0)
-
-
 def _number(
-    text: str, kind: Callable[[str], float], allowed: str, fits: Callable[[float], bool]
-) -> float:
-    try:
-        value = kind(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or not fits(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not {allowed}")
-    return value
+    kind: Callable[[str], float], allowed: str, fits: Callable[[float], bool]
+) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value) or not fits(value):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {allowed}")
+        return value
+
+    return number
 
 
 KINDS: Mapping[str, Callable[[str], float]] = {
-    "whole": whole,
-    "natural": natural,
-    "seconds": seconds,
-    "amount": amount,
+    "whole": _number(int, "a whole number of 1 or more", lambda value: value >= 1),
+    "natural": _number(int, "a whole number of 0 or more", lambda value: value >= 0),
+    "seconds": _number(float, "a number of seconds above 0", lambda value: value > 0),
+    "amount": _number(float, "an amount above 0", lambda value: value > 0),
 }
 """Numbers that a flag names as its `type`."""
 
 
-OTHER_NAMES = {
-    "exec": COMMANDS["run"][0],
-    "resume": "kode.cli.commands.resume:by_id",
-}
-"""Commands under their names in other agents."""
-
-
 def of_plugins() -> dict[str, tuple[str, str]]:
-    """The commands that plug-ins add under names that are free, as in `COMMANDS`."""
-    taken = COMMANDS.keys() | OTHER_NAMES.keys()
+    """The commands that plug-ins add under names that are free, as in `COMMANDS`; an alias, which
+    no list shows, has no summary."""
     return {
         name: (command.run, command.summary)
         for name, (_, command) in installed.added("commands").items()
-        if " " not in name and name not in taken
+        if " " not in name and name not in COMMANDS
     }
 
 

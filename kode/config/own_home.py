@@ -42,5 +42,5 @@ def guard_home(home: Path) -> str:
         ) from None
     return (
         f"Others could write in {home}; now only you can. If it was not you who allowed that, "
-        "look through config.json and `kode trust list`."
+        "look through config.json and `kode extensions trust list`."
     )

@@ -32,9 +32,7 @@ async def find_extensions(opened: OpenSession) -> Brought:
     found = await asyncio.to_thread(find_brought, opened)
     if problems := [text for texts in found.problems.values() for text in texts]:
         more = f" And {len(problems) - 1} more" if len(problems) > 1 else ""
-        say_all = (
-            ": `kode skills`, `commands`, `agents` and `hooks` have the details." if more else ""
-        )
+        say_all = ": `kode extensions skills`, `agents` and so on list them." if more else ""
         opened.emit(Notice(text=f"{problems[0]}{more}{say_all}"))
     return found
 
@@ -160,11 +158,11 @@ def definition_of(name: str, cwd: Path, *, trust_project: bool = False) -> Agent
             return agent
     if any(one.thing.item.name == name for one in found.agents):
         raise UserError(
-            f"Nobody has approved the agent {name} as it is now. `kode trust show {name}` shows "
-            f"it, `kode trust approve {name}` approves it."
+            f"Nobody has approved the agent {name} as it is now: `kode extensions approve {name}` "
+            "shows it and asks."
         )
     names = ", ".join(agent.item.name for agent in in_use(found.agents)) or "none here"
-    raise UserError(f"There is no agent {name!r}. `kode agents` lists them: {names}.")
+    raise UserError(f"There is no agent {name!r}. `kode extensions agents` lists them: {names}.")
 
 
 def skills_of(opened: OpenSession, found: Brought) -> tuple[Skill, ...]:

@@ -129,7 +129,7 @@ async def run_hook(
     elif sandbox is None or not await asyncio.to_thread(sandbox.holds):
         if hook.item.scope in trust.FOREIGN and (required or not _may_leave(hook, place)):
             why = "there is no sandbox (`kode doctor`)" if sandbox else "the sandbox is off"
-            fault = f"was not run: {why}, and nobody approved that it runs without"
+            fault = f"was not run: {why}, and nobody approved running it without one"
             return Ran(exit_code=None, begun=False, fault=fault)
         sandbox = None
     dropped: list[str] = []

@@ -262,7 +262,7 @@ def announce(opened: OpenSession) -> None:
     if opened.unsent:
         opened.emit(
             Notice(
-                text="kode was stopped before it began with what you asked last. It is sent "
+                text="kode was stopped before it began on your last message. It is sent "
                 f"with your next message: {shorten(opened.unsent, 200)}"
             )
         )

@@ -78,7 +78,7 @@ class Past:
                 done.append("No files changed since then.")
         if conversation:
             self._drop_from(turn)
-            done.append(f"The conversation is back to before prompt {turn}.")
+            done.append(f"The conversation is rewound to prompt {turn}.")
         return done
 
     def undo_compaction(self) -> str | None:

@@ -371,7 +371,9 @@ async def _ask(run: Run) -> Message:
             unbound = True
             context.session.append(UnboundEntry(reason=str(refused)))
             context.known_messages = 0
-            run.emit(Notice(text=f"{refused} kode goes on without what the model thought so far."))
+            run.emit(
+                Notice(text=f"{refused} kode continues without what the model thought so far.")
+            )
     agent.spend.paces[agent.provider.model].note(message.usage, time.monotonic() - asked_at)
     _record_reply(run, message)
     return message

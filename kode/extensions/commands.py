@@ -96,7 +96,7 @@ def reread(command: Command, home: Path, project: Path) -> Command:
     if changed or is_held(now.item, home, project):
         raise ToolError(
             f"The command /{item.name} has changed since this session began, so it is off until "
-            "you approve it again: `kode trust list`."
+            "you approve it again: `kode extensions trust list`."
         )
     return now
 

@@ -20,7 +20,7 @@ def items(home: Path, cwd: Path) -> Iterable[Item]:
 
 
 def own_items(cwd: Path) -> list[Item]:
-    """Those of the person's own files, which `kode trust approve` takes by name."""
+    """Those of the person's own files, which `kode extensions approve` takes by name."""
     found = (one for one in find_foreign(cwd) if one.scope == "home" and one.settings.allow)
     return [item for one in found for item in [item_of(one)] if item is not None]
 

@@ -120,7 +120,7 @@ def lost_of(hook: Hook, ran: Ran) -> str:
     flags += ["--network"] if any(hit.what not in ("write", "unknown") for hit in hits) else []
     return (
         f"The hook {hook.item.name} {', '.join(first_of(did, MAX_NAMED))}: in the sandbox that has "
-        f"no effect. `kode trust approve {shlex.quote(hook.item.name)} "
+        f"no effect. `kode extensions approve {shlex.quote(hook.item.name)} "
         f"{' '.join(flags) or '--outside'}` lets it."
     )
 
@@ -138,7 +138,7 @@ def _fault(ran: Ran) -> str:
         return ran.fault
     said = ran.stderr.strip().rpartition("\n")[2][:200]
     missing = ": its program was not found" if ran.exit_code == 127 else ""
-    return f"failed with exit code {ran.exit_code}{missing}{f' ({said})' if said else ''}"
+    return f"failed with exit status {ran.exit_code}{missing}{f' ({said})' if said else ''}"
 
 
 def _from_object(name: str, value: dict[str, Any]) -> HookAnswer:

@@ -36,7 +36,7 @@ wait for it. Never raises but CancelledError."""
 
 CHANGED = (
     "has changed since you approved it, or what it loads has, so it is off until you approve it "
-    "again (`kode trust approve`); if its settings or program changed, start kode again then"
+    "again (`kode extensions approve`); if its settings or program changed, start kode again then"
 )
 
 

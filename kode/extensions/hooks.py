@@ -281,8 +281,8 @@ def _can(event: str, wanted: Grants, *, is_async: bool) -> str:
     return (
         "It runs in the sandbox: no network, your home hidden, and its changes to the project "
         f"{changes}."
-        + (f" It asks for more, which a yes does not give: {asks}." if asks else "")
-        + " More, for it alone: `kode trust approve NAME` with --network, --write FOLDER or "
+        + (f" It asks for more, which approval does not give: {asks}." if asks else "")
+        + " More, for it alone: `kode extensions approve NAME` with --network, --write FOLDER or "
         "--outside."
     )
 

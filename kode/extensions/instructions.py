@@ -28,7 +28,7 @@ def read_instructions(home: Path, cwd: Path) -> ProjectInstructions:
         )
         said.append(
             f"Left out of the instructions: {names}, written by a session that had read outside "
-            "text. `kode trust approve` shows and approves it."
+            "text. `kode extensions approve` shows and approves it."
         )
     return replace(project_instructions, warning=" ".join(filter(None, said)))
 

@@ -19,15 +19,15 @@ CHARS_PER_TOKEN = 4
 HASH_CHARS = 12  # enough to tell versions apart
 ABOUT_CHARS = 100  # one line
 
+_READ: Mapping[Kind, str] = {
+    "skills": ".agents/skills, .claude/skills and .kode/skills",
+    "commands": ".claude/commands and .kode/commands",
+    "agents": ".claude/agents and .kode/agents",
+    "hooks": "`hooks` in .claude/settings.json and kode.json",
+}
 NONE: Mapping[Kind, str] = {
-    "skills": "No skills here. kode reads .agents/skills, .claude/skills and .kode/skills, of the "
-    "project and of your home.",
-    "commands": "No commands here. kode reads .claude/commands and .kode/commands, of the project "
-    "and of your home.",
-    "agents": "No agents here. kode reads .claude/agents and .kode/agents, of the project and of "
-    "your home.",
-    "hooks": "No hooks here. kode reads `hooks` in .claude/settings.json and kode.json, of the "
-    "project and of your home.",
+    kind: f"No {kind} here. kode reads {places}, of the project and of your home."
+    for kind, places in _READ.items()
 }
 """Shown if there is none."""
 
@@ -75,9 +75,7 @@ def lines_of(rows: Sequence[Row], kind: Kind) -> list[str]:
         )
         lines += [f"          {visible(remark)}" for remark in row.remarks]
     if any(row.state in ("new", "changed") for row in rows):
-        lines.append(
-            "`kode trust show NAME` shows a pending item, `kode trust approve NAME` approves it."
-        )
+        lines.append("`kode extensions approve NAME` shows a pending item, and asks.")
     return lines
 
 

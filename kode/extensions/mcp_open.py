@@ -109,7 +109,7 @@ class Opener:
         """Raises: ConfigError, StorageError."""
         server, place = resolve(entry, os.environ), self.place
         if entry.scope == "bundle" and entry not in find_servers(place.home, place.cwd).entries:
-            raise ConfigError("its bundle has changed since you approved it: `kode extension list`")
+            raise ConfigError("its bundle changed since you approved it: `kode extensions list`")
         if downloads:
             server = replace(server, write=False, network=True)
         if not server.command:
@@ -130,7 +130,7 @@ class Opener:
             why = "it is to run without a sandbox" if server.outside else "the sandbox is off"
             raise ConfigError(
                 f"{why}, and it is not started so unless you say so. `kode` asks once at a "
-                f"terminal, `kode trust approve {entry.name} --outside` says it before."
+                f"terminal, `kode extensions approve {entry.name} --outside` says it before."
             )
         return _Start(server)
 

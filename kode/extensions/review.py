@@ -24,8 +24,10 @@ FINDERS: tuple[Finder, ...] = (
 )
 
 LONGEST_KEY_LINES = 200  # an RSA key of 16,384 bits, a line for each 64 characters
+LASTS = "Your approval lasts until it changes; `kode extensions revoke NAME` withdraws it."
+
 SHOWN_LINES = 60
-"""Lines of one item in the question; `kode trust show` shows everything."""
+"""Lines of one item in the question; `kode extensions trust show` shows everything."""
 
 DOWNLOADS = (
     "It never ran here, and wants the network, as `npx` and `uvx` do to install a server. For "
@@ -135,18 +137,8 @@ async def _may(
     refusal = f"{named(wanted)} {trust.digest(wanted)}"
     if ask is None or refusal in declined:
         return False
-    answer = await ask(
-        Question(
-            tool="trust",
-            subject=visible(named(wanted)),
-            title=title,
-            preview=visible(shown(wanted, approvals)),
-            reason=f"{reason} Yes holds until it changes; `kode trust` lists and revokes.",
-            kind="trust",
-            may_always=False,
-            until_changed=True,
-        )
-    )
+    what = (visible(named(wanted)), title, visible(shown(wanted, approvals)), reason)
+    answer = await ask(_question(*what))
     if answer.choice == "no":
         declined.add(refusal)
         return False
@@ -162,13 +154,18 @@ def question(items: Sequence[Item], approvals: Approvals) -> Question:
         title = "Use what a session wrote that had read outside text"
     elif changed:
         title += ", which has changed since you approved it"
+    what = visible("\n\n".join(shown(item, approvals) for item in items))
+    reason = "It can run programs or instruct the model."
+    return _question(visible(", ".join(map(named, items))), title, what, reason)
+
+
+def _question(subject: str, title: str, preview: str, reason: str) -> Question:
     return Question(
         tool="trust",
-        subject=visible(", ".join(map(named, items))),
+        subject=subject,
         title=title,
-        preview=visible("\n\n".join(shown(item, approvals) for item in items)),
-        reason="It can run programs or steer the model. Yes holds until it changes; "
-        "`kode trust` lists and revokes.",
+        preview=preview,
+        reason=f"{reason} {LASTS}",
         kind="trust",
         may_always=False,
         until_changed=True,
@@ -183,13 +180,13 @@ def shown(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
     # A key has several lines, so it is looked for before its end is cut off.
     kept = redact("\n".join(every[: lines + LONGEST_KEY_LINES])).split("\n")[:lines]
     if len(every) > lines:
-        kept.append(f"… {len(every) - lines} more lines: `kode trust show {item.name}`")
+        kept.append(f"… {len(every) - lines} more lines: `kode extensions trust show {item.name}`")
     source = trust.written_after(item, approvals)
     after = f", written after reading {source}" if source else ""
     head = [f"{named(item)} ({state}, from {item.origin}{after})", item.can]
     approval = approvals.find(item)
     if approval is not None and approval.grants:
-        had = "It may besides" if state == "trusted" else "You had given it, and a yes does not"
+        had = "It may besides" if state == "trusted" else "It had, and approving it does not give"
         head.append(f"{had}: {', '.join(approval.grants)}")
     return "\n".join((*filter(None, head), *kept))
 

@@ -138,7 +138,7 @@ class Extensions:
                 once = "" if self.trust_project else ", --trust-project trusts it for once"
                 self._say(
                     f"Not used, because not approved: {', '.join(off)}. "
-                    f"`kode trust approve` shows and approves{once}."
+                    f"`kode extensions approve` shows and approves{once}."
                 )
             self.begin()
         servers = list(self.servers.values())

@@ -57,7 +57,7 @@ def as_pinned(skill: Skill, home: Path, project: Path) -> Skill:
     if changed or is_held(now.item, home, project):
         raise ToolError(
             f"The skill {skill.item.name} has changed since this session began, so it is off until "
-            "the person approves it again (`kode trust`). Continue without it."
+            "the person approves it again (`kode extensions trust`). Continue without it."
         )
     return now
 

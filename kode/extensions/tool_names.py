@@ -54,7 +54,7 @@ VERBS = {
     "job": ("Looking at", "Looked at"),
     "fetch_url": ("Fetching", "Fetched"),
     "todo": ("Todo", "Todo"),
-    "delegate_tasks": ("Subagents:", "Subagents:"),
+    "delegate_tasks": ("Delegating", "Delegated"),
     "memory": ("Remembering", "Memory"),
     "mcp_search": ("Looking for a tool:", "Looked for a tool:"),
 }

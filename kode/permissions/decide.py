@@ -98,8 +98,9 @@ def _mcp(call: Call) -> Decision:
     rule = f"mcp({target})"
     return Decision(
         outcome="ask",
-        reason=f"What {target.partition(':')[2]} does is known to the MCP server "
-        f"{target.partition(':')[0]} alone.",
+        reason="kode cannot tell what {2} does: it is a tool of the MCP server {0}.".format(
+            *target.partition(":")
+        ),
         rules_offered=(rule,),
         hint=f"--allow '{rule}'",
     )
@@ -117,7 +118,7 @@ def _memory(call: Call) -> Decision:
     if ruled.outcome == "allow" and call.mode == "plan":
         return deny_plan("Writing to memory")
     if ruled.outcome == "allow" and call.taint:
-        return ask("This session has read outside text. Check what memory would gain or lose.")
+        return ask("This session has read outside text. Check the change to memory.")
     return ruled
 
 

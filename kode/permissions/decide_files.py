@@ -92,7 +92,7 @@ def edit(call: Call) -> Decision:
         return allow("You allowed it before.")
     if inside:
         return ask(
-            "Mode `ask` confirms every edit.",
+            "Mode `ask` asks before every edit.",
             "--permission-mode auto-edit",
             *_lasting(path, _folder_rule(call, path) or rule),
             rules_narrow=_lasting(path, rule),
@@ -116,7 +116,7 @@ def _unseen(call: Call) -> Decision:
         rule = Rule("edit", f"{rule.pattern}/**")
     if rule in call.rules.approved:
         return allow("You allowed it before.")
-    reason = "What git ignores nobody sees in a `git status`, and programs may load it."
+    reason = "`git status` does not show ignored files, and programs may load them."
     return ask(reason, f"--allow '{rule}'", *_lasting(call.unseen, rule))
 
 

@@ -315,7 +315,7 @@ class PersonGate:
         decision = again_outside(self._call(tool, arguments), hits)
         if self.mode == "plan":
             return refused(
-                Refusal(by="mode", message="In mode plan it does not run outside of it.")
+                Refusal(by="mode", message="Mode plan runs nothing outside the sandbox.")
             )
         if self._ask is None:
             return _with_nobody(replace(decision, runs_unasked=False))
@@ -380,7 +380,7 @@ class PersonGate:
             subject=visible(command),
             title=visible(f"Keep what `{_short(command)}` wrote where git ignores it"),
             preview=visible("\n".join(names)),
-            reason=f"{asked[0][1].reason} Without a yes only this session's later commands see it.",
+            reason=f"{asked[0][1].reason} After a no, only this session sees it.",
             kind="keep",
             of="changes",
             may_always=all(offered),

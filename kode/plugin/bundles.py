@@ -15,3 +15,4 @@ from kode.extensions.skills import read_skill as read_skill
 from kode.extensions.trust import Item as Item
 from kode.extensions.trust import load as load
 from kode.extensions.trust import revoke as revoke
+from kode.installed import subcommands as subcommands

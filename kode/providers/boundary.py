@@ -399,7 +399,7 @@ def _said(detail: str) -> str:
 
 
 def _passing(status: int, endpoint: Endpoint) -> str:
-    did = {429: "limits how many requests it takes", 529: "is overloaded"}
+    did = {429: "allows no more requests for now", 529: "is overloaded"}
     did |= dict.fromkeys((408, 504), "took too long")
     return f"{endpoint.shown_url} {did.get(status, 'failed')} (HTTP {status})"
 

@@ -347,8 +347,8 @@ def load_file(path: Path, session_id: str) -> tuple[Session, list[str]]:
             session.append_message(unknown_results(lost))
             names = ", ".join(call.name for call in lost)
             repairs.append(
-                f"kode was stopped during a call ({names}) last time: its result is unknown. The "
-                "model knows that."
+                f"kode was stopped during a call ({names}), so its result is unknown. The model "
+                "has been told."
             )
     except BaseException:
         file.close()

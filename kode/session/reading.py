@@ -147,7 +147,7 @@ def not_new(session_id: str) -> SessionError:
     """The error for an id that a new session cannot have."""
     if ID.fullmatch(session_id):
         return SessionError(
-            f"There is a session {session_id} already: `kode continue --id {session_id}`."
+            f"There is a session {session_id} already: `kode -r {session_id}` resumes it."
         )
     return SessionError(
         f"{session_id[:80]!r} cannot be the id of a session: it has the form "

@@ -14,9 +14,9 @@ MAX_NAMED = 40
 def undo_text(undone: Undone, cwd: Path, asked: Callable[[int], str]) -> str:
     """Names the turn, one line per file, and what can be done next. `asked` returns the beginning
     of a turn's prompt."""
-    lines = [*_head(undone, asked)]
+    lines, put_back = [*_head(undone, asked)], "reapplied" if undone.redo else "restored"
     for files in (
-        [f"restored {_display_path(path, cwd)}" for path in undone.restored],
+        [f"{put_back} {_display_path(path, cwd)}" for path in undone.restored],
         [f"removed {_display_path(path, cwd)}" for path in undone.removed],
         [f"left alone {_display_path(path, cwd)}: {why}" for path, why in undone.left_alone],
         [f"not yet {_display_path(path, cwd)}: {why}" for path, why in undone.failed],

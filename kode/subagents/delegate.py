@@ -145,7 +145,7 @@ def _output(children: Sequence[Child], context: ToolContext) -> ToolOutput:
     counts: Counter[str] = Counter()
     for child in children:
         assert child.result is not None
-        counts[child.result.status] += 1
+        counts[child.result.status.replace("success", "done")] += 1
         text = records.report_text(
             child.id, child.task.goal, child.result, context.place.outputs, limit
         )

@@ -282,7 +282,7 @@ def _outcome(
     if status == "interrupted":
         return _failed(delegation, child, "Interrupted.", status)
     code = child.process.returncode if child.process else None
-    text = f"It ended with exit code {code} and without a result."
+    text = f"It ended with exit status {code} and without a result."
     said = child.stderr.decode("utf-8", "replace").strip()[-500:]
     if said:
         text = f"{text} Its last words: {said}"

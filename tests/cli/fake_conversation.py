@@ -29,6 +29,7 @@ from kode.events import (
     TurnEnded,
     TurnStarted,
 )
+from kode.extensions.brought import Brought
 from kode.images import keep
 from kode.memory.base import Outcome
 from kode.memory.commands import memory_command
@@ -83,6 +84,7 @@ class FakeConversation:
     resumed: str | None = None
     attachments: tuple[Text, ...] = ()
     extensions: object = None
+    brought: Brought = field(default_factory=Brought)
     steering: object = tuple
     typed: str | None = None
     sees: bool = field(default_factory=lambda: not os.environ.get("BLIND"))
@@ -336,6 +338,9 @@ class FakeConversation:
 
     async def memory_command(self, argv, *, undo="kode memory undo") -> Outcome:
         return Outcome(line="memory: " + " ".join(argv))
+
+    async def open(self) -> None:
+        pass
 
     async def opened_memory(self) -> MemorySystem:
         system = await opened(Path(os.environ["KODE_HOME"]))

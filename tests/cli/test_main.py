@@ -20,6 +20,21 @@ def test_help_fits_the_narrowest_usual_terminal(command, capsys, monkeypatch):
     assert [line for line in lines if len(line) > 79] == []
 
 
+def test_help_lists_no_command_under_two_names(capsys):
+    assert main(["help", "--all"]) == 0
+    said = capsys.readouterr().out
+
+    listed = {line.split()[0] for line in said.splitlines() if line.startswith("  ")}
+    assert "extensions" in listed
+    assert not listed & {"extension", "skills", "hooks", "agents", "trust", "exec", "resume"}
+
+
+@pytest.mark.parametrize("words", ["skills", "extension list", "trust list", "hooks list"])
+def test_the_older_name_of_a_command_still_runs(words, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert main(words.split()) == 0
+
+
 @pytest.mark.parametrize(
     ("command", "advice"),
     [("doctor", "`kode doctor --help`"), ("run fix", "Put a task of several words in quotes")],

@@ -39,7 +39,7 @@ def test_the_tour_fixes_remembers_comes_back_recalls_and_undoes(
         " +     return year % 4 == 0 and",
         "Wants the edge cases named in every summary",
         "Stopped.",
-        "kode continue --id 2",
+        "kode -r 2",
         "You want the edge cases named in every summary.",
         "restored dates.py",
         "$ cat dates.py",

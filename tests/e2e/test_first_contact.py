@@ -197,7 +197,7 @@ def test_a_task_out_of_time_says_how_to_go_on(place: Place) -> None:
         place.url = server.openai_url
         done = place.run("run", "x", "--timeout", "1")
     assert done.code == 2
-    assert "kode continue --id 2" in done.err
+    assert "kode -r 2" in done.err
 
 
 @pytest.mark.parametrize(

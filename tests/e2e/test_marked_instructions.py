@@ -62,7 +62,7 @@ def test_a_marked_file_waits_in_a_run_and_is_named(place: Place, write: dict, mo
     assert ORDER not in got
     assert "Be brief." not in got
     assert "docs/rules.md" in reported
-    assert "kode trust approve" in reported
+    assert "kode extensions approve" in reported
     assert remembered(place), "nothing from outside was in this session"
 
     assert reported.count("docs/rules.md") == 1
@@ -72,7 +72,7 @@ def test_a_marked_file_waits_in_a_run_and_is_named(place: Place, write: dict, mo
     assert place.run("trust", "approve", "--yes").code == 0
     got, reported = session(place)
     assert ORDER in got
-    assert "kode trust" not in reported
+    assert "kode extensions" not in reported
 
 
 def test_it_waits_after_a_rename_commit_and_clone(place: Place) -> None:

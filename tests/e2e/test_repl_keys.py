@@ -135,7 +135,7 @@ def test_rewind_picks_a_prompt_and_puts_it_back(repl):
         terminal.until_gone("Ctrl-C stops")
 
     terminal.type("/rewind", "enter")
-    terminal.until("Go back to before", "› 2  count a", "1  echo")
+    terminal.until("Rewind to", "› 2  count a", "1  echo")
     terminal.type("ech")
     terminal.until("› 1  echo")
     terminal.type("enter")

@@ -201,7 +201,7 @@ def test_only_a_session_on_disk_can_be_continued(place: Place, keeps: bool) -> N
         place.url = server.openai_url
         limit = place.run("run", "x", "--max-steps", "1", *([] if keeps else ["--no-session"]))
     assert limit.code == 1
-    assert ("kode continue --id 2" in limit.err) is keeps
+    assert ("kode -r 2" in limit.err) is keeps
     assert ("kode continue" in limit.err) is keeps
 
 

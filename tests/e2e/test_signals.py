@@ -185,7 +185,7 @@ def test_a_signal_in_a_turn_tells_the_way_back(
         prompt.type("hi", "enter")
         prompt.until("one line")
         assert exit_code(prompt, signal.SIGTERM) == 130
-        assert "Resume with: kode continue --id" in prompt.text
+        assert "Resume with: kode -r" in prompt.text
         assert RESTORED in prompt.raw
     assert last_turn(place)["status"] == "interrupted"
 

@@ -250,7 +250,7 @@ async def test_a_server_nobody_approved_is_not_started_and_named(extensions, pro
     one.begin()
     assert await one.open(100_000) == ()
     assert one.untrusted == ("MCP server s",)
-    assert "kode trust approve" in notices[0].text
+    assert "kode extensions approve" in notices[0].text
 
 
 async def test_an_unset_variable_keeps_a_server_off_by_name(extensions, project):

@@ -55,7 +55,7 @@ else: result(f"did {goal}", files_changed=["x.py"])
     output = await made(family, code, [{"goal": "slow"}, {"goal": "bad"}])
 
     assert output.text.index("did slow") < output.text.index("Error: It broke.")
-    assert output.summary == "2 subagents: 1 error, 1 success"
+    assert output.summary == "2 subagents: 1 done, 1 error"
     assert output.files_changed == (str(family.folder / "x.py"),)
 
 

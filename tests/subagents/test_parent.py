@@ -100,9 +100,9 @@ async def test_the_same_snapshot_reaches_every_child_and_is_removed_afterwards(
 @pytest.mark.parametrize(
     ("code", "status", "says"),
     [
-        ("pass", "error", "exit code 0 and without a result"),
+        ("pass", "error", "exit status 0 and without a result"),
         ("sys.stderr.write('no disk'); sys.exit(3)", "error", "no disk"),
-        ("sys.exit(2)", "timeout", "exit code 2"),
+        ("sys.exit(2)", "timeout", "exit status 2"),
         ("print('x' * 10_000_000); result()", "success", ""),
         ("os.write(1, b'\\xff\\xfe{\\n\\x00\\n'); result()", "success", ""),
         ("print('[' * 100_000); print('[]'); print('{}'); print('null'); result()", "success", ""),

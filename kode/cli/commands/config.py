@@ -12,7 +12,7 @@ from typing import Any
 from kode import paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import command_of, nearest
-from kode.cli.screen.output import settings_rows
+from kode.cli.screen.output import DEFAULTS, settings_rows
 from kode.cli.screen.printer import Answer
 from kode.config import Faults, Loaded, flat, is_url, load_config, project_file, shown
 from kode.config.files import read_layer, write_document
@@ -21,7 +21,7 @@ from kode.errors import EXIT_NOT_STARTED, ConfigError
 from kode.messages import plural
 
 COMMANDS = {
-    "show": "show every key, its value and its layer (--json: one object)",
+    "show": "show what is set, with its layer (--all: every key; --json)",
     "path": "show the config files of this directory",
     "check": "check the config files",
     "get": "print the value of one key",
@@ -34,9 +34,12 @@ def main(argv: Sequence[str]) -> Answer:
     """Answers `kode config ...`. Raises: ConfigError."""
     command, parser, rest = command_of("config", COMMANDS, argv)
     if command == "show":
-        parser.add_argument("--json", action="store_true", help="one JSON object")
+        parser.add_argument("--all", action="store_true", help="every key")
+        parser.add_argument("--json", action="store_true", help="one JSON object, of every key")
     if command in ("get", "set", "unset"):
-        parser.add_argument("key", metavar="KEY", help="its dotted name, as `config show` lists it")
+        parser.add_argument(
+            "key", metavar="KEY", help="its dotted name, as `config show --all` lists it"
+        )
     if command == "set":
         parser.add_argument("value", metavar="VALUE", help="JSON, or a text as it is")
     arguments = parser.parse(rest)
@@ -51,7 +54,7 @@ def main(argv: Sequence[str]) -> Answer:
             return _path()
         case "check":
             return _check()
-    return _show(_load(), as_json=arguments.json)
+    return _show(_load(), every=arguments.all, as_json=arguments.json)
 
 
 def _load() -> Loaded:
@@ -68,14 +71,14 @@ def _path() -> Answer:
     return Answer(lines=[f"{own}{'' if own.exists() else '  (not there)'}", found])
 
 
-def _show(loaded: Loaded, *, as_json: bool) -> Answer:
+def _show(loaded: Loaded, *, every: bool, as_json: bool) -> Answer:
     values = {key: shown(key, value) for key, value in flat(loaded.config).items()}
     whole = {key: {"value": value, "from": loaded.origins[key]} for key, value in values.items()}
     return Answer(
         value=whole,
         as_json=as_json,
-        rows=settings_rows(loaded),
-        lines=["", "Values without a source are defaults."],
+        rows=settings_rows(loaded, "" if every else None),
+        lines=["", DEFAULTS + ("" if every else " Every key: `kode config show --all`.")],
         faults=() if as_json else loaded.warnings,
     )
 
@@ -86,7 +89,7 @@ def _get(key: str) -> Answer:
     values = flat(loaded.config)
     if key not in values:
         raise ConfigError(
-            f"There is no key `{key}`.{nearest(key, values)} `kode config show` lists them."
+            f"There is no key `{key}`.{nearest(key, values)} `kode config show --all` lists them."
         )
     value = shown(key, values[key])
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

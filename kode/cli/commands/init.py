@@ -132,7 +132,7 @@ def _choose_once() -> Settings | None:
     _say_numbered([text for text, _ in options])
     if not servers:
         names = ", ".join(dict.fromkeys(row.shown for row, _ in local_places()))
-        _say(f"     (no local server answered: looked for {names})")
+        _say(f"     No local server found. kode looked for {names}.")
     answer = _ask(f"Number [1-{len(options)}], or q to quit:  ")
     choice = options[_index(answer, len(options))][1]
     match choice:

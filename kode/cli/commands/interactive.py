@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from kode import installed
 from kode.cli.flags import add_conversation_flags, working_directory
-from kode.cli.parser import COMMANDS, OTHER_NAMES, Parser
+from kode.cli.parser import COMMANDS, Parser
 from kode.errors import ConfigError
 
 PICK = ""
@@ -20,7 +20,7 @@ def command_first(argv: Sequence[str]) -> list[str]:
     """The words with a command that stands behind flags before them: `--plain run TASK` is `run
     TASK --plain`."""
     for at, word in enumerate(argv):
-        if word not in COMMANDS and word not in OTHER_NAMES:
+        if word not in COMMANDS:
             continue
         try:
             before = _parser().parse_known_args(list(argv[:at]))[0]

@@ -85,7 +85,7 @@ def _lines_of(plugin: Installed) -> Iterator[str]:
         yield plugin.fault
     if plugin.plugin is None:
         if not plugin.enabled:
-            yield "It is off, so nothing of it is imported, and nothing is known of it."
+            yield "It is off, so kode has not imported it and knows no more about it."
         return
     yield plugin.plugin.summary
     for part in fields(Plugin)[2:]:

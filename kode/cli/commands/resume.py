@@ -14,22 +14,20 @@ from kode.errors import EXIT_OK, ConfigError, StorageError, UserError
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode continue` with these arguments and returns its exit code."""
-    parser = Parser(
-        "kode continue", "Resume a session: with TASK like `kode run`, else in the REPL."
-    )
-    parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
-    parser.add_argument("--id", metavar="ID", help="a session id, or any unique prefix")
-    add_conversation_flags(parser)
-    arguments = parser.parse(argv)
-    return continue_session(arguments, arguments.id, arguments.task)
+    parser = Parser("kode continue", "Resume the newest session: with TASK like `kode run`.")
+    parser.add_argument("--id", metavar="ID", help="the id of another, or any unique prefix")
+    return _continue(parser, argv)
 
 
 def by_id(argv: Sequence[str]) -> int:
     """`kode resume [ID]`: another agent's name for it, with the id as a positional argument."""
     parser = Parser("kode resume", "Resume a session; without ID, pick one.")
-    parser.add_argument(
-        "id", nargs="?", default="", metavar="ID", help="its id, or any unique prefix"
-    )
+    help_ = "its id, or any unique prefix"
+    parser.add_argument("id", nargs="?", default="", metavar="ID", help=help_)
+    return _continue(parser, argv)
+
+
+def _continue(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
     add_conversation_flags(parser)
     arguments = parser.parse(argv)
@@ -84,7 +82,7 @@ def _newest(cwd: Path) -> str:
     session_id, passed = newest(home(), cwd)
     for summary in passed:
         why = "cannot be read" if summary.damaged else "has no task yet"
-        what = f"session {summary.id}, used later, {why}: continuing {session_id}."
+        what = f"session {summary.id}, used later, {why}: resuming {session_id}."
         complain([f"{what} `kode session check {summary.id}` says more."])
     return session_id
 

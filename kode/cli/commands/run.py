@@ -213,7 +213,7 @@ def _faces(
     if arguments.ask and not (at_terminal and arguments.output_format in (None, "text")):
         raise ConfigError(
             "--ask needs a terminal (stdin and stderr), and --output-format text. Without it, kode "
-            "refuses what needs a yes: --allow RULE and --permission-mode MODE say what may run."
+            "refuses what needs permission: --allow RULE and --permission-mode MODE give it."
         )
     if arguments.output_format == "stream-json":
         from kode.cli.screen.output import stream_printer
@@ -284,4 +284,4 @@ def _way_on(ended: TurnEnded, session_id: str | None) -> str:
     answered = ended.usage != Usage()
     if session_id is None or not (answered or ended.status in ("interrupted", "timeout")):
         return ""
-    return f" Progress is saved: `kode continue --id {session_id}` resumes it."
+    return f" Progress is saved: `kode -r {session_id}` resumes it."

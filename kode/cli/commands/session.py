@@ -224,7 +224,7 @@ def _import(parser: Parser, argv: Sequence[str]) -> int:
             taken += 1
             _print_import(one)
     if passed_over:
-        print(f"passed over: {plural(passed_over, 'file')} without a session", file=sys.stderr)
+        print(f"skipped: {plural(passed_over, 'file')} without a session", file=sys.stderr)
     return EXIT_OK if taken else EXIT_FAILED
 
 

@@ -248,12 +248,12 @@ def extensions(case: Case) -> Finding:
     own = [review.named(item) for item in items if item.scope == "home"]
     waits = [review.named(item) for item in items if trust.state(item, approvals) != "trusted"]
     faults = [approvals.problem, *mcp_config.find_servers(home, case.cwd).faults]
-    detail = f"trusted, from {home}: {', '.join(own)}" if own else "none of your own"
+    detail = f"used without asking, from {home}: {', '.join(own)}" if own else "none of your own"
     if waits:
         detail += f"; not approved, so not used: {', '.join(waits)}"
     if said := " ".join(filter(None, faults)):
         return optional(f"{detail}. {said}", "fix it in the file it names; the others are used")
-    next_step = "`kode trust approve` shows and approves" if waits else ""
+    next_step = "`kode extensions approve` shows and approves" if waits else ""
     return Finding(state="ok", detail=detail, next_step=next_step)
 
 

@@ -137,7 +137,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--context", metavar="C", help="with --goal: what the subagent needs to know")
     add("--task", metavar="FILE", help="the task as JSON: goal, context, guidance, ...")
     add("--memory-snapshot", metavar="FILE", help="a snapshot of memory, as JSON")
-    add("--agent", metavar="NAME", help="the agent definition to use; `kode agents` lists them")
+    add("--agent", metavar="NAME", help="use this one of `kode extensions agents`")
     add("--timeout", metavar="S", type="seconds", help="time limit, in seconds of work (1800)")
     add("--max-steps", metavar="N", type="whole", help="maximum model requests (60)")
     add("--quiet", action="store_true", help="no progress on stderr")

@@ -1,4 +1,4 @@
-"""Shows the state of this session: `/status`, `/config`, `/doctor`, `/login`."""
+"""Shows the state of this session: `/status`, `/config`, `/doctor`."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from kode.programs import start_program
 if TYPE_CHECKING:
     from kode.conversation import Conversation
 
-CHECKING_TAKES_S = 60.0  # a person has given up on `/doctor` by then
+TAKES_S = 60.0  # a person has given up on `/doctor` by then
 
 
 async def show_status(state: PromptState, argument: str) -> None:
@@ -91,26 +91,27 @@ def _instructions(conversation: "Conversation") -> list[str]:
 
 
 async def show_config(state: PromptState, argument: str) -> None:
-    """Shows this session's settings like `kode config show`; /config PART shows a part of them.
-    Raises: UserError for an unknown key."""
-    from kode.cli.screen.output import settings_rows
+    """Shows this session's settings like `kode config show`: those that people set, with `all`
+    every one, with the beginning of a key those. Raises: UserError for an unknown key."""
+    from kode.cli.screen.output import DEFAULTS, settings_rows
 
     loaded = state.conversation.loaded
-    lines = [clean(line) for line in columns(settings_rows(loaded, argument))]
-    if not lines:
-        raise UserError(f"No key starts with {one_line(argument)!r}. /config shows all.")
+    rows = settings_rows(loaded, "" if argument == "all" else argument or None)
+    if not rows:
+        raise UserError(f"No key starts with {one_line(argument)!r}. /config all shows every key.")
     files = ", ".join(map(str, loaded.files)) or str(paths.config_file(state.conversation.home))
-    lines += ["", f"Values without a source are defaults. To change one, edit {files}"]
+    more = "" if argument else " Every key: /config all."
+    lines = [*map(clean, columns(rows)), "", f"{DEFAULTS} To change one, edit {files}.{more}"]
     text = "\n".join(lines)
     if not (state.is_long(text) and await state.page(text)):
         state.screen.print(text)
 
 
-async def run_doctor(state: PromptState, argument: str) -> None:
-    """Runs `kode doctor` in a separate process: its checks may take long, and can be stopped.
-    Raises: UserError if they take too long."""
+async def run_kode(state: PromptState, *argv: str) -> None:
+    """Runs a command of kode in a separate process: it may take long, and can be stopped. Raises:
+    UserError if it takes too long."""
     process = await start_program(
-        *(sys.executable, "-m", "kode", "doctor"),
+        *(sys.executable, "-m", "kode", *argv),
         cwd=state.conversation.cwd,
         env={**os.environ, "COLUMNS": str(state.screen.width)},
         stdin=asyncio.subprocess.DEVNULL,
@@ -119,33 +120,19 @@ async def run_doctor(state: PromptState, argument: str) -> None:
     )
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(CHECKING_TAKES_S):
+        async with asyncio.timeout(TAKES_S):
             async for line in process.stdout:
                 state.screen.print(line.decode("utf-8", "replace").rstrip("\n"))
             await process.wait()
     except TimeoutError as error:
-        raise UserError("The checks took too long. Run `kode doctor` in a shell.") from error
+        command = " ".join(argv)
+        raise UserError(f"It took too long. Run `kode {command}` in a shell.") from error
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
 
 
-async def say_how_to_log_in(state: PromptState, argument: str) -> None:
-    """Shows where the key comes from, and how to use another."""
-    from kode.registry import provider_row
-
-    conversation = state.conversation
-    provider = conversation.status().provider
-    row = provider_row(provider)
-    variable = row.key_variable if row is not None else ""
-    origins = conversation.loaded.origins
-    if origins.get("api_key", "default") != "default":
-        key = f"the key of {origins['api_key']}"
-    elif origins.get("providers", "default") != "default":
-        key = f"the key of {origins['providers']}"
-    else:
-        key = f"the key in {variable}" if os.environ.get(variable) else "no key"
-    state.screen.print(
-        f"kode uses {provider} with {key}. To set up another: quit, then run `kode init --force`."
-    )
+async def run_doctor(state: PromptState, argument: str) -> None:
+    """Runs `kode doctor`."""
+    await run_kode(state, "doctor")

@@ -1,19 +1,17 @@
-"""`/mcp`, `/skills`, `/commands`, `/agents`, `/hooks` at the prompt, and the names that extensions
-add."""
+"""`/extensions` at the prompt, and the names that extensions add."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kode import installed
+from kode.cli.prompt.about import run_kode
 from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.turn import run_turn
 from kode.cli.screen.lines import clean, clip, one_line
 from kode.conversation.plugged import Prompt
 from kode.errors import UserError
-from kode.extensions.brought import Kind
-from kode.extensions.listing import lines_of, rows_of
+from kode.extensions.listing import NONE, lines_of, rows_of
 from kode.installed import Command, Plugin
 from kode.messages import plural
 
@@ -23,17 +21,28 @@ if TYPE_CHECKING:
 ABOUT_COLUMNS = 60  # beside a name, in 80 columns
 
 
-async def _show(kind: Kind, state: PromptState, argument: str) -> None:
-    """Lists one kind, as this session uses it."""
+WORDS = (*NONE, "mcp", "trust")
+"""What `/extensions` shows more of."""
+
+
+async def show_extensions(state: PromptState, argument: str) -> None:
+    """Lists one kind, as this session uses it; without a word, all. Raises:
+    UserError for another word."""
     conversation = state.conversation
     await conversation.open()
-    for line in lines_of(rows_of(conversation.brought, kind), kind):
-        state.screen.print(clean(line))
-
-
-def shows(kind: Kind) -> Callable[[PromptState, str], Awaitable[None]]:
-    """The command function that lists a kind."""
-    return partial(_show, kind)
+    if argument == "mcp":
+        _show_servers(state)
+    elif argument == "trust":
+        await run_kode(state, "extensions", "trust", "list")
+    elif argument and argument not in NONE:
+        known = ", ".join(WORDS)
+        raise UserError(f"/extensions takes {known}, not {one_line(argument)!r}.")
+    else:
+        for kind in NONE:
+            if argument in ("", kind):
+                state.screen.print(kind, "bold")
+                for line in lines_of(rows_of(conversation.brought, kind), kind):
+                    state.screen.print(f"  {clean(line)}")
 
 
 def names(state: PromptState) -> Mapping[str, str]:
@@ -77,7 +86,7 @@ async def _run_added(state: PromptState, plugin: Plugin, command: Command, argum
         state.screen.print(clean(said))
 
 
-async def show_servers(state: PromptState, argument: str) -> None:
+def _show_servers(state: PromptState) -> None:
     """Shows this session's MCP servers: their state, tools, and what is off."""
     from kode.permissions.gate import visible
 
@@ -92,7 +101,7 @@ async def show_servers(state: PromptState, argument: str) -> None:
             )
     if extensions is not None and extensions.untrusted:
         names = ", ".join(map(visible, extensions.untrusted))
-        screen.print(f"Not approved: {names} · kode trust approve", "warning")
+        screen.print(f"Not approved: {names} · kode extensions approve", "warning")
     if not servers:
         screen.print("No MCP servers run here. `kode mcp add` configures one.", "dim")
 

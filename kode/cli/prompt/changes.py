@@ -20,13 +20,7 @@ BY_OTHERS = "also changed by you or a program"
 
 
 async def undo(state: PromptState, argument: str) -> None:
-    """Undoes the last turn's file changes; repeated: the turn before. `/undo redo` is `/redo`."""
-    if argument == "redo":
-        await redo(state, "")
-        return
-    if argument:
-        state.screen.print("/undo takes no argument: it undoes one turn at a time.", "dim")
-        return
+    """Undoes the last turn's file changes; repeated: the turn before."""
     state.screen.print(await state.conversation.past.undo())
 
 

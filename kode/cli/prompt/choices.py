@@ -24,11 +24,6 @@ Choice = tuple[str, str]
 Choices = Callable[[tuple[str, ...]], Iterable[Choice]]
 """The words before the current one → its possible values."""
 
-BACKGROUND_WORDS = (
-    ("list", "list background commands"),
-    ("read", "show the output of one: /bg read ID"),
-    ("kill", "stop one: /bg kill ID"),
-)
 OFFERED_SESSIONS = 50  # more are found by `kode session search`
 TASK_COLUMNS = 50  # beside an id, in 80 columns
 
@@ -68,7 +63,7 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
         commands = state.opened.commands.commands
         match before:
             case ():
-                return BACKGROUND_WORDS
+                return [(word, "") for word in ("list", "read", "kill")]
             case ("kill",):
                 commands = [command for command in commands if command.runs]
             case ("read",):
@@ -83,9 +78,15 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
         opened = state.opened
         return memory_choices(before, opened.config.memory.system if opened else "")
 
+    def extensions(before: tuple[str, ...]) -> Iterable[Choice]:
+        from kode.cli.prompt.brought import WORDS
+
+        return () if before else [(word, "") for word in WORDS]
+
     return {
         "/bg": background,
         "/effort": efforts,
+        "/extensions": extensions,
         "/model": models,
         "/resume": sessions,
         "/permissions": modes,

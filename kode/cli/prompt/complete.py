@@ -4,7 +4,7 @@ anywhere.
 `choices` knows what may follow a command; `files` lists files and folders.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -29,6 +29,8 @@ class ReplCompleter(Completer):
     files: FileIndex
     more: Callable[[], Mapping[str, str]] = dict
     """Commands that come and go."""
+    first: Collection[str] = ()
+    """The commands offered for a lone `/`; the others are found by typing."""
 
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
@@ -48,9 +50,10 @@ class ReplCompleter(Completer):
     def _commands(self, before: str) -> Iterable[Completion]:
         name, space, rest = before.partition(" ")
         if not space:
-            for command, what in {**self.more(), **self.commands}.items():
-                if command.startswith(name):
-                    yield Completion(command, start_position=-len(name), display_meta=what)
+            known = {**self.more(), **self.commands}
+            fitting = matching_choices([(command[1:], "") for command in known], name[1:])
+            for command in [f"/{one}" for one, _ in fitting] if name[1:] else self.first:
+                yield Completion(command, start_position=-len(name), display_meta=known[command])
             return
         if name not in self.arguments:
             return

@@ -323,7 +323,9 @@ class Editor:
         if menu.current_completion is None:
             mention = BEING_TYPED.search(typed)
             whole = typed if is_command or mention is None else query_of(mention)
-            if (is_command and " " in typed) or any(c.text == whole for c in menu.completions):
+            begun = menu.completions[0].text.startswith(typed)  # what only holds it is chosen
+            is_done = is_command and (" " in typed or not begun)
+            if is_done or any(c.text == whole for c in menu.completions):
                 return False
             self.buffer.apply_completion(menu.completions[0])
         self.buffer.complete_state = None

@@ -36,7 +36,7 @@ async def copy(state: PromptState, argument: str) -> None:
         state.screen.print("No clipboard was found. Install wl-copy, xclip or pbcopy.", "warning")
         return
     size = plural(answer.count("\n") + 1, "line")
-    state.screen.print(f"Copied {size} through {' and '.join(ways)}.", "dim")
+    state.screen.print(f"Copied {size} to the clipboard by {' and '.join(ways)}.", "dim")
 
 
 def _copy_with_program(text: str) -> str:

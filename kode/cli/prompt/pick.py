@@ -1,6 +1,6 @@
 """Picks a session: the newest of this directory, numbered.
 
-Decides which sessions `kode -r`, `/resume` and `/sessions` show.
+Decides which sessions `kode -r` and `/resume` show.
 """
 
 from datetime import datetime
@@ -24,7 +24,13 @@ async def pick_session(screen: Screen, home: Path, cwd: Path, number: str = "") 
         screen.print("There is no session to resume here.", "dim")
         return None
     if not number:
-        print_sessions(screen, summaries)
+        from kode.cli.screen.session_table import table
+
+        today = datetime.now().astimezone().date()
+        for line in table(
+            summaries, screen.width - 1, today=today, with_folder=False, numbered=True
+        ):
+            screen.print(line)
         number = (await screen.read_answer("session number (Enter to cancel): ") or "").strip()
     if not number:
         return None
@@ -32,15 +38,6 @@ async def pick_session(screen: Screen, home: Path, cwd: Path, number: str = "") 
         return summaries[int(number) - 1].id
     screen.print(f"{one_line(number)!r} is not in the list.", "warning")
     return None
-
-
-def print_sessions(screen: Screen, summaries: "list[Summary]") -> None:
-    """Prints a numbered table, last used first."""
-    from kode.cli.screen.session_table import table
-
-    today = datetime.now().astimezone().date()
-    for line in table(summaries, screen.width - 1, today=today, with_folder=False, numbered=True):
-        screen.print(line)
 
 
 def own_sessions(home: Path, cwd: Path, limit: int = LISTED_SESSIONS) -> "list[Summary]":

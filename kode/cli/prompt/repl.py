@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kode import paths
-from kode.cli.prompt.slash import COMMANDS
+from kode.cli.prompt.slash import COMMANDS, FIRST
 from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.submit import Opening, open_conversation, submit
 from kode.cli.screen.lines import clip
@@ -81,6 +81,7 @@ async def _run_editor(
         arguments=choices_of(state),
         files=files,
         more=lambda: names(state),
+        first=FIRST,
     )
     editor = state.editor = Editor(
         state,
@@ -147,8 +148,8 @@ async def finish(state: PromptState, resume_flags: str = "") -> None:
     if not done:
         await _show_closing(screen, state.closing)
     if session_id is not None and used:
-        more = f" {resume_flags}" if resume_flags else " (or kode -c)"
-        screen.print(f"Resume with: kode continue --id {session_id}{more}", "dim")
+        more = f" {resume_flags}" if resume_flags else ""
+        screen.print(f"Resume with: kode -r {session_id}{more}", "dim")
     screen.flush()
 
 

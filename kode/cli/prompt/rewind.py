@@ -1,4 +1,4 @@
-"""`/rewind`: goes back to before a prompt of the session, in files, in the conversation, or in
+"""`/rewind`: goes back to a prompt of the session, in files, in the conversation, or in
 both."""
 
 from kode.cli.prompt.state import PromptState
@@ -12,7 +12,7 @@ async def rewind(state: PromptState, argument: str) -> None:
     """Picks a prompt (`/rewind NUMBER` names it) and what to rewind."""
     prompts = state.conversation.past.prompts()
     if not prompts:
-        state.screen.print("There is no prompt to go back to yet.", "dim")
+        state.screen.print("There is no prompt to rewind to yet.", "dim")
         return
     number = argument or await _pick(state, prompts)
     if not number:
@@ -40,11 +40,11 @@ async def _pick(state: PromptState, prompts: list[str]) -> str | None:
     if state.screen.editor is None:
         for choice in choices:
             state.screen.print(clip(f"  {choice.text}", state.screen.width))
-        return await state.screen.read_answer("go back to before number (Enter to cancel): ")
+        return await state.screen.read_answer("rewind to number (Enter cancels): ")
     menu = Menu(
         choices,
         find=lambda typed: [one for one in choices if typed.lower() in one.text.lower()],
-        above=lambda width: ["", state.screen.paint("title", "Go back to before")],
+        above=lambda width: ["", state.screen.paint("title", "Rewind to")],
         hint="type to search · Enter chooses · Esc cancels",
     )
     return await state.screen.read_answer("search: ", menu)
@@ -64,6 +64,6 @@ async def _what(state: PromptState, prompt: str) -> str | None:
     if state.screen.editor is None:
         for choice in menu.choices:
             state.screen.print(f"  [{choice.key}] {choice.text}")
-    answer = (await state.screen.read_answer("go back in: ", menu) or "").strip().lower()
+    answer = (await state.screen.read_answer("rewind: ", menu) or "").strip().lower()
     chosen = [one.value for one in menu.choices if answer in (one.value, one.key)]
     return chosen[0] if chosen else None

@@ -1,10 +1,10 @@
-"""Lists the sessions of a folder at the prompt, and opens one."""
+"""`/resume`: opens another session of the folder."""
 
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
-from kode.cli.prompt.pick import own_sessions, pick_session, print_sessions
+from kode.cli.prompt.pick import own_sessions, pick_session
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import clip, one_line
 from kode.cli.screen.menu import Choice, Menu
@@ -16,17 +16,6 @@ if TYPE_CHECKING:
 PICKED_FROM = 200  # the menu filters as one types; each row is read from disk
 MAX_PREVIEWED_BYTES = 4_000_000
 """For a larger session only the first task is shown: reading it would block the keys."""
-
-
-async def list_sessions(state: PromptState, argument: str) -> None:
-    """Lists the sessions of this directory, newest first, numbered for `/resume`."""
-    summaries = own_sessions(state.conversation.home, state.conversation.cwd)
-    if summaries:
-        print_sessions(state.screen, summaries)
-        note = "/resume with a number or an id opens one; `kode session list --all` lists all."
-        state.screen.print(note, "dim")
-    else:
-        state.screen.print("No saved session in this directory yet.", "dim")
 
 
 async def resume(state: PromptState, argument: str) -> None:

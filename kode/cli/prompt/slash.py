@@ -8,18 +8,20 @@ from collections.abc import Sequence
 
 from kode.cli.flags import MODES
 from kode.cli.parser import nearest
-from kode.cli.prompt.about import run_doctor, say_how_to_log_in, show_config, show_status
-from kode.cli.prompt.brought import show_servers, shows
+from kode.cli.prompt.about import run_doctor, show_config, show_status
+from kode.cli.prompt.background import background, may_leave
+from kode.cli.prompt.brought import WORDS, show_extensions
 from kode.cli.prompt.changes import redo, show_diff, undo
 from kode.cli.prompt.effort import use_effort
 from kode.cli.prompt.export import copy, export
 from kode.cli.prompt.memory_review import review_memory
 from kode.cli.prompt.model import use_model
 from kode.cli.prompt.overview import show_context, show_cost, show_todos
+from kode.cli.prompt.plan import WORDS as PLAN_WORDS
 from kode.cli.prompt.plan import plan
 from kode.cli.prompt.prepared import review, write_instructions
 from kode.cli.prompt.rewind import rewind
-from kode.cli.prompt.sessions import list_sessions, resume
+from kode.cli.prompt.sessions import resume
 from kode.cli.prompt.state import PROMPT_ALIASES, Command, PromptState
 from kode.cli.screen.lines import explain, one_line
 from kode.cli.screen.permission_rules import CHANGES, change_rules, rule_rows
@@ -48,21 +50,13 @@ SIGNS = (
     ("#fact", "remember something (#env: ... for this project)"),
 )
 
-GROUPS = (
-    ("/new /resume /sessions", "start a session, open another, list them"),
-    ("/undo /redo /rewind /diff", "undo, redo, go back to a prompt, show changes"),
-    ("/init /review", "write AGENTS.md; review your changes or a branch"),
-    ("/model /effort", "switch the model; how much it thinks"),
-    ("/permissions /plan", "switch the mode; plan first"),
-    ("/memory /remember", "show memory; remember something"),
-    ("/status /context /cost", "this session; what fills its context; what it cost"),
-    ("/details /todos /bg", "full tool output, todo list, background commands"),
-    ("/skills /commands /agents /hooks", "list them; /NAME runs a skill or command"),
-    ("/compact /copy /export", "summarize the conversation; copy the answer; write a file"),
-    ("/config /mcp /doctor /login", "settings, MCP servers, checks, your key"),
-    ("/help NAME, /quit", "more about one command; quit"),
+FIRST = tuple(
+    "/help /new /resume /model /permissions /plan /memory /status /cost /compact /undo /rewind "
+    "/diff /extensions /quit".split()
 )
-"""The commands in the order of /help: together they fit a small screen."""
+"""The commands that `/help` lists, and the menu for a lone `/`."""
+
+SAID_ELSEWHERE = ("/remember", "/details")  # among the signs and the keys of the same page
 
 UNDO = "/memory undo"
 
@@ -70,19 +64,17 @@ DOCUMENTS = "docs/repl.md and the other pages of docs/ in kode's source"
 
 
 async def show_help(state: PromptState, argument: str) -> None:
-    """Shows commands, signs, modes and keys on one screen; with a command's name, what it does.
-    Raises: UserError for an unknown command."""
+    """Shows commands, signs, modes and keys on one screen; `all` every command; with a command's
+    name, all about it. Raises: UserError for an unknown command."""
     screen = state.screen
-    if argument:
-        name = f"/{argument.split()[0].lstrip('/')}"
-        name = PROMPT_ALIASES.get(name, name)
-        if name not in COMMANDS:
-            raise UserError(f"There is no command {one_line(name)}.{nearest(name, COMMANDS)}")
-        screen.print(explain([(name, COMMANDS[name].summary)], screen.width))
+    if argument and argument != "all":
+        _help_about(state, f"/{argument.split()[0].lstrip('/')}")
         return
+    listed = [name for name in COMMANDS if name not in SAID_ELSEWHERE] if argument else FIRST
     more = [("modes", ", ".join(MODES)), ("docs", DOCUMENTS)]
+    more += [] if argument else [("/help all", "every command; /help NAME says more about one")]
     for title, pairs in (
-        ("Commands", GROUPS),
+        ("Commands", [(name, COMMANDS[name].summary) for name in listed]),
         ("At the start of a message, @ anywhere", SIGNS),
         ("Keys", KEYS),
         ("More", more),
@@ -91,10 +83,24 @@ async def show_help(state: PromptState, argument: str) -> None:
         screen.print(explain(pairs, screen.width))
 
 
+def _help_about(state: PromptState, name: str) -> None:
+    name = PROMPT_ALIASES.get(name, name).partition(" ")[0]
+    if name not in COMMANDS:
+        raise UserError(f"There is no command {one_line(name)}.{nearest(name, COMMANDS)}")
+    command = COMMANDS[name]
+    also = ", ".join(other for other, named in PROMPT_ALIASES.items() if named == name)
+    rows = [
+        (f"{name} {command.takes}".rstrip(), command.summary),
+        ("example", f"{name} {command.example}" if command.example else ""),
+        ("also", also),
+    ]
+    state.screen.print(explain([row for row in rows if row[1]], state.screen.width))
+
+
 async def start_new(state: PromptState, argument: str) -> None:
     """Lets memory process the session, then starts an empty one."""
     await state.conversation.new_session()
-    state.screen.print("New session. The old one is in /sessions.", "dim")
+    state.screen.print("New session. /resume opens the previous one.", "dim")
 
 
 async def memory(state: PromptState, argument: str) -> None:
@@ -200,93 +206,55 @@ async def show_details(state: PromptState, argument: str) -> None:
     state.screen.print_painted(state.renderer.details.render(state.screen, newest or 1)[0])
 
 
-async def background(state: PromptState, argument: str) -> None:
-    """Moves the running shell command to the background; lists, reads, kills those there."""
-    from kode.cli.prompt import background
-
-    await background.background(state, argument)
-
-
 async def leave(state: PromptState, argument: str) -> None:
     """Ends the REPL; asks first if something runs in the background."""
-    from kode.cli.prompt.background import may_leave
-
     if await may_leave(state):
         state.leave()
 
 
-COMMANDS = {
-    command.name: command
-    for command in (
-        Command("/help", "commands and keys: /help [NAME]", show_help, while_busy=True),
-        Command("/new", "start a new session", start_new, alone=True),
-        Command("/resume", "open another session: /resume [NUMBER or ID]", resume),
-        Command(
-            "/sessions",
-            "list the sessions of this directory",
-            list_sessions,
-            while_busy=True,
-            alone=True,
-        ),
-        Command("/model", "list or switch models: /model [NAME or PROVIDER/NAME]", use_model),
-        Command("/effort", "how much the model thinks: /effort [LEVEL]", use_effort),
-        Command(
-            "/permissions",
-            f"show rules, remove or restore yours, or set the mode: {', '.join(MODES)}",
-            permissions,
-            while_busy=True,
-        ),
-        Command("/plan", "plan first: /plan, then /plan [show|edit|go|drop]", plan),
-        Command("/init", "write AGENTS.md for this project, or improve it", write_instructions),
-        Command("/review", "review uncommitted changes, or a branch: /review [BRANCH]", review),
-        Command(
-            "/memory", "show or change memory: /memory [show|search|why|review|undo ...]", memory
-        ),
-        Command("/remember", "remember something: /remember [TARGET:] TEXT, or #TEXT", remember),
-        Command(
-            "/status",
-            "version, session, model, sandbox, memory, instructions",
-            show_status,
-            alone=True,
-        ),
-        Command(
-            "/cost",
-            "tokens and money: last turn, session, today",
-            show_cost,
-            while_busy=True,
-            alone=True,
-        ),
-        Command(
-            "/context", "what fills the context, and what frees it", show_context, True, alone=True
-        ),
-        Command(
-            "/compact",
-            "summarize the conversation: /compact [WHAT TO KEEP], /compact undo",
-            compact,
-        ),
-        Command("/undo", "undo the last turn's file changes; repeat for earlier turns", undo),
-        Command("/redo", "redo the last /undo", redo, alone=True),
-        Command("/rewind", "go back to a prompt: files, conversation or both", rewind),
-        Command("/diff", "show this session's changes: /diff [FILE]", show_diff, while_busy=True),
-        Command("/details", "full output of recent tool calls: /details [N]", show_details, True),
-        Command("/todos", "the model's todo list", show_todos, while_busy=True, alone=True),
-        Command("/skills", "skills: used and pending", shows("skills"), alone=True),
-        Command("/commands", "commands that files define", shows("commands"), alone=True),
-        Command("/agents", "agent definitions for subagents", shows("agents"), alone=True),
-        Command("/hooks", "hooks: used and pending", shows("hooks"), alone=True),
-        Command("/bg", "background commands: list, /bg read ID, /bg kill ID", background, True),
-        Command("/mcp", "MCP servers: running and off", show_servers, while_busy=True, alone=True),
-        Command("/copy", "copy the last answer", copy, while_busy=True, alone=True),
-        Command("/export", "write the session to a file: /export [NAME.md or NAME.json]", export),
-        Command("/config", "the settings and their sources: /config [PART]", show_config, True),
-        Command("/doctor", "check this machine", run_doctor, alone=True),
-        Command(
-            "/login",
-            "which key is used, and how to set up another",
-            say_how_to_log_in,
-            True,
-            alone=True,
-        ),
-        Command("/quit", "quit", leave, while_busy=True, alone=True),
-    )
-}
+_ROWS = (
+    Command("/help", "commands and keys", show_help, "[all or NAME]", "undo", True),
+    Command("/new", "start a new session", start_new),
+    Command("/resume", "resume another session", resume, "[NUMBER or ID]", "2"),
+    Command("/model", "list or switch models", use_model, "[NAME or PROVIDER/NAME]", "gpt-5"),
+    Command("/effort", "set how much the model thinks", use_effort, "[LEVEL]", "high"),
+    Command(
+        "/permissions",
+        "show or set the mode; list, remove, restore or edit your answers",
+        permissions,
+        f"[{'|'.join((*MODES, *CHANGES))} ...]",
+        "auto-edit",
+        True,
+    ),
+    Command("/plan", "plan first, then approve", plan, f"[{'|'.join(PLAN_WORDS)}]", "go"),
+    Command("/init", "write or improve AGENTS.md", write_instructions, "[WISH]", "be brief"),
+    Command("/review", "review uncommitted changes, or a branch", review, "[BRANCH]", "main"),
+    Command("/memory", "show, search, review or undo memory", memory, "[COMMAND]", "search tabs"),
+    Command("/remember", "remember a fact, as #FACT does", remember, "[env:] FACT", "use tabs"),
+    Command("/status", "version, session, model, sandbox, memory, instructions", show_status),
+    Command("/cost", "tokens and money: last turn, session, today", show_cost, while_busy=True),
+    Command("/context", "what fills the context, and what frees it", show_context, while_busy=True),
+    Command("/compact", "summarize the conversation", compact, "[WHAT TO KEEP or undo]", "the API"),
+    Command("/undo", "undo the last turn's file changes; repeat for earlier turns", undo),
+    Command("/redo", "redo the last /undo", redo),
+    Command("/rewind", "rewind to a prompt: files, conversation or both", rewind, "[NUMBER]", "3"),
+    Command("/diff", "show this session's changes", show_diff, "[FILE]", "src/main.py", True),
+    Command("/details", "full output of recent tool calls", show_details, "[NUMBER]", "3", True),
+    Command("/todos", "the model's todo list", show_todos, while_busy=True),
+    Command(
+        "/extensions",
+        "skills, commands, agents, hooks, MCP servers",
+        show_extensions,
+        f"[{'|'.join(WORDS)}]",
+        "hooks",
+    ),
+    Command(
+        "/bg", "background commands", background, "[list, read ID or kill ID]", "read b1", True
+    ),
+    Command("/copy", "copy the last answer", copy, while_busy=True),
+    Command("/export", "write the session to a file", export, "[NAME.md or NAME.json]", "work.md"),
+    Command("/config", "settings and their sources", show_config, "[all or KEY]", "memory", True),
+    Command("/doctor", "check this machine", run_doctor),
+    Command("/quit", "quit", leave, while_busy=True),
+)
+COMMANDS = {command.name: command for command in _ROWS}

@@ -30,28 +30,37 @@ PLAIN_FIRST_S, PLAIN_EVERY_S = 3.0, 30.0
 """On a terminal without repainting, when progress is first reported, and how often after."""
 
 PROMPT_ALIASES: Mapping[str, str] = {
+    "/agents": "/extensions agents",
     "/clear": "/new",
+    "/commands": "/extensions commands",
     "/exit": "/quit",
+    "/hooks": "/extensions hooks",
+    "/mcp": "/extensions mcp",
     "/mode": "/permissions",
     "/q": "/quit",
     "/reasoning": "/effort",
+    "/sessions": "/resume",
     "/settings": "/config",
+    "/skills": "/extensions skills",
+    "/trust": "/extensions trust",
     "/usage": "/cost",
 }
-"""Prompt commands with another name here."""
+"""Other names of prompt commands, in no list → the command, perhaps with its first word."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A slash command."""
+    """A slash command, with all that `/help` says about it."""
 
     name: str
     summary: str
     run: Callable[["PromptState", str], Awaitable[None]]
+    takes: str = ""
+    """What may follow it; "" for nothing."""
+    example: str = ""
+    """Such a line, without the name."""
     while_busy: bool = False
     """Whether it runs beside a turn; the others wait for its end."""
-    alone: bool = False
-    """Whether it takes no argument."""
 
 
 class Prompt(Editor, Protocol):

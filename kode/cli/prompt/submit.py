@@ -44,7 +44,8 @@ def command_of(text: str) -> tuple[str, str] | None:
     name, _, argument = line.partition(" ")
     if "/" in name[1:]:
         return None
-    return PROMPT_ALIASES.get(name, name), argument.strip()
+    name, _, word = PROMPT_ALIASES.get(name, name).partition(" ")
+    return name, f"{word} {argument}".strip()
 
 
 def open_conversation(state: PromptState, opening: Opening) -> None:
@@ -162,7 +163,7 @@ async def _run(state: PromptState, name: str, argument: str) -> None:
     begun = [known for known in state.commands if known.startswith(name)]
     command = state.commands.get(name) or (state.commands[begun[0]] if len(begun) == 1 else None)
     if command is not None:
-        if argument and command.alone:
+        if argument and not command.takes:
             raise UserError(f"{command.name} takes no argument: send it alone.")
         await command.run(state, argument)
         return
@@ -206,8 +207,7 @@ async def _shell(state: PromptState, command: str) -> None:
         shown = f"{ended} · /bg read {ran.name} shows its output"
         ended += f"; its output is in {ran.output_path}" if ran.output_path else ""
     else:
-        ended = f"exit code {ran.exit_code}"
-        shown = f"exit {ran.exit_code}"
+        ended = shown = f"exit status {ran.exit_code}"
     style = "warning" if ran.exit_code else "dim"
     state.screen.print(f"{shown} · sent with your next message", style)
     note = f"[The person ran this in the shell; {ended}]\n$ {command}\n{ran.output}"

@@ -58,14 +58,28 @@ def failure_object(argv: Sequence[str], error: KodeError) -> str:
     return to_json({**kind, **result_object(ended, None, Path())})
 
 
-def settings_rows(loaded: "Loaded", beginning: str = "") -> list[tuple[str, str]]:
-    """(key, value with its source) of each key that begins with `beginning`; secrets are masked."""
+FIRST_KEYS = tuple(
+    "model provider effort base_url permissions.mode permissions.allow permissions.deny "
+    "sandbox.enabled memory.system max_budget_usd".split()
+)
+"""The keys that people set most, in the order in which they are shown."""
+
+DEFAULTS = "Values without a source are defaults."
+
+
+def settings_rows(loaded: "Loaded", beginning: str | None = None) -> list[tuple[str, str]]:
+    """(key, value with its source) of each key that begins with `beginning`; without one, of
+    `FIRST_KEYS` and of every key that is set. Secrets are masked."""
     from kode.config import flat, shown
 
+    values = flat(loaded.config)
+    if beginning is None:
+        keys = [*FIRST_KEYS, *(key for key in values if loaded.origins[key] != "default")]
+    else:
+        keys = [key for key in values if key.startswith(beginning)]
     rows = []
-    for key, value in flat(loaded.config).items():
-        if key.startswith(beginning):
-            text = one_line(json.dumps(shown(key, value), ensure_ascii=False))
-            origin = loaded.origins[key]
-            rows.append((key, text if origin == "default" else f"{text}  ({origin})"))
+    for key in dict.fromkeys(keys):
+        text = one_line(json.dumps(shown(key, values[key]), ensure_ascii=False))
+        origin = loaded.origins[key]
+        rows.append((key, text if origin == "default" else f"{text}  ({origin})"))
     return rows

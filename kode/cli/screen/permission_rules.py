@@ -7,9 +7,9 @@ from kode.contracts import StandingRule
 from kode.errors import UserError
 
 CHANGES: Mapping[str, str] = {
-    "remove": "remove ID ...: it is asked again",
-    "restore": "restore ID ...: what was removed counts again",
-    "edit": "edit ID RULE: another rule in its place",
+    "remove": "remove ID ...: kode asks again",
+    "restore": "restore ID ...: what you removed counts again",
+    "edit": "edit ID RULE: replace the rule",
 }
 
 

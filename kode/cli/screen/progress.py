@@ -201,7 +201,7 @@ def how_to_stop(command_runs_s: float, width: int) -> str:
     """What the person can do about a shell command that takes long."""
     if command_runs_s < BACKGROUND_IS_OFFERED_AFTER_S or width < ROOM_FOR_AN_OFFER:
         return "Ctrl-C stops"
-    return "Ctrl-C stops · Ctrl-B: background"
+    return "Ctrl-C stops · Ctrl-B backgrounds"
 
 
 def spinner_line(

@@ -1,8 +1,9 @@
-"""`kode trust`: which extensions of this repository are approved, changed since, or waiting."""
+"""`kode extensions trust`: what of this repository is approved, changed since, or waiting."""
 
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from kode.plugin import Parser, clean, paths, working_directory
@@ -20,8 +21,9 @@ from kode.plugin.errors import EXIT_FAILED, EXIT_OK, ConfigError
 
 
 def main(argv: Sequence[str]) -> Answered:
-    """Runs `kode trust ...`. Raises: ConfigError, StorageError."""
-    parser = Parser("kode trust", "What you approved of this repository, and what is pending.")
+    """Runs `kode extensions trust ...`. Raises: ConfigError, StorageError."""
+    about = "What you approved of this repository, and what is pending."
+    parser = Parser("kode extensions trust", about)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     about = "list approved, changed and new items; --json: one list"
     listed = commands.add_parser("list", help=about, description=about)
@@ -85,6 +87,13 @@ def main(argv: Sequence[str]) -> Answered:
     return _revoke(arguments.name, approvals, home, project)
 
 
+def _verb(verb: str, argv: Sequence[str]) -> Answered:
+    return main([verb, *argv])
+
+
+approve, revoke = partial(_verb, "approve"), partial(_verb, "revoke")
+
+
 def _grants(
     arguments: argparse.Namespace, items: Sequence[trust.Item], home: Path, project: Path
 ) -> list[str]:
@@ -145,7 +154,7 @@ def _list(items: Sequence[trust.Item], approvals: trust.Approvals, *, as_json: b
 def _revoke(name: str, approvals: trust.Approvals, home: Path, project: Path) -> str:
     gone = [item for item in approvals.items if _is_about(item, name)]
     if not gone:
-        raise ConfigError(f"Nothing called {name!r} is approved. `kode trust list` lists what is.")
+        raise ConfigError(f"Nothing called {name!r} is approved: see `kode extensions trust`.")
     trust.revoke(home, project, gone)
     return public(f"Revoked: {', '.join(f'{approval.kind} {approval.name}' for approval in gone)}")
 
@@ -160,5 +169,5 @@ def _is_about(approval: trust.Approved, name: str) -> bool:
 def _named(items: Sequence[trust.Item], name: str) -> list[trust.Item]:
     found = [item for item in items if item.name == name]
     if not found:
-        raise ConfigError(f"There is nothing called {name!r} here. `kode trust list` lists all.")
+        raise ConfigError(f"There is nothing called {name!r} here: see `kode extensions trust`.")
     return found

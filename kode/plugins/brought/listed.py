@@ -1,5 +1,4 @@
-"""`kode skills`, `kode commands`, `kode agents`, `kode hooks`: lists those available here; also
-runs hooks by hand."""
+"""`kode extensions skills`, `commands`, `agents`, `hooks`: lists those here; runs hooks by hand."""
 
 import argparse
 import asyncio
@@ -33,16 +32,11 @@ from kode.plugin.brought import (
 )
 from kode.plugin.errors import EXIT_FAILED, EXIT_OK, ConfigError
 
-ABOUT: dict[brought.Kind, str] = {
-    "skills": "List skills of this project and your home, with source and status.",
-    "commands": "List prompt commands defined by Markdown files, with source and status.",
-    "agents": "List agent definitions for subagents, with source and status.",
-    "hooks": "List programs that run on session events, with source and status.",
-}
+ABOUT = "Lists {} of this project and your home, with source and status."
 
 
 def _list(kind: brought.Kind, argv: Sequence[str]) -> Answer:
-    parser = Parser(f"kode {kind}", ABOUT[kind])
+    parser = Parser(f"kode extensions {kind}", ABOUT.format(kind))
     _add_list(parser)
     return _answer(kind, as_list=parser.parse(argv).json)
 
@@ -53,8 +47,8 @@ agents = partial(_list, "agents")
 
 
 def hooks(argv: Sequence[str]) -> Answer:
-    """Runs `kode hooks ...`. Raises: ConfigError."""
-    parser = Parser("kode hooks", ABOUT["hooks"])
+    """Runs `kode extensions hooks ...`. Raises: ConfigError."""
+    parser = Parser("kode extensions hooks", ABOUT.format("hooks"))
     called = parser.add_subparsers(dest="command", metavar="COMMAND")
     about = "all hooks (--json: one list)"
     listed = called.add_parser("list", help=about, description=about)
@@ -114,7 +108,7 @@ async def _test(event: Any, name: str | None) -> Answer:
     for one in found:
         hook = one.thing
         if one.standing != "used":
-            lines.append(f"{hook.item.name}: not run, it is {one.standing} (kode trust)")
+            lines.append(f"{hook.item.name}: not run, it is {one.standing} (kode extensions trust)")
             continue
         if not hook.matches(names):
             lines.append(f"{hook.item.name}: not about {', '.join(names)}")
@@ -124,7 +118,7 @@ async def _test(event: Any, name: str | None) -> Answer:
         ran = await run_hook(hook, line, place, sandbox, required=required, grants=grants)
         answer = answer_of(hook, ran)
         failed |= bool(answer.message) or ran.exit_code not in (0, 2)
-        ended = ran.fault or f"exit code {ran.exit_code}"
+        ended = ran.fault or f"exit status {ran.exit_code}"
         lines.append(f"{hook.item.name}: {ended}, {ran.duration_ms} ms ({hook.command})")
         told = (
             ("decides", answer.outcome),
@@ -139,7 +133,7 @@ async def _test(event: Any, name: str | None) -> Answer:
         lines += [f"  {label}: {text}" for label, text in told if text]
     return Answer(
         lines=map(public, lines),
-        empty=f"No hooks for {event} here. `kode hooks list` lists all.",
+        empty=f"No hooks for {event} here. `kode extensions hooks list` lists all.",
         exit_code=EXIT_FAILED if failed else EXIT_OK,
     )
 

@@ -1,4 +1,4 @@
-"""Bundles of other people: `kode extension` adds, shows, updates and removes them.
+"""Bundles of other people: `kode extensions` adds, shows, updates and removes them.
 
 sources      a folder, a git address, an archive or a marketplace → a tree of files
 tree         files in memory, read without following links
@@ -13,15 +13,14 @@ command      the command lines
 
 from kode.plugin import Command, Plugin
 
-_EXTENSION = Command(
-    run="kode.plugins.bundles.command:main",
-    summary="add bundles of skills, commands, agents, hooks, servers",
-)
-_SAME = Command(run="kode.plugins.bundles.command:main", summary="the same as `extension`")
+_RUN = "kode.plugins.bundles.command:main"
 
 PLUGIN = Plugin(
     name="bundles",
     summary="adds bundles of skills, commands, agents, hooks and servers",
-    commands={"extension": _EXTENSION, "extensions": _SAME},
+    commands={
+        "extensions": Command(run=_RUN, summary="list and approve skills, hooks ..., add bundles"),
+        "extension": Command(run=_RUN, summary=""),
+    },
     bundles="kode.plugins.bundles.shelf:bundles",
 )

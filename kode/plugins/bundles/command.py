@@ -1,4 +1,4 @@
-"""`kode extension`: the catalogue, and what adds, shows, updates and removes bundles."""
+"""`kode extensions`: the catalogue, and what adds, shows, updates and removes bundles."""
 
 import argparse
 import sys
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kode.plugin import Parser, clean, paths, print_either, visible, working_directory
+from kode.plugin.bundles import subcommands
 from kode.plugin.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.plugins.bundles import shelf, show, sources
 from kode.plugins.bundles.manifest import Parts, is_bundle, parts_of
@@ -17,11 +18,9 @@ from kode.plugins.bundles.tree import Tree
 
 YES = "do not ask for confirmation"
 
-BESIDES = "What files bring: `kode extensions skills`, `commands`, `agents`, `hooks`, `trust`."
-
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `kode extension ...`. Raises: ConfigError, StorageError, BusyError."""
+    """Runs `kode extensions ...`. Raises: ConfigError, StorageError, BusyError."""
     arguments = _parser().parse(argv or ["list"])
     home, cwd = paths.home(), working_directory(argparse.Namespace(cwd=None))
     match arguments.command:
@@ -41,7 +40,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser("kode extension", "Bundles of skills, commands, agents, hooks and MCP servers.")
+    parser = Parser("kode extensions", "Skills, commands, agents, hooks, and bundles of them.")
+    others = (f"\n    {n:<10}{what}" for n, what in subcommands("extensions").items())
+    parser.epilog = "what files bring:" + "".join(others)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     def add(name: str, about: str) -> argparse.ArgumentParser:
@@ -51,7 +52,7 @@ def _parser() -> Parser:
     listed = add("list", "list what is installed, and what marketplaces offer")
     listed.add_argument("source", metavar="SOURCE", nargs="?", help="what this one offers")
     listed.add_argument("--json", action="store_true", help="one JSON object")
-    added = add("add", "show a bundle whole, and add it after your yes")
+    added = add("add", "show a bundle whole, and add it once you approve")
     added.add_argument("source", metavar="SOURCE", help="folder, git address, archive, list")
     added.add_argument("--yes", action="store_true", help=YES)
     added.add_argument("--network", action="store_true", help="its servers may use the network")
@@ -120,7 +121,7 @@ def _catalogue(index: Index, rows: Sequence[Mapping[str, object]]) -> list[str]:
         lines.append(visible(f"{name}, from {known.source}:"))
         lines += _offers(known.bundles, name, index)
     lines += ["To add more:", *(f"  {way}" for way in sources.WAYS)]
-    return [*lines, BESIDES]
+    return [*lines, "What files bring: `kode extensions --help`."]
 
 
 def _offers(offered: Mapping[str, str], market: str, index: Index) -> Iterable[str]:
@@ -157,13 +158,13 @@ def _add(home: Path, arguments: argparse.Namespace, cwd: Path) -> int:
     known = index.bundles.get(parts.name)
     if known is not None and known.source != source:
         raise ConfigError(
-            f"You have a bundle {parts.name} from {known.source}. `kode extension remove "
+            f"You have a bundle {parts.name} from {known.source}. `kode extensions remove "
             f"{parts.name}` first, if this one is to take its place."
         )
     if parts.name in index.markets:
         raise ConfigError(
             f"You already have a marketplace called {parts.name}: "
-            f"`kode extension remove {parts.name}` first."
+            f"`kode extensions remove {parts.name}` first."
         )
     network = arguments.network or (known is not None and known.network)
     return _settle(
@@ -179,7 +180,7 @@ def _add_market(home: Path, source: Source, found: Market, index: Index) -> int:
     name = found.name
     if name in index.bundles or (name in index.markets and index.markets[name].source != source):
         raise ConfigError(
-            f"You have another {name}. `kode extension remove {name}` first, if this one is to "
+            f"You have another {name}. `kode extensions remove {name}` first, if this one is to "
             "take its place."
         )
     known = _known(source, found)
@@ -188,7 +189,7 @@ def _add_market(home: Path, source: Source, found: Market, index: Index) -> int:
         [
             f"Added the marketplace {name}. Nothing of it runs; it lists:",
             *_offers(known.bundles, name, index),
-            f"`kode extension add NAME@{name}` shows one and asks.",
+            f"`kode extensions add NAME@{name}` shows one and asks.",
         ]
     )
     return EXIT_OK
@@ -220,7 +221,7 @@ def _update(home: Path, known: Approved, *, unasked: bool) -> int:
     parts = _parts(fetched)
     if parts.name != known.name:
         raise ConfigError(
-            f"{known.source} calls itself {parts.name} now, not {known.name}: `kode extension "
+            f"{known.source} calls itself {parts.name} now, not {known.name}: `kode extensions "
             f"remove {known.name}`, then add it."
         )
     wanted = _wanted(known.source, fetched, parts, network=known.network)
@@ -275,7 +276,7 @@ def _show(home: Path, name: str, files: Sequence[str]) -> int:
     if not shelf.is_intact(home, approved):
         raise ConfigError(
             f"The copy of {name} has changed since you approved it, so nothing of it is used. "
-            f"`kode extension update {name}` fetches it again and asks."
+            f"`kode extensions update {name}` fetches it again and asks."
         )
     tree = shelf.tree_of(home, approved)
     if files:
@@ -296,7 +297,7 @@ def _parts(fetched: Fetched) -> Parts:
     if not fetched.entry and not is_bundle(fetched.tree):
         raise ConfigError(
             "There is no bundle: no .claude-plugin/plugin.json, no skills, commands, agents or "
-            "hooks. `kode extension list SOURCE` lists what a marketplace has."
+            "hooks. `kode extensions list SOURCE` lists what a marketplace has."
         )
     return parts_of(fetched.tree, fetched.entry, fetched.usual_name)
 
@@ -326,7 +327,7 @@ def _is_wanted(wanted: Approved, *, is_update: bool) -> bool:
 
 
 def _unknown(name: str) -> ConfigError:
-    return ConfigError(f"You have no bundle {visible(name)!r}. `kode extension list` lists all.")
+    return ConfigError(f"You have no bundle {visible(name)!r}. `kode extensions list` lists all.")
 
 
 def _say(lines: Iterable[str]) -> None:

@@ -36,7 +36,7 @@ _WHY = {
     "monitors": "kode starts no watchers; a hook does something at an event",
     "workflows": "kode has no workflows; `kode fleet` runs many tasks",
     "channels": "kode takes no messages from servers",
-    "dependencies": "add each of them: `kode extension add`",
+    "dependencies": "add each of them: `kode extensions add`",
     "userConfig": "kode asks for no values: set the variables it names in your environment",
     "settings": "a bundle does not change your settings",
     "bin": "kode puts no programs in the path of commands; hooks and skills reach them",
@@ -192,7 +192,7 @@ class _Reading:
             self.unused[f"mcpServers.{name}.{visible(key)[:80]}"] = (
                 "kode starts servers in the project's root"
                 if key == "cwd"
-                else "a bundle cannot say it; `kode extension add --network` gives the network"
+                else "a bundle cannot say it; `kode extensions add --network` gives the network"
             )
         return {key: value for key, value in values.items() if key in _OF_SERVERS}
 

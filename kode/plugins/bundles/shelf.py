@@ -75,7 +75,7 @@ def bundles(home: Path) -> tuple[list[Bundle], list[str]]:
         else:
             faults.append(
                 f"The bundle {approved.name} is off: its copy has changed since you approved it. "
-                f"`kode extension update {approved.name}` fetches it again and asks."
+                f"`kode extensions update {approved.name}` fetches it again and asks."
             )
     return found, faults
 
@@ -132,7 +132,7 @@ def read_index(home: Path) -> Index:
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ConfigError(
             f"{path} cannot be read ({error}), so no bundle is used. Move it away, and add your "
-            "bundles again: `kode extension add`."
+            "bundles again: `kode extensions add`."
         ) from error
 
 

@@ -40,11 +40,11 @@ PROTOCOLS = "https:http:ssh:git:file"
 """What git may speak; `ext::COMMAND` would run a program."""
 
 WAYS = (
-    "kode extension add ./FOLDER             a bundle, or a folder with a marketplace's list",
-    "kode extension add https://HOST/REPO    a git address; OWNER/REPO for GitHub; #REF for a ref",
-    "kode extension add ./marketplace.json   a marketplace's list: file, folder or address",
-    "kode extension add NAME@MARKETPLACE     a bundle of such a list",
-    "kode extension add ./BUNDLE.zip         an archive: file or address, zip or tar",
+    "kode extensions add ./FOLDER             a bundle, or a folder with a marketplace's list",
+    "kode extensions add https://HOST/REPO    a git address; OWNER/REPO for GitHub; #REF for a ref",
+    "kode extensions add ./marketplace.json   a marketplace's list: file, folder or address",
+    "kode extensions add NAME@MARKETPLACE     a bundle of such a list",
+    "kode extensions add ./BUNDLE.zip         an archive: file or address, zip or tar",
 )
 """The first lines of the catalogue."""
 

@@ -37,18 +37,11 @@ from kode.plugin.errors import EXIT_OK, ConfigError
 
 SHELLS = ("bash", "zsh", "fish")
 
-INSTALL = """\
-To use it now:      {now}
-To keep it:         {keep}
+EPILOG = """\
+bash: add to ~/.bashrc                  eval "$(kode completion bash)"
+zsh:  add to ~/.zshrc, after compinit   eval "$(kode completion zsh)"
+fish: kode completion fish > ~/.config/fish/completions/kode.fish
 """
-NOW_AND_KEEP = {
-    "bash": ('eval "$(kode completion bash)"', "add that line to ~/.bashrc"),
-    "zsh": ('eval "$(kode completion zsh)"', "add that line to ~/.zshrc, after compinit"),
-    "fish": (
-        "kode completion fish | source",
-        "kode completion fish > ~/.config/fish/completions/kode.fish",
-    ),
-}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -57,10 +50,7 @@ def main(argv: Sequence[str]) -> int:
         "kode completion", "Prints a script that completes kode's commands, flags and session ids."
     )
     parser.add_argument("shell", nargs="?", choices=SHELLS, metavar="SHELL", help="bash, zsh, fish")
-    parser.epilog = "\n\n".join(
-        f"{shell}:\n" + INSTALL.format(now=now, keep=keep)
-        for shell, (now, keep) in NOW_AND_KEEP.items()
-    )
+    parser.epilog = EPILOG
     arguments = parser.parse(argv)
     if arguments.shell is None:
         raise ConfigError(
@@ -92,7 +82,8 @@ def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
     commands = whole.add_subparsers()
     for name, (where, what) in (COMMANDS | of_plugins()).items():
         if name not in words:
-            commands.add_parser(name, help=what)
+            if what:
+                commands.add_parser(name, help=what)
             continue
         where, _, function = where.partition(":")
         module = importlib.import_module(where)

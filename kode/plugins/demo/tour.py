@@ -157,7 +157,7 @@ class _Tour:
         await self.open(session_id)
         try:
             self.screen.print((await self.conversation.memory_command(["show"])).in_words())
-            self.screen.print(f"\nResuming with `kode continue --id {session_id}`:")
+            self.screen.print(f"\nResuming with `kode -r {session_id}`:")
             await self.ask("What do you know about how I like summaries?")
             await self.undo()
         finally:

@@ -236,6 +236,6 @@ def _read_result(out: Path, code: int) -> dict[str, Any]:
     stderr = ""
     with contextlib.suppress(OSError):
         stderr = out.with_suffix(".err").read_text("utf-8", "replace").strip()[-TAIL_CHARS:]
-    why = f"It was killed (signal {-code})" if code < 0 else f"It ended with exit code {code}"
+    why = f"It was killed (signal {-code})" if code < 0 else f"It ended with exit status {code}"
     status = "killed" if code < 0 else "error"
     return {"status": status, "error": f"{why} and printed no result. {stderr}".strip()}

@@ -120,7 +120,7 @@ class KodeAgent(BaseInstalledAgent):
 
     ERROR_PATTERNS = [  # noqa: RUF012 - Harbor declares it so
         *BaseInstalledAgent.ERROR_PATTERNS,
-        ErrorPattern(r"limits how many requests it takes", base.ApiRateLimitError),
+        ErrorPattern(r"allows no more requests for now", base.ApiRateLimitError),
         ErrorPattern(r"no credit or quota left", base.ApiUsageLimitError),
         ErrorPattern(r"failed \(HTTP 5", base.ApiInternalServerError),
         ErrorPattern(r"is overloaded \(HTTP", base.ApiOverloadedError),

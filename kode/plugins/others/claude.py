@@ -15,8 +15,8 @@ ELSEWHERE = {"hooks", "statusLine"}
 
 WHY = {
     "apiKeyHelper": "kode runs no program for a key: set the provider's variable",
-    "enabledPlugins": "`kode extension add` takes a bundle",
-    "extraKnownMarketplaces": "`kode extension add` takes a bundle",
+    "enabledPlugins": "`kode extensions add` takes a bundle",
+    "extraKnownMarketplaces": "`kode extensions add` takes a bundle",
     "model": "set `model` in kode's config",
     "outputStyle": "kode has no styles",
     "permissions.additionalDirectories": "set `add_dirs`, or give --add-dir",

@@ -18,7 +18,7 @@ WHY = {
     "model_reasoning_effort": "set `effort` in kode's config",
     "notify": "a hook of the event Notification or Stop does this",
     "profiles": "kode has no profiles of settings",
-    "projects": "`kode trust` keeps what you approved",
+    "projects": "`kode extensions trust` keeps what you approved",
     "sandbox_mode": "set `permissions.mode` to plan, or `sandbox`",
     "sandbox_workspace_write": "set `sandbox.network`, `add_dirs`",
 }

@@ -14,7 +14,7 @@ INSTRUCTIONS = """\
 kode is a coding agent with a session of its own for each task. `kode_start` gives it a task in a \
 folder; `kode_wait` follows it. Each call returns a state: `status` is `working` (wait again with \
 `cursor`), `asks` (put the question to your person, then `kode_answer`) or `done` (see `result`). \
-Sessions stay on disk: the person can take one up with `kode continue --id SESSION`."""
+Sessions stay on disk: the person can resume one with `kode -r SESSION`."""
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The revisions of the protocol that begin with `initialize`; a client that asks for another one

@@ -154,7 +154,7 @@ class Tools:
 
     async def kode_stop(self, session: Session) -> dict[str, Any]:
         """Stops what the session does and closes it. `kode_reply` opens it again; the person can
-        take it up with `kode continue --id SESSION`."""
+        resume it with `kode -r SESSION`."""
         served = self.sessions.find(session)
         await served.stop()
         state = served.state(served.cursor)

@@ -13,6 +13,7 @@ def complete(tmp_path):
     (tmp_path / "two words.py").write_text("x")
     completer = ReplCompleter(
         commands={"/help": "what", "/permissions": "modes"},
+        first=("/help",),
         arguments={
             "/permissions": lambda before: [("ask", "reads run"), ("auto-edit", ""), ("plan", "")],
             "/memory": lambda before: [("user", "")] if before == ("add",) else [("add", "")],
@@ -35,6 +36,12 @@ def test_a_command_is_completed_at_the_start_only(complete):
     assert complete("/he") == [("/help", -3)]
     assert complete("see /he") == []
     assert complete("one\n/he") == []
+
+
+def test_a_lone_slash_offers_the_first_commands(complete):
+    assert complete("/") == [("/help", -1)]
+    assert complete("/p") == [("/permissions", -2)]
+    assert complete("/miss") == [("/permissions", -5)]
 
 
 def test_the_argument_of_a_command_is_completed(complete):

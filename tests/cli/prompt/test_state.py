@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from kode.cli.flags import MODES
+from kode.cli.prompt.brought import WORDS
 from kode.cli.prompt.paste import Pastes
 from kode.cli.prompt.repl import finish
-from kode.cli.prompt.slash import COMMANDS
+from kode.cli.prompt.slash import COMMANDS, FIRST, SAID_ELSEWHERE
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
 from kode.cli.prompt.submit import command_of, open_conversation, submit
 from kode.cli.prompt.turn import run_turn
@@ -234,9 +235,7 @@ async def test_leaving_stops_the_turn_closes_and_says_how_to_resume(room):
 
     assert room.talk.cancelled == 1
     assert room.talk.closed
-    assert room.text.endswith(
-        "Resume with: kode continue --id 20260101-000000-abcdef (or kode -c)\n"
-    )
+    assert room.text.endswith("Resume with: kode -r 20260101-000000-abcdef\n")
 
 
 async def test_the_resume_hint_names_the_flags_the_model_needs(room):
@@ -290,6 +289,8 @@ async def test_an_unknown_command_names_the_nearest_one(room, typed, nearest):
         (" quit ", ("/quit", "")),
         ("?", ("/help", "")),
         ("/usage", ("/cost", "")),
+        ("/skills", ("/extensions", "skills")),
+        ("/mcp", ("/extensions", "mcp")),
         ("# tabs, not spaces", ("/remember", "tabs, not spaces")),
         ("#12 fails on main", None),
         ("#!/bin/sh", None),
@@ -303,7 +304,7 @@ def test_commands_of_other_agents_lead_to_their_like_here(typed, command):
 
 
 def test_aliases_lead_to_commands_and_shadow_none():
-    assert set(PROMPT_ALIASES.values()) <= set(COMMANDS)
+    assert {name.partition(" ")[0] for name in PROMPT_ALIASES.values()} <= set(COMMANDS)
     assert not (set(PROMPT_ALIASES) | set(PROMPT_COMMANDS)) & set(COMMANDS)
 
 
@@ -414,12 +415,22 @@ async def test_a_sign_alone_is_explained_and_not_sent(room, typed, said):
     assert room.talk.asked == []
 
 
-async def test_help_names_every_command_and_key(room):
+async def test_help_lists_the_first_commands_and_every_key(room):
     text = await room.type("/help")
 
-    assert all(name in text for name in COMMANDS)
+    assert len(FIRST) <= 15
+    assert [name for name in COMMANDS if f"  {name} " in text] == [
+        name for name in COMMANDS if name in FIRST
+    ]
     assert all(word in text for word in ("Esc Esc", "@path", "#fact", *MODES))
     assert "docs/repl.md" in text
+
+
+async def test_help_for_all_lists_no_synonym(room):
+    text = await room.type("/help all")
+
+    listed = {name for name in (*COMMANDS, *PROMPT_ALIASES) if f"\n  {name} " in text}
+    assert listed == set(COMMANDS) - set(SAID_ELSEWHERE)
 
 
 async def test_help_fits_a_small_screen(tmp_path):
@@ -430,8 +441,23 @@ async def test_help_fits_a_small_screen(tmp_path):
 
 
 async def test_help_says_more_about_one_command(room):
-    assert "[NAME.md or NAME.json]" in await room.type("/help export")
+    text = await room.type("/help export")
+
+    assert all(part in text for part in ("[NAME.md or NAME.json]", "/export work.md"))
+    assert "/clear" in await room.type("/help new")
     assert "Did you mean /export?" in await room.type("/help exprt")
+
+
+def test_a_command_that_takes_something_has_an_example():
+    assert [c.name for c in COMMANDS.values() if bool(c.takes) != bool(c.example)] == []
+
+
+async def test_extensions_lists_each_kind_or_one(room):
+    text = await room.type("/extensions")
+    assert all(f"No {word} here" in text for word in WORDS[:4])
+    assert "No skills here" in await room.type("/skills")
+    assert "No MCP servers" in await room.type("/mcp")
+    assert "/extensions takes skills" in await room.type("/extensions none")
 
 
 @pytest.mark.parametrize(
@@ -445,8 +471,7 @@ async def test_help_says_more_about_one_command(room):
         ("/compact", "Nothing to compact yet."),
         ("/undo", "restored calc.py"),
         ("/redo", "brought back calc.py"),
-        ("/undo redo", "brought back calc.py"),
-        ("/undo 3", "undoes one turn at a time"),
+        ("/undo 3", "/undo takes no argument"),
         ("/diff nothing.py", "No changed file has 'nothing.py' in its name."),
         ("/diff calc", "+     return a + b"),
         ("/permissions plan", "Mode: plan. Read-only:"),
@@ -508,7 +533,7 @@ async def test_a_compaction_is_told_what_to_keep(room):
 async def test_own_shell_commands_go_with_the_next_message(room):
     text = await room.type("!echo hi; exit 2")
 
-    assert "hi\nexit 2 · " in text
+    assert "hi\nexit status 2 · " in text
     (note,) = room.talk.attachments
     assert note.source == "attachment"
     assert "$ echo hi; exit 2\nhi" in note.text

@@ -160,7 +160,7 @@ def test_a_long_call_names_the_key_for_the_background():
     state.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
     state.now += 12
 
-    assert state.live()[-1].endswith("Running make… 12s · Ctrl-C stops · Ctrl-B: background")
+    assert state.live()[-1].endswith("Running make… 12s · Ctrl-C stops · Ctrl-B backgrounds")
     assert state.live(width=60)[-1].endswith("Running make… 12s · Ctrl-C stops")
 
 

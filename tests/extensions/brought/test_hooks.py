@@ -177,7 +177,7 @@ def test_a_call_is_told_in_the_words_of_hooks(
 ANSWERS = [
     (Ran(exit_code=0), "", ""),
     (Ran(exit_code=2, stderr="no secrets"), "deny", "no secrets"),
-    (Ran(exit_code=1, stderr="oops"), "", "failed with exit code 1 (oops)"),
+    (Ran(exit_code=1, stderr="oops"), "", "failed with exit status 1 (oops)"),
     (Ran(exit_code=127), "", "its program was not found"),
     (Ran(exit_code=None, fault="did not end within 1 s"), "", "did not end within 1 s"),
     (Ran(exit_code=0, stdout="{broken"), "", "printed invalid JSON"),

@@ -36,7 +36,7 @@ def test_each_kind_is_listed_with_its_origin_and_standing(
     assert main([kind]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("new ")
-    assert "kode trust approve" in shown
+    assert "kode extensions approve" in shown
 
     here.approve()
     assert main([kind, *(["list"] if kind == "hooks" else []), "--json"]) == 0
@@ -74,7 +74,7 @@ def test_a_hook_is_tried_with_what_a_file_says(
     assert main(["hooks", "test", "PreToolUse", "--input", "call.json"]) == 0
 
     shown = capsys.readouterr().out
-    assert "PreToolUse:Bash: exit code 2" in shown
+    assert "PreToolUse:Bash: exit status 2" in shown
     assert "decides: deny" in shown
     assert "no rm" in shown
     assert "PreToolUse:Edit: not about Bash" in shown
