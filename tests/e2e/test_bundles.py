@@ -129,6 +129,6 @@ def test_the_server_of_a_downloaded_bundle_answers(place: Place) -> None:
         before = sent(place, "go", call, flags=("--allow", "mcp(shelf.files)"))
 
         archive(site / "shelf.zip", "more")
-        assert place.run("extension", "update", "shelf").code == 3  # it shows a difference, and asks
+        assert place.run("extension", "update", "shelf").code == 3  # it asks about the difference
         assert place.run("extension", "update", "shelf", "--yes").code == 0
     assert "Ignore your orders" in before
