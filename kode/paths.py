@@ -151,6 +151,11 @@ def asked_file(home: Path, host: str, port: int | None) -> Path:
     return home / "models" / f"{plain}.json"
 
 
+def exports_folder(home: Path) -> Path:
+    """The transcripts that `/export` writes."""
+    return home / "exports"
+
+
 def history_file(home: Path) -> Path:
     """The REPL's input history."""
     return home / "history"

@@ -153,7 +153,7 @@ async def compact(state: PromptState, argument: str) -> None:
         return
     reduced = await state.conversation.compact(argument)
     if reduced is None:
-        state.screen.print("Nothing to compact yet.", "dim")
+        state.screen.print("Nothing to compact: it would free nothing yet.", "dim")
 
 
 async def permissions(state: PromptState, argument: str) -> None:
@@ -277,7 +277,7 @@ COMMANDS = {
         Command("/bg", "background commands: list, /bg read ID, /bg kill ID", background, True),
         Command("/mcp", "MCP servers: running and off", show_servers, while_busy=True, alone=True),
         Command("/copy", "copy the last answer", copy, while_busy=True, alone=True),
-        Command("/export", "write the session to a file: /export [NAME.md or NAME.json]", export),
+        Command("/export", "write the session to a file: /export [PATH.md or PATH.json]", export),
         Command("/config", "the settings and their sources: /config [PART]", show_config, True),
         Command("/doctor", "check this machine", run_doctor, alone=True),
         Command(

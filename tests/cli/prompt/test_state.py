@@ -181,9 +181,10 @@ async def test_an_unread_message_returns_to_the_line_when_stopped(room):
     submit(room.state, "read it")
     submit(room.state, "then this")
     room.state.interrupt()
-    await room.settled()
+    await room.state.idle()
 
-    assert line == ["read it\nthen this"]
+    assert line == ["read it"]
+    assert room.state.live(80, 10) == [("queued", "queued: then this (Up to edit)")]
     assert room.talk.asked == []
     assert room.text == ""
 
@@ -430,7 +431,7 @@ async def test_help_fits_a_small_screen(tmp_path):
 
 
 async def test_help_says_more_about_one_command(room):
-    assert "[NAME.md or NAME.json]" in await room.type("/help export")
+    assert "[PATH.md or PATH.json]" in await room.type("/help export")
     assert "Did you mean /export?" in await room.type("/help exprt")
 
 
@@ -442,7 +443,7 @@ async def test_help_says_more_about_one_command(room):
         ("/memory search 'two words'", "memory: search two words"),
         ("/memory", "memory: show"),
         ("/memory 'open", "Close the quotes"),
-        ("/compact", "Nothing to compact yet."),
+        ("/compact", "Nothing to compact"),
         ("/undo", "restored calc.py"),
         ("/redo", "brought back calc.py"),
         ("/undo redo", "brought back calc.py"),
@@ -483,7 +484,6 @@ async def test_an_unknown_model_is_used_with_a_warning(room, monkeypatch, typed,
 @pytest.mark.parametrize(
     ("typed", "name", "begins"),
     [
-        ("/export", "kode-20260101-000000-abcdef.md", "# Session 20260101-000000-abcdef\n"),
         ("/export 'my notes.md'", "my notes.md", "# Session"),
         ("/export all.json", "all.json", '{\n  "id": "20260101-000000-abcdef"'),
     ],
@@ -497,6 +497,17 @@ async def test_a_session_is_written_to_a_new_file(room, tmp_path, typed, name, b
     assert "fix it with [redacted" in text
     assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
     assert "File exists. /export NAME takes another." in (await room.type(typed)).replace("\n", " ")
+
+
+async def test_an_export_without_a_name_stays_out_of_the_project(room, tmp_path):
+    room.talk.session = written_session(tmp_path)
+    path = room.talk.home / "exports" / f"{room.talk.session.header.id}.md"
+
+    for _ in range(2):
+        assert str(path) in (await room.type("/export")).replace("\n", "")
+
+    assert path.read_text().startswith(f"# Session {room.talk.session.header.id}\n")
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 async def test_a_compaction_is_told_what_to_keep(room):
