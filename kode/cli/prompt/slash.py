@@ -6,6 +6,7 @@
 import shlex
 from collections.abc import Sequence
 
+from kode import paths
 from kode.cli.flags import MODES
 from kode.cli.parser import nearest
 from kode.cli.prompt.about import run_doctor, say_how_to_log_in, show_config, show_status
@@ -66,8 +67,6 @@ GROUPS = (
 
 UNDO = "/memory undo"
 
-DOCUMENTS = "docs/repl.md and the other pages of docs/ in kode's source"
-
 
 async def show_help(state: PromptState, argument: str) -> None:
     """Shows commands, signs, modes and keys on one screen; with a command's name, what it does.
@@ -80,7 +79,7 @@ async def show_help(state: PromptState, argument: str) -> None:
             raise UserError(f"There is no command {one_line(name)}.{nearest(name, COMMANDS)}")
         screen.print(explain([(name, COMMANDS[name].summary)], screen.width))
         return
-    more = [("modes", ", ".join(MODES)), ("docs", DOCUMENTS)]
+    more = [("modes", ", ".join(MODES)), ("docs", paths.short_path(paths.documents()))]
     for title, pairs in (
         ("Commands", GROUPS),
         ("At the start of a message, @ anywhere", SIGNS),
