@@ -401,19 +401,26 @@ async def compact(
     emit(Working(what="Compacting the conversation"))
     wish = await agent.before_compaction(by_person, wish)
     info, session = agent.provider.info, context.session
+    window = info.context_window
     before_tokens = context_tokens(context)
     drop = drop or await agent.memory.before_drop(list(session.messages), "window")
     if drop.recap is None and _room_behind(agent, context) < least_for_note(info):
         prune(agent, context, emit)
     messages = list(session.messages)
-    tail = messages[_first_kept(agent, context, drop.keep, before_tokens) :]
+    # The prompt, instructions and memory may leave less room than usual.
+    share = 0.5**context.fruitless
+    room = min(window * KEPT_TAIL_SHARE, before_tokens / 4) * share
+    most = window * KEPT_EXCHANGE_SHARE * share
+    start = compaction.first_kept(messages, drop.keep, int(room), int(most))
+    tail = messages[start:]
     before = compaction.words_before(session, tail)
     summary = drop.recap
     if summary is None:
         behind = _room_behind(agent, context)
         asked = _request(agent, context)
         summary = await compaction.note_on(agent, session, asked, wish, behind)
-    words = compaction.own_words(before, _room_for_words(agent, context))
+    room = min(agent.limits.keep_user_tokens, window / 5) * share
+    words = compaction.own_words(before, int(room))
     read, changed = compaction.files_of(agent, [*before, *tail])
     first = tail[0] if tail else None
     kept_from = first.id if isinstance(first, MessageEntry) else None
@@ -485,28 +492,15 @@ def _outgrows_memory_window(agent: Agent, context: Context) -> bool:
     return spoken > window
 
 
-def _first_kept(agent: Agent, context: Context, keep: int | None, tokens: int) -> int:
-    """As `compaction.first_kept`, of a context with so many tokens."""
-    # The prompt, instructions and memory may leave less room than usual.
-    window = agent.provider.info.context_window * 0.5**context.fruitless
-    room = min(window * KEPT_TAIL_SHARE, tokens / 4 * 0.5**context.fruitless)
-    most = window * KEPT_EXCHANGE_SHARE
-    return compaction.first_kept(context.session.messages, keep, int(room), int(most))
-
-
-def _room_for_words(agent: Agent, context: Context) -> int:
-    window = agent.provider.info.context_window
-    return int(min(agent.limits.keep_user_tokens, window / 5) * 0.5**context.fruitless)
-
-
 def compactable_tokens(agent: Agent, context: Context) -> int:
-    """How many tokens a note would replace now: of what is older than the newest exchange, what is
-    not sent again beside it. 0 if that is less than a note takes."""
-    start = _first_kept(agent, context, None, context_tokens(context))
-    gone = context.session.messages[:start]
-    texts = [part for message in gone for part in message.parts if isinstance(part, Text)]
-    opening = sum(tokens_of_text(part.text) for part in texts if _is_opening(part))
-    words = sum(tokens_of_text(text_of(message)) for message in gone if message.role == "user")
-    kept = opening + min(words, _room_for_words(agent, context))
-    tokens = sum(map(tokens_of, gone)) - kept
+    """How many tokens a note would replace now; 0 if it would take as many. The newest exchange
+    stays, and the opening and the person's words go beside the note."""
+    messages, window = context.session.messages, agent.provider.info.context_window
+    newest = compaction.newest_exchange(messages)
+    fits = sum(map(tokens_of, messages[newest:])) <= window * KEPT_EXCHANGE_SHARE
+    gone = messages[:newest] if fits else messages
+    said = sum(tokens_of_text(text_of(message)) for message in gone if message.role == "user")
+    opening = sum(tokens_of_text(text) for text in context.opening.values())
+    most = min(agent.limits.keep_user_tokens, window // 5)
+    tokens = sum(map(tokens_of, gone)) - min(said, most) - opening
     return tokens if tokens >= MIN_COMPACTED_TOKENS else 0
