@@ -89,7 +89,8 @@ def info_of(
     names = _names(model)
     info = _known(names, provider) or _guess(names) or UNKNOWN
     if not sold:
-        info = replace(info, **dict.fromkeys(_PRICES))
+        free: dict[str, Any] = dict.fromkeys(_PRICES)
+        info = replace(info, **free)
     given = overrides_of(model, overrides)
     for key, value in given.items():
         _check_override(model, key, value)
