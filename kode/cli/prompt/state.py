@@ -202,13 +202,13 @@ class PromptState:
 
     def live(self, width: int, height: int) -> list[tuple[str, str]]:
         """The lines above the prompt: what runs, and what is queued."""
-        if not self.jobs.busy:
-            return []
         waiting = [
             ("queued", clip(f"{when}: {one_line(text)} (Up to edit)", width))
             for when, texts in (("next step", self.steering), ("queued", self.waiting))
             for text in texts[-3:]
         ]
+        if not self.jobs.busy:
+            return waiting
         now = time.monotonic()
         lines = self.renderer.live(width, max(height - len(waiting), 1))
         if self.screen.asking:

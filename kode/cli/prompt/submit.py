@@ -100,7 +100,7 @@ def _start(state: PromptState, text: str) -> None:
 
 
 def _next(state: PromptState, stopped: bool) -> None:
-    """After a job: starts the next queued line, or after a stop puts all of them back."""
+    """After a job: starts the next queued line, or after a stop puts it back."""
     state.forget_status()
     # Messages left over from a failed turn go to the next one.
     state.waiting[:0], state.steering = state.steering, []
@@ -109,11 +109,9 @@ def _next(state: PromptState, stopped: bool) -> None:
     if state.leaving:
         return
     if stopped and state.editor is not None:
-        # Someone who stops a turn wants to think: unsent messages go back to the line.
-        unsent = [state.unsent] if state.unsent is not None else []
-        if back := [*unsent, *state.waiting]:
-            state.editor.put_back("\n".join(back))
-        state.waiting.clear()
+        # Someone who stops a turn wants to think: nothing is sent before the next Enter.
+        if state.unsent is not None or state.waiting:
+            state.editor.put_back(state.unsent or state.waiting.pop(0))
     elif state.waiting:
         _start(state, state.waiting.pop(0))
 

@@ -143,7 +143,11 @@ def plan_line(event: PlanKept) -> str:
 
 def reduced_line(event: ContextReduced) -> str:
     what = "compacted" if event.kind == "compaction" else "old tool output dropped"
-    return f"context: {what}, {count(event.tokens_before)} → {count(event.tokens_after)} tokens"
+    before, after = count(event.tokens_before), count(event.tokens_after)
+    freed = (
+        "" if event.tokens_after < event.tokens_before and after != before else "nothing freed, "
+    )
+    return f"context: {what}, {freed}{before} → {after} tokens"
 
 
 def memory_line(event: MemoryChanged) -> str:
