@@ -259,6 +259,9 @@ SCRIPTS = [
     {"text": "That is how it is."},
 ]
 
+OWN_MODEL = {"KODE_MODEL": "scripted-model"}
+"""The one that the server says it has."""
+
 PLAYS: dict[str, Play] = {
     "docs/scripts.md": Play(
         SCRIPTS,
@@ -267,10 +270,22 @@ PLAYS: dict[str, Play] = {
             and "That is how it is." in ran.file("answer.txt")
         ),
     ),
+    "README.md": Play(environ=OWN_MODEL),
+    "docs/install.md": Play(environ=OWN_MODEL),
     **{f"docs/recipes.md#{heading}": play for heading, play in RECIPES.items()},
     **{f"docs/python.md#{heading}": play for heading, play in PROGRAMS.items()},
 }
 """By page, or by `PAGE#HEADING` for a section that is a story of its own."""
 
-CANNOT_RUN: dict[str, str] = {}
-"""By `PAGE: FIRST LINE` of a block: why it cannot run here."""
+INSTALLS = "installs from a package index; tests/e2e/test_wheel.py builds the wheel and installs it"
+TERMINAL = "opens the prompt, which needs a terminal; tests/e2e/test_repl_terminal.py opens it in one"
+
+CANNOT_RUN: dict[str, str] = {
+    "README.md: make run ARGS=demo": INSTALLS,
+    "README.md: uv tool install '.[all]'": INSTALLS,
+    "README.md: kode": TERMINAL,
+    "docs/install.md: uv tool install '.[all]'": INSTALLS,
+    "docs/install.md: python3 -m pip wheel . --no-deps -w dist": INSTALLS,
+    "docs/repl.md: kode": TERMINAL,
+}
+"""By the name of a block: why it cannot run here."""
