@@ -2,11 +2,14 @@
 cannot run here."""
 
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.e2e.command import Place
+from tests.needs import skip_without
+from tests.postgres import SYSTEM, started
 
 Replies = Sequence[dict[str, Any]]
 
@@ -55,8 +58,8 @@ class Play:
     environ: Mapping[str, str] = field(default_factory=dict)
     """`SERVER` stands for the scripted server's address, `FOLDER` for the place's folder."""
     before: Callable[[Place], None] | None = None
-    needs: Mapping[str, str] = field(default_factory=dict)
-    """A word of the blocks → the program without which they are skipped."""
+    around: Callable[[], AbstractContextManager[Mapping[str, str]]] = lambda: nullcontext({})
+    """What is there as long as it runs; gives further variables."""
     repeats: bool = True
     """Whether the last reply is given again and again."""
 
@@ -86,9 +89,14 @@ def write_a_new_file(place: Place) -> None:
     (place.project / "src" / "new.py").write_text("# changed\n")
 
 
-def other_memory(ran: Ran) -> str:
-    files = (ran.place.folder / "other").rglob("env.md")
-    return "\n".join(path.read_text() for path in files)
+@contextmanager
+def a_database_server() -> Iterator[Mapping[str, str]]:
+    skip_without("createdb")
+    server = started(SYSTEM)
+    try:
+        yield {"PGHOST": str(server.folder), "PGUSER": "owner"}
+    finally:
+        server.end()
 
 
 def prints(*lines: str) -> Callable[[Ran], bool]:
@@ -272,13 +280,16 @@ PLAYS: dict[str, Play] = {
     ),
     "README.md": Play(environ=OWN_MODEL),
     "docs/install.md": Play(environ=OWN_MODEL),
+    "docs/team-memory.md": Play(around=a_database_server),
     **{f"docs/recipes.md#{heading}": play for heading, play in RECIPES.items()},
     **{f"docs/python.md#{heading}": play for heading, play in PROGRAMS.items()},
 }
 """By page, or by `PAGE#HEADING` for a section that is a story of its own."""
 
-INSTALLS = "installs from a package index; tests/e2e/test_wheel.py builds the wheel and installs it"
-TERMINAL = "opens the prompt, which needs a terminal; tests/e2e/test_repl_terminal.py opens it in one"
+INSTALLS = "asks a package index; tests/e2e/test_wheel.py builds the wheel and installs it"
+TERMINAL = (
+    "opens the prompt, which needs a terminal; tests/e2e/test_repl_terminal.py opens it in one"
+)
 
 CANNOT_RUN: dict[str, str] = {
     "README.md: make run ARGS=demo": INSTALLS,
