@@ -298,5 +298,7 @@ CANNOT_RUN: dict[str, str] = {
     "docs/install.md: uv tool install '.[all]'": INSTALLS,
     "docs/install.md: python3 -m pip wheel . --no-deps -w dist": INSTALLS,
     "docs/repl.md: kode": TERMINAL,
+    "docs/terminal-bench.md: uv tool install harbor": "needs Docker, a key and a package index",
+    "docs/view.md: kode view": "serves until Ctrl-C; tests/plugins/view opens its pages",
 }
 """By the name of a block: why it cannot run here."""
