@@ -6,7 +6,9 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import defaultdict
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -201,3 +203,39 @@ def test_the_workflow_is_one_and_its_review_runs(place: Place, project: Path) ->
     assert "+# changed" in ran.asked[0]
     assert set(review["env"]) == {"ANTHROPIC_API_KEY", "KODE_HOME", "BASE"}
     assert workflow["permissions"] == {"contents": "read", "pull-requests": "write"}
+
+
+FENCED = re.compile(r"^ *```.*?^ *```", re.M | re.S)
+FLAG = re.compile(r"(?<!\S)--[a-z][a-z-]*")
+SPAN = re.compile(r"`(kode [^`\n]+(?:\n[^`\n]+)?)`")
+NAMED = sorted(
+    {
+        (" ".join(span.split()), page)
+        for page, path in PAGES.items()
+        for span in SPAN.findall(
+            re.sub(r"^ *```.*?^ *```", "", path.read_text(), flags=re.M | re.S)
+        )
+    }
+)
+"""Commands in sentences, and the page of each."""
+
+
+def test_commands_in_sentences_have_these_flags(place: Place) -> None:
+    by_command = defaultdict(list)
+    for said, page in NAMED:
+        words = said.partition(" -- ")[0].split()[1:]
+        command = [*takewhile(re.compile(r"[a-z][a-z-]*$").match, words)][:2]
+        if said == "kode --version":
+            continue
+        # Without a command: the flags of `run`.
+        by_command[(*command,) or ("run",)].append((page, said))
+    wrong = []
+    for command, spans in by_command.items():
+        shown = place.run(*command, "--help")
+        wrong += [
+            f"{page}: {said}"
+            for page, said in spans
+            if shown.code != 0
+            or any(flag not in shown.out for flag in FLAG.findall(said.partition(" -- ")[0]))
+        ]
+    assert not wrong, "\n".join(wrong)
