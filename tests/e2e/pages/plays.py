@@ -1,0 +1,276 @@
+"""What the model says while the blocks of a page run, what must have come of them, and which blocks
+cannot run here."""
+
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.e2e.command import Place
+
+Replies = Sequence[dict[str, Any]]
+
+
+@dataclass
+class Ran:
+    """What a story did."""
+
+    place: Place
+    exit_status: int
+    outs: list[str]
+    """What each block wrote to stdout."""
+    errs: list[str]
+    """What each block wrote to stderr."""
+    asked: list[str]
+    """The bodies of all requests to the model."""
+
+    @property
+    def out(self) -> str:
+        return "".join(self.outs)
+
+    @property
+    def said(self) -> str:
+        return f"exit status {self.exit_status}\n{self.out}\n{''.join(self.errs)}"
+
+    def file(self, name: str) -> str:
+        return (self.place.project / name).read_text()
+
+    def git(self, *arguments: str) -> str:
+        command = ["git", *arguments]
+        done = subprocess.run(
+            command, cwd=self.place.project, check=True, capture_output=True, text=True
+        )
+        return done.stdout
+
+
+@dataclass(frozen=True)
+class Play:
+    """How a page, or a section of one, is played."""
+
+    script: Replies = ({"text": "That is how it is."},)
+    """See `tests/scripted_server.py`."""
+    holds: Callable[[Ran], bool] = lambda ran: True
+    """What must have come of it."""
+    exit_status: int = 0
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """`SERVER` stands for the scripted server's address, `FOLDER` for the place's folder."""
+    before: Callable[[Place], None] | None = None
+    needs: Mapping[str, str] = field(default_factory=dict)
+    """A word of the blocks → the program without which they are skipped."""
+    repeats: bool = True
+    """Whether the last reply is given again and again."""
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"calls": [{"name": name, "arguments": arguments}]}
+
+
+def read_and_edit(path: str, old: str, new: str) -> list[dict[str, Any]]:
+    return [
+        call("read_file", path=path),
+        call("edit_file", path=path, old_text=old, new_text=new),
+        {"text": "Done."},
+    ]
+
+
+RENAMED = read_and_edit("src/parse.py", "def parse(", "def parse_line(")
+DOCSTRINGS = [
+    *read_and_edit("src/parse.py", "def parse", '"""Parses."""\n\ndef parse'),
+    *read_and_edit("src/run.py", "import parse", '"""Runs."""\nimport parse'),
+]
+FIXED = read_and_edit("src/parse.py", "return text", "return text.strip()")
+TODOS = '```json\n[{"file": "src/run.py", "line": 3, "text": "tests"}]\n```'
+
+
+def write_a_new_file(place: Place) -> None:
+    (place.project / "src" / "new.py").write_text("# changed\n")
+
+
+def other_memory(ran: Ran) -> str:
+    files = (ran.place.folder / "other").rglob("env.md")
+    return "\n".join(path.read_text() for path in files)
+
+
+def prints(*lines: str) -> Callable[[Ran], bool]:
+    return lambda ran: ran.out.splitlines() == list(lines) and not "".join(ran.errs).strip()
+
+
+def write_typos(place: Place) -> None:
+    (place.project / "parse.py").write_text("def parse(text):\n    teh = text\n")
+
+
+def python(script: Replies, *lines: str) -> Play:
+    """A program of the page about Python, and what it prints."""
+    return Play(
+        script,
+        lambda ran: prints(*lines)(ran) and ran.file("README.md") == "teh parser\n",
+        before=write_typos,
+    )
+
+
+def fix_typo(path: str) -> dict[str, Any]:
+    return call("edit_file", path=path, old_text="teh", new_text="the")
+
+
+RECIPES = {
+    "A commit message from a diff": Play(
+        [{"text": "Strip the text\n\nSpaces are no part of it."}],
+        lambda ran: (
+            ran.git("log", "-1", "--format=%B").startswith("Strip the text\n\nSpaces")
+            and "+# changed" in ran.asked[0]
+        ),
+        before=write_a_new_file,
+    ),
+    "Why did this fail?": Play(
+        [{"text": "src/parse.py:2 does not strip"}],
+        lambda ran: (
+            ran.out == "src/parse.py:2 does not strip\n" and "AssertionError" in ran.asked[0]
+        ),
+    ),
+    "A review that can stop a pipeline": Play(
+        [{"text": "FAIL\nsrc/parse.py:2 forgets to strip"}],
+        lambda ran: ran.file("review.md").startswith("FAIL") and "+# changed" in ran.asked[0],
+        exit_status=1,
+    ),
+    "Fix the tests, within a budget": Play(
+        [
+            call("shell", command="python3 -m unittest -q"),
+            *FIXED[:-1],
+            call("shell", command="python3 -m unittest -q"),
+            FIXED[-1],
+        ],
+        lambda ran: "AssertionError" in ran.asked[1] and "strip()" in ran.file("src/parse.py"),
+    ),
+    "The same task for many files": Play(
+        [*DOCSTRINGS, {"text": "It parses."}, {"text": "It runs."}],
+        lambda ran: (
+            '"""Parses."""' in ran.file("src/parse.py")
+            and '"""Runs."""' in ran.file("src/run.py")
+            and sorted(ran.out.splitlines()[-2:]) == ["It parses.", "It runs."]
+        ),
+    ),
+    "Answers for a program": Play(
+        [{"text": TODOS}], lambda ran: ran.file("todo.txt") == "src/run.py:3: tests\n"
+    ),
+    "A model on your own machine": Play(
+        [{"text": "It parses."}],
+        lambda ran: ran.out == "It parses.\n" and '"model":"qwen3-coder"' in ran.asked[0],
+        environ={"LOCAL_URL": "SERVER", "OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""},
+    ),
+    "First a plan, then the work": Play(
+        [{"text": "1. Rename it"}, *RENAMED],
+        lambda ran: (
+            "1. Rename it" in ran.out
+            and "def parse_line(" in ran.file("src/parse.py")
+            and "five points" in ran.asked[-1]
+        ),
+    ),
+    "Resume after a time limit": Play(
+        [
+            {"match": "Continue where", "text": "It is up to date."},
+            {"match": "Bring CHANGELOG", "text": "late", "delay_s": 30},
+        ],
+        lambda ran: "It is up to date." in ran.file("result.json"),
+        environ={"LIMIT": "3"},
+    ),
+    "Two kodes side by side": Play(
+        [
+            {"match": "not tested", "text": "run.py"},
+            call("read_file", path="src/parse.py"),
+            call("edit_file", path="src/parse.py", old_text="text\n", new_text="text.strip()\n"),
+            {"text": "It strips now."},
+        ],
+        lambda ran: (
+            "src/parse.py | 2 +-" in ran.out
+            and "run.py" in ran.file("untested.log")
+            and "strip" not in ran.file("src/parse.py")
+        ),
+    ),
+    "What is wrong in this picture?": Play(
+        [{"text": ".button"}], lambda ran: ran.out == ".button\n" and "base64" in ran.asked[0]
+    ),
+}
+
+PROGRAMS = {
+    "Ask a question": python(
+        [call("read_file", path="parse.py"), {"text": "It parses."}],
+        "[read_file parse.py: 2 lines]",
+        "It parses.",
+        "success after 2 steps",
+    ),
+    "Your own tool": python(
+        [
+            call("open_tickets", component="parsing"),
+            call("open_tickets", component="parser"),
+            {"text": "Ticket 31."},
+        ],
+        "Ticket 31.",
+    ),
+    "Your own gate": python(
+        [
+            call("read_file", path="README.md"),
+            fix_typo("README.md"),
+            call("read_file", path="parse.py"),
+            fix_typo("parse.py"),
+            {"text": "README.md is fixed."},
+        ],
+        "refused: Change a file: parse.py",
+        "incomplete README.md is fixed.",
+        "Undid turn 1 (Fix the typo in README.md and parse.py)",
+        "restored README.md",
+        "`/redo` reapplies turn 1.",
+    ),
+    "A structured answer": python(
+        [
+            {"text": '[{"file": "parse.py", "line": 0, "why": "no return"}]'},
+            {"text": '[{"file": "parse.py", "line": 2, "why": "no return"}]'},
+        ],
+        "parse.py:2: no return",
+    ),
+    "Several at once, and your own memory": python(
+        [
+            {"match": "Review parse", "text": "It has no tests."},
+            {"match": "Review README", "text": "It is short."},
+        ],
+        "parse.py: It has no tests.",
+        "README.md: It is short.",
+        "2 sentences in the notebook",
+    ),
+}
+
+PYTHON = {"docs/python.md"}
+"""Pages whose blocks of Python are whole programs."""
+
+SCRIPTS = [
+    {
+        "match": "type hints",
+        "calls": [
+            {
+                "name": "edit_file",
+                "arguments": {"path": "src/parse.py", "old_text": "(text)", "new_text": "(t: str)"},
+            }
+        ],
+    },
+    {
+        "match": "Read src/parse|List the files",
+        "calls": [{"name": "read_file", "arguments": {"path": "src/parse.py"}}],
+    },
+    {"match": "have no tests", "text": '{"files": ["src/parse.py"]}'},
+    {"text": "That is how it is."},
+]
+
+PLAYS: dict[str, Play] = {
+    "docs/scripts.md": Play(
+        SCRIPTS,
+        lambda ran: (
+            ran.file("files.json").startswith('{"files"')
+            and "That is how it is." in ran.file("answer.txt")
+        ),
+    ),
+    **{f"docs/recipes.md#{heading}": play for heading, play in RECIPES.items()},
+    **{f"docs/python.md#{heading}": play for heading, play in PROGRAMS.items()},
+}
+"""By page, or by `PAGE#HEADING` for a section that is a story of its own."""
+
+CANNOT_RUN: dict[str, str] = {}
+"""By `PAGE: FIRST LINE` of a block: why it cannot run here."""
