@@ -1,7 +1,7 @@
 """Reads the fenced blocks of the pages.
 
     ```bash      runs as it stands
-    ```console   lines of `$ ` run; the lines below each are seen in its output, in this order, where
+    ```console   lines of `$ ` run; the lines below each are seen in the output, in order, where
                  `...` stands for anything
 
 The blocks of a page run one after the other in one shell: what one sets, the next finds.
@@ -35,8 +35,10 @@ class Block:
 
     @property
     def name(self) -> str:
-        """By which the tables of this folder name it: its page and its first line."""
-        return f"{self.page}: {self.text.splitlines()[0] if self.text else ''}"
+        """By which the tables of this folder name it: its page and its first line, without what
+        stands after two spaces."""
+        first, _, _ = self.text.partition("\n")
+        return f"{self.page}: {first.partition('  ')[0]}"
 
     @property
     def program(self) -> str:

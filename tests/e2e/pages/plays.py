@@ -2,11 +2,14 @@
 cannot run here."""
 
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.e2e.command import Place
+from tests.needs import skip_without
+from tests.postgres import SYSTEM, started
 
 Replies = Sequence[dict[str, Any]]
 
@@ -55,8 +58,8 @@ class Play:
     environ: Mapping[str, str] = field(default_factory=dict)
     """`SERVER` stands for the scripted server's address, `FOLDER` for the place's folder."""
     before: Callable[[Place], None] | None = None
-    needs: Mapping[str, str] = field(default_factory=dict)
-    """A word of the blocks → the program without which they are skipped."""
+    around: Callable[[], AbstractContextManager[Mapping[str, str]]] = lambda: nullcontext({})
+    """What is there as long as it runs; gives further variables."""
     repeats: bool = True
     """Whether the last reply is given again and again."""
 
@@ -86,9 +89,14 @@ def write_a_new_file(place: Place) -> None:
     (place.project / "src" / "new.py").write_text("# changed\n")
 
 
-def other_memory(ran: Ran) -> str:
-    files = (ran.place.folder / "other").rglob("env.md")
-    return "\n".join(path.read_text() for path in files)
+@contextmanager
+def a_database_server() -> Iterator[Mapping[str, str]]:
+    skip_without("createdb")
+    server = started(SYSTEM)
+    try:
+        yield {"PGHOST": str(server.folder), "PGUSER": "owner"}
+    finally:
+        server.end()
 
 
 def prints(*lines: str) -> Callable[[Ran], bool]:
@@ -259,6 +267,9 @@ SCRIPTS = [
     {"text": "That is how it is."},
 ]
 
+OWN_MODEL = {"KODE_MODEL": "scripted-model"}
+"""The one that the server says it has."""
+
 PLAYS: dict[str, Play] = {
     "docs/scripts.md": Play(
         SCRIPTS,
@@ -267,10 +278,27 @@ PLAYS: dict[str, Play] = {
             and "That is how it is." in ran.file("answer.txt")
         ),
     ),
+    "README.md": Play(environ=OWN_MODEL),
+    "docs/install.md": Play(environ=OWN_MODEL),
+    "docs/team-memory.md": Play(around=a_database_server),
     **{f"docs/recipes.md#{heading}": play for heading, play in RECIPES.items()},
     **{f"docs/python.md#{heading}": play for heading, play in PROGRAMS.items()},
 }
 """By page, or by `PAGE#HEADING` for a section that is a story of its own."""
 
-CANNOT_RUN: dict[str, str] = {}
-"""By `PAGE: FIRST LINE` of a block: why it cannot run here."""
+INSTALLS = "asks a package index; tests/e2e/test_wheel.py builds the wheel and installs it"
+TERMINAL = (
+    "opens the prompt, which needs a terminal; tests/e2e/test_repl_terminal.py opens it in one"
+)
+
+CANNOT_RUN: dict[str, str] = {
+    "README.md: make run ARGS=demo": INSTALLS,
+    "README.md: uv tool install '.[all]'": INSTALLS,
+    "README.md: kode": TERMINAL,
+    "docs/install.md: uv tool install '.[all]'": INSTALLS,
+    "docs/install.md: python3 -m pip wheel . --no-deps -w dist": INSTALLS,
+    "docs/repl.md: kode": TERMINAL,
+    "docs/terminal-bench.md: uv tool install harbor": "needs Docker, a key and a package index",
+    "docs/view.md: kode view": "serves until Ctrl-C; tests/plugins/view opens its pages",
+}
+"""By the name of a block: why it cannot run here."""
