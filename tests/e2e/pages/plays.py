@@ -323,5 +323,10 @@ CANNOT_RUN: dict[str, str] = {
     "docs/fleet.md: kode fleet run tasks.jsonl --executor ray --jobs 32": (
         "needs Ray; tests/faults/test_fleet_ray_kills.py runs fleets on it"
     ),
+    "CONTRIBUTING.md: make run ARGS=demo": INSTALLS,
+    "CONTRIBUTING.md: rm -rf dist && .venv/bin/python -m hatchling build": INSTALLS,
+    "docs/tests.md: python3 -m venv /tmp/mutants && /tmp/mutants/bin/pip install cosmic-ray": (
+        "asks a package index, and takes hours"
+    ),
 }
 """By the name of a block: why it cannot run here."""
