@@ -280,6 +280,10 @@ PLAYS: dict[str, Play] = {
     ),
     "README.md": Play(environ=OWN_MODEL),
     "docs/install.md": Play(environ=OWN_MODEL),
+    "docs/local-models.md": Play(
+        environ={"LOCAL_URL": "SERVER", "OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
+    ),
+    "docs/models.md": Play(environ=OWN_MODEL),
     "docs/team-memory.md": Play(around=a_database_server),
     "docs/fleet.md": Play(
         [
