@@ -285,6 +285,22 @@ PLAYS: dict[str, Play] = {
     ),
     "docs/models.md": Play(environ=OWN_MODEL),
     "docs/team-memory.md": Play(around=a_database_server),
+    "docs/fleet.md": Play(
+        [
+            {"match": "Fix the typos", **call("write_file", path="one", content="1")},
+            {"match": "Add type hints", **call("write_file", path="two", content="2")},
+            {"text": "Done."},
+        ],
+        lambda ran: len(ran.git("branch", "--list", "kode/*").splitlines()) == 2,
+    ),
+    "docs/replay.md": Play(
+        [
+            call("read_file", path="src/parse.py"),
+            call("edit_file", path="src/parse.py", old_text="(text)", new_text="(text: str)"),
+            {"text": "Done."},
+        ],
+        lambda ran: "First difference" not in ran.out and "2 of 2" in ran.out,
+    ),
     **{f"docs/recipes.md#{heading}": play for heading, play in RECIPES.items()},
     **{f"docs/python.md#{heading}": play for heading, play in PROGRAMS.items()},
 }
@@ -304,5 +320,17 @@ CANNOT_RUN: dict[str, str] = {
     "docs/repl.md: kode": TERMINAL,
     "docs/terminal-bench.md: uv tool install harbor": "needs Docker, a key and a package index",
     "docs/view.md: kode view": "serves until Ctrl-C; tests/plugins/view opens its pages",
+    "docs/benchmarks.md: .venv/bin/python -m bench.first_request": (
+        "measures for half a minute; tests/bench runs the benchmarks"
+    ),
+    "docs/fleet.md: export KODE_HOME=/fleet/.kode": "needs Slurm and a shared folder",
+    "docs/fleet.md: kode fleet run tasks.jsonl --executor ray --jobs 32": (
+        "needs Ray; tests/faults/test_fleet_ray_kills.py runs fleets on it"
+    ),
+    "CONTRIBUTING.md: make run ARGS=demo": INSTALLS,
+    "CONTRIBUTING.md: rm -rf dist && .venv/bin/python -m hatchling build": INSTALLS,
+    "docs/tests.md: python3 -m venv /tmp/mutants && /tmp/mutants/bin/pip install cosmic-ray": (
+        "asks a package index, and takes hours"
+    ),
 }
 """By the name of a block: why it cannot run here."""
