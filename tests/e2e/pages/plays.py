@@ -194,9 +194,6 @@ RECIPES = {
             and "strip" not in ran.file("src/parse.py")
         ),
     ),
-    "What is wrong in this picture?": Play(
-        [{"text": ".button"}], lambda ran: ran.out == ".button\n" and "base64" in ran.asked[0]
-    ),
 }
 
 PROGRAMS = {

@@ -18,7 +18,6 @@ from tests.e2e.command import Place
 from tests.e2e.pages.blocks import PAGES, RUN, SHOWN, Block, blocks, unseen
 from tests.e2e.pages.plays import CANNOT_RUN, PLAYS, PYTHON, Play, Ran
 from tests.needs import skip_without
-from tests.pictures import png
 from tests.scripted_server import ScriptedServer
 
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -75,7 +74,6 @@ def project(place: Place) -> Path:
     }.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
-    (folder / "screenshot.png").write_bytes(png())
     subprocess.run(["git", "init", "-qb", "main"], cwd=folder, check=True)
     subprocess.run(["git", "add", "-A"], cwd=folder, check=True)
     subprocess.run([*GIT, "commit", "-qm", "first"], cwd=folder, check=True)
