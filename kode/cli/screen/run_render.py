@@ -4,7 +4,6 @@ Decides nothing; `event_lines` words a line. `render` is the REPL's screen.
 """
 
 import asyncio
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,7 +26,7 @@ from kode.cli.screen.event_lines import (
 )
 from kode.cli.screen.lines import one_line
 from kode.cli.screen.progress import Progress
-from kode.cli.screen.screen import Screen, open_screen
+from kode.cli.screen.screen import Screen
 from kode.events import (
     AgentFinished,
     ContextReduced,
@@ -53,19 +52,15 @@ class ProgressRenderer:
 
     def __init__(
         self,
+        screen: Screen,
         *,
         verbose: bool = False,
-        no_color: bool = False,
         live: bool = False,
-        plain: bool = False,
-        screen: Screen | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`verbose` adds thinking and the output of tools."""
         self.verbose = verbose
-        self.screen = screen or open_screen(
-            color=False if no_color else None, stream=sys.stderr, plain=plain
-        )
+        self.screen = screen
         self.progress = Progress()
         self._clock = clock
         self._memory = ""
