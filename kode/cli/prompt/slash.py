@@ -50,15 +50,15 @@ SIGNS = (
 
 GROUPS = (
     ("/new /resume /sessions", "start a session, open another, list them"),
-    ("/undo /redo /rewind /diff", "undo, redo, go back to a prompt, show changes"),
-    ("/init /review", "write AGENTS.md; review your changes or a branch"),
+    ("/undo /redo /rewind /diff", "undo, redo, go back, show changes"),
+    ("/init /review", "write AGENTS.md; review your changes"),
     ("/model /effort", "switch the model; how much it thinks"),
     ("/permissions /plan", "switch the mode; plan first"),
     ("/memory /remember", "show memory; remember something"),
-    ("/status /context /cost", "this session; what fills its context; what it cost"),
-    ("/details /todos /bg", "full tool output, todo list, background commands"),
+    ("/status /context /cost", "this session, its context, its cost"),
+    ("/details /todos /bg", "full output, todos, background commands"),
     ("/skills /commands /agents /hooks", "list them; /NAME runs a skill or command"),
-    ("/compact /copy /export", "summarize the conversation; copy the answer; write a file"),
+    ("/compact /copy /export", "summarize; copy the answer; write a file"),
     ("/config /mcp /doctor /login", "settings, MCP servers, checks, your key"),
     ("/help NAME, /quit", "more about one command; quit"),
 )
@@ -70,10 +70,10 @@ DOCUMENTS = "docs/repl.md and the other pages of docs/ in kode's source"
 
 
 async def show_help(state: PromptState, argument: str) -> None:
-    """Shows commands, signs, modes and keys on one screen; with a command's name, what it does.
-    Raises: UserError for an unknown command."""
+    """Shows commands and signs on one small screen, or with `keys` the keys; with a command's name,
+    what it does. Raises: UserError for an unknown command."""
     screen = state.screen
-    if argument:
+    if argument and argument != "keys":
         name = f"/{argument.split()[0].lstrip('/')}"
         name = PROMPT_ALIASES.get(name, name)
         if name not in COMMANDS:
@@ -81,12 +81,12 @@ async def show_help(state: PromptState, argument: str) -> None:
         screen.print(explain([(name, COMMANDS[name].summary)], screen.width))
         return
     more = [("modes", ", ".join(MODES)), ("docs", DOCUMENTS)]
-    for title, pairs in (
-        ("Commands", GROUPS),
-        ("At the start of a message, @ anywhere", SIGNS),
-        ("Keys", KEYS),
-        ("More", more),
-    ):
+    signs = [*SIGNS, ("/help keys", "the keys, the modes, the documentation")]
+    pages = {
+        "": (("Commands", GROUPS), ("At the start of a message, @ anywhere", signs)),
+        "keys": (("Keys", KEYS), ("More", more)),
+    }
+    for title, pairs in pages[argument]:
         screen.print(title, "bold")
         screen.print(explain(pairs, screen.width))
 
@@ -218,7 +218,7 @@ async def leave(state: PromptState, argument: str) -> None:
 COMMANDS = {
     command.name: command
     for command in (
-        Command("/help", "commands and keys: /help [NAME]", show_help, while_busy=True),
+        Command("/help", "commands and keys: /help [keys or NAME]", show_help, while_busy=True),
         Command("/new", "start a new session", start_new, alone=True),
         Command("/resume", "open another session: /resume [NUMBER or ID]", resume),
         Command(

@@ -108,7 +108,7 @@ class Menu:
 
     def meant(self, line: str) -> str:
         """The value of the choice whose key or number a typed line is; else the line."""
-        choice = self.by_key(line.strip())
+        choice = self.by_key(line.strip().lower())
         return choice.value if choice is not None else line
 
     def lines(

@@ -1,4 +1,4 @@
-"""Reads lines without an editor: dumb terminals, pipes, and questions of a command that has no prompt.
+"""Reads lines without an editor: dumb terminals, pipes, and commands that have no prompt.
 
 Never writes escape sequences. `editor` is the editor of a real terminal.
 """

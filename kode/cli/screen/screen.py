@@ -231,6 +231,9 @@ class Screen:
                     "markdown.h2": "bold",
                     "markdown.h3": "bold",
                     "markdown.h4": "italic",
+                    "markdown.item.bullet": "bold",
+                    "markdown.item.number": "bold",
+                    "markdown.hr": "dim",
                     "markdown.a": "bright_blue",
                     "markdown.url": "underline blue",
                 }

@@ -415,7 +415,7 @@ async def test_a_sign_alone_is_explained_and_not_sent(room, typed, said):
 
 
 async def test_help_names_every_command_and_key(room):
-    text = await room.type("/help")
+    text = await room.type("/help") + await room.type("/help keys")
 
     assert all(name in text for name in COMMANDS)
     assert all(word in text for word in ("Esc Esc", "@path", "#fact", *MODES))
@@ -425,7 +425,7 @@ async def test_help_names_every_command_and_key(room):
 async def test_help_fits_a_small_screen(tmp_path):
     text = await Room(tmp_path, width=80).type("/help")
 
-    assert text.count("\n") <= 38
+    assert text.count("\n") <= 22  # with the prompt and the status line: 24 rows
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -699,3 +699,21 @@ async def test_a_command_without_arguments_does_not_drop_what_follows_it(room, t
 
     assert f"{typed.split()[0]} takes no argument" in text
     assert not room.state.leaving
+
+
+async def test_the_status_is_there_the_moment_a_line_is_sent(room):
+    assert room.state.live(80, 20) == []
+
+    submit(room.state, "slow")
+
+    assert any("Ctrl-C stops" in line for _, line in room.state.live(80, 20))
+    room.state.interrupt()
+    await room.settled()
+
+
+async def test_a_prompt_that_only_asks_sends_nothing(room):
+    room.state.listens = False
+
+    await room.type("fix it")
+
+    assert room.talk.asked == []

@@ -8,7 +8,6 @@ from kode.cli.screen.run_render import ProgressRenderer
 from kode.cli.screen.screen import Screen
 from kode.events import (
     MemoryChanged,
-    StepStarted,
     ThinkingDelta,
     ToolStarted,
     TurnStarted,
@@ -21,7 +20,7 @@ def progress(**options):
     screen = Screen(
         stream=stream, rich_terminal=False, color=False, columns=lambda: 80, rows=lambda: 24
     )
-    return ProgressRenderer(screen=screen, **options), stream
+    return ProgressRenderer(screen, **options), stream
 
 
 def test_a_change_of_memory_by_a_call_is_told_once():
@@ -62,7 +61,7 @@ class Progress:
             columns=lambda: 60,
             rows=lambda: 24,
         )
-        self.renderer = ProgressRenderer(screen=self.screen, live=live, clock=lambda: self.now)
+        self.renderer = ProgressRenderer(self.screen, live=live, clock=lambda: self.now)
 
     def show(self, *events):
         for event in events:
@@ -94,26 +93,6 @@ async def test_the_line_goes_on_counting_by_itself(monkeypatch):
 
     while "42s" not in state.stream.getvalue():
         await asyncio.sleep(0.01)
-    state.show(ended())
-
-
-async def test_a_question_is_not_painted_over(monkeypatch):
-    state = Progress()
-    state.show(TurnStarted(text="x"), STARTED)
-    asked = asyncio.Event()
-
-    async def read_line(stream):
-        before = len(state.stream.getvalue())
-        state.show(StepStarted(step=2))
-        asked.set()
-        return state.stream.getvalue()[before:]
-
-    monkeypatch.setattr("kode.cli.screen.plain.read_line", read_line)
-
-    painted = await state.screen.read_answer("answer: ")
-
-    assert state.stream.getvalue().endswith("\r\x1b[Kanswer: ")
-    assert painted == ""
     state.show(ended())
 
 
