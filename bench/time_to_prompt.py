@@ -5,6 +5,7 @@ until it stands on the screen: then a person can type. Medians of interleaved ru
 in those of the others; set the others up first, or they begin with questions.
 """
 
+import contextlib
 import os
 import shlex
 import signal
@@ -52,13 +53,12 @@ def seconds_to_key(command: str, environ: Mapping[str, str]) -> float:
     """From the start of a program to the first key on its screen."""
     screen = pyte.Screen(100, 30)
     stream = pyte.ByteStream(screen)
-    own = {name: os.environ[name] for name in ("HOME", "PATH", "LANG") if name in os.environ}
     started = time.perf_counter()
     program, *arguments = shlex.split(command)
     child = pexpect.spawn(
         program,
         arguments,
-        env={**own, **environ, "TERM": "xterm-256color"},
+        env={**os.environ, **environ, "TERM": "xterm-256color"},
         dimensions=(30, 100),
         echo=False,
     )
@@ -79,7 +79,8 @@ def seconds_to_key(command: str, environ: Mapping[str, str]) -> float:
                 return GIVEN_UP_AFTER_S
         return time.perf_counter() - started
     finally:
-        os.killpg(child.pid, signal.SIGKILL)  # some ignore the signals that ask
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)  # some ignore the signals that ask
         child.wait()
         child.close()
 

@@ -1,7 +1,7 @@
 """What draws a conversation at a terminal, for plug-ins that show one."""
 
-from kode.cli.prompt.below import prompt_below as prompt_below
 from kode.cli.prompt.changes import render_diffs as render_diffs
+from kode.cli.prompt.repl import asking as asking
 from kode.cli.prompt.state import PromptState as PromptState
 from kode.cli.prompt.submit import start as start
 from kode.cli.screen.menu import Choice as Choice

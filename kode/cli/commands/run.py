@@ -155,7 +155,7 @@ async def _run_with(
             return code, conversation.session.id
         typed = arguments.task or ""  # without it the text is from standard input
         if face.prompt is not None:
-            from kode.cli.prompt.below import run_one
+            from kode.cli.prompt.repl import run_one
 
             face.prompt.opened = conversation
             ended = await _ended(run_one(face.prompt, text, typed, form))
@@ -244,31 +244,25 @@ def _face(arguments: argparse.Namespace, *, plain: bool) -> _Face:
 
     color = False if arguments.no_color else None
     screen = open_screen(color=color, stream=sys.stderr, plain=plain)
-    if not arguments.ask or not screen.rich_terminal:
+    if not arguments.ask:
         from kode.cli.screen.run_render import ProgressRenderer
 
         live = not arguments.quiet
-        emit = ProgressRenderer(screen, verbose=arguments.verbose, live=live).emit
-        prompt = None
-    else:
-        from kode.cli.prompt.slash import COMMANDS
-        from kode.cli.prompt.state import PromptState
-        from kode.cli.screen.render import Renderer
-
-        renderer = Renderer(screen, unfolded=arguments.verbose)
-        emit, prompt = renderer.emit, PromptState(screen, renderer, COMMANDS)
-    emit = silent if arguments.quiet else emit
-    if not arguments.ask:
-        return _Face(emit=emit)
+        shown = ProgressRenderer(screen, unfolded=arguments.verbose, live_line=live)
+        return _Face(emit=silent if arguments.quiet else shown.emit)
+    from kode.cli.prompt.slash import COMMANDS
+    from kode.cli.prompt.state import PromptState
     from kode.cli.screen.form import make_elicit
     from kode.cli.screen.question import make_ask
+    from kode.cli.screen.render import Renderer
 
+    renderer = Renderer(screen, unfolded=arguments.verbose)
     return _Face(
-        emit=emit,
-        ask=make_ask(screen, say=prompt.renderer.show_outcome if prompt else None),
+        emit=silent if arguments.quiet else renderer.emit,
+        ask=make_ask(screen, say=renderer.show_outcome),
         elicit=make_elicit(screen),
-        prompt=prompt,
-        shows_answer=prompt is not None and not arguments.quiet and sys.stdout.isatty(),
+        prompt=PromptState(screen, renderer, COMMANDS),
+        shows_answer=not arguments.quiet and sys.stdout.isatty(),
     )
 
 

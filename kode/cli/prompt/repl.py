@@ -12,17 +12,23 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.cli.prompt.slash import COMMANDS
 from kode.cli.prompt.state import PromptState
-from kode.cli.prompt.submit import Opening, open_conversation, submit
+from kode.cli.prompt.submit import Opening, begin, open_conversation, submit
+from kode.cli.prompt.turn import run_turn
 from kode.cli.screen.lines import clip
 from kode.cli.screen.progress import spinner_line
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK
+from kode.events import TurnEnded
 from kode.interrupts import heeding
+
+if TYPE_CHECKING:
+    from kode.conversation.structured import Form
 
 LEAVE_GRACE_S = 10.0  # memory may still be saving
 CLOSING_IS_SHOWN_AFTER_S = 0.5  # shorter waits need no explanation
@@ -73,6 +79,37 @@ async def _run_editor(state: PromptState, opening: Opening, first_task: str | No
             submit(state, first_task)
         _warm()
         await drawing
+
+
+async def run_one(
+    state: PromptState, text: str, typed: str = "", form: "Form | None" = None
+) -> TurnEnded:
+    """Runs a task of the open conversation, and what is typed meanwhile; returns how the last turn
+    ended. Raises: what kept the task from beginning."""
+
+    async def first() -> None:
+        try:
+            await run_turn(state, text, typed, form)
+        except Exception as error:
+            state.fault = error
+
+    async with asking(state):
+        with _signals(state):
+            begin(state, first)
+            await state.idle()
+    if state.fault is not None:
+        raise state.fault
+    unbegun = TurnEnded(status="interrupted", error="Interrupted before the turn began.")
+    return state.ended or unbegun
+
+
+def asking(state: PromptState) -> "contextlib.AbstractAsyncContextManager[object]":
+    """The prompt below a block; where it cannot be drawn, answers are typed as lines."""
+    if not (state.screen.rich_terminal and sys.stdin.isatty()):
+        return contextlib.nullcontext()
+    from kode.cli.prompt.below import prompt_below
+
+    return prompt_below(state)
 
 
 async def _run_plain(state: PromptState, opening: Opening, first_task: str | None) -> None:

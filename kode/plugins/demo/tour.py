@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,10 +26,10 @@ from kode.plugin.screens import (
     PromptState,
     Renderer,
     Screen,
+    asking,
     heeding,
     make_ask,
     open_screen,
-    prompt_below,
     render_diffs,
     start,
 )
@@ -75,7 +75,7 @@ def main(argv: Sequence[str]) -> int:
         with scratch() as project:
             state = PromptState(screen, Renderer(screen), {}, folder=project, listens=False)
             tour = _Tour(screen, project, takes_part=watched and not arguments.fast, state=state)
-            code = asyncio.run(_until_left(tour.play(drawn=watched and screen.rich_terminal)))
+            code = asyncio.run(_until_left(tour.play()))
     except (KeyboardInterrupt, asyncio.CancelledError, Left):
         screen.print("\nThe demo ended early.")
         code = EXIT_INTERRUPTED
@@ -128,13 +128,12 @@ class _Tour:
     """True at the end of a session, when memory's events are not part of the tour."""
     refused: bool = False
 
-    async def play(self, *, drawn: bool) -> int:
-        """Plays the tour, with the prompt below it if it is `drawn`; returns the exit code."""
-        async with prompt_below(self.state) if drawn else nullcontext():
+    async def play(self) -> int:
+        """Plays the six stops in order, below them the prompt; returns the exit code."""
+        async with asking(self.state):
             return await self._stops()
 
     async def _stops(self) -> int:
-        """The six stops, in order."""
         self.screen.print(
             "A two-minute tour: a fix with real tools, memory, Ctrl-C, resuming, undo. "
             "The model is a script; everything else is real."

@@ -34,13 +34,14 @@ def test_a_change_of_memory_by_a_call_is_told_once():
 
 
 def test_verbose_progress_adds_thinking_and_output():
-    renderer, stream = progress(verbose=True)
+    renderer, stream = progress(unfolded=True)
 
     renderer.emit(ThinkingDelta(text="hm"))
     renderer.emit(replied("x"))
     renderer.emit(tool(text="all passed"))
 
     assert stream.getvalue().splitlines() == [
+        "Thought:",
         "  hm",
         "● Ran pytest -q · exit 0 · 1.5s",
         "  all passed",
@@ -61,7 +62,7 @@ class Progress:
             columns=lambda: 60,
             rows=lambda: 24,
         )
-        self.renderer = ProgressRenderer(self.screen, live=live, clock=lambda: self.now)
+        self.renderer = ProgressRenderer(self.screen, live_line=live, clock=lambda: self.now)
 
     def show(self, *events):
         for event in events:
@@ -78,7 +79,7 @@ async def test_a_task_on_a_terminal_has_a_passing_line():
     text = state.show(TurnStarted(text="x"), STARTED)
     assert text.endswith("Running pytest -q… 0s · Ctrl-C stops\x1b[0m\x1b[K")
     text = state.show(tool())
-    assert text.endswith("\r\x1b[K● Ran pytest -q · exit 0 · 1.5s\n")
+    assert "\r\x1b[K● Ran pytest -q · exit 0 · 1.5s\n" in text
     text = state.show(ended())
 
     assert text.endswith("\n") or text.endswith("\r\x1b[K")
