@@ -55,7 +55,7 @@ def seconds_to_key(command: str, environ: Mapping[str, str]) -> float:
     stream = pyte.ByteStream(screen)
     started = time.perf_counter()
     program, *arguments = shlex.split(command)
-    child = pexpect.spawn(
+    child: pexpect.spawn[bytes] = pexpect.spawn(
         program,
         arguments,
         env={**os.environ, **environ, "TERM": "xterm-256color"},
@@ -80,7 +80,7 @@ def seconds_to_key(command: str, environ: Mapping[str, str]) -> float:
         return time.perf_counter() - started
     finally:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)  # some ignore the signals that ask
+            os.killpg(child.pid or 0, signal.SIGKILL)  # some ignore the signals that ask
         child.wait()
         child.close()
 

@@ -267,8 +267,9 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
 
         def render_bullet(self, console: Console, options: ConsoleOptions) -> RenderResult:
             for part in super().render_bullet(console, options):
-                is_bullet = isinstance(part, Segment) and part.text == " • "
-                yield Segment(f" {self.bullet} ", part.style) if is_bullet else part
+                if isinstance(part, Segment) and part.text == " • ":
+                    part = Segment(f" {self.bullet} ", part.style)
+                yield part
 
     class PlainHeading(Heading):
         """A heading at the margin, without a box."""
