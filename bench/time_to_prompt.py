@@ -58,7 +58,7 @@ def seconds_to_key(command: str, environ: Mapping[str, str]) -> float:
     child: pexpect.spawn[bytes] = pexpect.spawn(
         program,
         arguments,
-        env={**os.environ, **environ, "TERM": "xterm-256color"},
+        env={**environ, **os.environ, "TERM": "xterm-256color"},
         dimensions=(30, 100),
         echo=False,
     )

@@ -42,8 +42,7 @@ _NEXT = "Next: set up a model with `kode init`, then run `kode` in your project.
 TASK = "python3 test_dates.py fails. Find out why and fix it."
 TESTS = "shell(python3 test_dates.py)"
 SLOW = "shell(sleep 60)"
-PLAYED_CTRL_C_S = 1.0
-"""Without a person, Ctrl-C comes this long after the slow command has started."""
+PLAYED_CTRL_C_S = 1.0  # without a person, after the slow command has started
 SCRIPTS = Path(__file__).parent
 PROJECT = {
     "dates.py": (
@@ -75,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
         with scratch() as project:
             state = PromptState(screen, Renderer(screen), {}, folder=project, listens=False)
             tour = _Tour(screen, project, takes_part=watched and not arguments.fast, state=state)
-            code = asyncio.run(_until_left(tour.play()))
+            code = asyncio.run(_until_left(state, tour.play()))
     except (KeyboardInterrupt, asyncio.CancelledError, Left):
         screen.print("\nThe demo ended early.")
         code = EXIT_INTERRUPTED
@@ -108,11 +107,12 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _until_left(playing: Coroutine[Any, Any, int]) -> int:
+async def _until_left(state: PromptState, playing: Coroutine[Any, Any, int]) -> int:
     """Deletes the scratch project also on a closed terminal or a signal."""
     task = asyncio.ensure_future(playing)
     with heeding(dict.fromkeys((signal.SIGTERM, signal.SIGHUP), task.cancel)):
-        return await task
+        async with asking(state):
+            return await task
 
 
 @dataclass
@@ -124,16 +124,11 @@ class _Tour:
     takes_part: bool
     """Whether a person answers, stops and undoes; otherwise the tour does."""
     state: PromptState
-    closing: bool = False
-    """True at the end of a session, when memory's events are not part of the tour."""
+    closing: bool = False  # a session ends: memory's events are not part of the tour
     refused: bool = False
 
     async def play(self) -> int:
-        """Plays the six stops in order, below them the prompt; returns the exit code."""
-        async with asking(self.state):
-            return await self._stops()
-
-    async def _stops(self) -> int:
+        """Plays the six stops in order; returns the exit code."""
         self.screen.print(
             "A two-minute tour: a fix with real tools, memory, Ctrl-C, resuming, undo. "
             "The model is a script; everything else is real."
