@@ -68,11 +68,21 @@ class Record:
 
 
 def create(
-    folder: Path, task: Task, snapshot: Snapshot, *, mark: str, call_id: str, at: str
+    folder: Path,
+    task: Task,
+    snapshot: Snapshot,
+    *,
+    mark: str,
+    call_id: str,
+    at: str,
+    transcript: bytes = b"",
 ) -> None:
-    """Writes what a child starts from; one that continues loses its last result. Raises:
-    StorageError."""
+    """Writes what a child starts from; one that continues loses its last result. `transcript` is
+    the conversation that a fork begins with. Raises: StorageError."""
     durable.make_folder(folder)
+    if transcript:
+        durable.replace(folder / "transcript.jsonl", transcript)
+        durable.note_length(folder / "transcript.jsonl", len(transcript))
     about = {"mark": mark, "call_id": call_id, "created_at": at}
     durable.replace(folder / "agent.json", json.dumps(about).encode())
     asked = {name: redact(text) for name, text in task.model_dump(exclude_none=True).items()}

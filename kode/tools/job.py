@@ -20,14 +20,17 @@ async def job(
     wait_s: Annotated[float, "Wait so long for its end"] = 0,
     start: Annotated[int | None, "Position, 0 for all"] = None,
     stop: bool = False,
+    message: Annotated[str, "Tell a subagent, for its next step"] = "",
 ) -> ToolOutput:
-    """Read the new output of a background command; await or stop it."""
+    """Read the new output of a background command or subagent; await or stop it."""
     background = context.background
     if background is None:
         raise ToolError("Nothing runs in the background here.")
     job = background.find(id)
     if job.session_id != context.session_id:
         raise ToolError(f"{job.name} belongs to another session.")
+    if message:
+        background.say(job, message)
     if stop:
         await background.kill(job, "stopped")
     elif wait_s > 0:

@@ -12,7 +12,7 @@ from kode.engine.agent import Spend
 from kode.errors import ToolError
 from kode.events import AgentFinished, AgentProgress
 from kode.subagents import parent, records
-from kode.subagents.parent import child_environment, run_tasks
+from kode.subagents.parent import child_environment
 from kode.subagents.protocol import Answer, Question, Task
 from kode.tools import processes
 from tests.subagents.conftest import Family
@@ -187,7 +187,7 @@ subprocess.Popen(["sleep", "600"], start_new_session=True)
 open("begun", "a").write("x")
 time.sleep(600)
 """
-    running = asyncio.create_task(family.run(code, ["a", "b", "c"], max_concurrency=2))
+    running = asyncio.create_task(family.run(code, ["a", "b", "c"], free=asyncio.Semaphore(2)))
     begun = family.folder / "begun"
     while not (begun.exists() and len(begun.read_text()) == 2):
         await asyncio.sleep(0.02)
@@ -340,7 +340,7 @@ result(task()["goal"], status="error", error="Ended by a limit.", steps=3)
     agents = family.delegation.folder
 
     again = records.continued(agents, Task(goal="go on", resume=first.id))
-    (second,) = await run_tasks(family.delegation, [again], "call_2", family.events.append)
+    (second,) = await family.go_on([again], "call_2")
 
     assert second.id == first.id
     assert second.result is not None

@@ -256,7 +256,8 @@ async def _turn(
     gc.freeze()
     gc.enable()
     text = request_text(setting.task, conversation.config.max_steps, timeout_s)
-    turn = asyncio.ensure_future(conversation.turn(text))
+    steering = tuple if link is None else link.take_told
+    turn = asyncio.ensure_future(conversation.turn(text, steering=steering))
     stop.task = turn
     if stop.status is not None:
         stop(stop.status, stop.error)
@@ -310,19 +311,23 @@ def _emit(
     clock: Clock,
 ) -> Emit:
     """Prints events as lines on stdout; for people also as progress on stderr, unless --quiet."""
-    from kode.events import silent
+    from kode.events import TextDelta, ThinkingDelta, silent
     from kode.subagents.child import event_line
 
     show: Emit = silent
+    has_begun = False
     if not arguments.quiet:
         from kode.cli.screen.run_render import ProgressRenderer
 
         show = ProgressRenderer().emit
 
     def emit(event: Event) -> None:
+        nonlocal has_begun
         show(event)
         clock.hear(event.type)
         line = event_line(event)
+        if not has_begun and isinstance(event, TextDelta | ThinkingDelta):
+            has_begun, line = True, {"type": "event", "event": {"type": "reply_begun"}}
         if line is None:
             return
         try:

@@ -27,6 +27,7 @@ Choices = Callable[[tuple[str, ...]], Iterable[Choice]]
 BACKGROUND_WORDS = (
     ("list", "list background commands"),
     ("read", "show the output of one: /bg read ID"),
+    ("tell", "give a subagent a message: /bg tell ID TEXT"),
     ("kill", "stop one: /bg kill ID"),
 )
 OFFERED_SESSIONS = 50  # more are found by `kode session search`
