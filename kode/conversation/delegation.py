@@ -172,4 +172,5 @@ def _start_of_child(config: Config, agent: Agent, session: Session, *, may_ask: 
         max_tree_steps=max(1, whole - min(STEPS_KEPT, whole // 4)),
         checkpoints=str(agent.keeper.folder),
         turn=session.turns,
+        seen=agent.seen_files,
     )

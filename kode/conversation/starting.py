@@ -62,8 +62,10 @@ async def _start(opened: OpenSession) -> Started:
     small = is_small(config, agent.provider)
     if small:
         agent = simplify(agent, config)
-    is_fork = terms.child is not None and session.header.forked_from is not None
+    is_fork = bool(terms.child and session.header.forked_from)
     agent = begun_as(agent, session) if is_fork else _with_sections(opened, agent)
+    if is_fork and terms.child and terms.child.start:
+        agent.seen_files.update(terms.child.start.seen)
     memory, context = agent.memory, memory_context(opened)
     await memory.open(context, session.state(memory.name))
     of_servers: tuple[Tool, ...] = ()

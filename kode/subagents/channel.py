@@ -169,7 +169,7 @@ def take(delegation: Delegation, child: Child, line: bytes, emit: Emit) -> None:
             child.result = Result.model_validate_json(line)
         elif kind == "event":
             _note_event(child, value["event"])
-            child.activity = child.activity.encode("utf-8", "replace").decode()
+            child.activity = _sendable(child.activity)
             emit(progress(child))
         elif kind == "used":
             _note_used(delegation, child, Used.model_validate(value))
@@ -190,10 +190,10 @@ def _note_event(child: Child, event: Any) -> None:
         case "reply_begun":
             child.replied.set()
         case "replied":
-            child.said = event.get("said") or child.said
+            child.said = _sendable(event.get("said") or child.said)
             child.replied.set()
         case "tool_finished" if event.get("edited"):
-            child.edited[event["subject"]] = None
+            child.edited[_sendable(event["subject"])] = None
         case "steered":
             child.unread -= 1
         case "tool_started":
@@ -204,6 +204,10 @@ def _note_event(child: Child, event: Any) -> None:
             child.activity = f"subagent {event['index'] + 1}: {event['activity']}"[:120]
         case _:
             pass
+
+
+def _sendable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 def _note_used(delegation: Delegation, child: Child, used: Used) -> None:

@@ -4,26 +4,24 @@
 """
 
 import asyncio
-import contextlib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
-from kode.contracts import Background, Effort, Tool, ToolContext, ToolOutput
+from kode.contracts import Effort, Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.extensions.agents import AgentDefinition
 from kode.function_tool import tool
 from kode.messages import plural, shorten
 from kode.subagents import records
-from kode.subagents.channel import Child, Delegation, send
+from kode.subagents.background import Running, outlives_call, report
+from kode.subagents.channel import Child, Delegation
 from kode.subagents.parent import prepare, run_children
-from kode.subagents.protocol import MAX_FILE_BYTES, MAX_TASKS, Task, Told
+from kode.subagents.protocol import MAX_FILE_BYTES, MAX_TASKS, Task
 
 AGENT_CHARS = 200  # a line or two of the tool's description
 MAX_AGENTS = 30
@@ -32,8 +30,8 @@ MAX_AGENTS = 30
 DESCRIPTION = """\
 Give 1 to 8 independent tasks to subagents that work side by side: much reading with a short \
 answer, or changes in separate files. They see nothing of this conversation and cannot ask: put \
-paths, findings and what to report into the task. With `fork` one starts from this conversation. \
-In the `background`, `job` reads, awaits, messages and stops them."""
+paths, findings and what to report into the task. A `fork` has all of this conversation instead. \
+`job` is for those in the `background`."""
 
 
 class TaskArgument(BaseModel):
@@ -71,7 +69,7 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
         children = await prepare(delegation, given, context.call_id)
         work = asyncio.create_task(run_children(delegation, children, context.emit))
         jobs, outputs = context.background, context.place.outputs
-        if not await _outlives_call(work, jobs, context.call_id, at_once=background):
+        if not await outlives_call(work, jobs, context.call_id, at_once=background):
             work.result()
             return _output(children, context)
         assert jobs is not None
@@ -90,84 +88,6 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
         description=_describe(agents),
         preview=partial(_preview, names),
     )(delegate_tasks)
-
-
-async def _outlives_call(
-    work: "asyncio.Task[None]", jobs: Background | None, call_id: str, *, at_once: bool
-) -> bool:
-    """Waits for the children; whether they still run because the call, or meanwhile the person,
-    wants them in the background. If cancelled, ends them first."""
-    wish = jobs.offer(call_id) if jobs is not None else asyncio.Event()
-    if at_once and jobs is not None:
-        wish.set()
-    wanted = asyncio.create_task(wish.wait())
-    try:
-        await asyncio.wait((work, wanted), return_when=asyncio.FIRST_COMPLETED)
-        return not work.done()
-    except asyncio.CancelledError:
-        work.cancel()
-        while not work.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait((work,))
-        raise
-    finally:
-        wanted.cancel()
-        if jobs is not None:
-            jobs.withdraw(call_id)
-
-
-@dataclass(frozen=True)
-class Running:
-    """A child in the background: a `contracts.RunningCommand`."""
-
-    child: Child
-    delegation: Delegation
-    outputs: Path
-    output_path: None = None
-    partial: str = ""
-
-    @property
-    def command(self) -> str:
-        return self.child.task.goal
-
-    @property
-    def since(self) -> float:
-        return self.child.created
-
-    @property
-    def untrusted(self) -> str:
-        return "a subagent" if self.child.untrusted else ""
-
-    def output(self) -> str:
-        """Its report, or what there is of it so far."""
-        child = self.child
-        if child.result is not None:
-            return _report(child, self.outputs, records.MAX_SHOWN_CHARS)
-        unread = f"; messages not read yet: {child.unread}" if child.unread else ""
-        steps = f"{plural(child.steps, 'step')}, {child.tokens} tokens, {child.activity}"
-        files = f"Files changed: {', '.join(child.edited)}" if child.edited else ""
-        said = child.said[: records.MAX_SHOWN_CHARS]
-        return "\n".join(filter(None, (f"[{child.id}: {steps}{unread}]", said, files)))
-
-    async def ended(self) -> str:
-        await self.child.ended.wait()
-        assert self.child.result is not None
-        return self.child.result.status
-
-    async def end(self) -> None:
-        self.child.stopped = True
-        if self.child.started:
-            await self.child.ended.wait()
-
-    def tell(self, text: str) -> None:
-        """Raises: ToolError if it does not run."""
-        child = self.child
-        if child.result is not None or child.stopped:
-            raise ToolError(f"It has ended. Give it another task with `resume`: {child.id}.")
-        if child.process is None:
-            raise ToolError("It has not begun: others run first.")
-        child.unread += 1
-        send(child, Told(text=text, tainted=self.delegation.start().tainted))
 
 
 def _subject(arguments: Mapping[str, Any]) -> str:
@@ -242,13 +162,6 @@ def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> list[Task]:
     return checked
 
 
-def _report(child: Child, outputs: Path, limit: int) -> str:
-    assert child.result is not None
-    text = records.report_text(child.id, child.task.goal, child.result, outputs, limit)
-    lacks = child.loan.lacks
-    return f"{text}\n[It had no {', no '.join(lacks)}.]" if lacks else text
-
-
 def _output(children: Sequence[Child], context: ToolContext) -> ToolOutput:
     limit = records.room(len(children))
     blocks = []
@@ -257,7 +170,7 @@ def _output(children: Sequence[Child], context: ToolContext) -> ToolOutput:
     for child in children:
         assert child.result is not None
         counts[child.result.status] += 1
-        blocks.append(_report(child, context.place.outputs, limit))
+        blocks.append(report(child, context.place.outputs, limit))
         for name in child.result.files_changed:
             files[os.path.normpath(os.path.join(context.place.cwd, name))] = None
     summary = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))

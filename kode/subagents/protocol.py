@@ -132,6 +132,8 @@ class Start(_Said):
     """The folder where the parent keeps undo contents."""
     turn: int = 1
     """The number of the parent's turn, for its checkpoints."""
+    seen: dict[str, str] = Field(default_factory=dict)
+    """What a fork has read of files, as its parent: see `ToolContext.seen_files`."""
     tools: tuple[LentTool, ...] = ()
 
 

@@ -20,9 +20,9 @@ async def job(
     wait_s: Annotated[float, "Wait so long for its end"] = 0,
     start: Annotated[int | None, "Position, 0 for all"] = None,
     stop: bool = False,
-    message: Annotated[str, "Tell a subagent, for its next step"] = "",
+    message: str = "",
 ) -> ToolOutput:
-    """Read the new output of a background command or subagent; await or stop it."""
+    """Read the new output of a background command or subagent; await, stop or `message` it."""
     background = context.background
     if background is None:
         raise ToolError("Nothing runs in the background here.")

@@ -4,12 +4,10 @@ what a fork sends first, what it may not do, and how it is told and stopped."""
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kode.subagents import records
 from tests.e2e.command import Place
 from tests.e2e.test_vendors import ROUTES, Life, Route, spoken
 from tests.strict_server import StrictServer
