@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kode.contracts import Background
 from kode.errors import ToolError
-from kode.messages import plural
+from kode.messages import first_of, plural
 from kode.subagents import records
 from kode.subagents.channel import Child, Delegation, send
 from kode.subagents.protocol import Told
@@ -61,14 +61,14 @@ class Running:
 
     def output(self) -> str:
         """Its report, or what there is of it so far."""
-        child = self.child
+        child, room = self.child, records.MAX_SHOWN_CHARS
+        unread = f"[Messages that it has not read: {child.unread}]" if child.unread else ""
         if child.result is not None:
-            return report(child, self.outputs, records.MAX_SHOWN_CHARS)
-        unread = f"; messages not read yet: {child.unread}" if child.unread else ""
-        steps = f"{plural(child.steps, 'step')}, {child.tokens} tokens, {child.activity}"
-        files = f"Files changed: {', '.join(child.edited)}" if child.edited else ""
-        said = child.said[: records.MAX_SHOWN_CHARS]
-        return "\n".join(filter(None, (f"[{child.id}: {steps}{unread}]", said, files)))
+            return "\n".join(filter(None, (report(child, self.outputs, room), unread)))
+        state = f"[{child.id}: {plural(child.steps, 'step')}, {child.tokens} tokens, "
+        files = f"Files changed: {', '.join(first_of(list(child.edited), 40))}"
+        lines = (f"{state}{child.activity}]", unread, child.said[:room], files * bool(child.edited))
+        return "\n".join(filter(None, lines))
 
     async def ended(self) -> str:
         await self.child.ended.wait()

@@ -25,7 +25,7 @@ from kode.credentials import redact
 from kode.engine.fence import fence_text
 from kode.errors import StorageError, ToolError
 from kode.messages import Text, ToolCall, ToolResult, first_of, plural, shorten
-from kode.session.entries import AnyEntry, MessageEntry
+from kode.session.entries import AnyEntry, Header, MessageEntry, parse_line
 from kode.session.reading import is_readable
 from kode.subagents.protocol import Result, Snapshot, Task, line_of
 from kode.tools import processes
@@ -236,7 +236,7 @@ def describe(agents: Path) -> list[str]:
     """One line per child, for a person."""
     lines = []
     for record in records(agents):
-        goal = shorten(record.goal, GOAL_CHARS)
+        goal = f"{_origin(record)}{shorten(record.goal, GOAL_CHARS)}"
         if record.result is None:
             lines.append(f"{record.id}  {record.status}  {goal}")
             continue
@@ -244,6 +244,14 @@ def describe(agents: Path) -> list[str]:
         why = f" ({' '.join(record.result.error.split())[:100]})" if record.result.error else ""
         lines.append(f"{record.id}  {record.result.status}, {steps}  {goal}{why}")
     return lines
+
+
+def _origin(record: Record) -> str:
+    with contextlib.suppress(OSError, ValueError), record.transcript.open("rb") as file:
+        header = parse_line(file.readline())
+        if isinstance(header, Header) and header.forked_from is not None:
+            return f"(a fork at {header.forked_from.entry}) "
+    return ""
 
 
 def _clip(id: str, summary: str, output_dir: Path, limit: int) -> str:
