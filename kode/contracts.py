@@ -335,9 +335,6 @@ class Background(Protocol):
     def find(self, name: str) -> Job:
         """Raises: UserError that lists the names."""
 
-    def say(self, job: Job, text: str) -> None:
-        """Gives a job a message. Raises: ToolError if it takes none."""
-
     async def wait(self, job: Job, limit_s: float) -> None:
         """Waits until a command has ended, at most so long."""
 

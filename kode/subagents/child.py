@@ -235,7 +235,6 @@ class ParentLink:
     waiting: dict[int, "asyncio.Future[Answer]"] = field(default_factory=dict)
     calling: dict[int, "asyncio.Future[Called]"] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
-    """What it was told while it works, until it takes it."""
     on_told: Callable[[Told], None] = lambda told: None
     asked: int = 0
     reported: Used = field(default_factory=Used)

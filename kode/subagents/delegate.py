@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
 from kode.contracts import Effort, Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
+from kode.events import Event
 from kode.extensions.agents import AgentDefinition
 from kode.function_tool import tool
 from kode.messages import plural, shorten
@@ -66,14 +67,20 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
             records.continued(delegation.folder, task) if task.resume else task
             for task in _check(tasks, names)
         ]
+        in_front = not background
+
+        def show(event: Event) -> None:
+            if in_front:
+                context.emit(event)
+
         children = await prepare(delegation, given, context.call_id)
-        work = asyncio.create_task(run_children(delegation, children, context.emit))
+        work = asyncio.create_task(run_children(delegation, children, show))
         jobs, outputs = context.background, context.place.outputs
         if not await outlives_call(work, jobs, context.call_id, at_once=background):
             work.result()
             return _output(children, context)
         assert jobs is not None
-        lines = []
+        in_front, lines = False, []
         for child in children:
             running = Running(child, delegation, outputs)
             name = jobs.take(running, context.session_id, with_session=True, tell=running.tell)
@@ -141,10 +148,8 @@ def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> list[Task]:
         if agent and agent not in agents:
             raise ToolError(f"There is no agent {agent!r}. The agents are: {', '.join(agents)}.")
         if task.fork and (agent or task.effort or task.resume):
-            raise ToolError(
-                f"Task {number} is a fork, which begins and thinks as you do: leave out `agent`, "
-                "`effort` and `resume`, or `fork`."
-            )
+            fault = f"Task {number} is a fork, which works as you do"
+            raise ToolError(f"{fault}: leave out `agent`, `effort` and `resume`, or `fork`.")
         checked.append(
             Task(
                 goal=task.goal,

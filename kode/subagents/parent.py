@@ -67,7 +67,7 @@ async def run_children(delegation: Delegation, children: Sequence[Child], emit: 
                 await _run_child(delegation, child, emit)
         _settle(delegation, child)
 
-    ticker = asyncio.create_task(_tick(delegation, emit))
+    ticker = asyncio.create_task(_tick(children, emit))
     try:
         async with asyncio.TaskGroup() as group:
             for child in children:
@@ -266,11 +266,12 @@ async def _see_through(work: Coroutine[Any, Any, None]) -> None:
     task.result()
 
 
-async def _tick(delegation: Delegation, emit: Emit) -> None:
+async def _tick(children: Sequence[Child], emit: Emit) -> None:
     while True:
         await asyncio.sleep(PROGRESS_EVERY_S)
-        for child in list(delegation.alive.values()):
-            emit(progress(child))
+        for child in children:
+            if child.started and child.result is None:
+                emit(progress(child))
 
 
 def _outcome(

@@ -57,8 +57,7 @@ class Task(_Given):
     resume: SkipJsonSchema[str | None] = Field(default=None, exclude=True)
     """The id of an ended child that continues with this; for its parent, not for its file."""
     fork: SkipJsonSchema[bool] = Field(default=False, exclude=True)
-    """Whether it begins with its parent's conversation; also for its parent alone: the child's
-    transcript says so."""
+    """Whether it begins with its parent's conversation, as its transcript says."""
 
 
 class Section(_Given):

@@ -77,8 +77,8 @@ def create(
     at: str,
     transcript: bytes = b"",
 ) -> None:
-    """Writes what a child starts from; one that continues loses its last result. `transcript` is
-    the conversation that a fork begins with. Raises: StorageError."""
+    """Writes what a child starts from, a fork with a `transcript`; one that continues loses its
+    last result. Raises: StorageError."""
     durable.make_folder(folder)
     if transcript:
         durable.replace(folder / "transcript.jsonl", transcript)

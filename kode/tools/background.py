@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kode.contracts import Job, RunningCommand
-from kode.errors import ToolError, UserError
+from kode.errors import UserError
 from kode.events import Emit, Notice, silent
 from kode.messages import shorten
 
@@ -116,11 +116,6 @@ class BackgroundCommands:
     @property
     def is_busy(self) -> bool:
         return bool(self.running())
-
-    def say(self, job: Job, text: str) -> None:
-        if job.tell is None:
-            raise ToolError(f"{job.name} is a command, and takes no messages.")
-        job.tell(text)
 
     def find(self, name: str) -> BackgroundCommand:
         """The command with this name, `bg2` or `2`. Raises: UserError that lists the names."""

@@ -30,7 +30,7 @@ async def job(
     if job.session_id != context.session_id:
         raise ToolError(f"{job.name} belongs to another session.")
     if message:
-        background.say(job, message)
+        tell(job, message)
     if stop:
         await background.kill(job, "stopped")
     elif wait_s > 0:
@@ -43,6 +43,13 @@ async def job(
         summary=f"{job.name}: {state}",
         untrusted=job.running.untrusted,
     )
+
+
+def tell(job: Job, message: str) -> None:
+    """Raises: ToolError if it takes no messages, or has ended."""
+    if job.tell is None:
+        raise ToolError(f"{job.name} is a command, and takes no messages.")
+    job.tell(message)
 
 
 def _new_output(job: Job, start: int | None) -> str:

@@ -344,11 +344,14 @@ def _result(
     conversation: Conversation, ended: TurnEnded, parent: str | None, last_words: str
 ) -> Result:
     from kode.results import relative_path
+    from kode.session.entries import MessageEntry, is_turn
     from kode.subagents.child import result_of
 
     files = tuple(relative_path(path, conversation.cwd) for path in ended.files_changed)
-    usage = conversation.agent.spend.usage
-    return result_of(ended, conversation.session.messages, files, usage, parent, last_words)
+    usage, messages = conversation.agent.spend.usage, conversation.session.messages
+    turns = [n for n, m in enumerate(messages) if isinstance(m, MessageEntry) and is_turn(m)]
+    own = messages[turns[-1] if turns else 0 :]  # without what a fork began with
+    return result_of(ended, own, files, usage, parent, last_words)
 
 
 def _never_began(stop: Stop) -> TurnEnded:
