@@ -25,6 +25,7 @@ from typing import Any
 from bench.cost_of_a_day import ROUTES, Route, WatchedCache, table
 from bench.measure import KODE, workplace
 from tests.strict_server import StrictServer
+from tests.strict_server.cache import Cost
 
 CHILDREN = 4
 FILES = tuple(f"part{number}.py" for number in range(6))
@@ -32,8 +33,8 @@ FILE_BYTES = 6_000
 GOAL = "# Goal\\n"
 
 Reply = dict[str, Any]
-Prompt = tuple[str, float, float, float, float]
-"""Its text; its tokens in all, cached, new, written."""
+Prompt = tuple[str, Cost]
+"""Its text, and what it cost."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -52,10 +53,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _figures(asked: Sequence[Prompt]) -> Mapping[str, float]:
-    firsts = [one for one in asked if "read_file" not in one[0].rpartition(GOAL)[2]]
+    firsts = [cost for text, cost in asked if "read_file" not in text.rpartition(GOAL)[2]]
     names = ("total", "cached", "new", "written")
-    sums = {name: int(sum(one[at] for one in asked)) for at, name in enumerate(names, 1)}
-    return {"first": round(min(one[2] / one[1] for one in firsts), 3), **sums}
+    sums = {name: sum(getattr(cost, name) for _, cost in asked) for name in names}
+    return {"first": round(min(cost.cached / cost.total for cost in firsts), 3), **sums}
 
 
 def prompts(route: Route, *, fork: bool) -> list[Prompt]:
@@ -85,11 +86,8 @@ def prompts(route: Route, *, fork: bool) -> list[Prompt]:
         done = subprocess.run([*command, *flags], env=environ, cwd=project, capture_output=True)
         if done.returncode or server.refusals:
             raise RuntimeError(f"{route.vendor}: {server.refusals or done.stderr.decode()}")
-        found = []
-        for pieces, cost in cache.seen:
-            if GOAL in (text := "".join(pieces)):
-                found.append((text, cost.total, cost.cached, cost.new, cost.written))
-        return found
+        every = [("".join(pieces), cost) for pieces, cost in cache.seen]
+        return [(text, cost) for text, cost in every if GOAL in text]
 
 
 def reply_to(request: Reply, *, fork: bool) -> Reply:

@@ -128,25 +128,26 @@ def test_a_stopped_child_leaves_what_it_has(place: Place, agents: Any) -> None:
     assert kept[3].result.steps == 0
 
 
-def test_a_killed_parent_leaves_no_background_child(place: Place, agents: Any) -> None:
+@pytest.mark.parametrize("moment", [2, 3, 4, 5])
+def test_a_killed_parent_leaves_no_background_child(place: Place, agents: Any, moment: int) -> None:
     def script(request: Reply) -> Reply:
         if reply := child(request):
             return reply
         steps = sum(message["role"] == "assistant" for message in request["messages"])
-        return [start("Wait.", "Wait too.", fork=True), BEGUN, {"delay_s": 60, "text": "late"}][
-            steps
-        ]
+        late = {"delay_s": 60, "text": "late"}
+        return [start("Wait.", "Wait too.", fork=True), BEGUN, late][steps]
 
     with ScriptedServer(script, keep=100) as server:
         place.url = server.openai_url
         with place.start("run", "work", *FULL) as process:
-            deadline = time.monotonic() + 60
-            while not (place.project / "begun").exists():
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            server.wait_for_requests(moment)
             process.kill()
-
+    # Whatever was begun has its files, and a later kode says how each of them ended.
+    with ScriptedServer([{"text": "I see."}]) as server:
+        place.url = server.openai_url
+        assert place.run("continue", "and?", *FULL).code == 0
     assert len(agents()) == 2
+    assert all(record.result for record in agents())
 
 
 def test_a_person_moves_tells_and_stops_children(place: Place, agents: Any) -> None:

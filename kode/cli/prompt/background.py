@@ -17,8 +17,8 @@ SHOWN_LINES = 40
 """Lines printed from the end of an output if there is no pager."""
 
 USAGE = (
-    "/bg moves the running command, or subagents, to the background; /bg list, /bg read ID, "
-    "/bg tell ID TEXT, /bg kill ID."
+    "/bg moves the running command, or subagents, to the background; /bg list, "
+    "/bg read ID, /bg kill ID, /bg tell ID TEXT."
 )
 
 
