@@ -29,10 +29,9 @@ MAX_AGENTS = 30
 """Limit of agents listed to the model; it may name any."""
 
 DESCRIPTION = """\
-Give 1 to 8 independent tasks to subagents that work side by side: much reading with a short \
-answer, or changes in separate files. They see nothing of this conversation and cannot ask: put \
-paths, findings and what to report into the task. A `fork` has all of this conversation instead. \
-`job` is for those in the `background`."""
+Up to 8 independent tasks for subagents: much reading with a short answer, or changes in separate \
+files. Unless you `fork`, they know nothing of this: put paths, findings and what to report into \
+the task. `job` is for the `background`."""
 
 
 class TaskArgument(BaseModel):

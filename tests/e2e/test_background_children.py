@@ -91,10 +91,10 @@ def test_a_child_that_runs_is_read_and_told(place: Place, agents: Any) -> None:
         start("Wait."),
         BEGUN,
         call("job", id="bg1"),
-        call("job", id="bg1", message="Take the greens too."),
+        call("job", id="bg1", tell="Take the greens too."),
         GO,
         call("job", id="bg1", wait_s=60),
-        call("job", id="bg1", message="And the blues."),
+        call("job", id="bg1", tell="And the blues."),
     )
 
     assert "bg1" in started

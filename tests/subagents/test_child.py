@@ -142,7 +142,7 @@ def test_the_snapshot_becomes_a_section_with_titles() -> None:
     assert "Environment" not in text
 
 
-def test_what_a_child_is_told_waits_for_its_next_step() -> None:
+def test_a_childs_messages_wait_for_its_next_step() -> None:
     heard: list[Told] = []
     link = ParentLink(Voice(), on_gone=lambda: None, on_told=heard.append)
 

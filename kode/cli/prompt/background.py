@@ -8,7 +8,7 @@ from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import clean, clip, duration, one_line
 from kode.errors import UserError
 from kode.messages import plural
-from kode.tools.job import tell
+from kode.tools.job import tell_job
 
 if TYPE_CHECKING:
     from kode.tools.background import BackgroundCommand
@@ -38,7 +38,7 @@ async def background(state: PromptState, argument: str) -> None:
             await _read(state, commands.find(name))
         case "tell", name if " " in name:
             name, _, text = name.partition(" ")
-            tell(commands.find(name), text.strip())
+            tell_job(commands.find(name), text.strip())
             state.screen.print(f"{name} gets it with its next step.", "dim")
         case "kill", name if name:
             command = commands.find(name)
