@@ -115,6 +115,8 @@ class Plugin:
     """The pydantic model of its settings; without one it has none."""
     checks: str = ""
     """A function without arguments that returns `Finding`s for `kode doctor`."""
+    proofs: Mapping[str, str] = field(default_factory=dict)
+    """The same for `kode doctor --NAME`, which proves one thing and checks nothing else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,6 +210,7 @@ def clashes() -> Iterator[str]:
         "replicas",
         "memory_imports",
         "foreign_settings",
+        "proofs",
     ):
         first = added(kind)
         for plugin in plugins():

@@ -4,11 +4,13 @@ import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode.config import Config, Embedding, ProviderPart, resolve_provider
 from kode.contracts import ToolContext
+from kode.conversation.forked import fork_of
 from kode.conversation.open_session import OpenSession
 from kode.engine.agent import Agent
 from kode.errors import StorageError
@@ -89,7 +91,8 @@ def make_delegation(
         spend=agent().spend,
         record=record,
         lend=lend,
-        max_concurrency=limits.max_concurrency,
+        free=asyncio.Semaphore(limits.max_concurrency),
+        fork=partial(fork_of, session),
         timeout_s=limits.timeout_s,
         max_steps=limits.max_steps,
     )
@@ -169,4 +172,5 @@ def _start_of_child(config: Config, agent: Agent, session: Session, *, may_ask: 
         max_tree_steps=max(1, whole - min(STEPS_KEPT, whole // 4)),
         checkpoints=str(agent.keeper.folder),
         turn=session.turns,
+        seen=agent.seen_files,
     )

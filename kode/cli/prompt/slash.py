@@ -253,7 +253,12 @@ _ROWS = (
         "hooks",
     ),
     Command(
-        "/bg", "background commands", background, "[list, read ID or kill ID]", "read b1", True
+        "/bg",
+        "background commands and subagents",
+        background,
+        "[list, read ID, tell ID TEXT, kill ID]",
+        "read b1",
+        True,
     ),
     Command("/copy", "copy the last answer", copy, while_busy=True),
     Command("/export", "write the session to a file", export, "[PATH.md or PATH.json]", "work.md"),
