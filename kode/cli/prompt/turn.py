@@ -9,6 +9,7 @@ from kode.cli.screen.lines import one_line
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.notify import LONG_TURN_S
 from kode.contracts import PermissionMode
+from kode.permissions.gate import Question, visible
 from kode.session.plan import read_plan
 
 
@@ -43,11 +44,16 @@ async def _ask_about_plan(state: PromptState) -> None:
         hint="Tab: write what to change",
         takes_words=True,
     )
+    path = state.conversation.agent.place.plan
+    plan = await asyncio.to_thread(read_plan, path) if path is not None else ""
+    asked = Question(tool="plan", title="Go ahead with this plan?", preview=visible(plan))
+    as_typed = lambda answer: "ask" if answer.choice == "once" else answer.message  # noqa: E731
     while True:
         if state.screen.editor is None:
             for choice in menu.choices:
                 state.screen.print(f"  [{choice.key}] {choice.text}")
-        typed = (await state.screen.read_answer("plan: ", menu) or "").strip()
+        keys = state.screen.read_answer("plan: ", menu)
+        typed = (await state.screen.first_of(keys, asked, as_typed) or "").strip()
         word = typed.lower()
         chosen = next((one.value for one in menu.choices if word in (one.value, one.key)), typed)
         if chosen == "edit":

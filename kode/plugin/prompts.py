@@ -1,0 +1,7 @@
+"""The prompt and a task's command line, for plug-ins that run them elsewhere."""
+
+from kode.cli.commands.opening import *  # noqa: F403
+from kode.cli.commands.run import main as main
+from kode.cli.commands.task import read_task as read_task
+from kode.cli.parser import Described as Described
+from kode.cli.screen.notify import *  # noqa: F403
