@@ -2,6 +2,6 @@
 
 from kode.cli.commands.opening import *  # noqa: F403
 from kode.cli.commands.run import main as main
-from kode.cli.commands.task import read_task as read_task
+from kode.cli.commands.task import *  # noqa: F403
 from kode.cli.parser import Described as Described
 from kode.cli.screen.notify import *  # noqa: F403

@@ -136,8 +136,9 @@ async def _repl(
             new_id=getattr(arguments, "session_id", None),
             keep_session=not arguments.no_session,
             servers=named_servers(arguments, cwd),
-            attachments=read_attachments(
-                arguments.ctx, cwd, loaded.config.roots(cwd), renderer.emit
+            attachments=(
+                *read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), renderer.emit),
+                *getattr(arguments, "piped", ()),
             ),
         )
         attach_named(conversation, arguments.ctx)
