@@ -13,7 +13,13 @@
 The session is the ordinary prompt in a pseudo-terminal. `docs/background.md` says how it is used.
 """
 
+from typing import TYPE_CHECKING
+
 from kode.plugin import Command, Plugin
+
+if TYPE_CHECKING:
+    from kode.plugin import Opened
+    from kode.plugins.detached.inside import Companion
 
 PLUGIN = Plugin(
     name="detached",
@@ -39,10 +45,10 @@ PLUGIN = Plugin(
     subscriber="kode.plugins.detached:subscriber",
 )
 
-COMPANIONS: list = []
+COMPANIONS: "list[Companion]" = []
 """In a process that holds a prompt, what accompanies it; else nothing."""
 
 
-def subscriber(opened):
+def subscriber(opened: "Opened") -> "Companion | None":
     """What hears the events of a held prompt. Here, since every session asks for it."""
     return COMPANIONS[0].hears(opened) if COMPANIONS else None

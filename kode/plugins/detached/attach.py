@@ -11,8 +11,8 @@ import termios
 import tty
 from collections.abc import Iterator, Sequence
 
-from kode.plugin import Parser, money, one_line, paths, print_either
-from kode.plugin.errors import EXIT_OK, ConfigError, SessionError
+from kode.plugin import Parser, last_turn, money, one_line, paths, print_either, read_session
+from kode.plugin.errors import EXIT_OK, ConfigError
 from kode.plugins.detached import holder, places, talk
 from kode.plugins.detached.holder import TERMINAL
 from kode.plugins.detached.places import Known
@@ -21,7 +21,7 @@ from kode.plugins.detached.start import parser_of_run
 DETACH = b"\x1c"
 """Ctrl-\\, which the prompt does not use. Counts alone: in a paste it is text."""
 
-RESTORED = b"\x1b[?1049l\x1b[?2004l\x1b[?1004l\x1b[?1000l\x1b[?7h\x1b[?25h\x1b[0m\r\n"
+RESTORED = b"\x1b[?1049l\x1b[?2004l\x1b[?1004l\x1b[?1000l\x1b[?7h\x1b[?25h\x1b[0m\r\n\x1b[J"
 """Takes back what a prompt or a pager has asked of the terminal."""
 
 
@@ -58,18 +58,17 @@ def ended_line(one: Known) -> str:
 
 
 def _resume(one: Known) -> int:
-    """One that has ended, in this terminal; one that was killed before its first turn, with its
-    task."""
+    """One that is not running, in this terminal; with its task if no turn has begun."""
     from kode.plugin.prompts import open_repl
 
     arguments = parser_of_run().parse(one.spec.words)
     arguments.cwd, arguments.session_id = one.spec.cwd, None
-    if paths.session_file(paths.home(), one.session_id).exists():
-        return open_repl(arguments, None if one.state.turns else one.spec.task, one.session_id)
-    raise SessionError(
-        f"{one.id} ended before its session began: {one.state.error or 'it was killed'} "
-        "Start it again: `kode start`."
-    )
+    path = paths.session_file(paths.home(), one.session_id)
+    if path.exists():
+        _, entries, _ = read_session(path)
+        return open_repl(arguments, None if last_turn(entries) else one.spec.task, one.session_id)
+    arguments.session_id, arguments.piped = one.id, places.piped(one.folder)
+    return open_repl(arguments, one.spec.task, None)
 
 
 def _relay(connection: socket.socket, one: Known) -> bool:

@@ -20,7 +20,6 @@ from typing import Any
 from kode.plugin import Answer, Opened, Question, durable
 from kode.plugin.errors import KodeError, StorageError
 from kode.plugin.events import Event, TurnEnded, TurnStarted
-from kode.plugin.messages import Text
 from kode.plugin.prompts import LONG_TURN_S, Notifier, open_repl, way_of
 from kode.plugin.screens import Screen, open_screen
 from kode.plugins.detached import COMPANIONS, holder, places
@@ -231,7 +230,7 @@ def main(argv: Sequence[str]) -> int:
     spec = places.Spec.model_validate_json((folder / places.SPEC).read_bytes())
     arguments = parser_of_run().parse(spec.words)
     arguments.session_id, arguments.cwd = spec.id, spec.cwd
-    arguments.piped = _piped(folder)
+    arguments.piped = places.piped(folder)
     screen = open_screen(color=False if arguments.no_color else None, plain=arguments.plain)
     companion = Companion(
         folder=folder,
@@ -260,12 +259,3 @@ def main(argv: Sequence[str]) -> int:
         elif last.turns == 0 or companion.in_turn:
             ended |= {"status": "interrupted"}
         places.write_state(folder, last.model_copy(update=ended))
-
-
-def _piped(folder: Path) -> tuple[Text, ...]:
-    """What was piped in beside the task."""
-    try:
-        texts = json.loads((folder / places.PIPED).read_bytes())
-    except FileNotFoundError:
-        return ()
-    return tuple(Text(text=text, source="outside") for text in texts)

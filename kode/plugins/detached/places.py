@@ -11,6 +11,7 @@ Whether one lives is a question to the kernel, by the lock: a number of a proces
 
 import contextlib
 import fcntl
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 
 from kode.plugin import beneath, durable, paths
 from kode.plugin.errors import SessionError
+from kode.plugin.messages import Text
 from kode.plugins.detached.holder import TERMINAL
 
 SPEC, STATE, LOCK, CONTROL = "spec.json", "state.json", "lock", "control"
@@ -160,6 +162,15 @@ def find(home: Path, part: str) -> Known:
         f"No session in the background has the id {part}. `kode ps` lists them; `kode continue "
         f"--id {part}` opens any other. {problem}".strip()
     )
+
+
+def piped(folder: Path) -> tuple[Text, ...]:
+    """What was piped in beside the task, until a turn has ended."""
+    try:
+        texts = json.loads((folder / PIPED).read_bytes())
+    except FileNotFoundError:
+        return ()
+    return tuple(Text(text=text, source="outside") for text in texts)
 
 
 def remove(one: Known) -> None:

@@ -112,7 +112,7 @@ def parser_of_run() -> Parser:
 
 def _check(arguments: argparse.Namespace, cwd: Path, home: Path) -> None:
     """Finds what would end the session at once. Raises: UserError."""
-    from kode.plugin.prompts import named_servers, read_attachments
+    from kode.plugin.prompts import check_rules, named_servers, read_attachments
 
     for name in ONLY_RUN:
         if getattr(arguments, name, None):
@@ -123,6 +123,7 @@ def _check(arguments: argparse.Namespace, cwd: Path, home: Path) -> None:
     if fault := paths.home_fault(home):
         raise ConfigError(fault)
     loaded = load_config(home, cwd, environ=os.environ, flags=config_flags(arguments))
+    check_rules(loaded)
     resolve_provider(loaded.config, os.environ, loaded.origins)
     named_servers(arguments, cwd)
     read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), lambda event: None)
