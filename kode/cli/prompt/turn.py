@@ -45,15 +45,15 @@ async def _ask_about_plan(state: PromptState) -> None:
         takes_words=True,
     )
     path = state.conversation.agent.place.plan
-    plan = await asyncio.to_thread(read_plan, path) if path is not None else ""
-    asked = Question(tool="plan", title="Go ahead with this plan?", preview=visible(plan))
-    as_typed = lambda answer: "ask" if answer.choice == "once" else answer.message  # noqa: E731
+    given = lambda one: "ask" if one.choice == "once" else f"no, {one.message}"  # noqa: E731
     while True:
+        plan = await asyncio.to_thread(read_plan, path) if path is not None else ""
+        asked = Question(tool="plan", title="Go ahead with this plan?", preview=visible(plan))
         if state.screen.editor is None:
             for choice in menu.choices:
                 state.screen.print(f"  [{choice.key}] {choice.text}")
         keys = state.screen.read_answer("plan: ", menu)
-        typed = (await state.screen.first_of(keys, asked, as_typed) or "").strip()
+        typed = (await state.screen.first_of(keys, asked, given) or "").strip(" ,")
         word = typed.lower()
         chosen = next((one.value for one in menu.choices if word in (one.value, one.key)), typed)
         if chosen == "edit":

@@ -26,7 +26,6 @@ def make_elicit(screen: Screen | None = None) -> Elicit:
         async with one_at_a_time:
             await shown.quiet()
             shown.notify(f"the MCP server {visible(form.server)} has a question")
-            # Beside the keys it can only be declined.
             asked = Question(tool="form", title=form.server, preview=visible(form.message))
             answer = await shown.first_of(_fill(shown, form), asked, lambda answer: None)
             shown.print("Declined." if answer is None else "Sent to the server.", "dim")

@@ -38,7 +38,11 @@ def main(argv: Sequence[str]) -> int:
         )
     if one.life != "alive":
         return _resume(one)
-    with contextlib.closing(talk.connect(one.folder, TERMINAL)) as connection:
+    detached = False
+    with (
+        contextlib.closing(talk.connect(one.folder, TERMINAL)) as connection,
+        contextlib.suppress(ConnectionError),  # its holder was killed
+    ):
         detached = _relay(connection, one)
     if detached:
         print_either(None, [f"Detached. It keeps running: kode attach {one.id}"], as_json=False)
@@ -50,6 +54,8 @@ def main(argv: Sequence[str]) -> int:
 
 def ended_line(one: Known) -> str:
     """How a session stands that is no longer running."""
+    if one.life == "alive":
+        return f"{one.id} is ending. `kode ps` says when it has."
     if one.life == "killed":
         return f"{one.id} was killed. `kode continue --id {one.session_id}` resumes it."
     cost = f" · {money(one.state.cost_usd)}" if one.state.cost_usd is not None else ""
@@ -74,17 +80,18 @@ def _resume(one: Known) -> int:
 def _relay(connection: socket.socket, one: Known) -> bool:
     """Passes keys there and output here; True if it was detached, False if the session ended."""
     connection.setblocking(True)
+    there = connection.fileno()
     size = shutil.get_terminal_size()
     os.write(1, b"\n" * (size.lines - 1) + b"\x1b[H\x1b[2J")
     os.write(1, f"\x1b[2m{one.id} · Ctrl-\\ detaches\x1b[0m\r\n".encode())
     with _raw(), _told() as told:
         connection.sendall(holder.frame(holder.ATTACH, _size()))
         while True:
-            ready = select.select([connection, 0, told], [], [])[0]
+            ready = select.select([there, 0, told], [], [])[0]
             if told in ready:
                 os.read(told, 1024)
                 connection.sendall(holder.frame(holder.RESIZE, _size()))
-            if connection in ready:
+            if there in ready:
                 output = connection.recv(65536)
                 if not output:
                     return False

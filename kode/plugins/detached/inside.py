@@ -53,7 +53,8 @@ class Companion:
     state: State
     watching: int = 0
     asked: int = 0
-    waiting: _Waiting | None = None
+    waiting: list[_Waiting] = field(default_factory=list)
+    """Questions without an answer, the one that is shown first."""
     opened: Opened | None = None
     in_turn: bool = True
     """Whether a turn runs, or the first one is still to come."""
@@ -101,19 +102,25 @@ class Companion:
         """Shows the question to whoever asks for it, for as long as it takes."""
         self.asked += 1
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self.waiting = waiting = _Waiting(self.asked, question, future)
-        before = self.state.doing
-        brief = Asked(
-            number=self.asked, tool=question.tool, title=question.title, subject=question.subject
-        )
-        self._says("asks", question=brief)
+        waiting = _Waiting(self.asked, question, future)
+        self.waiting.append(waiting)
+        self._says_what_waits()
         self._notify(f"waits for your answer: {question.title} · kode answer {self.spec.id}")
         try:
             return await future
         finally:
-            if self.waiting is waiting:
-                self.waiting = None
-                self._says(before, question=None)
+            self.waiting.remove(waiting)
+            self._says_what_waits()
+
+    def _says_what_waits(self) -> None:
+        if not self.waiting:
+            self._says("works", question=None)
+            return
+        first, question = self.waiting[0].number, self.waiting[0].question
+        brief = Asked(
+            number=first, tool=question.tool, title=question.title, subject=question.subject
+        )
+        self._says("asks", question=brief)
 
     def _says(self, doing: places.Doing, **changed: Any) -> None:
         now = {"doing": doing, **changed}
@@ -150,7 +157,7 @@ class Companion:
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(LOOKS_EVERY_S)
-            if self.waiting is not None:
+            if self.waiting:
                 continue
             if self._is_busy():
                 self._says("works")
@@ -182,7 +189,7 @@ class Companion:
 
     def _answer(self, request: Any) -> dict[str, Any]:
         """What a request for the question, or an answer to it, brings about."""
-        waiting = self.waiting
+        waiting = self.waiting[0] if self.waiting else None
         if waiting is None or waiting.answer.done():
             return {"fault": f"The session {self.spec.id} waits for no answer."}
         match request:
