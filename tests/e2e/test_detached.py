@@ -220,7 +220,7 @@ def test_a_prompt_that_does_not_end_is_killed(
 
 
 @pytest.mark.parametrize("of", ["holder", "prompt", "both"])
-def test_what_was_killed_can_be_resumed(
+def test_a_killed_session_can_be_resumed(
     sessions: Background, serve: Callable[..., ScriptedServer], of: str
 ) -> None:
     serve(SLOW)
@@ -242,7 +242,7 @@ def test_what_was_killed_can_be_resumed(
         terminal.until("All is done.")
 
 
-def test_what_can_be_foreseen_is_said_at_once(
+def test_foreseeable_errors_are_said_by_the_command_itself(
     sessions: Background, serve: Callable[..., ScriptedServer]
 ) -> None:
     place = sessions.place

@@ -50,7 +50,7 @@ def step(number: int) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("seed", range(KILLS))
-def test_nothing_is_lost_or_repeated_by_a_kill(sessions: Background, seed: int) -> None:
+def test_a_kill_loses_and_repeats_nothing(sessions: Background, seed: int) -> None:
     chance, target = random.Random(seed), TARGETS[seed % len(TARGETS)]
     place = sessions.place
     with ScriptedServer([*map(step, range(3)), {"text": "done"}], repeat_last=True) as server:

@@ -1,5 +1,6 @@
 """`kode start`, `ps`, `attach`, `answer`, `stop`: sessions that need no terminal.
 
+    flags     the command line of `kode start`
     start     checks a task, and starts its holder
     holder    owns a session's terminal: a program of its own, of the standard library alone
     inside    the prompt in that terminal: what it does as values, and answers beside its keys
@@ -13,13 +14,14 @@
 The session is the ordinary prompt in a pseudo-terminal. `docs/background.md` says how it is used.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kode.plugin import Command, Plugin
 
 if TYPE_CHECKING:
     from kode.plugin import Opened
-    from kode.plugins.detached.inside import Companion
+    from kode.plugin.contracts import Subscriber
 
 PLUGIN = Plugin(
     name="detached",
@@ -45,10 +47,10 @@ PLUGIN = Plugin(
     subscriber="kode.plugins.detached:subscriber",
 )
 
-COMPANIONS: "list[Companion]" = []
-"""In a process that holds a prompt, what accompanies it; else nothing."""
+HEARING: "list[Callable[[Opened], Subscriber]]" = []
+"""In the process of a held prompt, what makes its subscriber; else nothing."""
 
 
-def subscriber(opened: "Opened") -> "Companion | None":
+def subscriber(opened: "Opened") -> "Subscriber | None":
     """What hears the events of a held prompt. Here, since every session asks for it."""
-    return COMPANIONS[0].hears(opened) if COMPANIONS else None
+    return HEARING[0](opened) if HEARING else None

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from kode.plugin import Parser, last_turn, money, one_line, paths, print_either, read_session
 from kode.plugin.errors import EXIT_OK, ConfigError
 from kode.plugins.detached import holder, places, talk
+from kode.plugins.detached.flags import parser_of_run
 from kode.plugins.detached.holder import TERMINAL
 from kode.plugins.detached.places import Known
-from kode.plugins.detached.start import parser_of_run
 
 DETACH = b"\x1c"
 """Ctrl-\\, which the prompt does not use. Counts alone: in a paste it is text."""

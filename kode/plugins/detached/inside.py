@@ -22,9 +22,9 @@ from kode.plugin.errors import KodeError, StorageError
 from kode.plugin.events import Event, TurnEnded, TurnStarted
 from kode.plugin.prompts import LONG_TURN_S, Notifier, open_repl, way_of
 from kode.plugin.screens import Screen, open_screen
-from kode.plugins.detached import COMPANIONS, holder, places
+from kode.plugins.detached import HEARING, holder, places
+from kode.plugins.detached.flags import parser_of_run
 from kode.plugins.detached.places import Asked, State
-from kode.plugins.detached.start import parser_of_run
 
 LOOKS_EVERY_S = 0.5
 """How often the companion looks whether there is anything left to do."""
@@ -249,7 +249,7 @@ def main(argv: Sequence[str]) -> int:
     )
     companion.control.setblocking(False)
     screen.beside, screen.watched = companion.ask, False
-    COMPANIONS.append(companion)
+    HEARING.append(companion.hears)
     error = ""
     try:
         return open_repl(arguments, spec.task, None, screen)

@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kode.plugin import (
-    Parser,
     config_flags,
     durable,
     load_config,
@@ -31,6 +30,7 @@ from kode.plugin import (
 from kode.plugin.errors import EXIT_OK, ConfigError, UserError
 from kode.plugin.messages import Text
 from kode.plugins.detached import holder, places, trees
+from kode.plugins.detached.flags import parser_of_run
 from kode.plugins.detached.places import Spec
 from kode.plugins.worktrees import has_changes
 
@@ -89,25 +89,6 @@ def main(argv: Sequence[str]) -> int:
     value = {"id": id, "cwd": spec.cwd, "branch": tree.branch if tree else None}
     print_either(value, lines, as_json=arguments.output_format == "json")
     return EXIT_OK
-
-
-def parser_of_run() -> Parser:
-    """The parser of `kode run`, with every flag that it has here, and `--worktree`."""
-    from kode.plugin.prompts import Described
-    from kode.plugin.prompts import main as run
-
-    Parser.describing = True
-    try:
-        run([])
-    except Described as described:
-        parser = described.parser
-    finally:
-        Parser.describing = False
-    parser.prog = "kode start"
-    parser.description = "Start a task in the background: a session without a terminal."
-    mine = "in a git worktree and on a branch of its own"
-    parser.add_argument("--worktree", action="store_true", help=mine)
-    return parser
 
 
 def _check(arguments: argparse.Namespace, cwd: Path, home: Path) -> None:

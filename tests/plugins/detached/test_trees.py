@@ -54,7 +54,7 @@ def state_of(project: Path) -> tuple[str, str, str]:
     )
 
 
-def test_a_folder_in_the_project_is_that_folder_in_the_worktree(
+def test_a_part_of_the_project_is_that_part_there(
     tmp_path: Path, project: Path
 ) -> None:
     commit(project, "part/b.txt", "x")
