@@ -20,7 +20,9 @@ from tests.e2e.background import (
     until,
     working_in,
 )
-from tests.e2e.command import Place
+from tests.e2e.command import KODE, Place
+from tests.e2e.terminal import Terminal
+from tests.e2e.test_hooks import bring
 from tests.needs import needs
 from tests.scripted_server import ScriptedServer
 
@@ -261,6 +263,52 @@ def test_foreseeable_errors_are_said_by_the_command_itself(
     place.extra |= {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
     assert place.run("start", "do it").code == 3
     assert not list(place.home.glob("detached/*"))
+
+
+def test_a_session_waits_for_its_background_commands(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    waits = "touch begun; while [ ! -e go ]; do sleep 0.1; done; touch gone"
+    begin = {"calls": [{"name": "shell", "arguments": {"command": waits, "background": True}}]}
+    serve(begin, DONE)
+    id = sessions.start("do it", "--permission-mode", "full")
+    until(lambda: sessions.said(id)["turns"] == 1)
+    assert processes(sessions.folder(id))
+
+    (sessions.place.project / "go").touch()
+
+    assert sessions.over(id)["status"] == "success"
+    assert (sessions.place.project / "gone").exists()
+
+
+def test_a_session_with_the_plain_face_ends_by_itself_too(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    serve(READ, EDIT, DONE)
+    id = sessions.start("do it", "--plain")
+    sessions.does(id, "asks")
+
+    assert sessions.place.run("answer", id, "yes").code == 0
+
+    assert sessions.over(id)["status"] == "success"
+
+
+def test_a_question_notifies_where_it_was_started_and_runs_hooks(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    place = sessions.place
+    serve(READ, EDIT, DONE)
+    bring(place, "Notification", f"cat > {place.folder}/hook.json")
+    assert place.run("trust", "approve", "Notification", "--outside", "--yes").code == 0
+    line = f"{KODE} start --no-memory 'do it'; read line"
+
+    with Terminal("/bin/sh", ["-c", line], cwd=place.project, env=place.environ) as terminal:
+        terminal.until("started")
+        until(lambda: terminal.read() and b"\a" in terminal.raw)
+
+    until(lambda: (place.folder / "hook.json").exists())
+    (id,) = sessions.listed()
+    assert sessions.said(id)["doing"] == "asks"
 
 
 def test_piped_text_goes_along(sessions: Background, serve: Callable[..., ScriptedServer]) -> None:

@@ -66,7 +66,7 @@ def _asked(question: Question) -> str:
     print_either(None, [f"Answer: {takes}. Ctrl-C leaves it waiting."], as_json=False)
     try:
         return input("answer: ")
-    except EOFError:
+    except (EOFError, KeyboardInterrupt):
         raise SessionError("Nothing was answered; the question still waits.") from None
 
 

@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"kode: {fault}", file=sys.stderr)
     if arguments.done and not arguments.json and sys.stdin is not None and sys.stdin.isatty():
         for one in shown:
-            if one.spec.tree is not None and not one.state.settled:
+            if one.spec.tree is not None and not one.state.settled and _changed(one):
                 _decide(home, one)
     return EXIT_OK
 
@@ -144,8 +144,8 @@ def _below(one: Known, *, done: bool) -> list[str]:
     files = _changed(one)
     where = f" on {one.spec.tree.branch}" if one.spec.tree and not state.settled else ""
     named = ", ".join(files[:10]) + (f" and {len(files) - 10} more" if len(files) > 10 else "")
-    lines = [f"{one.id} changed{where}: {named}" if files else f"{one.id} changed no file"]
-    if where:
+    lines = [f"{one.id} changed{where}: {named}"] if files else []
+    if where and files:
         lines.append(f"  kode ps --done --merge {one.id} · kode ps --done --drop {one.id}")
     return lines
 

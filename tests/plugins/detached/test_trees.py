@@ -54,9 +54,7 @@ def state_of(project: Path) -> tuple[str, str, str]:
     )
 
 
-def test_a_part_of_the_project_is_that_part_there(
-    tmp_path: Path, project: Path
-) -> None:
+def test_a_part_of_the_project_is_that_part_there(tmp_path: Path, project: Path) -> None:
     commit(project, "part/b.txt", "x")
 
     _, cwd = trees.make(tmp_path / "home", project / "part", "id-1")
