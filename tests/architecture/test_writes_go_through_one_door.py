@@ -21,7 +21,7 @@ NO_FILE = "no file"
 BY_PATH: dict[str, dict[str, str]] = {
     "plugins/demo/tour.py": {"scratch": NEW},
     "plugins/detached/holder.py": {"bound": HOME, "main": HOME},
-    "plugins/detached/start.py": {"_start": HOME},
+    "plugins/detached/places.py": {"make": HOME},
     "cli/commands/sandbox_proof.py": {"_furnished": NEW, "_temporary": NEW, "_written": NEW},
     "cli/prompt/compose.py": {"compose": NEW},
     "cli/prompt/export.py": {"_write_new": NAMED},

@@ -120,6 +120,28 @@ def test_a_no_with_words_reaches_the_model(
     assert (sessions.place.project / "a.txt").read_text() == "one\n"
 
 
+def test_a_plan_is_answered_from_elsewhere_and_never_for_longer(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    plan = {"text": "# Plan\n\n- [ ] Change a.txt\n"}
+    server = serve(plan, plan, READ, EDIT, DONE)
+    id = sessions.start("do it", "--permission-mode", "plan")
+    first = sessions.does(id, "asks")["question"]
+    assert first["tool"] == "plan"
+    assert "Change a.txt" in sessions.place.run("answer", id).out
+
+    # At the keys it would choose a mode that lasts.
+    assert sessions.place.run("answer", id, "no", "a").code == 0
+    until(lambda: (sessions.said(id)["question"] or first)["number"] > first["number"])
+    assert sessions.place.run("answer", id, "yes").code == 0
+    until(lambda: (sessions.said(id)["question"] or first)["tool"] == "edit_file")
+
+    assert "no, a" in messages(server)
+    assert sessions.place.run("answer", id, "yes").code == 0
+    assert sessions.over(id)["status"] in ("success", "incomplete")
+    assert (sessions.place.project / "a.txt").read_text() == "two\n"
+
+
 def test_a_command_of_an_agent_cannot_answer(
     sessions: Background, serve: Callable[..., ScriptedServer]
 ) -> None:

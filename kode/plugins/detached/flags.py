@@ -8,13 +8,13 @@ def parser_of_run() -> Parser:
     from kode.plugin.prompts import Described
     from kode.plugin.prompts import main as run
 
-    Parser.describing = True
+    before, Parser.describing = Parser.describing, True  # completion may be asking for ours
     try:
         run([])
     except Described as described:
         parser = described.parser
     finally:
-        Parser.describing = False
+        Parser.describing = before
     parser.prog = "kode start"
     parser.description = "Start a task in the background: a session without a terminal."
     mine = "in a git worktree and on a branch of its own"

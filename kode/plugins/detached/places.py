@@ -120,13 +120,18 @@ def trees_folder(home: Path) -> Path:
     return home.with_name(f"{home.name}-trees")
 
 
-def make(home: Path, spec: Spec) -> Path:
-    """Creates the folder of a new session. Raises: StorageError."""
+def make(home: Path, spec: Spec) -> tuple[Path, int]:
+    """Creates the folder of a new session; returns it and its lock, held, which goes from process
+    to process with the open file and dies with the last. Raises: StorageError."""
     folder = all_folder(home) / spec.id
     durable.make_folder(folder)
+    with durable.storage_errors(folder / LOCK, "create"):
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # Before there is anything to see: who sees it finds that it lives.
+        fcntl.flock(lock, fcntl.LOCK_EX)
     durable.replace(folder / SPEC, spec.model_dump_json(indent=1).encode())
     write_state(folder, State(since=spec.at))
-    return folder
+    return folder, lock
 
 
 def write_state(folder: Path, state: State) -> None:
@@ -173,10 +178,10 @@ def piped(folder: Path) -> tuple[Text, ...]:
     return tuple(Text(text=text, source="outside") for text in texts)
 
 
-def remove(one: Known) -> None:
+def remove(folder: Path) -> None:
     """Forgets a session that is no longer alive; the conversation stays."""
-    with beneath.open_folder(Path(paths.real_path(one.folder.parent))) as folder:
-        beneath.remove(folder, one.folder.name)
+    with beneath.open_folder(Path(paths.real_path(folder.parent))) as above:
+        beneath.remove(above, folder.name)
 
 
 def is_alive(folder: Path) -> bool:
@@ -219,9 +224,9 @@ def working_in(folder: Path) -> Iterator[None]:
 
 def _read(folder: Path, faults: list[str]) -> Known | None:
     try:
-        # In this order: one that ends meanwhile has said so before it let the lock go.
-        alive = is_alive(folder)
+        # In this order: what is there is locked before, and says its end before it is not.
         spec = Spec.model_validate_json((folder / SPEC).read_bytes())
+        alive = is_alive(folder)
     except FileNotFoundError:
         return None
     except (OSError, ValidationError) as error:

@@ -212,4 +212,4 @@ def _forget(every: list[Known]) -> None:
         waits = one.spec.tree is not None and not one.state.settled
         if one.life == "ended" and not waits and time.time() - one.state.since > FORGOTTEN_S:
             with contextlib.suppress(OSError):
-                places.remove(one)
+                places.remove(one.folder)

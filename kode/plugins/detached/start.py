@@ -2,7 +2,6 @@
 shell."""
 
 import argparse
-import fcntl
 import json
 import os
 import re
@@ -80,10 +79,18 @@ def main(argv: Sequence[str]) -> int:
         tty=_tty(),
         tree=tree,
     )
-    folder = places.make(home, spec)
-    if piped:
-        durable.replace(folder / places.PIPED, json.dumps([one.text for one in piped]).encode())
-    _start(folder, cwd)
+    folder, lock = places.make(home, spec)
+    try:
+        if piped:
+            durable.replace(folder / places.PIPED, json.dumps([one.text for one in piped]).encode())
+        _start(folder, cwd, lock)
+    except UserError:
+        places.remove(folder)
+        if tree is not None:
+            trees.unmake(home, tree)
+        raise
+    finally:
+        os.close(lock)
     short = id.rpartition("-")[2] if not arguments.session_id else id
     lines = [f"started {id} · kode attach {short} · kode ps", *filter(None, [note])]
     value = {"id": id, "cwd": spec.cwd, "branch": tree.branch if tree else None}
@@ -137,10 +144,9 @@ def _size() -> os.terminal_size:
     return shutil.get_terminal_size(SIZE)
 
 
-def _start(folder: Path, cwd: Path) -> None:
+def _start(folder: Path, cwd: Path, lock: int) -> None:
     """Starts the holder, and waits until it has started the prompt. Raises: UserError, after which
     nothing runs."""
-    lock = os.open(folder / places.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     heard, ready = os.pipe()
     size = _size()
     environ = dict(os.environ)
@@ -152,8 +158,6 @@ def _start(folder: Path, cwd: Path) -> None:
         *(str(ready), places.CONTROL, str(lock), str(size.lines), str(size.columns), *prompt),
     ]
     try:
-        # It goes from process to process with the open file, and dies with the last.
-        fcntl.flock(lock, fcntl.LOCK_EX)
         with tempfile.TemporaryFile() as errors:
             started = subprocess.Popen(
                 command,
@@ -178,6 +182,6 @@ def _start(folder: Path, cwd: Path) -> None:
     except OSError as error:
         raise UserError(f"The session could not be started: {error}.") from None
     finally:
-        for descriptor in (heard, ready, lock):
+        for descriptor in (heard, ready):
             if descriptor >= 0:
                 os.close(descriptor)

@@ -47,6 +47,13 @@ def make(home: Path, cwd: Path, id: str) -> tuple[Tree, Path]:
     return tree, root / Path(paths.real_path(cwd)).relative_to(project)
 
 
+def unmake(home: Path, tree: Tree) -> None:
+    """Removes a worktree in which nothing was done."""
+    _remove(home, tree)
+    with contextlib.suppress(GitError):
+        run_git(Path(tree.project), ["update-ref", "-d", f"refs/heads/{tree.branch}", tree.base])
+
+
 def changed(tree: Tree) -> tuple[str, ...]:
     """The files that differ from where it began, committed or not; ignored ones are not among
     them. Raises: GitError."""

@@ -1,6 +1,7 @@
 """What is on disk of a session in the background, and what its frames and answers mean."""
 
 import fcntl
+import os
 import time
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from kode.plugins.detached.places import Spec, State
 
 
 def make(home: Path, id: str, state: State | None = None) -> Path:
-    folder = places.make(home, Spec(id=id, words=(), task="do it", cwd="/", at=time.time()))
+    spec = Spec(id=id, words=(), task="do it", cwd="/", at=time.time())
+    folder, lock = places.make(home, spec)
+    os.close(lock)
     if state is not None:
         places.write_state(folder, state)
     return folder

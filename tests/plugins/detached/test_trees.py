@@ -117,6 +117,15 @@ def test_a_dropped_tree_can_be_brought_back(tmp_path: Path, project: Path) -> No
     assert git(project, "branch", "--list", "kode/*") == ""
 
 
+def test_a_tree_without_a_session_leaves_nothing(tmp_path: Path, project: Path) -> None:
+    _, tree = made(tmp_path, project)
+
+    trees.unmake(tmp_path / "home", tree)
+
+    assert not Path(tree.root).exists()
+    assert git(project, "branch", "--list", "kode/*") == ""
+
+
 def test_a_folder_without_a_repository_gets_no_worktree(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="git init"):
         trees.make(tmp_path / "home", tmp_path, "id-1")
