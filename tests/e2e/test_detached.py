@@ -84,6 +84,7 @@ def test_a_session_ends_by_itself_and_says_its_result(
         "lock",
         "spec.json",
         "state.json",
+        "token",
     }
 
 
@@ -366,7 +367,7 @@ made = socket.socket(socket.AF_UNIX)
 made.settimeout(10)
 made.connect(sys.argv[3])
 made.sendall(b'{"do": "question"}\\n' if sys.argv[3] == "control" else b"A\\0\\0\\0\\4\\0\\x18\\0P")
-print(len(made.recv(4096)))
+print(made.recv(4096))
 """
 
 
@@ -388,8 +389,23 @@ def test_another_user_gets_nothing_even_through_an_open_folder(
     heard = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert "PermissionError" not in heard.stderr
-    assert heard.stdout.strip() in ("0", "")
+    assert heard.stdout.strip() in ("b''", "")
     assert sessions.said(id)["doing"] == "asks"
+
+
+@pytest.mark.parametrize("name", ["control", "terminal"])
+def test_a_connection_that_does_not_know_the_token_gets_nothing(
+    sessions: Background, serve: Callable[..., ScriptedServer], name: str
+) -> None:
+    serve(READ, EDIT, DONE)
+    id = sessions.start("do it")
+    sessions.does(id, "asks")
+    command = [sys.executable, "-c", CONNECT, str(sessions.folder(id)), str(os.getuid()), name]
+
+    heard = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert "one" not in heard.stdout
+    assert "fault" in heard.stdout if name == "control" else heard.stdout.strip() == "b''"
 
 
 def test_a_home_with_a_long_path_works(place: Place, serve: Callable[..., ScriptedServer]) -> None:

@@ -10,6 +10,7 @@ Only the standard library: it lives as long as the session and should weigh noth
 
 import contextlib
 import fcntl
+import hmac
 import os
 import selectors
 import signal
@@ -47,8 +48,8 @@ ASKED = (b"\x1b[6n", b"\x1b[c", b"\x1b[0c", b"\x1b[>c", b"\x1b[>0c")
 
 
 # What a terminal says: frames of a letter, a length and the bytes. What it hears is the output.
-ATTACH, KEYS, RESIZE, STOP = b"A", b"K", b"W", b"S"
-"""Join with a size; what was typed; another size; end the session."""
+HELLO, ATTACH, KEYS, RESIZE, STOP = b"H", b"A", b"K", b"W", b"S"
+"""The token, which comes first; join with a size; what was typed; another size; end the session."""
 
 HEAD = struct.Struct("!cI")
 SIZE = struct.Struct("!HH")
@@ -94,6 +95,8 @@ class Joined:
     connection: socket.socket
     received: bytearray = field(default_factory=bytearray)
     unsent: bytearray = field(default_factory=bytearray)
+    known: bool = False
+    """Whether it has said the token."""
     attached: bool = False
 
 
@@ -105,6 +108,7 @@ class Holder:
     presence: int
     """Where the prompt reads how many terminals are attached."""
     selector: selectors.BaseSelector
+    token: bytes
     kept: bytearray = field(default_factory=bytearray)
     keys: bytearray = field(default_factory=bytearray)
     """Typed, and not taken by the prompt yet."""
@@ -186,13 +190,17 @@ class Holder:
             return
         one.received += data
         try:
-            while (taken := take(one.received)) is not None:
+            while one in self.joined and (taken := take(one.received)) is not None:
                 self.obey(one, *taken)
         except (ValueError, struct.error):
             self.part(one)
 
     def obey(self, one: Joined, kind: bytes, payload: bytes) -> None:
-        if kind == ATTACH:
+        if kind == HELLO:
+            one.known = hmac.compare_digest(payload, self.token)
+        elif not one.known:
+            self.part(one)
+        elif kind == ATTACH:
             rows, columns = SIZE.unpack(payload)
             one.attached = True
             old = bytes(self.kept).replace(WRAP, b"")
@@ -265,7 +273,8 @@ def main(argv: list[str]) -> int:
         os.close(descriptor)
     answers.close()
     os.set_blocking(master, False)
-    holder = Holder(master, child, presence, selector)
+    with open("token", "rb") as file:
+        holder = Holder(master, child, presence, selector, file.read())
     selector.register(master, selectors.EVENT_READ, None)
     selector.register(listener, selectors.EVENT_READ, listener)
     selector.register(woken, selectors.EVENT_READ, woken)

@@ -6,6 +6,7 @@ keys, and ends the session once it has nothing to do and nobody is there.
 
 import asyncio
 import contextlib
+import hmac
 import json
 import os
 import signal
@@ -51,6 +52,7 @@ class Companion:
     presence: int
     """Says how many terminals are attached; closed, that the holder is gone."""
     state: State
+    token: bytes
     watching: int = 0
     asked: int = 0
     waiting: list[_Waiting] = field(default_factory=list)
@@ -189,6 +191,9 @@ class Companion:
 
     def _answer(self, request: Any) -> dict[str, Any]:
         """What a request for the question, or an answer to it, brings about."""
+        token = request.get("token") if isinstance(request, dict) else ""
+        if not hmac.compare_digest(str(token).encode(), self.token):
+            return {"fault": "kode does not know who asks."}
         waiting = self.waiting[0] if self.waiting else None
         if waiting is None or waiting.answer.done():
             return {"fault": f"The session {self.spec.id} waits for no answer."}
@@ -246,6 +251,7 @@ def main(argv: Sequence[str]) -> int:
         control=socket.socket(fileno=control),
         presence=presence,
         state=State(since=time.time()),
+        token=(folder / places.TOKEN).read_bytes(),
     )
     companion.control.setblocking(False)
     screen.beside, screen.watched = companion.ask, False

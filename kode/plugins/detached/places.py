@@ -3,6 +3,7 @@
     spec.json    what was started; never changed
     state.json   what it does; replaced by the prompt at each change
     lock         locked as long as a process of it lives
+    token        what a connection to a socket has to know
     terminal     the holder's socket
     control      the prompt's socket
 
@@ -13,6 +14,7 @@ import contextlib
 import fcntl
 import json
 import os
+import secrets
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +29,9 @@ from kode.plugin.messages import Text
 from kode.plugins.detached.holder import TERMINAL
 
 SPEC, STATE, LOCK, CONTROL = "spec.json", "state.json", "lock", "control"
+TOKEN = "token"
+"""What a connection has to know. An agent's command, which cannot read `$KODE_HOME` in any sandbox,
+may reach the sockets in some, and must not answer its own question."""
 PIPED = "piped.json"
 """What was piped in beside the task, until the session has it."""
 
@@ -129,6 +134,7 @@ def make(home: Path, spec: Spec) -> tuple[Path, int]:
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         # Before there is anything to see: who sees it finds that it lives.
         fcntl.flock(lock, fcntl.LOCK_EX)
+    durable.replace(folder / TOKEN, secrets.token_hex(16).encode())
     durable.replace(folder / SPEC, spec.model_dump_json(indent=1).encode())
     write_state(folder, State(since=spec.at))
     return folder, lock

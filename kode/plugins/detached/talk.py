@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kode.plugin.errors import SessionError
-from kode.plugins.detached import places
+from kode.plugins.detached import holder, places
 
 WAIT_S = 10.0
 """A prompt that answers later is stopped, or its machine is."""
@@ -20,6 +20,8 @@ def connect(folder: Path, name: str) -> socket.socket:
     try:
         with places.working_in(folder):
             connection.connect(name)
+        if name == holder.TERMINAL:
+            connection.sendall(holder.frame(holder.HELLO, (folder / places.TOKEN).read_bytes()))
     except OSError as error:
         connection.close()
         raise SessionError(
@@ -33,7 +35,8 @@ def ask(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
     """What the prompt answers. Raises: SessionError, also for what it refuses."""
     with contextlib.closing(connect(folder, places.CONTROL)) as connection:
         try:
-            connection.sendall(json.dumps(request).encode() + b"\n")
+            token = (folder / places.TOKEN).read_text()
+            connection.sendall(json.dumps({**request, "token": token}).encode() + b"\n")
             with connection.makefile("rb") as answers:
                 answer = json.loads(answers.readline())
         except (OSError, ValueError):
