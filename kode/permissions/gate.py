@@ -47,7 +47,7 @@ class Question:
     """One question for the person. Every text in it shows hidden characters (`visible`)."""
 
     tool: str
-    subject: str
+    subject: str = ""
     """The argument it is about: the path, the command, the URL."""
     title: str
     preview: str
@@ -55,7 +55,7 @@ class Question:
     diff: str = ""
     """The end of `preview` that is a diff made by kode. A face must not search for one: a command
     or a text may look like one, and a drawn diff does not show every word."""
-    reason: str
+    reason: str = ""
     """Why it is asked."""
     dangers: tuple[str, ...] = ()
     """What it would destroy, a sentence each."""
@@ -63,7 +63,7 @@ class Question:
     """Groups approvals for counting: the risk of a command, else what the tool does."""
     asker: str = ""
     """The subagent that asks; "" for the agent itself."""
-    may_always: bool
+    may_always: bool = False
     """Whether "session" and "project" are offered."""
     rules: tuple[str, ...] = ()
     """The rules that "session" and "project" would add."""

@@ -392,7 +392,7 @@ class Editor:
     async def _spin(self) -> None:
         while True:
             await asyncio.sleep(SPIN_S)
-            if self.state.jobs.busy:
+            if self.state.jobs.busy and self.state.screen.watched:
                 self.state.refresh()
             else:
                 # Output queued while another program had the terminal.

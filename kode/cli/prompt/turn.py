@@ -10,6 +10,7 @@ from kode.cli.screen.lines import one_line
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.notify import LONG_TURN_S
 from kode.contracts import PermissionMode
+from kode.permissions.gate import Question, visible
 from kode.session.plan import read_plan
 
 if TYPE_CHECKING:
@@ -51,8 +52,13 @@ async def _ask_about_plan(state: PromptState) -> None:
         hint="Tab: write what to change",
         takes_words=True,
     )
+    path = state.conversation.agent.place.plan
+    given = lambda one: "ask" if one.choice == "once" else f"no, {one.message}"  # noqa: E731
     while True:
-        chosen = (await state.screen.read_answer("plan: ", menu) or "").strip()
+        plan = await asyncio.to_thread(read_plan, path) if path is not None else ""
+        asked = Question(tool="plan", title="Go ahead with this plan?", preview=visible(plan))
+        keys = state.screen.read_answer("plan: ", menu)
+        chosen = (await state.screen.first_of(keys, asked, given) or "").strip(" ,")
         if chosen == "edit":
             await edit_plan(state)
             continue

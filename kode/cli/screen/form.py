@@ -12,7 +12,7 @@ from kode.cli.screen.lines import clean, one_line, wrap
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import Screen, open_screen
 from kode.extensions.mcp_values import Elicit, Field, Form
-from kode.permissions.gate import visible
+from kode.permissions.gate import Question, visible
 
 MAX_FIELDS = 20  # a person fills in no longer form line by line
 
@@ -26,7 +26,8 @@ def make_elicit(screen: Screen | None = None) -> Elicit:
         async with one_at_a_time:
             await shown.quiet()
             shown.notify(f"the MCP server {visible(form.server)} has a question")
-            answer = await _fill(shown, form)
+            asked = Question(tool="form", title=form.server, preview=visible(form.message))
+            answer = await shown.first_of(_fill(shown, form), asked, lambda answer: None)
             shown.print("Declined." if answer is None else "Sent to the server.", "dim")
             return answer
 

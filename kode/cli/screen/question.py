@@ -59,7 +59,8 @@ class _Asker:
             kind = question.kind or question.tool
             in_words = bool(question.dangers) and self._by_habit(kind)
             self.screen.notify(f"waits for your answer: {visible(question.title)}")
-            answer = await self._answer(question, in_words)
+            keys = self._answer(question, in_words)
+            answer = await self.screen.first_of(keys, question, lambda answer: answer)
             if answer.choice != "no":
                 self._approved[kind].append(self.clock())
             line = outcome_line(question, answer)

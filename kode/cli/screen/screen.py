@@ -10,9 +10,9 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 from kode.cli.screen.lines import clean, clip, fold
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from kode.cli.screen.menu import Menu
     from kode.cli.screen.notify import Notifier
+    from kode.permissions.gate import Answer, Ask, Question
+
+T = TypeVar("T")
 
 SGR = {
     "bold": "1",
@@ -103,6 +106,10 @@ class Screen:
     """For a screen reader or a log: no drawing, and every line is complete in itself."""
     editor: Editor | None = None
     """The prompt, while it is on the screen."""
+    beside: "Ask | None" = None
+    """Asks somebody who is not at the keys."""
+    watched: bool = True
+    """Whether anybody sees it; what only moves is not drawn for nobody."""
     approved: str = ""
     """The preview that a person has just approved: the outcome need not repeat it."""
     _line_shown: bool = False
@@ -250,6 +257,22 @@ class Screen:
                 emoji=False,
             )
         return self._console
+
+    async def first_of(
+        self, keys: Coroutine[Any, Any, T], question: "Question", typed: "Callable[[Answer], T]"
+    ) -> T:
+        """What the keys answer, or whoever is asked beside them: the first of the two, and the
+        question of the other is withdrawn. `typed` is that answer as the keys would give it."""
+        if self.beside is None:
+            return await keys
+        here, there = asyncio.ensure_future(keys), asyncio.ensure_future(self.beside(question))
+        try:
+            await asyncio.wait([here, there], return_when=asyncio.FIRST_COMPLETED)
+            return await here if here.done() else typed(await there)
+        finally:
+            for asked in (here, there):
+                asked.cancel()
+            await asyncio.gather(here, there, return_exceptions=True)
 
     def notify(self, text: str) -> None:
         """Notifies a person whose window is not in front."""
