@@ -71,6 +71,16 @@ class Plugin:
     subscriber: str = ""
     """A function of an `Opened` that returns a `Subscriber`, or None where there is nothing to
     hear."""
+    around_turn: str = ""
+    """An async function of an `Opened`, the `turns.OpenSession`, the text of a message and the
+    `turns.RunTurn` of its turn, that returns the `TurnEnded`: it may run further turns. Called in a
+    resumed session, and once a slash command of a plug-in was used."""
+    flags: str = ""
+    """A function of a `Parser` that adds flags to `kode run` and to all that take its flags."""
+    task: str = ""
+    """A function of the parsed flags, TASK or None, and the id of the session to resume or None,
+    that returns what is asked in its place, such as a slash command. Called where a session is
+    resumed, and where a flag of a plug-in was given."""
     around: str = ""
     """A function of a `Workplace`, a `contracts.Sandbox` or None, and the `contracts.Around` of
     hooks, that returns the `Around` of each approved call. `diagnostics` in the config turns them
@@ -164,6 +174,15 @@ def added(kind: str) -> dict[str, tuple[Plugin, Any]]:
         for name, what in getattr(plugin, kind).items():
             found.setdefault(name, (plugin, what))
     return found
+
+
+def asked(arguments: Any, task: str | None, session_id: str | None) -> str | None:
+    """What is asked in the place of TASK; see `Plugin.task`. Raises: ConfigError."""
+    if session_id is not None or getattr(arguments, "of_plugins", False):
+        for plugin in plugins():
+            if plugin.task:
+                task = load(plugin, plugin.task)(arguments, task, session_id)
+    return task
 
 
 def subcommand(group: str, argv: Sequence[str]) -> Callable[[Sequence[str]], int] | None:

@@ -108,6 +108,8 @@ class Parser(argparse.ArgumentParser):
     """An argparse parser with kode's errors: one sentence, the nearest flag, exit 3. A flag's
     `type` may be one of `KINDS` by name: `type="seconds"`."""
 
+    takes_more = False
+    """Whether plug-ins add flags, which are looked up when one is unknown or help is wanted."""
     describing = False
     """If True, `parse` raises Described, which gives `completion` every command's flags."""
 
@@ -141,6 +143,8 @@ class Parser(argparse.ArgumentParser):
         """Parses all of `argv`; an unknown flag is an error that names the nearest one. `mixed`
         allows flags between positional arguments, which argparse does not support for every parser.
         Raises: ConfigError; Described if help is asked for."""
+        if Parser.describing or "-h" in argv or "--help" in argv:
+            self._add_flags_of_plugins()
         if Parser.describing:
             raise Described(self)
         for flag, value in itertools.pairwise(argv):
@@ -148,6 +152,8 @@ class Parser(argparse.ArgumentParser):
                 raise ConfigError(f"{self.prog}: --sandbox takes no value. Use {instead}.")
         parse = self.parse_known_intermixed_args if mixed else self.parse_known_args
         arguments, unknown = parse(list(argv))
+        if unknown and self._add_flags_of_plugins():
+            arguments, unknown = parse(list(argv))
         if not unknown:
             return arguments
         word = unknown[0].partition("=")[0]
@@ -160,6 +166,14 @@ class Parser(argparse.ArgumentParser):
             f"{self.prog}: unknown flag {word}.{self._instead(word)} "
             f"`{self._where_listed} --help` lists the flags."
         )
+
+    def _add_flags_of_plugins(self) -> bool:
+        added = [one for one in installed.plugins() if one.flags and self.takes_more]
+        self.takes_more = False
+        for plugin in added:
+            installed.load(plugin, plugin.flags)(self)
+        self.set_defaults(of_plugins=bool(added))
+        return bool(added)
 
     @property
     def _where_listed(self) -> str:

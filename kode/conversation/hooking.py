@@ -266,7 +266,7 @@ async def end_turn(opened: OpenSession, hooks: Hooks, ended: TurnEnded, run: Run
         # A hook may print text of a file or command: no turn treats it as the person's words.
         if said := _said(answer.reason):
             opened.note(said)
-        ended = _together(ended, await run(NOT_DONE))
+        ended = together(ended, await run(NOT_DONE))
     return ended
 
 
@@ -301,7 +301,7 @@ def _said(text: str) -> str:
     return f"[hook] {text}" if text else ""
 
 
-def _together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
+def together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
     """Merges two turns: the result of the second, the totals of both."""
     unknown = before.cost_usd is None or after.cost_usd is None
     return replace(

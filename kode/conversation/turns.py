@@ -5,17 +5,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kode.contracts import Interceptor, Provider
 from kode.conversation.models import fall_back, learn_model
-from kode.conversation.open_session import OpenSession, Steering
+from kode.conversation.open_session import OpenSession, RunTurn, Started, Steering
 from kode.conversation.planning import keep_plan, notes_before_turn
 from kode.conversation.starting import start
 from kode.engine.fence import fence_text
 from kode.engine.run import Evidence
 from kode.engine.turn import run_turn
 from kode.errors import StorageError
-from kode.events import FINISHED, Notice, TurnEnded
+from kode.events import FINISHED, Notice, TextDelta, TurnEnded
 from kode.extensions.session import Outside
 from kode.messages import Image, Text, plural
 from kode.session import unsent
@@ -81,6 +82,36 @@ async def _turn(
 
         if said := await hooking.submit(started.hooks, text):
             opened.note(said)
+    whole: RunTurn = partial(_with_hooks, opened, started, run)
+    if terms.plugged is not None and text.startswith("/"):
+        said = await terms.plugged.answer(text)
+        if isinstance(said, str):
+            opened.emit(TextDelta(text=said))
+            return TurnEnded(status="success", result=said)
+        text = text if said is None else said.text
+    if terms.plugged is not None and (terms.plugged.now.used or opened.resumed):
+        whole = terms.plugged.around(opened, whole)
+    ended = await whole(text)
+    if started.hooks is not None:
+        from kode.conversation import hooking
+
+        hooking.show_status(opened, started.hooks)
+    return ended
+
+
+async def _with_hooks(
+    opened: OpenSession,
+    started: Started,
+    plain: RunTurn,
+    text: str,
+    limits: tuple[Interceptor, ...] = (),
+    **within: Any,
+) -> TurnEnded:
+    """Runs a turn whose message may name a command or a skill, and the hooks of its end."""
+
+    async def run(text: str, more: tuple[Interceptor, ...] = ()) -> TurnEnded:
+        return await plain(text, (*limits, *more), **within)
+
     if not text.startswith("/"):
         ended = await run(text)
     else:
@@ -95,7 +126,6 @@ async def _turn(
         from kode.conversation import hooking
 
         ended = await hooking.end_turn(opened, started.hooks, ended, run)
-        hooking.show_status(opened, started.hooks)
     return ended
 
 
@@ -124,6 +154,7 @@ async def _plain_turn(
     steering: Steering,
     through: Callable[[Provider], Provider] | None,
     evidence: Evidence,
+    **within: Any,
 ) -> TurnEnded:
     """Runs a turn whose message is not a command. Raises: StorageError."""
     notes = notes_before_turn(opened)
@@ -137,6 +168,7 @@ async def _plain_turn(
         agent,
         provider=provider,
         interceptors=(*agent.interceptors, *limits),
+        limits=replace(agent.limits, **within),
         fall_back=partial(fall_back, opened, through),
     )
     ended = await run_turn(
