@@ -104,7 +104,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
-def test_what_the_check_runs_stays_as_it_was(goal_place: Place, edit: dict[str, Any]) -> None:
+def test_protected_files_stay_as_they_were(goal_place: Place, edit: dict[str, Any]) -> None:
     done = pursue(goal_place, [edit, DONE])
     assert done.json["goal"]["status"] == "stalled"
     assert [path.name for path in (goal_place.project / "tests").iterdir()] == ["check.sh"]
