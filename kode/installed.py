@@ -72,9 +72,8 @@ class Plugin:
     """A function of an `Opened` that returns a `Subscriber`, or None where there is nothing to
     hear."""
     around_turn: str = ""
-    """An async function of an `Opened`, a `turns.OpenSession`, a message and the `turns.RunTurn` of
-    its turn, that returns the `TurnEnded`: it may run more. Called in a resumed session, and once a
-    slash command of a plug-in was used."""
+    """An async function of an `Opened`, a `turns.OpenSession`, a message and its `turns.RunTurn`,
+    that returns the `TurnEnded`. Called if resumed, or a plug-in's slash command was used."""
     flags: str = ""
     """A function of a `Parser` that adds flags to `kode run` and to all that take its flags."""
     task: str = ""
@@ -177,10 +176,9 @@ def added(kind: str) -> dict[str, tuple[Plugin, Any]]:
 
 def asked(arguments: Any, task: str | None, session_id: str | None) -> str | None:
     """What is asked in the place of TASK; see `Plugin.task`. Raises: ConfigError."""
-    if session_id is not None or getattr(arguments, "of_plugins", False):
-        for plugin in plugins():
-            if plugin.task:
-                task = load(plugin, plugin.task)(arguments, task, session_id)
+    wanted = session_id is not None or getattr(arguments, "of_plugins", False)
+    for plugin in filter(lambda one: one.task, plugins() if wanted else ()):
+        task = load(plugin, plugin.task)(arguments, task, session_id)
     return task
 
 

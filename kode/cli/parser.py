@@ -146,10 +146,9 @@ class Parser(argparse.ArgumentParser):
         known = self._option_string_actions.keys() - {"-h", "--help"}
         strange = (word for word in argv if word[:1] == "-" and word.partition("=")[0] not in known)
         if self.takes_more and (Parser.describing or any(strange)):
-            adding = [plugin for plugin in installed.plugins() if plugin.flags]
-            for plugin in adding:
+            for plugin in filter(lambda one: one.flags, installed.plugins()):
                 installed.load(plugin, plugin.flags)(self)
-            self.set_defaults(of_plugins=bool(adding))
+            self.set_defaults(of_plugins=True)
         if Parser.describing:
             raise Described(self)
         for flag, value in itertools.pairwise(argv):

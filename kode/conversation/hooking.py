@@ -312,5 +312,6 @@ def together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
         files_changed=tuple(dict.fromkeys((*before.files_changed, *after.files_changed))),
         denials=(*before.denials, *after.denials),
         fallback_model=after.fallback_model or before.fallback_model,
+        goal=after.goal or before.goal,
         duration_ms=before.duration_ms + after.duration_ms,
     )

@@ -37,8 +37,7 @@ class Now:
     """The session that a conversation has open."""
 
     session: Session
-    used: bool = False
-    """Whether a slash command of a plug-in was."""
+    used: bool = False  # whether a slash command of a plug-in was
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,10 +102,6 @@ class Plugged:
     heard: "tuple[_Guarded, ...]" = ()
     tools: tuple[Tool, ...] = ()
 
-    def of(self, plugin: Plugin) -> Opened | None:
-        """The conversation as this plug-in sees it; None where its settings are wrong."""
-        return next((opened for one, opened in self.opened if one.name == plugin.name), None)
-
     def sections(self) -> dict[str, str]:
         """The sections of the system prompt, by name: `x-` and the names that a plug-in gives."""
         found: dict[str, str] = {}
@@ -123,8 +118,7 @@ class Plugged:
         return tuple(tool for tool in tools if times[tool.name] == 1 or id(tool) not in own)
 
     async def answer(self, message: str) -> str | Prompt | None:
-        """What a slash command of a plug-in says; None for a message that names none. Raises:
-        KodeError."""
+        """What a plug-in's slash command says; None where none is named. Raises: KodeError."""
         name, _, argument = message[1:].partition(" ")
         for plugin, opened in self.opened:
             if command := plugin.slash.get(name):
@@ -203,9 +197,11 @@ def _tools(plugin: Plugin, opened: Opened) -> list[Tool]:
     return [one if isinstance(one, Tool) else plain_tool(one) for one in given]
 
 
-async def _around(plugin: Plugin, opened: Opened, session: object, run: Any, text: str) -> Any:
+async def _around(plugin: Plugin, opened: Opened, of: Any, run: Any, text: str, *more: Any) -> Any:
+    if any(more):  # a command's own limits
+        return await run(text, *more)
     try:
-        return await installed.load(plugin, plugin.around_turn)(opened, session, text, run)
+        return await installed.load(plugin, plugin.around_turn)(opened, of, text, run)
     except KodeError:
         raise
     except Exception as error:

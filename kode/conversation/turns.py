@@ -9,7 +9,7 @@ from typing import Any
 
 from kode.contracts import Interceptor, Provider
 from kode.conversation.models import fall_back, learn_model
-from kode.conversation.open_session import OpenSession, RunTurn, Steering
+from kode.conversation.open_session import OpenSession, Steering
 from kode.conversation.planning import keep_plan, notes_before_turn
 from kode.conversation.starting import start
 from kode.engine.fence import fence_text
@@ -43,8 +43,7 @@ async def turn(
     needs more arguments; ServerError.
     """
     text, opened.unsent = unsent.joined(opened.unsent, text), ""
-    home, session = opened.agent.place.home, opened.context.session
-    unsent.keep(home, session, text)
+    unsent.keep(opened.place.home, opened.session, text)
     waiting = tuple(opened.outbox)
     opened.outbox += attachments
     opened.typed = typed
@@ -58,7 +57,7 @@ async def turn(
         raise
     finally:
         with contextlib.suppress(StorageError):  # it is known to be in the session
-            unsent.drop(home, session)
+            unsent.drop(opened.place.home, opened.session)
 
 
 async def _turn(
@@ -83,35 +82,28 @@ async def _turn(
 
         if said := await hooking.submit(started.hooks, text):
             opened.note(said)
-
-    async def whole(text: str, limits: tuple[Interceptor, ...] = (), **within: Any) -> TurnEnded:
-        plain = partial(run, limits=limits, **within) if limits or within else run
-        if not text.startswith("/"):
-            ended = await plain(text)
-        else:
-            from kode.conversation.prepared import named_in, turn_of
-
-            thing = named_in(started.brought, text)
-            if thing is not None:
-                ended = await turn_of(opened, thing, text, run)
-            else:
-                ended = await plain(await _expand(opened, text))
-        if started.hooks is not None:
-            ended = await hooking.end_turn(opened, started.hooks, ended, plain)
-        return ended
-
-    pursue: RunTurn = whole
-    if terms.plugged is not None and text.startswith("/"):
-        answer = await terms.plugged.answer(text)
+    plugged = terms.plugged
+    if plugged is not None and text.startswith("/"):
+        answer = await plugged.answer(text)
         if isinstance(answer, str):
             opened.emit(TextDelta(text=answer))
             opened.emit(ended := TurnEnded(status="success", result=answer))
             return ended
         text = text if answer is None else answer.text
-    if terms.plugged is not None and (terms.plugged.now.used or opened.begun_by == "resume"):
-        pursue = terms.plugged.around(opened, whole)
-    ended = await pursue(text)
+    if plugged is not None and (plugged.now.used or opened.begun_by == "resume"):
+        run = plugged.around(opened, run)
+    if not text.startswith("/"):
+        ended = await run(text)
+    else:
+        from kode.conversation.prepared import named_in, turn_of
+
+        thing = named_in(started.brought, text)
+        if thing is not None:
+            ended = await turn_of(opened, thing, text, run)
+        else:
+            ended = await run(await _expand(opened, text))
     if started.hooks is not None:
+        ended = await hooking.end_turn(opened, started.hooks, ended, run)
         hooking.show_status(opened, started.hooks)
     return ended
 
@@ -149,7 +141,7 @@ async def _plain_turn(
         opened.outbox += map(_part, await opened.terms.extensions.mentioned(text))
     attachments = (*opened.outbox, *notes)
     opened.outbox.clear()
-    planned, agent = opened.gate.state.mode == "plan", opened.agent
+    planned, agent = opened.mode == "plan", opened.agent
     provider = agent.provider if through is None else through(agent.provider)
     agent = replace(
         agent,
@@ -159,14 +151,7 @@ async def _plain_turn(
         fall_back=partial(fall_back, opened, through),
     )
     ended = await run_turn(
-        agent,
-        opened.context,
-        text,
-        opened.terms.emit,
-        attachments,
-        steering,
-        opened.waited_s,
-        evidence,
+        agent, opened.context, text, opened.emit, attachments, steering, opened.waited_s, evidence
     )
     opened.waited_s = 0.0
     opened.interrupted = ended.status == "interrupted"

@@ -146,8 +146,7 @@ class GateState:
     mode: PermissionMode
     attended: bool = True
     """Whether somebody can be asked, if at all."""
-    denied: tuple[Rule, ...] = ()
-    """By a plug-in, while it lasts."""
+    denied: tuple[Rule, ...] = ()  # by a plug-in, while it lasts
     approved: tuple[Approval, ...] = ()
     """By answers for the session."""
     saved: tuple[Approval, ...] = ()

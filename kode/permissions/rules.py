@@ -85,8 +85,7 @@ class Rule:
     """A family, or a tool's name."""
     pattern: str = ""
     """The text in the parentheses, in canonical form; "" for a bare name."""
-    why: str = field(default="", compare=False)
-    """Of a rule that no person wrote: what to say when it denies."""
+    why: str = field(default="", compare=False)  # what to say in place of the rule
 
     def __str__(self) -> str:
         return f"{self.name}({self.pattern})" if self.pattern else self.name

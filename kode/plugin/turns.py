@@ -2,9 +2,7 @@
 
 from kode.assembly import open_sandbox as open_sandbox
 from kode.conversation.hooking import together as together
-from kode.conversation.open_session import OpenSession as OpenSession
-from kode.conversation.open_session import RunTurn as RunTurn
+from kode.conversation.open_session import *  # noqa: F403
 from kode.engine.fence import fence_text as fence_text
-from kode.permissions.rules import Rule as Rule
-from kode.permissions.rules import matches_path as matches_path
+from kode.permissions.rules import *  # noqa: F403
 from kode.session import unsent as unsent
