@@ -86,7 +86,7 @@ async def _turn(
     if plugged is not None and text.startswith("/"):
         answer = await plugged.answer(text)
         if isinstance(answer, str):
-            opened.emit(TextDelta(text=answer))
+            opened.emit(TextDelta(text=answer.replace("\n", "  \n")))
             opened.emit(ended := TurnEnded(status="success", result=answer))
             return ended
         text = text if answer is None else answer.text

@@ -7,10 +7,12 @@ Here a sample of the calls; `make faults` takes a hundred, or all.
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kode.session import upkeep
 from tests.faults.file_events import Point
 from tests.faults.kode_run import call, spread
-from tests.faults.test_kill_at_file_events import SAMPLE, Place, Seen
+from tests.faults.test_kill_at_file_events import LONG, SAMPLE, Place, Seen
 from tests.needs import skip_without
 
 CHECK = "grep -q right answer.txt\n"
@@ -36,6 +38,7 @@ def goal_in(shown: Seen) -> dict[str, Any]:
     return next((one["goal"] for one in shown if one["type"] == "result" and one["goal"]), {})
 
 
+@pytest.mark.timeout(3600 if LONG else 300)
 def test_a_goal_killed_anywhere_loses_and_repeats_no_attempt(tmp_path: Path) -> None:
     skip_without("bwrap")
     place = Place(tmp_path / "place")
