@@ -5,14 +5,14 @@ import asyncio
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kode.plugin import Opened, Parser, Prompt, paths, read_session, session_path
 from kode.plugin.entries import PluginEntry, is_turn
 from kode.plugin.errors import ConfigError, SessionError, UserError
 from kode.plugins.goals import words
-from kode.plugins.goals.state import TYPE, Goal, current, goals_of
+from kode.plugins.goals.state import TYPE, current, goals_of
 
 NAME = "/goal"
 _FLAG = re.compile(r"(?:^|\s)--(verify|protect|review)(?=\s|=|$)[=\s]*")
@@ -91,37 +91,41 @@ async def begin(opened: Opened, value: Mapping[str, Any]) -> Prompt:
     number = len(goals_of(opened.records())) + 1
     patterns = value["protect"]
     protect = None if not patterns else [one for one in patterns if one != "none"]
-    opened.record(
-        {
-            "goal": number,
-            "text": value["text"],
-            "protect": protect,
-            "limits": limits_of(opened),
-            "before_usd": opened.session.cost_usd,
-        }
-    )
-    task_text = value.get("task") or ""
-    if not value["verify"]:
-        text = words.ASK_CHECK.format(text=value["text"])
-    else:
-        text = words.goal_text(await with_check(opened, value["verify"], "person"))
-    return Prompt(text="\n\n".join(filter(None, (task_text, text))))
-
-
-async def with_check(opened: Opened, command: str, by: str) -> Goal:
-    """Records the check of the goal, with what it guards. Raises: StorageError."""
-    from kode.plugins.goals.guard import copies, keep_copies, make_guard
-
-    known = current(opened.records())
-    assert known is not None
-    guard = await asyncio.to_thread(make_guard, command, known.protect, opened.place)
-    if (folder := copies(opened)) is not None:
-        await asyncio.to_thread(keep_copies, guard, opened.place, folder)
-    values = {"rules": guard.rules, "held": guard.held}
-    opened.record({"check": command, "check_by": by, "guard": values})
+    verify = value["verify"] or ""
+    record = {
+        "goal": number,
+        "text": value["text"],
+        "protect": protect,
+        "limits": limits_of(opened),
+        "before_usd": opened.session.cost_usd,
+    }
+    if verify:  # in one record with its check: a kill in between must not lose that
+        record |= {"verify": verify, "guard": await _guarded(opened, verify, protect)}
+    opened.record(record)
     found = current(opened.records())
     assert found is not None
-    return found
+    text = words.goal_text(found) if verify else words.ASK_CHECK.format(text=found.text)
+    return Prompt(text="\n\n".join(filter(None, (value.get("task") or "", text))))
+
+
+async def with_check(opened: Opened, command: str) -> None:
+    """Records the model's check of the goal, with what it guards. Raises: StorageError."""
+    known = current(opened.records())
+    assert known is not None
+    guard = await _guarded(opened, command, known.protect)
+    opened.record({"check": command, "check_by": "model", "guard": guard})
+
+
+async def _guarded(
+    opened: Opened, command: str, protect: Sequence[str] | None
+) -> Mapping[str, Any]:
+    """What a check guards, with a copy of each file. Raises: StorageError."""
+    from kode.plugins.goals.guard import copies, keep_copies, make_guard
+
+    guard = await asyncio.to_thread(make_guard, command, protect, opened.place)
+    if (folder := copies(opened)) is not None:
+        await asyncio.to_thread(keep_copies, guard, opened.place, folder)
+    return {"rules": guard.rules, "held": guard.held}
 
 
 def limits_of(opened: Opened) -> dict[str, float]:

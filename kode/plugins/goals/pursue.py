@@ -277,7 +277,7 @@ async def _find_check(opened: Opened, session: OpenSession, text: str, run: RunT
         )
         if session.terms.ask is not None and not await _agreed(session, command):
             return _finish(opened, session, total, "not_reached", "its check was not accepted")
-        await with_check(opened, command, "model")
+        await with_check(opened, command)
         return total
     assert total is not None
     return _finish(opened, session, total, "not_reached", "the model proposed no check")

@@ -2,8 +2,9 @@
 
 A record is one of
 
-    {"goal": N, ...}       a goal begins, with its limits and what had been spent before
-    {"check": CMD, ...}    its check is known, and which files it guards
+    {"goal": N, ...}       a goal begins, with a person's check, the files that this guards, its
+                           limits and what had been spent before
+    {"check": CMD, ...}    the model's check is known, and which files it guards
     {"began": N, ...}      the turn of an attempt begins
     {"attempt": N, ...}    what became of it: written when its check has ended
     {"ended": STATUS, ...} the goal is no longer pursued
