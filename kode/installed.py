@@ -72,6 +72,14 @@ class Plugin:
     subscriber: str = ""
     """A function of an `Opened` that returns a `Subscriber`, or None where there is nothing to
     hear."""
+    around_turn: str = ""
+    """An async function of an `Opened`, a `turns.OpenSession`, a message and its `turns.RunTurn`,
+    that returns the `TurnEnded`. Called if resumed, or a plug-in's slash command was used."""
+    flags: str = ""
+    """A function of a `Parser` that adds flags to `kode run` and to all that take its flags."""
+    task: str = ""
+    """A function of the parsed flags, of TASK and the id of a session to resume, or None, that
+    returns what is asked instead. Called for such a session, and a flag of a plug-in."""
     around: str = ""
     """A function of a `Workplace`, a `contracts.Sandbox` or None, and the `contracts.Around` of
     hooks, that returns the `Around` of each approved call. `diagnostics` in the config turns them
@@ -167,6 +175,14 @@ def added(kind: str) -> dict[str, tuple[Plugin, Any]]:
         for name, what in getattr(plugin, kind).items():
             found.setdefault(name, (plugin, what))
     return found
+
+
+def asked(arguments: Any, task: str | None, session_id: str | None) -> str | None:
+    """What is asked in the place of TASK; see `Plugin.task`. Raises: ConfigError."""
+    wanted = session_id is not None or getattr(arguments, "of_plugins", ())
+    for plugin in filter(lambda one: one.task, plugins() if wanted else ()):
+        task = load(plugin, plugin.task)(arguments, task, session_id)
+    return task
 
 
 def subcommand(group: str, argv: Sequence[str]) -> Callable[[Sequence[str]], int] | None:

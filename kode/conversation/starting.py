@@ -156,10 +156,9 @@ async def _try_sandbox(opened: OpenSession) -> None:
 def _with_sections(opened: OpenSession, agent: Agent) -> Agent:
     """Puts plug-ins' sections of the system prompt before memory's, which changes more."""
     plugged, render = opened.terms.plugged, agent.render_system
-    added = plugged.sections() if plugged is not None else {}
-    if not added:
+    if plugged is None:
         return agent
-    return replace(agent, render_system=lambda late: render({**added, **late}))
+    return replace(agent, render_system=lambda late: render({**plugged.sections(), **late}))
 
 
 def _those_allowed(opened: OpenSession, tools: Sequence[Tool]) -> tuple[Tool, ...]:

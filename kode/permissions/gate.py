@@ -146,6 +146,7 @@ class GateState:
     mode: PermissionMode
     attended: bool = True
     """Whether somebody can be asked, if at all."""
+    denied: tuple[Rule, ...] = ()  # by a plug-in, while it lasts
     approved: tuple[Approval, ...] = ()
     """By answers for the session."""
     saved: tuple[Approval, ...] = ()
@@ -441,7 +442,8 @@ class PersonGate:
     def _call(
         self, tool: Tool, arguments: Mapping[str, Any], opinion: Opinion | None = None
     ) -> Call:
-        rules = replace(self.rules, approved=self._approved())
+        deny = (*self.state.denied, *self.rules.deny)
+        rules = replace(self.rules, deny=deny, approved=self._approved())
         mode = self.mode
         if opinion is not None and opinion.outcome == "plan":
             mode, rules = "plan", replace(rules, allow=(), approved=())

@@ -7,3 +7,4 @@ from kode.cli.flags import named_servers as named_servers
 from kode.cli.parser import Described as Described
 from kode.cli.screen.notify import *  # noqa: F403
 from kode.conversation.opening import check_rules as check_rules
+from kode.installed import asked as asked

@@ -47,7 +47,7 @@ def open_repl(
 
     if arguments.json_schema or arguments.input_format == "stream-json":
         raise ConfigError("--json-schema and --input-format are for tasks: `kode run TASK`.")
-    cwd = working_directory(arguments)
+    cwd, task = working_directory(arguments), installed.asked(arguments, task, session_id)
     ready = is_set_up(arguments, cwd)
     demo = None if ready or task or sys.stdout.isatty() else installed.command("demo")
     if demo is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kode import installed
 from kode.cli.commands.cassettes import (
     add_cassette_flags,
     cassette_settings,
@@ -69,6 +70,7 @@ def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | 
     Raises: UserError, SessionError or StorageError if it could not start; ConfigError for flags
     that contradict each other.
     """
+    arguments.task = task = installed.asked(arguments, task, session_id)
     if getattr(arguments, "session_id", None) and arguments.no_session:
         raise ConfigError(
             "--session-id names a session, and --no-session saves none. Drop one of the two."

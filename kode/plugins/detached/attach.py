@@ -57,7 +57,7 @@ def ended_line(one: Known) -> str:
     if one.life == "alive":
         return f"{one.id} is ending. `kode ps` says when it has."
     if one.life == "killed":
-        return f"{one.id} was killed. `kode continue --id {one.session_id}` resumes it."
+        return f"{one.id} was killed. `kode -r {one.session_id}` resumes it."
     cost = f" · {money(one.state.cost_usd)}" if one.state.cost_usd is not None else ""
     why = f": {one_line(one.state.error)}" if one.state.error else ""
     return f"{one.id} ended: {one.state.status}{cost}{why}"
@@ -72,6 +72,8 @@ def _resume(one: Known) -> int:
     path = paths.session_file(paths.home(), one.session_id)
     if path.exists():
         _, entries, _ = read_session(path)
+        for name in arguments.of_plugins:  # what they began stands in the session
+            setattr(arguments, name, None)
         return open_repl(arguments, None if last_turn(entries) else one.spec.task, one.session_id)
     arguments.session_id, arguments.piped = one.id, places.piped(one.folder)
     return open_repl(arguments, one.spec.task, None)

@@ -15,6 +15,7 @@ def parser_of_run() -> Parser:
         parser = described.parser
     finally:
         Parser.describing = before
+    parser.takes_more = False  # they are there by now
     parser.prog = "kode start"
     parser.description = "Start a task in the background: a session without a terminal."
     mine = "in a git worktree and on a branch of its own"

@@ -93,7 +93,7 @@ class Companion:
                 files=tuple(dict.fromkeys((*self.state.files, *event.files_changed))),
             )
             if event.duration_ms >= LONG_TURN_S * 1000:
-                self._notify(f"{self.spec.task} ended: {event.status}")
+                self._notify(f"{self.spec.title} ended: {event.status}")
 
     async def aclose(self) -> None:
         for task in self._beside:

@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import secrets
+import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -63,6 +64,11 @@ class Spec(BaseModel, frozen=True):
     tty: str = ""
     """The terminal it was started in, to notify the person."""
     tree: Tree | None = None
+
+    @property
+    def title(self) -> str:
+        """What it does, in the person's words."""
+        return self.task.strip() or shlex.join(self.words)
 
 
 class Asked(BaseModel, frozen=True):

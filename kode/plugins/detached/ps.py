@@ -96,7 +96,7 @@ def value_of(one: Known, *, done: bool) -> dict[str, Any]:
         "state": state.doing if one.life == "alive" else one.life,
         "since": state.since,
         "started": one.spec.at,
-        "task": one.spec.task,
+        "task": one.spec.title,
         "cwd": one.spec.cwd,
         "question": state.question.model_dump() if state.question and one.life == "alive" else None,
         "turns": state.turns,
@@ -120,7 +120,7 @@ def _row(one: Known, now: float) -> tuple[str, str, str, str]:
     else:
         cost = f" {money(state.cost_usd)}" if state.cost_usd is not None else ""
         said = f"{state.settled or state.status or 'ended'}{cost}"
-    return one.id, said, _time(now - state.since), one_line(one.spec.task)[:60]
+    return one.id, said, _time(now - state.since), one_line(one.spec.title)[:60]
 
 
 def _time(seconds: float) -> str:

@@ -118,10 +118,12 @@ def _check(arguments: argparse.Namespace, cwd: Path, home: Path) -> None:
 
 
 def _task(arguments: argparse.Namespace) -> tuple[str, tuple[Text, ...]]:
-    from kode.plugin.prompts import read_task
+    from kode.plugin.prompts import asked, read_task
 
+    if arguments.task is None and asked(arguments, None, None):  # a flag of a plug-in says it
+        return "", ()
     task, piped = read_task(arguments.task)
-    if not task.strip():
+    if not (asked(arguments, task, None) or "").strip():
         raise ConfigError(
             'There is no task. Give one in quotes, e.g. `kode start "fix the failing test"`, '
             "or pipe it in. `kode` opens a chat."

@@ -125,7 +125,7 @@ def _commit(one: Known, tree: Tree) -> str:
         files = run_git(root, ["write-tree"], environ=index).decode().strip()
     if files == run_git(root, ["rev-parse", f"{tip}^{{tree}}"]).decode().strip():
         return tip
-    title = one.spec.task.strip().partition("\n")[0][:72]
+    title = one.spec.title.partition("\n")[0][:72]
     made = run_git(
         root,
         ["commit-tree", files, "-p", tip],
