@@ -179,7 +179,7 @@ def added(kind: str) -> dict[str, tuple[Plugin, Any]]:
 
 def asked(arguments: Any, task: str | None, session_id: str | None) -> str | None:
     """What is asked in the place of TASK; see `Plugin.task`. Raises: ConfigError."""
-    wanted = session_id is not None or getattr(arguments, "of_plugins", ())
+    wanted = session_id is not None or bool(getattr(arguments, "of_plugins", ()))
     for plugin in filter(lambda one: one.task, plugins() if wanted else ()):
         task = load(plugin, plugin.task)(arguments, task, session_id)
     return task

@@ -11,7 +11,7 @@ from typing import Any
 from kode.plugin import Parser, money, one_line, paths, print_either
 from kode.plugin.errors import EXIT_OK, ConfigError, GitError, SessionError, UserError
 from kode.plugin.messages import columns
-from kode.plugin.screens import read_key
+from kode.plugin.screens import Choice, Menu, PromptState, Renderer, asking, open_screen
 from kode.plugins.detached import holder, places, talk, trees
 from kode.plugins.detached.attach import ended_line
 from kode.plugins.detached.places import Known
@@ -58,9 +58,9 @@ def main(argv: Sequence[str]) -> int:
     for fault in faults:
         print(f"kode: {fault}", file=sys.stderr)
     if arguments.done and not arguments.json and sys.stdin is not None and sys.stdin.isatty():
-        for one in shown:
-            if one.spec.tree is not None and not one.state.settled and _changed(one):
-                _decide(home, one)
+        waiting = [one for one in shown if one.spec.tree and not one.state.settled]
+        if waiting := [one for one in waiting if _changed(one)]:
+            asyncio.run(_decide(home, waiting))
     return EXIT_OK
 
 
@@ -138,7 +138,7 @@ def _below(one: Known, *, done: bool) -> list[str]:
         what = one_line(f"{asked.title}: {asked.subject}" if asked.subject else asked.title)
         return [f"{one.id} asks: {what[:200]} · kode answer {one.id}"]
     if one.life == "killed":
-        return [f"{one.id} was killed: `kode continue --id {one.session_id}` resumes it."]
+        return [f"{one.id} was killed: `kode -r {one.session_id}` resumes it."]
     if not done:
         return [f"{one.id}: {one_line(state.error)[:200]}"] if state.error else []
     files = _changed(one)
@@ -194,16 +194,27 @@ def _settle(one: Known, how: str) -> None:
     places.write_state(one.folder, state)
 
 
-def _decide(home: Path, one: Known) -> None:
-    """Asks what becomes of a worktree."""
-    print_either(None, [f"{one.id}: m merges, d drops, any other key keeps it."], as_json=False)
-    sys.stdout.flush()
-    key = asyncio.run(read_key())
-    try:
-        line = _merge(home, one) if key == "m" else _drop(home, one) if key == "d" else "Kept."
-    except UserError as error:
-        line = str(error)
-    print_either(None, [line], as_json=False)
+async def _decide(home: Path, waiting: list[Known]) -> None:
+    """Asks about each worktree what becomes of it."""
+    screen, deciders = open_screen(), {"merge": _merge, "drop": _drop}
+    async with asking(PromptState(screen, Renderer(screen), {}, listens=False)):
+        for one in waiting:
+            title = screen.paint("title", f"What becomes of the worktree of {one.id}?")
+            menu = Menu(
+                [
+                    Choice("merge", "merge it into the branch it was made from", "m"),
+                    Choice("drop", "drop it", "d"),
+                    Choice("keep", "keep it as it is", "k"),
+                ],
+                above=lambda width, title=title: [title],
+                selected=2,
+            )
+            decide = deciders.get(await screen.read_answer("worktree: ", menu) or "")
+            try:
+                line = f"{one.id} is kept." if decide is None else decide(home, one)
+            except UserError as error:
+                line = str(error)
+            screen.print(line)
 
 
 def _forget(every: list[Known]) -> None:
