@@ -5,6 +5,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -206,7 +207,7 @@ async def _decide(home: Path, waiting: list[Known]) -> None:
                     Choice("drop", "drop it", "d"),
                     Choice("keep", "keep it as it is", "k"),
                 ],
-                above=lambda width, title=title: [title],
+                above=partial(_titled, title),
                 selected=2,
             )
             decide = deciders.get(await screen.read_answer("worktree: ", menu) or "")
@@ -215,6 +216,10 @@ async def _decide(home: Path, waiting: list[Known]) -> None:
             except UserError as error:
                 line = str(error)
             screen.print(line)
+
+
+def _titled(title: str, width: int) -> list[str]:
+    return [title]
 
 
 def _forget(every: list[Known]) -> None:
