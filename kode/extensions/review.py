@@ -192,10 +192,11 @@ def parts_of(items: Sequence[Item], home: Path, project: Path) -> list[Part]:
 
 def _words_of(item: Item, grants: Sequence[str]) -> str:
     """For a choice. A quoted name cannot pass for other words of it."""
-    said = {trust.NETWORK: "the network", trust.OUTSIDE: "outside the sandbox"}
+    said = {trust.NETWORK: "with the network", trust.OUTSIDE: "outside the sandbox"}
     name = json.dumps(shorten(item.name, MAX_NAME), ensure_ascii=False)
-    also = [said.get(one, "writing in this project") for one in grants]
-    return ", and ".join((f"the {_KINDS.get(item.kind, item.kind)} {name}", *also))
+    kind = _KINDS.get(item.kind, item.kind)
+    also = (said.get(one, "writing in this project") for one in grants)
+    return ", ".join((f"the {kind} {name}", *also))
 
 
 def question(
@@ -210,11 +211,12 @@ def question(
     elif changed:
         title += ", which has changed since you approved it"
     what = visible("\n\n".join(shown(item, approvals, lines=most) for item in items))
-    more = [ONE_BY_ONE] if parts and len(items) > 1 else []
-    more += [MORE_FOR_HOOKS] if any(grants for _, grants in parts) else []
-    reason = "\n".join((*more, "It can run programs or instruct the model."))
+    said = ["It can run programs or instruct the model."]
+    said += [ONE_BY_ONE] if parts and len(items) > 1 else []
+    said += [MORE_FOR_HOOKS] if any(grants for _, grants in parts) else []
     words = [_words_of(*part) for part in parts]
-    return _question(visible(", ".join(map(named, items))), title, what, reason, words)
+    names = visible(", ".join(map(named, items)))
+    return _question(names, title, what, "\n".join(said), words)
 
 
 def _question(
