@@ -104,7 +104,9 @@ class Menu:
         current = self.highlighted(typed)
         about = self.above(width)
         preview = self.preview(current)[:MAX_PREVIEW] if self.preview and current else []
-        room = max(height - len(about) - len(preview) - bool(self.hint), 3)
+        hint = WRITING if self.writing else OPENED if self.opened(typed) else self.hint
+        below = [line for line in wrap_words(hint, width - 2) if line]
+        room = max(height - len(about) - len(preview) - len(below), 3)
         position = offered.index(current) if current in offered else 0
         start = max(0, min(position - room // 2, len(offered) - room))
         blocks = []
@@ -128,6 +130,5 @@ class Menu:
         if not offered and not self.writing:
             rows.append(paint("dim", "  no match"))
         rows += [paint("dim", clip(f"  {clean(line)}", width)) for line in preview]
-        hint = WRITING if self.writing else OPENED if self.opened(typed) else self.hint
-        rows += [paint("dim", f"  {line}") for line in wrap_words(hint, width - 2) if line]
+        rows += [paint("dim", f"  {line}") for line in below]
         return [*about, *rows]
