@@ -54,7 +54,7 @@ models: $(READY)
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "kode needs Python 3.11 or later: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
-	@echo "Setting up $(VENV), once: about a minute with pip, seconds with uv."
+	@echo "Setting up $(VENV), once: one to three minutes with pip, seconds with uv."
 	@if command -v uv >/dev/null; then \
 		uv venv --quiet --allow-existing --seed --python $(PYTHON) $(VENV) \
 			&& uv pip install --python $(BIN)/python -e '.[dev]'; \

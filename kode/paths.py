@@ -151,6 +151,17 @@ def asked_file(home: Path, host: str, port: int | None) -> Path:
     return home / "models" / f"{plain}.json"
 
 
+def documents() -> Path:
+    """The pages about kode: a wheel has them in the package."""
+    package = Path(__file__).parent
+    return package / "docs" if (package / "docs").is_dir() else package.parent / "docs"
+
+
+def exports_folder(home: Path) -> Path:
+    """The transcripts that `/export` writes."""
+    return home / "exports"
+
+
 def history_file(home: Path) -> Path:
     """The REPL's input history."""
     return home / "history"

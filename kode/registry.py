@@ -660,12 +660,22 @@ def owner_of_key(key: str) -> ProviderRow | None:
 def row_at(row: ProviderRow, base_url: str | None) -> ProviderRow:
     """The row whose dialect a server speaks: that of the vendor whose address it is, whatever
     provider was named with it. At other addresses the name of `COMPATIBLE` says nothing."""
-    url = base_url or row.own_url
-    is_azure = host_of(url).endswith(AZURE)
-    vendor = provider_row("azure") if is_azure else row_with_address(url)
+    vendor = _vendor_at(base_url or row.own_url)
     if vendor is not None:
         return replace(row, dialect=vendor.dialect)
     return replace(row, dialect=Dialect()) if base_url and row.name == COMPATIBLE else row
+
+
+def sells(row: ProviderRow, base_url: str | None) -> bool:
+    """Whether the prices of vendors hold for what a provider serves at an address: not on a machine
+    of one's own, nor behind a proxy, whatever a model there is called."""
+    url = base_url or row.own_url
+    return not url or bool(row.url_example) or _vendor_at(url) is not None
+
+
+def _vendor_at(url: str) -> ProviderRow | None:
+    is_azure = host_of(url).endswith(AZURE)
+    return provider_row("azure") if is_azure else row_with_address(url)
 
 
 def host_of(url: str) -> str:

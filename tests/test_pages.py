@@ -1,13 +1,20 @@
-"""The pages a reader meets: their links lead somewhere, and their picture can be drawn again."""
+"""The pages a reader meets: their links lead somewhere, their tables name what there is, and their
+picture can be drawn again. That their commands run: `tests/e2e/pages`."""
 
 import html
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 from xml.etree import ElementTree
 
 import pytest
+
+from kode import events
+from kode.cli.screen.output import event_object, failure_object
+from kode.errors import EXIT_NOT_STARTED, ConfigError
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -46,6 +53,36 @@ def test_every_page_can_be_reached_from_the_readme():
         seen.add(page)
         ahead += [(page.parent / name).resolve() for name, _ in LINK.findall(page.read_text())]
     assert [page for page in PAGES if page not in seen] == []
+
+
+SCRIPTS = (ROOT / "docs/scripts.md").read_text()
+
+
+def named_under(heading):
+    """The names in the first column of the tables below a heading of the page about scripts."""
+    part = SCRIPTS.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| ([^|]*) \|", part, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`?(\w+)`?", cell)}
+
+
+def test_every_event_is_documented():
+    there_are = {kind.__dataclass_fields__["type"].default for kind in get_args(events.Event)}
+    # What ends a turn is printed as the `result`.
+    assert there_are - {"turn_ended"} == named_under("`--output-format stream-json`") - {"type"}
+
+
+def test_the_fields_of_the_result_are_those_of_the_example():
+    shown = json.loads(re.search(r"^```json\n(.*?)^```$", SCRIPTS, re.MULTILINE | re.DOTALL)[1])
+    assert list(shown) == list(json.loads(failure_object([], ConfigError("x"))))
+
+
+def test_every_exit_status_is_documented():
+    documented = {int(name) for name in named_under("Exit statuses") if name.isdigit()}
+    assert documented == {*events.EXIT_CODES.values(), EXIT_NOT_STARTED}
+
+
+def test_events_print_with_their_type_first():
+    assert next(iter(event_object(events.Notice(text="x")))) == "type"
 
 
 def words_of(path):

@@ -26,7 +26,7 @@ from kode.conversation.sessions import create_session, load_session
 from kode.conversation.starting import start
 from kode.conversation.turns import turn
 from kode.engine.agent import Agent
-from kode.engine.context import Context, compact, is_worth_compacting, open_context
+from kode.engine.context import Context, compact, compactable_tokens, open_context
 from kode.engine.window import Window, window_of
 from kode.errors import UserError
 from kode.events import ContextReduced, Emit, TurnEnded
@@ -201,10 +201,10 @@ class Conversation:
         self.attach(command_part(command, text, self.agent.place, self.agent.marks))
 
     async def compact(self, wish: str = "") -> ContextReduced | None:
-        """`/compact`: compacts now; None if there is nothing to compact. `wish` says what the
-        person wants in the note. Raises: KodeError."""
+        """`/compact`: compacts now; None, without a request, if that would free nothing. `wish`
+        says what the person wants in the note. Raises: KodeError."""
         await self.open()
-        if not is_worth_compacting(self.session):
+        if not compactable_tokens(self.agent, self.context):
             return None
         return await compact(self.agent, self.context, self.emit, wish=wish, by_person=True)
 

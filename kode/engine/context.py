@@ -40,7 +40,7 @@ KEPT_TAIL_SHARE = 0.1
 """Share of the window for the latest messages after a compaction (and at most a quarter of what
 there was, or little would be gained)."""
 MIN_COMPACTED_TOKENS = 1_000
-"""Limit of a hand-over note with its lists."""
+"""What a hand-over note with its lists usually takes."""
 KEPT_EXCHANGE_SHARE = 0.5
 """Share of the window up to which the newest exchange stays as it is."""
 RESULTS_SHARE = 0.2
@@ -492,6 +492,15 @@ def _outgrows_memory_window(agent: Agent, context: Context) -> bool:
     return spoken > window
 
 
-def is_worth_compacting(session: Session) -> bool:
-    """Whether a manual compaction would free anything: a note takes space too."""
-    return sum(map(tokens_of, session.messages)) >= MIN_COMPACTED_TOKENS
+def compactable_tokens(agent: Agent, context: Context) -> int:
+    """How many tokens a note would replace now; 0 if it would take as many. The newest exchange
+    stays, and the opening and the person's words go beside the note."""
+    messages, window = context.session.messages, agent.provider.info.context_window
+    newest = compaction.newest_exchange(messages)
+    fits = sum(map(tokens_of, messages[newest:])) <= window * KEPT_EXCHANGE_SHARE
+    gone = messages[:newest] if fits else messages
+    said = sum(tokens_of_text(text_of(message)) for message in gone if message.role == "user")
+    opening = sum(tokens_of_text(text) for text in context.opening.values())
+    most = min(agent.limits.keep_user_tokens, window // 5)
+    tokens = sum(map(tokens_of, gone)) - min(said, most) - opening
+    return tokens if tokens >= MIN_COMPACTED_TOKENS else 0

@@ -6,13 +6,8 @@ from dataclasses import dataclass
 
 from kode.contracts import Effect
 from kode.engine.agent import Agent
-from kode.engine.context import (
-    KEPT_TAIL_SHARE,
-    Context,
-    context_tokens,
-    fixed_tokens,
-)
-from kode.engine.tokens import MESSAGE_TOKENS, note_tokens, tokens_of_image, tokens_of_text
+from kode.engine.context import Context, compactable_tokens, context_tokens, fixed_tokens
+from kode.engine.tokens import MESSAGE_TOKENS, tokens_of_image, tokens_of_text
 from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 
 KINDS = (
@@ -57,7 +52,7 @@ class Window:
     parts: tuple[tuple[str, int], ...]
     """(kind, tokens) of each non-empty kind."""
     by_compaction: int
-    """Roughly what `/compact` would free now."""
+    """What `/compact` would replace by a note now; 0 if that would free nothing."""
     makes_room_at: int
     """The size at which the context is reduced."""
 
@@ -78,14 +73,11 @@ def window_of(agent: Agent, context: Context) -> Window:
     used = context_tokens(context)
     scale = used / estimated if estimated else 1.0
     size = agent.provider.info.context_window
-    fixed = fixed_tokens(context)
-    kept = int(min(size * KEPT_TAIL_SHARE, used / 4))
-    left = fixed + kept + note_tokens(agent.provider.info)
     return Window(
         size=size,
         used=used,
         parts=tuple((kind, round(tokens * scale)) for kind, tokens in kinds.items() if tokens),
-        by_compaction=max(used - left, 0),
+        by_compaction=compactable_tokens(agent, context),
         makes_room_at=int(size * agent.limits.compact_at),
     )
 

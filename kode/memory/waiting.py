@@ -70,6 +70,8 @@ class Proposal:
     """What it is, in a few words, where it is more than a fact."""
     base: str | None = None
     """The text that it replaces, where it is a whole file."""
+    words: str = ""
+    """What the person typed that it rests on; "" for what came from outside."""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -92,6 +94,7 @@ class Proposal:
     def as_waiting(self) -> "Waiting":
         when = self.at[:16].replace("T", " ")
         by = f"from {self.source}" if self.source else f"by {self.client}"
+        by = f'from your words "{shorten(self.words, MAX_CHARS)}", {by}' if self.words else by
         if self.title:
             text, line = self.text, f"{when}  {self.title}, {by}"
             if self.base is not None:
@@ -109,7 +112,7 @@ class Proposal:
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting:
-    """Something from outside that only counts after a person approves it."""
+    """Something that only counts after a person approves it."""
 
     id: str
     line: str
@@ -283,11 +286,12 @@ def _proposal(change: Change) -> Proposal | None:
         at=change.at,
         source=change.source,
         batch=change.batch,
+        words=change.words,
         **kept,
     )
 
 
-_OF_CHANGE = {"id", "text", "base", "at", "source", "batch"}
+_OF_CHANGE = {"id", "text", "base", "at", "source", "batch", "words"}
 _KEPT = tuple(field.name for field in fields(Proposal) if field.name not in _OF_CHANGE)
 """The fields that `Change.waits` has."""
 

@@ -47,6 +47,7 @@ from kode.registry import (
     opener_of,
     provider_row,
     row_at,
+    sells,
 )
 
 
@@ -84,7 +85,7 @@ def open_provider(
             f"{row.shown} has no default model. Name one with --model, or as "
             f"`providers.{row.name}.model` in the config."
         )
-    info = info_of(model, overrides, row.name)
+    info = info_of(model, overrides, row.name, sold=sells(row, base_url))
     settings = ProviderSettings(
         row=row_at(row, base_url),
         model=model,

@@ -67,7 +67,11 @@ _OVERRIDABLE = (
 
 
 def info_of(
-    model: str, overrides: Mapping[str, Fields] | None = None, provider: str = ""
+    model: str,
+    overrides: Mapping[str, Fields] | None = None,
+    provider: str = "",
+    *,
+    sold: bool = True,
 ) -> ModelInfo:
     """What is known about a model.
 
@@ -78,12 +82,15 @@ def info_of(
     wins, key by key. A window given there counts as known.
 
     `provider` is the name of the row in `kode.registry`: vendors of open weights have prices and
-    dates of their own. "" is any.
+    dates of their own. "" is any. Not `sold` has only the prices in `overrides`.
 
     Raises: ConfigError for an unknown key or an impossible value; nothing without overrides.
     """
     names = _names(model)
     info = _known(names, provider) or _guess(names) or UNKNOWN
+    if not sold:
+        free: dict[str, Any] = dict.fromkeys(_PRICES)
+        info = replace(info, **free)
     given = overrides_of(model, overrides)
     for key, value in given.items():
         _check_override(model, key, value)

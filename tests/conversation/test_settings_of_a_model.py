@@ -173,11 +173,12 @@ async def test_the_sessions_model_writes_compaction_notes_despite_a_small_one(
 ) -> None:
     make, _ = opened
     with (
-        ScriptedServer([{"text": "x " * 3_000}, {"text": "note"}]) as big,
+        ScriptedServer([{"text": "x " * 3_000}, {"text": "ok"}, {"text": "note"}]) as big,
         ScriptedServer([]) as small,
     ):
         talk = await make(provider="big", providers=parts(big, small), small_model="cheap/tiny")
-        await talk.turn("tell me " * 800)
+        await talk.turn("tell me")
+        await talk.turn("thanks")
 
         await talk.compact()
 

@@ -24,6 +24,8 @@ from tests.e2e import command
 from tests.scripted_server import ScriptedServer, read_in_order
 
 KEY = "sk-test-0123456789abcdefghij"
+PRICES = {"gpt-4o": {"input": 2.5, "output": 10}}
+"""A server of one's own has no other."""
 KILLS = int(os.environ.get("KODE_TEST_KILLS") or (20 if os.environ.get("CI") else 5))
 """How often the parent is killed at a random time."""
 ORPHANS_GONE_S = 15.0
@@ -120,7 +122,7 @@ def wait_for(path: Path, timeout_s: float = 30) -> None:
 
 
 def test_results_come_in_task_order_and_their_cost_is_kept(place: Place) -> None:
-    place.config(subagent={"max_concurrency": 2})
+    place.config(subagent={"max_concurrency": 2}, prices=PRICES)
 
     def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
         usage = {"input_tokens": 1000, "output_tokens": 100}
@@ -231,6 +233,8 @@ def test_one_budget_of_steps_holds_for_the_whole_tree(place: Place) -> None:
 
 
 def test_one_budget_of_money_holds_for_the_whole_tree(place: Place) -> None:
+    place.config(prices=PRICES)
+
     def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
         usage = {"input_tokens": 100_000, "output_tokens": 100}  # 0.25 dollars
         return {"calls": [{"name": "list_files", "arguments": {}}], "usage": usage}

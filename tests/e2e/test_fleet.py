@@ -175,27 +175,6 @@ def test_cancel_ends_what_runs(fleet: FleetPlace) -> None:
     assert fleet.run("fleet", "resume").code == 3
 
 
-def test_the_first_commands_of_the_page_work(fleet: FleetPlace) -> None:
-    page = (Path(__file__).parents[2] / "docs/fleet.md").read_text()
-    block = page.partition("```sh\n")[2].partition("```")[0]
-    script = [
-        {"match": "Fix the typos", **calls("write_file", path="one", content="1"), "then": [DONE]},
-        {"match": "Add type hints", **calls("write_file", path="two", content="2"), "then": [DONE]},
-    ]
-    (fleet.folder / "script.json").write_text(json.dumps(script))
-    config = {"provider": "scripted", "script": str(fleet.folder / "script.json")}
-    (fleet.home / "config.json").write_text(json.dumps(config))
-    environ = {**fleet.environ, "PATH": f"{Path(KODE).parent}:{fleet.environ['PATH']}"}
-    ran = subprocess.run(
-        ["sh", "-ec", block], cwd=fleet.project, env=environ, capture_output=True, text=True
-    )
-    assert ran.returncode == 0, ran.stderr
-    branches = subprocess.run(
-        ["git", "branch", "--list", "kode/*"], cwd=fleet.project, capture_output=True, text=True
-    )
-    assert len(branches.stdout.splitlines()) == 2
-
-
 def test_a_template_over_plain_folders_leaves_patches_and_originals(
     fleet: FleetPlace,
 ) -> None:

@@ -538,6 +538,9 @@ def forked(place: Place) -> Iterator[tuple[Place, str, ScriptedServer]]:
         place.url = server.openai_url
         place.extra = {"KODE_MODEL": "gpt-4o"}
         write(place.project, {"a.py": "x = 1\n"})
+        place.home.mkdir()
+        prices = {"prices": {"gpt-4o": {"input": 2.5, "output": 10}}}
+        (place.home / "config.json").write_text(json.dumps(prices))
         mode = ("--permission-mode", "auto-edit", "--no-memory")
         assert place.run("run", "set x", *mode).code == 0
         yield place, place.session_files[-1].stem, server

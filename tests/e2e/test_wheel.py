@@ -47,7 +47,8 @@ def test_the_wheel_holds_the_license_and_files_beside_modules(wheel: Path) -> No
     assert text == (ROOT / "LICENSE").read_text()
     assert "MIT" in text
     tracked = run("git", "ls-files", "kode", cwd=ROOT).stdout.split()
-    assert [name for name in tracked if name not in names] == []
+    pages = [f"kode/{name}" for name in run("git", "ls-files", "docs", cwd=ROOT).stdout.split()]
+    assert [name for name in (*tracked, *pages) if name not in names] == []
 
 
 def test_the_source_archive_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from kode.memory.change import Author
 from kode.memory.commands import memory_command
 from kode.memory.history import History
 from kode.memory.review import NOTHING_WAITS, waiting
-from kode.memory.waiting import MAX_IMPORTED, Proposal, proposals, take
+from kode.memory.waiting import FOUND_BY, MAX_IMPORTED, Proposal, proposals, propose, take
 from tests.memory.journal import life as journal_life
 from tests.memory.life import Model, lived, opened, turn, use, user_file, write_facts
 from tests.memory.notes import life as notes_life
@@ -239,3 +239,17 @@ async def test_an_episode_that_waits_names_the_outside_source(tmp_path):
 
     (one,) = await waiting(system)
     assert "https://x.example" in one.line
+
+
+@pytest.mark.parametrize("words", ["please remember my tabs", ""])
+async def test_waiting_facts_say_whether_the_person_spoke(tmp_path, words):
+    system = await opened(tmp_path)
+    author = Author(who="extraction", session="s", words=words)
+    await propose(
+        system.history, "Likes tabs.", "user", client=FOUND_BY, project=tmp_path, author=author
+    )
+
+    (one,) = await waiting(system)
+
+    assert one.proposal.words == words
+    assert ("please remember my tabs" in one.text) is bool(words)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kode.contracts import EFFORTS, ModelInfo
 from kode.errors import ConfigError
 from kode.messages import Usage
-from kode.providers import models
+from kode.providers import models, open_provider
 from kode.providers.models import (
     UNKNOWN,
     cost_usd,
@@ -264,6 +264,29 @@ def test_old_sessions_of_retired_models_keep_their_cost() -> None:
 
     assert cost_usd(info_of("claude-3-7-sonnet-20250219"), usage) == pytest.approx(3.00)
     assert cost_usd(info_of("claude-opus-4-20250514"), usage) == pytest.approx(15.00)
+
+
+@pytest.mark.parametrize(
+    ("provider", "base_url", "is_known"),
+    [
+        ("openai", None, True),
+        ("openai", "https://api.openai.com/v1", True),
+        ("azure", "https://me.openai.azure.com/openai/v1", True),
+        ("openai", "http://127.0.0.1:9000/v1", False),
+        ("openai", "https://proxy.example/v1", False),
+        ("vllm", None, False),
+    ],
+)
+def test_only_the_vendors_own_address_has_its_prices(
+    provider: str, base_url: str | None, is_known: bool
+) -> None:
+    prices = {"gpt-4o": {"input_price": 1, "output_price": 2}}
+
+    found = open_provider(provider, "gpt-4o", base_url=base_url, api_key="k").info
+    priced = open_provider(provider, "gpt-4o", base_url=base_url, overrides=prices).info
+
+    assert (found.input_price is not None, found.known) == (is_known, True)
+    assert (priced.input_price, priced.output_price) == (1, 2)
 
 
 # ── the user's figures, and the server's ─────────────────────────────────────────────────────

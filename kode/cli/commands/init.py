@@ -124,8 +124,8 @@ def _choose_once() -> Settings | None:
     options += [
         (f"{s.row.shown} on this machine ({s.reached.url})", str(i)) for i, s in enumerate(servers)
     ]
-    clouds = ", ".join(row.shown for row in _clouds())
-    options += [(f"a cloud account ({clouds})", "cloud")]
+    cloud_names = ", ".join(row.shown for row in _clouds())
+    options += [(f"a cloud account ({cloud_names})", "cloud")]
     options += [("a server at another address", "address")]
     options += [("a demo first: everything works, no key needed", "demo")]
     _say("How should kode reach a model?")
@@ -141,7 +141,8 @@ def _choose_once() -> Settings | None:
         case "key":
             return _with_key()
         case "cloud":
-            return _with_cloud(_pick_row(_clouds(), "Which one?"))
+            clouds = _clouds()
+            return _with_cloud(clouds[_picked([row.shown for row in clouds], "Which one?")])
         case "address":
             return _with_address()
     return _with_local(servers[int(choice)])
@@ -204,11 +205,8 @@ ANOTHER = "s"
 def _asked_service() -> ProviderRow | None:
     """The service that a key is for; None for one that kode does not know."""
     services = [row for row in PROVIDERS if row.needs_key]
-    _say("Which service is this key for?")
-    _say_numbered([*(row.shown for row in services), "another one"])
-    last = len(services) + 1
-    position = _index(_ask(f"Number [1-{last}], {WAYS_OUT}:  "), last)
-    return services[position] if position < len(services) else None
+    names = [*(row.shown for row in services), "another one"]
+    return dict(enumerate(services)).get(_picked(names, "Which service is this key for?"))
 
 
 def _settings_of_key(key: str, row: ProviderRow | None) -> Settings:
@@ -359,9 +357,7 @@ def _with_model(settings: Settings, reached: "Reached") -> Settings:
     if len(names) == 1:
         return _with(settings, model=names[0])
     if 1 < len(names) <= LISTED_MODELS:
-        _say("Which model?")
-        _say_numbered(list(map(one_line, names)))
-        return _with(settings, model=names[_index(_ask(f"Number [1-{len(names)}]: "), len(names))])
+        return _with(settings, model=names[_picked(list(map(one_line, names)), "Which model?")])
     for _ in range(MAX_TRIES):
         model = _ask("Model name: ")
         if model and (not names or model in names):
@@ -372,10 +368,10 @@ def _with_model(settings: Settings, reached: "Reached") -> Settings:
     raise UserError("No model chosen. Run `kode init` again, or try `kode demo`.")
 
 
-def _pick_row(rows: Sequence[ProviderRow], question: str) -> ProviderRow:
+def _picked(names: Sequence[str], question: str) -> int:
     _say(question)
-    _say_numbered([row.shown for row in rows])
-    return rows[_index(_ask(f"Number [1-{len(rows)}], {WAYS_OUT}:  "), len(rows))]
+    _say_numbered(names)
+    return _index(_ask(f"Number [1-{len(names)}], {WAYS_OUT}:  "), len(names))
 
 
 def _say_numbered(texts: Sequence[str]) -> None:

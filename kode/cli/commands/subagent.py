@@ -316,8 +316,9 @@ def _emit(
     show: Emit = silent
     if not arguments.quiet:
         from kode.cli.screen.run_render import ProgressRenderer
+        from kode.cli.screen.screen import open_screen
 
-        show = ProgressRenderer().emit
+        show = ProgressRenderer(open_screen(stream=sys.stderr)).emit
 
     def emit(event: Event) -> None:
         show(event)

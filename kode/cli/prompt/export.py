@@ -8,6 +8,7 @@ import os
 import subprocess
 from pathlib import Path
 
+from kode import durable, paths
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import one_line
 from kode.errors import UserError
@@ -65,22 +66,29 @@ def _copy_with_program(text: str) -> str:
 
 
 async def export(state: PromptState, argument: str) -> None:
-    """Writes the session to a new file: a transcript, or JSON if the name ends so. Raises:
-    UserError if it cannot be written."""
+    """Writes the session to a new file: a transcript, or JSON if the name ends so; without a name
+    into kode's own folder, or again there. Raises: UserError if it cannot be written;
+    StorageError."""
     from kode.credentials import redact
     from kode.session.export import as_json, as_markdown
     from kode.session.transcript import Transcript
 
     session = state.conversation.session
     transcript = Transcript(header=session.header, entries=session.entries)
-    name = argument.strip("\"'") or f"kode-{session.header.id}.md"
+    name = argument.strip("\"'")
     path = state.conversation.cwd / os.path.expanduser(name)
     if name.endswith(".json"):
         text = json.dumps(as_json(transcript), indent=2) + "\n"
     else:
         text = as_markdown(transcript)
     try:
-        await asyncio.to_thread(_write_new, path, redact(text))
+        if name:
+            await asyncio.to_thread(_write_new, path, redact(text))
+        else:
+            path = paths.exports_folder(state.conversation.home) / f"{session.header.id}.md"
+            durable.make_folder(path.parent)
+            data = redact(text).encode(errors="replace")
+            await asyncio.to_thread(durable.replace, path, data)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise UserError(f"{one_line(str(path))}: {why}. /export NAME takes another.") from None

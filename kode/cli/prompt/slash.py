@@ -6,6 +6,7 @@
 import shlex
 from collections.abc import Sequence
 
+from kode import paths
 from kode.cli.flags import MODES
 from kode.cli.parser import nearest
 from kode.cli.prompt.about import run_doctor, show_config, show_status
@@ -60,25 +61,28 @@ SAID_ELSEWHERE = ("/remember", "/details")  # among the signs and the keys of th
 
 UNDO = "/memory undo"
 
-DOCUMENTS = "docs/repl.md and the other pages of docs/ in kode's source"
-
 
 async def show_help(state: PromptState, argument: str) -> None:
-    """Shows commands, signs, modes and keys on one screen; `all` every command; with a command's
-    name, all about it. Raises: UserError for an unknown command."""
+    """Shows the first commands and the signs on one small screen, with `keys` the keys, with `all`
+    every command; with a command's name, all about it. Raises: UserError for an unknown command."""
     screen = state.screen
-    if argument and argument != "all":
+    if argument not in ("", "all", "keys"):
         _help_about(state, f"/{argument.split()[0].lstrip('/')}")
         return
     listed = [name for name in COMMANDS if name not in SAID_ELSEWHERE] if argument else FIRST
-    more = [("modes", ", ".join(MODES)), ("docs", DOCUMENTS)]
-    more += [] if argument else [("/help all", "every command; /help NAME says more about one")]
-    for title, pairs in (
-        ("Commands", [(name, COMMANDS[name].summary) for name in listed]),
-        ("At the start of a message, @ anywhere", SIGNS),
-        ("Keys", KEYS),
-        ("More", more),
-    ):
+    commands = [(name, COMMANDS[name].summary) for name in listed]
+    signs = [
+        *SIGNS,
+        ("/help all", "every command; /help NAME says more about one"),
+        ("/help keys", "the keys, the modes, the documentation"),
+    ]
+    more = [("modes", ", ".join(MODES)), ("docs", paths.short_path(paths.documents()))]
+    pages = {
+        "": (("Commands", commands), ("At the start of a message, @ anywhere", signs)),
+        "all": (("Commands", commands),),
+        "keys": (("Keys", KEYS), ("More", more)),
+    }
+    for title, pairs in pages[argument]:
         screen.print(title, "bold")
         screen.print(explain(pairs, screen.width))
 
@@ -159,7 +163,7 @@ async def compact(state: PromptState, argument: str) -> None:
         return
     reduced = await state.conversation.compact(argument)
     if reduced is None:
-        state.screen.print("Nothing to compact yet.", "dim")
+        state.screen.print("Nothing to compact: it would free nothing yet.", "dim")
 
 
 async def permissions(state: PromptState, argument: str) -> None:
@@ -252,7 +256,7 @@ _ROWS = (
         "/bg", "background commands", background, "[list, read ID or kill ID]", "read b1", True
     ),
     Command("/copy", "copy the last answer", copy, while_busy=True),
-    Command("/export", "write the session to a file", export, "[NAME.md or NAME.json]", "work.md"),
+    Command("/export", "write the session to a file", export, "[PATH.md or PATH.json]", "work.md"),
     Command("/config", "settings and their sources", show_config, "[all or KEY]", "memory", True),
     Command("/doctor", "check this machine", run_doctor),
     Command("/quit", "quit", leave, while_busy=True),

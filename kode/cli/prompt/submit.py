@@ -48,16 +48,25 @@ def command_of(text: str) -> tuple[str, str] | None:
     return name, f"{word} {argument}".strip()
 
 
+def begin(
+    state: PromptState, doing: Callable[..., Awaitable[object]], *arguments: object, what: str = ""
+) -> None:
+    """Starts a job; the lines queued meanwhile follow it."""
+    state.jobs.start(doing, *arguments, then=partial(_next, state), what=what)
+
+
 def open_conversation(state: PromptState, opening: Opening) -> None:
     """Opens the conversation as the first job; lines typed meanwhile are queued."""
-    state.jobs.start(_open, state, opening, then=partial(_next, state), what="Opening")
+    begin(state, _open, state, opening, what="Opening")
 
 
 def submit(state: PromptState, text: str, *, later: bool = False) -> None:
     """Handles a typed line. While a turn runs, the model gets a message with its next step, or with
     `later`, when the turn has ended; anything else waits for the running job."""
+    if not state.listens:
+        return
     if not state.jobs.busy:
-        _start(state, text)
+        start(state, text)
         return
     command = command_of(text) if state.opened is not None else None
     if command and (known := state.commands.get(command[0])) and known.while_busy:
@@ -94,13 +103,14 @@ async def _open(state: PromptState, opening: Opening) -> None:
         state.leave()
 
 
-def _start(state: PromptState, text: str) -> None:
+def start(state: PromptState, text: str) -> None:
+    """Handles a line now: nothing may be running."""
     state.unsent = text
-    state.jobs.start(_do, state, text, then=partial(_next, state))
+    begin(state, _do, state, text)
 
 
 def _next(state: PromptState, stopped: bool) -> None:
-    """After a job: starts the next queued line, or after a stop puts all of them back."""
+    """After a job: starts the next queued line, or after a stop puts it back."""
     state.forget_status()
     # Messages left over from a failed turn go to the next one.
     state.waiting[:0], state.steering = state.steering, []
@@ -109,13 +119,11 @@ def _next(state: PromptState, stopped: bool) -> None:
     if state.leaving:
         return
     if stopped and state.editor is not None:
-        # Someone who stops a turn wants to think: unsent messages go back to the line.
-        unsent = [state.unsent] if state.unsent is not None else []
-        if back := [*unsent, *state.waiting]:
-            state.editor.put_back("\n".join(back))
-        state.waiting.clear()
+        # Someone who stops a turn wants to think: nothing is sent before the next Enter.
+        if state.unsent is not None or state.waiting:
+            state.editor.put_back(state.unsent or state.waiting.pop(0))
     elif state.waiting:
-        _start(state, state.waiting.pop(0))
+        start(state, state.waiting.pop(0))
 
 
 async def _do(state: PromptState, text: str) -> None:

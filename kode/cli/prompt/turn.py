@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from typing import TYPE_CHECKING
 
 from kode.cli.prompt.compose import editor_command, run_editor
 from kode.cli.prompt.state import PromptState
@@ -11,14 +12,21 @@ from kode.cli.screen.notify import LONG_TURN_S
 from kode.contracts import PermissionMode
 from kode.session.plan import read_plan
 
+if TYPE_CHECKING:
+    from kode.conversation.structured import Form
 
-async def run_turn(state: PromptState, text: str, shown: str = "") -> None:
+
+async def run_turn(
+    state: PromptState, text: str, shown: str = "", form: "Form | None" = None
+) -> None:
     """Runs a turn to its end, and notifies a person who is elsewhere. `shown` is how they typed it,
-    with pasted blocks folded. Raises: KodeError."""
+    with pasted blocks folded; `form` is that of the answer. Raises: KodeError."""
     conversation = state.conversation
     state.jobs.doing, state.in_turn = "", True
     try:
-        ended = await conversation.turn(text, steering=state.take_steering, typed=shown or text)
+        state.ended = ended = await conversation.turn(
+            text, steering=state.take_steering, typed=shown or text, form=form
+        )
     finally:
         state.in_turn = False
     if conversation.fresh_plan:
@@ -44,12 +52,7 @@ async def _ask_about_plan(state: PromptState) -> None:
         takes_words=True,
     )
     while True:
-        if state.screen.editor is None:
-            for choice in menu.choices:
-                state.screen.print(f"  [{choice.key}] {choice.text}")
-        typed = (await state.screen.read_answer("plan: ", menu) or "").strip()
-        word = typed.lower()
-        chosen = next((one.value for one in menu.choices if word in (one.value, one.key)), typed)
+        chosen = (await state.screen.read_answer("plan: ", menu) or "").strip()
         if chosen == "edit":
             await edit_plan(state)
             continue

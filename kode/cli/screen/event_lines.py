@@ -143,12 +143,16 @@ def plan_line(event: PlanKept) -> str:
 
 def reduced_line(event: ContextReduced) -> str:
     what = "compacted" if event.kind == "compaction" else "old tool output dropped"
-    return f"context: {what}, {count(event.tokens_before)} → {count(event.tokens_after)} tokens"
+    before, after = count(event.tokens_before), count(event.tokens_after)
+    freed = (
+        "" if event.tokens_after < event.tokens_before and after != before else "nothing freed, "
+    )
+    return f"context: {what}, {freed}{before} → {after} tokens"
 
 
-def memory_line(event: MemoryChanged) -> str:
-    undo = f" · /memory undo {event.change_id[:8]}" if event.change_id else ""
-    return f"memory: {one_line(event.text)}{undo}"
+def memory_line(event: MemoryChanged, *, undo: bool) -> str:
+    how = f" · /memory undo {event.change_id[:8]}" if undo and event.change_id else ""
+    return f"memory: {one_line(event.text)}{how}"
 
 
 def notice_line(event: Notice) -> str:

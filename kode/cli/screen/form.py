@@ -84,16 +84,12 @@ async def _choose(
     """One of the options; None for anything else."""
     screen.print(title, "bold")
     choices = [
-        Choice(option, visible(option), option[:1] if len(options) == 2 else "")
+        Choice(option, visible(option), option[:1] if options == ("yes", "no") else "")
         for option in options
     ]
-    if screen.editor is None:
-        screen.print("\n".join(f"  [{n}] {choice.text}" for n, choice in enumerate(choices, 1)))
     position = options.index(highlighted) if highlighted in options else 0
     menu = Menu(choices, selected=position)
     said = clean(await screen.read_answer("answer: ", menu) or "").strip()
-    if said.isdecimal() and 0 < int(said) <= len(options):
-        return options[int(said) - 1]
     fits = [option for option in options if said and option.lower().startswith(said.lower())]
     return said if said in options else fits[0] if len(fits) == 1 else None
 

@@ -95,6 +95,22 @@ class Menu:
         """Begins to write words, or goes back to the choices."""
         self.writing, self._inside = on, None
 
+    def plain_lines(self) -> list[str]:
+        """The choices where lines are typed: those that a key opens stand in its place."""
+        choices = [
+            inner
+            for choice in self.choices
+            for inner in self.behind.get(choice.key or choice.value, (choice,))
+        ]
+        rows = [f"  [{one.key or at}] {clean(one.text)}" for at, one in enumerate(choices, 1)]
+        words = "or type what to do instead" if self.takes_words else ""
+        return [*rows, f"  {self.hint if self.by_word else words}"] if self.takes_words else rows
+
+    def meant(self, line: str) -> str:
+        """The value of the choice whose key or number a typed line is; else the line."""
+        choice = self.by_key(line.strip().lower())
+        return choice.value if choice is not None else line
+
     def lines(
         self, paint: Callable[[str, str], str], typed: str, width: int, height: int
     ) -> list[str]:

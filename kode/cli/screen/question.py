@@ -80,8 +80,6 @@ class _Asker:
             screen.print_painted("\n" + "\n".join(menu.above(screen.width)))
             screen.approved = question.preview.strip()
             menu.above = lambda width: []
-        if screen.editor is None:
-            screen.print("\n".join(_choice_lines(menu)), "bold")
         while True:
             line = await screen.read_answer("answer: ", menu)
             answer = parse_answer(line, question, in_words=in_words)
@@ -90,8 +88,6 @@ class _Asker:
                     screen.approved = ""
                 return answer
             screen.print("That is not one of the answers. Ctrl-C stops the turn.", "warning")
-            if screen.editor is None:
-                screen.print("\n".join(_choice_lines(menu)), "bold")
 
     def _by_habit(self, kind: str) -> bool:
         approved = self._approved[kind]
@@ -211,12 +207,3 @@ def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
         behind={"a": behind} if behind else {},
         back_tab=BY_MODE if question.passes_in is not None and not in_words else "",
     )
-
-
-def _choice_lines(menu: Menu) -> list[str]:
-    """The choices where lines are typed."""
-    choices = [choice for choice in menu.choices if choice.key not in menu.behind]
-    choices[-1:-1] = menu.behind.get("a", ())
-    lines = [f"  [{choice.key}] {choice.text}" for choice in choices]
-    said = "or type what to do instead" if menu.takes_words and not menu.by_word else menu.hint
-    return [*lines, f"  {said}"] if said else lines

@@ -107,8 +107,6 @@ class Screen:
     """The preview that a person has just approved: the outcome need not repeat it."""
     _line_shown: bool = False
     """Whether the last line of the stream is temporary."""
-    _reading: bool = False
-    """Whether a question waits for its answer without an editor."""
     _pending: list[str] = field(default_factory=list)
     _flush: asyncio.TimerHandle | None = None
     _console: "Console | None" = None
@@ -132,7 +130,7 @@ class Screen:
     @property
     def asking(self) -> bool:
         """Whether a question waits for its answer below."""
-        return self._reading or (self.editor is not None and self.editor.asking)
+        return self.editor is not None and self.editor.asking
 
     def print(self, text: str = "", style: str = "") -> None:
         """Prints whole lines above the prompt. `text` is cleaned of everything that could control
@@ -172,8 +170,8 @@ class Screen:
 
     def show_line(self, text: str) -> None:
         """Shows a temporary line in place of the previous one: what is happening now. Only on a
-        terminal without a prompt, and while no question waits."""
-        if not self.rich_terminal or self.editor is not None or self._reading:
+        terminal without a prompt."""
+        if not self.rich_terminal or self.editor is not None:
             return
         # One column stays free: a full last column makes some terminals wrap.
         self.write(f"\r{self.paint('dim', clip(clean(text), self.width - 1))}\x1b[K")
@@ -233,6 +231,9 @@ class Screen:
                     "markdown.h2": "bold",
                     "markdown.h3": "bold",
                     "markdown.h4": "italic",
+                    "markdown.item.bullet": "bold",
+                    "markdown.item.number": "bold",
+                    "markdown.hr": "dim",
                     "markdown.a": "bright_blue",
                     "markdown.url": "underline blue",
                 }
@@ -272,13 +273,12 @@ class Screen:
             return await self.editor.read_answer(label, menu)
         from kode.cli.screen.plain import read_line
 
+        if menu is not None:
+            self.print("\n".join(menu.plain_lines()), "bold")
         self.clear_line()
         self.write(label)
-        self._reading = True
-        try:
-            return await read_line(sys.stdin)
-        finally:
-            self._reading = False
+        line = await read_line(sys.stdin)
+        return line if menu is None or line is None else menu.meant(line)
 
 
 def _without_padding(end: re.Match[str]) -> str:

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kode import paths
 from kode.cli.flags import MODES
 from kode.cli.prompt.brought import WORDS
 from kode.cli.prompt.paste import Pastes
@@ -182,9 +183,10 @@ async def test_an_unread_message_returns_to_the_line_when_stopped(room):
     submit(room.state, "read it")
     submit(room.state, "then this")
     room.state.interrupt()
-    await room.settled()
+    await room.state.idle()
 
-    assert line == ["read it\nthen this"]
+    assert line == ["read it"]
+    assert room.state.live(80, 10) == [("queued", "queued: then this (Up to edit)")]
     assert room.talk.asked == []
     assert room.text == ""
 
@@ -422,8 +424,9 @@ async def test_help_lists_the_first_commands_and_every_key(room):
     assert [name for name in COMMANDS if f"  {name} " in text] == [
         name for name in COMMANDS if name in FIRST
     ]
+    text += await room.type("/help keys")
     assert all(word in text for word in ("Esc Esc", "@path", "#fact", *MODES))
-    assert "docs/repl.md" in text
+    assert (paths.documents() / "repl.md").is_file()
 
 
 async def test_help_for_all_lists_no_synonym(room):
@@ -436,14 +439,14 @@ async def test_help_for_all_lists_no_synonym(room):
 async def test_help_fits_a_small_screen(tmp_path):
     text = await Room(tmp_path, width=80).type("/help")
 
-    assert text.count("\n") <= 38
+    assert text.count("\n") <= 22  # with the prompt and the status line: 24 rows
     assert max(map(len, text.splitlines())) <= 80
 
 
 async def test_help_says_more_about_one_command(room):
     text = await room.type("/help export")
 
-    assert all(part in text for part in ("[NAME.md or NAME.json]", "/export work.md"))
+    assert all(part in text for part in ("[PATH.md or PATH.json]", "/export work.md"))
     assert "/clear" in await room.type("/help new")
     assert "Did you mean /export?" in await room.type("/help exprt")
 
@@ -468,7 +471,7 @@ async def test_extensions_lists_each_kind_or_one(room):
         ("/memory search 'two words'", "memory: search two words"),
         ("/memory", "memory: show"),
         ("/memory 'open", "Close the quotes"),
-        ("/compact", "Nothing to compact yet."),
+        ("/compact", "Nothing to compact"),
         ("/undo", "restored calc.py"),
         ("/redo", "brought back calc.py"),
         ("/undo 3", "/undo takes no argument"),
@@ -508,7 +511,6 @@ async def test_an_unknown_model_is_used_with_a_warning(room, monkeypatch, typed,
 @pytest.mark.parametrize(
     ("typed", "name", "begins"),
     [
-        ("/export", "kode-20260101-000000-abcdef.md", "# Session 20260101-000000-abcdef\n"),
         ("/export 'my notes.md'", "my notes.md", "# Session"),
         ("/export all.json", "all.json", '{\n  "id": "20260101-000000-abcdef"'),
     ],
@@ -522,6 +524,17 @@ async def test_a_session_is_written_to_a_new_file(room, tmp_path, typed, name, b
     assert "fix it with [redacted" in text
     assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
     assert "File exists. /export NAME takes another." in (await room.type(typed)).replace("\n", " ")
+
+
+async def test_an_export_without_a_name_stays_out_of_the_project(room, tmp_path):
+    room.talk.session = written_session(tmp_path)
+    path = room.talk.home / "exports" / f"{room.talk.session.header.id}.md"
+
+    for _ in range(2):
+        assert str(path) in (await room.type("/export")).replace("\n", "")
+
+    assert path.read_text().startswith(f"# Session {room.talk.session.header.id}\n")
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 async def test_a_compaction_is_told_what_to_keep(room):
@@ -724,3 +737,21 @@ async def test_a_command_without_arguments_does_not_drop_what_follows_it(room, t
 
     assert f"{typed.split()[0]} takes no argument" in text
     assert not room.state.leaving
+
+
+async def test_the_status_is_there_the_moment_a_line_is_sent(room):
+    assert room.state.live(80, 20) == []
+
+    submit(room.state, "slow")
+
+    assert any("Ctrl-C stops" in line for _, line in room.state.live(80, 20))
+    room.state.interrupt()
+    await room.settled()
+
+
+async def test_a_prompt_that_only_asks_sends_nothing(room):
+    room.state.listens = False
+
+    await room.type("fix it")
+
+    assert room.talk.asked == []

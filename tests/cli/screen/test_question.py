@@ -268,7 +268,7 @@ def test_words_are_not_offered_where_they_have_no_meaning():
     menu = _menu(person.screen, of_items(2), in_words=False)
 
     assert not menu.takes_words
-    assert "what to do instead" not in "\n".join(_choice_lines(menu))
+    assert "what to do instead" not in "\n".join(menu.plain_lines())
 
 
 def test_forty_items_fit_a_small_screen_and_each_has_its_key():

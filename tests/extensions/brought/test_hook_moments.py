@@ -287,8 +287,9 @@ async def test_a_hook_answers_only_questions_a_saved_rule_could(world: World, op
 
 async def test_hooks_see_the_ends_of_sessions_and_compactions(world: World, opened: Open) -> None:
     hooks(world, ("PreCompact", "manual", "echo keep names"), ("SessionEnd", "", "true"))
-    conversation = await opened({"text": "long " * 3_000}, {"text": "summary"})
+    conversation = await opened({"text": "long " * 3_000}, DONE, {"text": "summary"})
     await conversation.turn("talk")
+    await conversation.turn("and then?")
 
     await conversation.compact()
     await conversation.new_session()

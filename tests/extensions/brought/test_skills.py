@@ -200,13 +200,12 @@ async def test_no_file_outside_of_a_skills_folder_comes_through_it(
 async def test_a_body_outlasts_compactions_once(world: World, opened: Open) -> None:
     world.write("~/.claude/skills/pdf/SKILL.md", PDF)
     call = {"name": "skill", "arguments": {"name": "pdf"}}
-    long = {"text": "words " * 2_000}
-    conversation = await opened(
-        {"calls": [call]}, long, {"text": "summary"}, {"calls": [call]}, long, {"text": "again"}
-    )
+    turns = ({"calls": [call]}, {"text": "words " * 2_000}, {"text": "and so on"})
+    conversation = await opened(*turns, {"text": "summary"}, *turns, {"text": "again"})
 
     for message in ("first", "second"):
         await conversation.turn(message)
+        await conversation.turn("and then?")
         assert await conversation.compact() is not None
 
     parts = [part for message in conversation.session.messages for part in message.parts]

@@ -170,7 +170,7 @@ async def test_a_vaults_index_comes_once_and_again_after_a_compaction(talks):
     await talk.turn("one")
     await talk.turn("two")
     assert await talk.compact() is None  # so little that a note would take as much room
-    await talk.turn("words " * 4_000)
+    await talk.turn("words " * 30_000)
     assert await talk.compact() is not None
     await talk.turn("three")
 

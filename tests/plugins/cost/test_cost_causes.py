@@ -97,7 +97,7 @@ class Talks:
 def talks(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Talks]:
     folder = tmp_path / "project"
     folder.mkdir()
-    with ScriptedServer(lambda body: {"text": "Well. " * 30}, prefix_cache=True) as server:
+    with ScriptedServer(lambda body: {"text": "Well. " * 100}, prefix_cache=True) as server:
         yield Talks(request.param, tmp_path / "kode-home", folder, server)
 
 
