@@ -93,9 +93,8 @@ async def settle(
     most: int = SHOWN_LINES,
     grants: Sequence[str] = (),
 ) -> Sequence[Item]:
-    """Asks about items, and again about the rest after an answer for one alone; saves what is
-    approved, as it was shown, with `grants` for each. Returns what is refused. Raises:
-    StorageError, BusyError."""
+    """Asks until all items are approved, as they were shown, with `grants` for each, or refused;
+    returns what is refused. Raises: StorageError, BusyError."""
     while asked:
         parts = [] if grants else parts_of(asked, home, approvals.project)
         answer = await ask(question(asked, approvals, parts, most))
@@ -184,7 +183,8 @@ def parts_of(items: Sequence[Item], home: Path, project: Path) -> list[Part]:
     """What of `items` can be chosen alone, at most `MAX_PARTS`: each of several, and, where all
     fit, each hook with what it may besides."""
     write = (str(project),) if trust.may_write_in(project, home, project) else ()
-    more = dict.fromkeys(((), (trust.NETWORK,), write, (trust.NETWORK, *write), (trust.OUTSIDE,)))
+    network, outside = (trust.NETWORK,), (trust.OUTSIDE,)
+    more = dict.fromkeys(((), network, write, network + write, outside))
     every = [(item, one) for item in items for one in (more if item.kind == "hook" else [()])]
     fitting = every if len(every) <= MAX_PARTS else [(item, ()) for item in items][:MAX_PARTS]
     return [(item, grants) for item, grants in fitting if grants or len(items) > 1]

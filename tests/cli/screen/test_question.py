@@ -5,7 +5,6 @@ import pytest
 
 from kode.cli.screen.question import (
     BY_MODE,
-    _choice_lines,
     _menu,
     make_ask,
     outcome_line,
