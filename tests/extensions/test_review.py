@@ -104,7 +104,7 @@ async def asked_of(home, project, *answers):
     return [item.name for item in left], person
 
 
-async def test_one_item_is_approved_alone_and_the_rest_is_asked_again(home, project):
+async def test_one_item_is_approved_and_the_rest_asked_again(home, project):
     bring_hooks(project, "shell")
 
     left, person = await asked_of(home, project, 'the MCP server "tool"', "no")

@@ -270,7 +270,7 @@ def test_words_are_not_offered_where_they_have_no_meaning():
     assert "what to do instead" not in "\n".join(menu.plain_lines())
 
 
-def test_forty_items_fit_a_small_screen_and_each_has_its_key():
+def test_forty_items_fit_a_small_screen_with_keys():
     _, person = asked("n")
     menu = _menu(person.screen, of_items(40), in_words=False)
     menu.above = lambda width: []
