@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.config import Config, Embedding, ProviderPart, resolve_provider
+from kode.config import Config, Embedding, ProviderPart, resolve_provider, small_choice
 from kode.contracts import ToolContext
 from kode.conversation.forked import fork_of
 from kode.conversation.open_session import OpenSession
@@ -145,18 +145,24 @@ def _start_of_child(config: Config, agent: Agent, session: Session, *, may_ask: 
     gate, spend = agent.gate, agent.spend
     whole = agent.limits.max_tree_steps or agent.limits.max_steps
     part = config.providers.get(choice.name, ProviderPart())
-    in_use = ProviderPart(api=part.api, headers=part.headers)
+    parts = {choice.name: ProviderPart(api=part.api, headers=part.headers)}
+    if (fallback := config.fallback_model) is not None:
+        other = small_choice(config, os.environ, fallback)
+        fallback = f"{other.name}/{other.model}"
+        reached = {"base_url": other.base_url, "api_key": other.api_key}
+        part = config.providers.get(other.name, ProviderPart()).model_copy(update=reached)
+        parts = {other.name: part, **parts}
     handed = config.model_copy(
         update={
             "provider": choice.name,
             "model": agent.provider.model,
             "effort": agent.effort,
             "small_model": None,
-            "fallback_model": None,
+            "fallback_model": fallback,
             "base_url": choice.base_url,
             "api_key": choice.api_key,
-            # Only the key in use.
-            "providers": {choice.name: in_use} if in_use != ProviderPart() else {},
+            # Only the keys in use.
+            "providers": parts,
             "memory": config.memory.model_copy(update={"enabled": False, "embedding": Embedding()}),
             "permissions": config.permissions.model_copy(update={"mode": gate.mode}),
         }

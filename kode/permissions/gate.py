@@ -76,6 +76,10 @@ class Question:
     """The call's arguments, as the tool gets them."""
     until_changed: bool = False
     """Whether a yes holds until its subject changes, instead of once."""
+    items: tuple[str, ...] = ()
+    """What a yes may be limited to, one at a time, in plain words."""
+    takes_words: bool = True
+    """Whether a no may have a message for the model."""
     of: Literal["call", "outside", "changes"] = "call"
     """What a no would refuse, see `messages.Refusal`."""
 
@@ -89,6 +93,8 @@ class Answer:
     """With "session" and "project": whether it adds the question's narrow rules."""
     mode: PermissionMode | None = None
     """With "once": the mode from now on."""
+    items: tuple[int, ...] = ()
+    """With "once": which of the question's items alone, from 0; none: everything that it shows."""
 
     def rules_of(self, question: Question) -> tuple[str, ...]:
         """The rules that it adds."""
@@ -112,10 +118,12 @@ def ways_to_allow(question: Question) -> dict[str, str]:
     }
 
 
-def lasting_ways(question: Question) -> dict[Answer, str]:
-    """The lasting answers, the narrowest first, in plain words."""
+def further_ways(question: Question) -> dict[Answer, str]:
+    """The answers that allow other than all of it once, in plain words: for one item, or lasting,
+    the narrowest first."""
     if not question.may_always:
-        return {}
+        items = enumerate(question.items)
+        return {Answer(choice="once", items=(at,)): visible(item) for at, item in items}
     widths = [(False, question.rules)]
     if question.narrow and question.narrow != question.rules:
         widths.insert(0, (True, question.narrow))

@@ -179,6 +179,7 @@ class Question(_Said):
     kind: str = ""
     may_always: bool = False
     rules: tuple[str, ...] = ()
+    takes_words: bool = True
 
 
 class Call(_Said):
