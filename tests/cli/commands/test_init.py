@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kode.cli.commands import init
 from kode.config import Config, resolve_provider
 from kode.errors import UserError
+from kode.plugins.setup import init
 from kode.providers.reach import Reached
 from kode.registry import PROVIDERS, provider_row
 from tests.scripted_server import ScriptedServer
