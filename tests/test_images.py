@@ -67,12 +67,13 @@ def test_an_unshowable_file_is_refused_with_advice(tmp_path, data, says):
 
 def test_a_missing_or_replaced_copy_is_not_sent(tmp_path):
     image = keep(tmp_path, "shot.png", pictures.png())
-    moved = kept_beside(image, tmp_path / "elsewhere")
-    assert bytes_of(moved) is None
+    assert bytes_of(kept_beside(image, tmp_path / "elsewhere")) is not None  # where it was
 
     with open(image.kept_in, "wb") as file:
         file.write(b"secret text")
+    assert bytes_of(image) is None
 
+    os.unlink(image.kept_in)
     assert bytes_of(image) is None
 
 

@@ -30,6 +30,7 @@ def handed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             provider=SimpleNamespace(model="gpt-5.1"),
             effort=None,
             keeper=SimpleNamespace(folder=tmp_path),
+            seen_files={},
         )
         session: Any = SimpleNamespace(tainted=False, turns=1)
         start = delegation._start_of_child(config, agent, session, may_ask=False)

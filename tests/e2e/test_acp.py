@@ -253,7 +253,7 @@ async def test_a_question_has_the_terminals_options_and_reasons(
         ("no", "reject_once"),
     ]
     assert "edit(./a.txt)" in question["options"][1]["name"]
-    assert "Mode `ask` confirms every edit." in str(question["content"][0])
+    assert "Mode `ask` asks before every edit." in str(question["content"][0])
     assert question["content"][1]["newText"] == "one\ntwo\n"
 
 

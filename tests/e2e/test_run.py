@@ -29,6 +29,7 @@ RESULT_KEYS = {
     "fallback_model",
     "untrusted",
     "structured",
+    "goal",
     "denials",
     "refused",
     "setting",

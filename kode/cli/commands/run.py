@@ -52,8 +52,8 @@ def main(argv: Sequence[str]) -> int:
     """Runs `kode run` with these arguments and returns its exit code. Raises: as `run_task`."""
     parser = Parser(
         "kode run",
-        "One task, the answer on stdout, then exit. Memory tells it what it knows of this project, "
-        "so a\nscript that wants equal runs adds --no-memory.",
+        "One task, the answer on stdout, then exit. Memory tells it what it knows of\n"
+        "this project: a script that wants equal runs adds --no-memory.",
     )
     parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
     add_conversation_flags(parser)

@@ -176,8 +176,8 @@ def find(home: Path, part: str) -> Known:
         names = ", ".join(one.id for one in fits)
         raise SessionError(f"{part} fits several sessions: {names}. Give more of the id. {problem}")
     raise SessionError(
-        f"No session in the background has the id {part}. `kode ps` lists them; `kode continue "
-        f"--id {part}` opens any other. {problem}".strip()
+        f"No session in the background has the id {part}. `kode ps` lists them; "
+        f"`kode -r {part}` opens any other. {problem}".strip()
     )
 
 

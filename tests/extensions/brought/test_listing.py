@@ -107,6 +107,7 @@ async def test_commands_and_skills_are_offered_from_the_start(world: World, open
     world.write("~/.claude/skills/pdf/SKILL.md", "---\ndescription: Reads PDF.\n---\nHow")
     conversation = await opened()
 
-    assert conversation.offered() == {"git:fix": "N Fix it.", "pdf": "Reads PDF."}
+    brought = {"git:fix": "N Fix it.", "pdf": "Reads PDF."}
+    assert conversation.offered().items() >= brought.items()
     await conversation.open()
-    assert conversation.offered() == {"git:fix": "N Fix it.", "pdf": "Reads PDF."}
+    assert conversation.offered().items() >= brought.items()

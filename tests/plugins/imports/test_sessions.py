@@ -349,7 +349,7 @@ def test_the_command_imports_folders_and_says_what_became_of_each(
     assert run(session, ["import", str(tmp_path / "other.jsonl")]) == 1
     assert "not a session of Claude Code or Codex" in capsys.readouterr().err
     assert run(session, ["import", str(tmp_path / "other.jsonl"), str(CODEX)]) == 0
-    assert "passed over: 1 file" in capsys.readouterr().err
+    assert "skipped: 1 file" in capsys.readouterr().err
     assert len(list(paths.sessions_folder(paths.home()).glob("*.jsonl"))) == 3
 
 

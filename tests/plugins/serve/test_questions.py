@@ -37,7 +37,7 @@ async def test_a_form_shows_the_whole_question_and_takes_the_answer(
     assert state["result"]["files_changed"] == ["a.txt"]
     (form,) = seen
     assert "+new" in form.message
-    assert "confirms every edit" in form.message
+    assert "asks before every edit" in form.message
     assert form.requested_schema["properties"]["choice"]["enum"] == [
         "once", "session", "no",
     ]  # fmt: skip
