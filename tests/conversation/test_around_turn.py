@@ -11,24 +11,21 @@ GOAL = f'/goal make "it" right --verify {VERIFY}'
 
 
 async def test_a_goal_stands_word_for_word_after_a_compaction(opened: Any) -> None:
-    talk = await opened(
-        *[
-            {"text": word}
-            for word in ("One.", "Two.", "Three.", "Note.", "Again.", "More.", "Note.")
-        ]
-    )
+    long = "more " * 5_000
+    replies = ("One.", long, "Three.", "Note.", long, "Six.", "Note.")
+    talk = await opened(*({"text": reply} for reply in replies))
     talk.now.gate.mode = "plan"
     await talk.turn(GOAL)
     beginning = talk.context.system
     assert 'make "it" right' not in beginning
     assert 'Goal: make "it" right' in text_of(talk.session.messages[0])
-    await talk.turn("more " * 5_000)
+    await talk.turn("more")
     await talk.turn("then")
     assert await talk.compact() is not None
     assert 'Goal: make "it" right' in talk.context.system
     assert f"\n    {VERIFY}\n" in talk.context.system
     await talk.turn("/goal stop")
-    await talk.turn("more " * 5_000)
+    await talk.turn("more")
     await talk.turn("then")
     assert await talk.compact() is not None
     assert talk.context.system == beginning
