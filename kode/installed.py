@@ -72,15 +72,14 @@ class Plugin:
     """A function of an `Opened` that returns a `Subscriber`, or None where there is nothing to
     hear."""
     around_turn: str = ""
-    """An async function of an `Opened`, the `turns.OpenSession`, the text of a message and the
-    `turns.RunTurn` of its turn, that returns the `TurnEnded`: it may run further turns. Called in a
-    resumed session, and once a slash command of a plug-in was used."""
+    """An async function of an `Opened`, a `turns.OpenSession`, a message and the `turns.RunTurn` of
+    its turn, that returns the `TurnEnded`: it may run more. Called in a resumed session, and once a
+    slash command of a plug-in was used."""
     flags: str = ""
     """A function of a `Parser` that adds flags to `kode run` and to all that take its flags."""
     task: str = ""
-    """A function of the parsed flags, TASK or None, and the id of the session to resume or None,
-    that returns what is asked in its place, such as a slash command. Called where a session is
-    resumed, and where a flag of a plug-in was given."""
+    """A function of the parsed flags, of TASK and the id of a session to resume, or None, that
+    returns what is asked instead. Called for such a session, and a flag of a plug-in."""
     around: str = ""
     """A function of a `Workplace`, a `contracts.Sandbox` or None, and the `contracts.Around` of
     hooks, that returns the `Around` of each approved call. `diagnostics` in the config turns them

@@ -143,8 +143,13 @@ class Parser(argparse.ArgumentParser):
         """Parses all of `argv`; an unknown flag is an error that names the nearest one. `mixed`
         allows flags between positional arguments, which argparse does not support for every parser.
         Raises: ConfigError; Described if help is asked for."""
-        if Parser.describing or "-h" in argv or "--help" in argv:
-            self._add_flags_of_plugins()
+        known = self._option_string_actions.keys() - {"-h", "--help"}
+        strange = (word for word in argv if word[:1] == "-" and word.partition("=")[0] not in known)
+        if self.takes_more and (Parser.describing or any(strange)):
+            adding = [plugin for plugin in installed.plugins() if plugin.flags]
+            for plugin in adding:
+                installed.load(plugin, plugin.flags)(self)
+            self.set_defaults(of_plugins=bool(adding))
         if Parser.describing:
             raise Described(self)
         for flag, value in itertools.pairwise(argv):
@@ -152,8 +157,6 @@ class Parser(argparse.ArgumentParser):
                 raise ConfigError(f"{self.prog}: --sandbox takes no value. Use {instead}.")
         parse = self.parse_known_intermixed_args if mixed else self.parse_known_args
         arguments, unknown = parse(list(argv))
-        if unknown and self._add_flags_of_plugins():
-            arguments, unknown = parse(list(argv))
         if not unknown:
             return arguments
         word = unknown[0].partition("=")[0]
@@ -166,14 +169,6 @@ class Parser(argparse.ArgumentParser):
             f"{self.prog}: unknown flag {word}.{self._instead(word)} "
             f"`{self._where_listed} --help` lists the flags."
         )
-
-    def _add_flags_of_plugins(self) -> bool:
-        added = [one for one in installed.plugins() if one.flags and self.takes_more]
-        self.takes_more = False
-        for plugin in added:
-            installed.load(plugin, plugin.flags)(self)
-        self.set_defaults(of_plugins=bool(added))
-        return bool(added)
 
     @property
     def _where_listed(self) -> str:

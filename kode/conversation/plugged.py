@@ -5,7 +5,7 @@ A plug-in that fails costs a line on the screen and what it would have added, ne
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from kode import installed
 from kode.config.plugin_settings import settings_of
 from kode.contracts import Subscriber, Tool
 from kode.errors import ConfigError, KodeError, UserError
-from kode.events import Emit, Event, Notice, TurnEnded
+from kode.events import Emit, Event, Notice
 from kode.function_tool import plain_tool
 from kode.installed import Plugin
 from kode.session.entries import PLUGIN_TYPE, PluginEntry
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from kode.config import Config
 
 T = TypeVar("T")
-
-RunTurn = Callable[..., Awaitable[TurnEnded]]
-"""See `open_session.RunTurn`."""
 
 CLOSE_S = 5.0
 """How long the end of a conversation waits for one subscriber."""
@@ -126,20 +123,17 @@ class Plugged:
         return tuple(tool for tool in tools if times[tool.name] == 1 or id(tool) not in own)
 
     async def answer(self, message: str) -> str | Prompt | None:
-        """What a slash command of a plug-in makes of a message; None where it names none. Raises:
+        """What a slash command of a plug-in says; None for a message that names none. Raises:
         KodeError."""
-        name, _, argument = message.removeprefix("/").partition(" ")
-        plugin, command = installed.added("slash").get(name.strip(), (None, None))
-        if plugin is None or command is None:
-            return None
-        opened, self.now.used = self.of(plugin), True
-        if opened is None:  # said when the session opened
-            raise UserError(f"The plug-in {plugin.name} is not used in this session.")
-        said: str | Prompt | None = await installed.load(plugin, command.run)(opened, argument)
-        return said or ""
+        name, _, argument = message[1:].partition(" ")
+        for plugin, opened in self.opened:
+            if command := plugin.slash.get(name):
+                self.now.used = True
+                return await installed.load(plugin, command.run)(opened, argument.strip()) or ""
+        return None
 
-    def around(self, session: object, run: RunTurn) -> RunTurn:
-        """How a turn of an `OpenSession` runs with what plug-ins do around it."""
+    def around(self, session: object, run: Any) -> Any:
+        """The `RunTurn` of an `OpenSession` with what plug-ins do around it."""
         for plugin, opened in self.opened:
             if plugin.around_turn:
                 run = partial(_around, plugin, opened, session, run)
@@ -163,13 +157,8 @@ def plug_in(config: "Config", place: Workplace, emit: Emit, session: Session) ->
     now = Now(session)
     opened, heard, tools = list[tuple[Plugin, Opened]](), list[_Guarded](), list[Tool]()
     for plugin in installed.plugins():
-        if not (
-            plugin.tools
-            or plugin.sections
-            or plugin.subscriber
-            or plugin.slash
-            or plugin.around_turn
-        ):
+        wanted = (plugin.tools, plugin.sections, plugin.subscriber, plugin.slash)
+        if not any((*wanted, plugin.around_turn)):
             continue
         seen = _tried(plugin, emit, partial(_open, plugin, config, place, emit, now))
         if seen is None:
@@ -214,26 +203,13 @@ def _tools(plugin: Plugin, opened: Opened) -> list[Tool]:
     return [one if isinstance(one, Tool) else plain_tool(one) for one in given]
 
 
-async def _around(
-    plugin: Plugin, opened: Opened, session: object, run: RunTurn, text: str
-) -> TurnEnded:
-    """A plug-in at fault costs a line, and no turn that has run."""
-    last: list[TurnEnded] = []
-
-    async def kept(*args: Any, **options: Any) -> TurnEnded:
-        last[:] = [await run(*args, **options)]
-        return last[0]
-
+async def _around(plugin: Plugin, opened: Opened, session: object, run: Any, text: str) -> Any:
     try:
-        ended: TurnEnded = await installed.load(plugin, plugin.around_turn)(
-            opened, session, text, kept
-        )
-        return ended
+        return await installed.load(plugin, plugin.around_turn)(opened, session, text, run)
     except KodeError:
         raise
     except Exception as error:
-        opened.emit(Notice(text=_fault(plugin, error)))
-        return last[0] if last else await run(text)
+        raise UserError(_fault(plugin, error)) from error
 
 
 def _tried(plugin: Plugin, emit: Emit, make: Callable[[], T]) -> T | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kode.contracts import Interceptor, Provider
 from kode.conversation.models import fall_back, learn_model
-from kode.conversation.open_session import OpenSession, RunTurn, Started, Steering
+from kode.conversation.open_session import OpenSession, RunTurn, Steering
 from kode.conversation.planning import keep_plan, notes_before_turn
 from kode.conversation.starting import start
 from kode.engine.fence import fence_text
@@ -43,7 +43,8 @@ async def turn(
     needs more arguments; ServerError.
     """
     text, opened.unsent = unsent.joined(opened.unsent, text), ""
-    unsent.keep(opened.place.home, opened.session, text)
+    home, session = opened.agent.place.home, opened.context.session
+    unsent.keep(home, session, text)
     waiting = tuple(opened.outbox)
     opened.outbox += attachments
     opened.typed = typed
@@ -57,7 +58,7 @@ async def turn(
         raise
     finally:
         with contextlib.suppress(StorageError):  # it is known to be in the session
-            unsent.drop(opened.place.home, opened.session)
+            unsent.drop(home, session)
 
 
 async def _turn(
@@ -82,50 +83,36 @@ async def _turn(
 
         if said := await hooking.submit(started.hooks, text):
             opened.note(said)
-    whole: RunTurn = partial(_with_hooks, opened, started, run)
-    if terms.plugged is not None and text.startswith("/"):
-        said = await terms.plugged.answer(text)
-        if isinstance(said, str):
-            opened.emit(TextDelta(text=said))
-            return TurnEnded(status="success", result=said)
-        text = text if said is None else said.text
-    if terms.plugged is not None and (terms.plugged.now.used or opened.resumed):
-        whole = terms.plugged.around(opened, whole)
-    ended = await whole(text)
-    if started.hooks is not None:
-        from kode.conversation import hooking
 
-        hooking.show_status(opened, started.hooks)
-    return ended
-
-
-async def _with_hooks(
-    opened: OpenSession,
-    started: Started,
-    plain: RunTurn,
-    text: str,
-    limits: tuple[Interceptor, ...] = (),
-    **within: Any,
-) -> TurnEnded:
-    """Runs a turn whose message may name a command or a skill, and the hooks of its end."""
-
-    async def run(text: str, more: tuple[Interceptor, ...] = ()) -> TurnEnded:
-        return await plain(text, (*limits, *more), **within)
-
-    if not text.startswith("/"):
-        ended = await run(text)
-    else:
-        from kode.conversation.prepared import named_in, turn_of
-
-        thing = named_in(started.brought, text)
-        if thing is not None:
-            ended = await turn_of(opened, thing, text, run)
+    async def whole(text: str, limits: tuple[Interceptor, ...] = (), **within: Any) -> TurnEnded:
+        plain = partial(run, limits=limits, **within) if limits or within else run
+        if not text.startswith("/"):
+            ended = await plain(text)
         else:
-            ended = await run(await _expand(opened, text))
-    if started.hooks is not None:
-        from kode.conversation import hooking
+            from kode.conversation.prepared import named_in, turn_of
 
-        ended = await hooking.end_turn(opened, started.hooks, ended, run)
+            thing = named_in(started.brought, text)
+            if thing is not None:
+                ended = await turn_of(opened, thing, text, run)
+            else:
+                ended = await plain(await _expand(opened, text))
+        if started.hooks is not None:
+            ended = await hooking.end_turn(opened, started.hooks, ended, plain)
+        return ended
+
+    pursue: RunTurn = whole
+    if terms.plugged is not None and text.startswith("/"):
+        answer = await terms.plugged.answer(text)
+        if isinstance(answer, str):
+            opened.emit(TextDelta(text=answer))
+            opened.emit(ended := TurnEnded(status="success", result=answer))
+            return ended
+        text = text if answer is None else answer.text
+    if terms.plugged is not None and (terms.plugged.now.used or opened.begun_by == "resume"):
+        pursue = terms.plugged.around(opened, whole)
+    ended = await pursue(text)
+    if started.hooks is not None:
+        hooking.show_status(opened, started.hooks)
     return ended
 
 
@@ -162,17 +149,24 @@ async def _plain_turn(
         opened.outbox += map(_part, await opened.terms.extensions.mentioned(text))
     attachments = (*opened.outbox, *notes)
     opened.outbox.clear()
-    planned, agent = opened.mode == "plan", opened.agent
+    planned, agent = opened.gate.state.mode == "plan", opened.agent
     provider = agent.provider if through is None else through(agent.provider)
     agent = replace(
         agent,
         provider=provider,
         interceptors=(*agent.interceptors, *limits),
-        limits=replace(agent.limits, **within),
+        limits=replace(agent.limits, **within) if within else agent.limits,
         fall_back=partial(fall_back, opened, through),
     )
     ended = await run_turn(
-        agent, opened.context, text, opened.emit, attachments, steering, opened.waited_s, evidence
+        agent,
+        opened.context,
+        text,
+        opened.terms.emit,
+        attachments,
+        steering,
+        opened.waited_s,
+        evidence,
     )
     opened.waited_s = 0.0
     opened.interrupted = ended.status == "interrupted"

@@ -443,8 +443,8 @@ class PersonGate:
     def _call(
         self, tool: Tool, arguments: Mapping[str, Any], opinion: Opinion | None = None
     ) -> Call:
-        denied = (*self.state.denied, *self.rules.deny)
-        rules = replace(self.rules, deny=denied, approved=self._approved())
+        deny = (*self.state.denied, *self.rules.deny)
+        rules = replace(self.rules, deny=deny, approved=self._approved())
         mode = self.mode
         if opinion is not None and opinion.outcome == "plan":
             mode, rules = "plan", replace(rules, allow=(), approved=())

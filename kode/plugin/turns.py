@@ -5,7 +5,6 @@ from kode.conversation.hooking import together as together
 from kode.conversation.open_session import OpenSession as OpenSession
 from kode.conversation.open_session import RunTurn as RunTurn
 from kode.engine.fence import fence_text as fence_text
-from kode.errors import GitError as GitError
 from kode.permissions.rules import Rule as Rule
 from kode.permissions.rules import matches_path as matches_path
 from kode.session import unsent as unsent

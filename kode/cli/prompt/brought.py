@@ -6,11 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kode import installed
 from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.turn import run_turn
 from kode.cli.screen.lines import clean, clip, one_line
-from kode.conversation.plugged import Prompt
 from kode.extensions.brought import Kind
 from kode.extensions.listing import lines_of, rows_of
 from kode.messages import plural
@@ -42,7 +40,6 @@ def names(state: PromptState) -> Mapping[str, str]:
     extensions = state.opened.extensions
     known = {f"/{name}": about for name, about in state.opened.offered().items()}
     known |= extensions.commands() if extensions is not None else {}
-    known |= {f"/{name}": one.summary for name, (_, one) in installed.added("slash").items()}
     return {name: clip(one_line(about), ABOUT_COLUMNS) for name, about in known.items()}
 
 
@@ -50,14 +47,6 @@ async def run(state: PromptState, name: str, argument: str) -> bool:
     """Runs a turn with a command, a skill a server's prompt or a plug-in's command of this name;
     False if there is none. Raises: KodeError."""
     conversation = state.conversation
-    if name[1:] in installed.added("slash") and conversation.plugged is not None:
-        await conversation.open()
-        said = await conversation.plugged.answer(f"{name} {argument}")
-        if isinstance(said, Prompt):
-            await run_turn(state, said.text)
-        elif said:
-            state.screen.print(clean(said))
-        return True
     of_server = conversation.extensions is not None and conversation.extensions.brings(name)
     if not of_server and name[1:] not in await asyncio.to_thread(conversation.offered):
         return False

@@ -110,8 +110,7 @@ async def begin(opened: Opened, value: Mapping[str, Any]) -> Prompt:
 
 async def with_check(opened: Opened, command: str, by: str) -> Goal:
     """Records the check of the goal, with what it guards. Raises: StorageError."""
-    from kode.plugins.goals.guard import keep_copies, make_guard
-    from kode.plugins.goals.pursue import copies
+    from kode.plugins.goals.guard import copies, keep_copies, make_guard
 
     known = current(opened.records())
     assert known is not None

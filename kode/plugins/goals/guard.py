@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from kode.plugin import Workplace, beneath, durable, run_git
-from kode.plugin.turns import GitError, Rule, matches_path
+from kode.plugin import Opened, Workplace, beneath, durable, paths, run_git
+from kode.plugin.errors import GitError
+from kode.plugin.turns import Rule, matches_path
 
 NONE = "none"
 """The pattern that protects nothing."""
@@ -306,3 +307,15 @@ def put_back(guard: Guard, place: Workplace, folder: Path) -> list[str]:
         except OSError:
             continue
     return done
+
+
+def copies(opened: Opened) -> Path | None:
+    """Where the protected files are kept; None for a session without a file."""
+    folder = side_folder(opened)
+    return None if folder is None else folder / "goals"
+
+
+def side_folder(opened: Opened) -> Path | None:
+    """The folder beside the session's file."""
+    known = opened.session_id
+    return None if known is None else paths.session_folder(opened.home, known)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kode.plugin import FileChanges, Opened, Question, object_of, one_line, paths
+from kode.plugin import FileChanges, Opened, Question, object_of, one_line
 from kode.plugin.contracts import Opinion, Tool, ToolContext
 from kode.plugin.events import FINISHED, Notice, TurnEnded, Working
 from kode.plugin.messages import Text
@@ -18,7 +18,7 @@ from kode.plugin.turns import OpenSession, RunTurn, fence_text, together
 from kode.plugins.goals import words
 from kode.plugins.goals.check import ALIKE, end_of, is_stalled, run_check
 from kode.plugins.goals.command import limits_of, with_check
-from kode.plugins.goals.guard import Guard, differing, put_back
+from kode.plugins.goals.guard import Guard, copies, differing, put_back, side_folder
 from kode.plugins.goals.state import (
     Goal,
     Record,
@@ -167,7 +167,7 @@ async def _attempt(
 
 def _files(opened: Opened, turn: TurnEnded, number: int) -> list[dict[str, Any]]:
     """The files that a turn has changed, with how many lines came and went."""
-    folder = _side_folder(opened)
+    folder = side_folder(opened)
     past = FileChanges() if folder is None else FileChanges.of_session(folder)
     found = []
     for path in turn.files_changed:
@@ -227,10 +227,10 @@ _FLAGS = {
 }
 
 
-def _within(opened: Opened, session: OpenSession, goal: Goal, used: Spent) -> dict[str, float]:
+def _within(opened: Opened, session: OpenSession, goal: Goal, used: Spent) -> dict[str, Any]:
     """The limits of the next turn: what is left of the goal's."""
     limits, spend = goal_limits(opened, goal), session.agent.spend
-    within: dict[str, float] = {}
+    within: dict[str, Any] = {}
     if "requests" in limits:
         left = int(limits["requests"]) - used.requests
         within |= {"max_steps": left, "max_tree_steps": left}
@@ -346,14 +346,3 @@ def _protect(session: OpenSession, guard: Guard | None) -> None:
     permissions = given.model_copy(update={"deny": deny})
     config = session.loaded.config.model_copy(update={"permissions": permissions})
     session.loaded = replace(session.loaded, config=config)
-
-
-def copies(opened: Opened) -> Path | None:
-    """Where the protected files are kept; None for a session without a file."""
-    folder = _side_folder(opened)
-    return None if folder is None else folder / "goals"
-
-
-def _side_folder(opened: Opened) -> Path | None:
-    known = opened.session_id
-    return None if known is None else paths.session_folder(opened.home, known)

@@ -129,8 +129,9 @@ def finished_turn(goal: Goal, session: Session) -> TurnEntry | None:
 def _since(entries: Sequence[AnyEntry], number: int) -> Sequence[AnyEntry]:
     for at in range(len(entries) - 1, -1, -1):
         entry = entries[at]
-        own = isinstance(entry, PluginEntry) and entry.type == TYPE
-        if own and entry.value.get("goal") == number:
+        if not isinstance(entry, PluginEntry) or entry.type != TYPE:
+            continue
+        if entry.value.get("goal") == number:
             return entries[at:]
     return ()
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kode.plugin import Opened, cost_text, one_line
+from kode.plugin import Opened, money, one_line
 from kode.plugins.goals.state import Goal, Record, current
 
 RESUME = "Continue with the goal."
@@ -81,7 +81,7 @@ def attempt_line(attempt: Record) -> str:
     names += f" and {len(files) - 4} more" if len(files) > 4 else ""
     said = _last_line(attempt["output"])
     tail = f" ({said})" if said and not attempt["passed"] else ""
-    cost = cost_text(attempt["cost_usd"]) if attempt["cost_usd"] is not None else "unknown cost"
+    cost = money(attempt["cost_usd"]) or "unknown cost"
     return (
         f"Attempt {attempt['attempt']}: {names or 'no file changed'} · the check {how(attempt)}"
         f"{tail} · {attempt['requests']} requests, {cost}, {attempt['seconds']:.0f} s"
