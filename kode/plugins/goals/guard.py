@@ -147,7 +147,7 @@ def words_of(command: str) -> list[str]:
 
 
 def _paths_in(word: str, place: Workplace) -> Iterator[str]:
-    """What exists of the paths that a word may mean: `tests/test_a.py::test_b`, `--rootdir=x`."""
+    """What exists of the paths that a word may mean, also in `PATH::TEST` and `--flag=PATH`."""
     for part in {word, word.partition("=")[2], word.partition("::")[0]}:
         if not part or part.startswith("-") or "\0" in part:
             continue

@@ -12,7 +12,7 @@ from typing import Any
 
 from kode.plugin import FileChanges, Opened, Question, object_of, one_line
 from kode.plugin.contracts import Opinion, Tool, ToolContext
-from kode.plugin.events import FINISHED, Notice, TurnEnded, Working
+from kode.plugin.events import FINISHED, Check, Checked, Notice, TurnEnded, Working
 from kode.plugin.messages import Text
 from kode.plugin.turns import OpenSession, RunTurn, fence_text, together
 from kode.plugins.goals import words
@@ -27,6 +27,7 @@ from kode.plugins.goals.state import (
     current,
     finished_turn,
     goals_of,
+    is_asked,
     shown,
     spent,
 )
@@ -44,8 +45,6 @@ async def around_turn(opened: Opened, session: OpenSession, text: str, run: RunT
     if goal is None or session.mode == "plan":
         _protect(session, None)
         return await run(text)
-    if text == words.RESUME and goal.began is None and goal.verify and not goal.attempts:
-        text = words.goal_text(goal)  # it was stopped before its first message
     try:
         return await _pursued(opened, session, text, run)
     finally:
@@ -58,12 +57,18 @@ async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn
     goal = _goal(opened)
     if not goal.verify:
         total = await _find_check(opened, session, text, run)
-        goal = _goal(opened)
+        goal = goals_of(opened.records())[-1]
         if not goal.verify:
-            return replace(total, goal=_object(opened, session))
+            return replace(total, goal=_object(opened))
         text = words.goal_text(goal)
     _protect(session, _guard(goal))
     resumed = finished_turn(goal, opened.session) if text == words.RESUME else None
+    if resumed is not None and resumed.status not in FINISHED:
+        resumed = None
+    if text == words.RESUME and resumed is None and not is_asked(goal, opened.session):
+        text = words.FAILED if goal.attempts else words.goal_text(goal)
+        if goal.attempts:
+            _tell(session, goal, goal.attempts[-1])
     while True:
         began, number = time.monotonic(), goal.next_attempt
         before = spent(goal, opened.session)
@@ -71,12 +76,12 @@ async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn
             turn = TurnEnded(
                 status=resumed.status, steps=resumed.steps, files_changed=resumed.files_changed
             )
-            turn_number, resumed = opened.session.turns, None
+            resumed = None
         else:
             if over := _exhausted(opened, goal, before):
                 return _finish(opened, session, total, "out_of_budget", over)
-            turn_number = opened.session.turns + 1
-            opened.record({"began": number, "turn": turn_number})
+            opened.record({"began": number, "turn": opened.session.turns + 1})
+            goal = _goal(opened)
             turn = await run(text, **_within(opened, session, goal, before))
         total = turn if total is None else together(total, turn)
         over = _exhausted(opened, goal, spent(goal, opened.session))
@@ -84,15 +89,15 @@ async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn
         if turn.status == "interrupted" or (
             turn.status not in FINISHED and not over and not steps_over
         ):
-            return replace(total, goal=_object(opened, session))
+            return replace(total, goal=_object(opened))
         try:
-            attempt = await _attempt(opened, session, goal, turn, turn_number, began, before)
+            attempt = await _attempt(opened, session, goal, turn, began)
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
             said = "Interrupted while the goal's check ran: it runs again when the goal continues."
             stopped = replace(total, status="interrupted", error=said)
-            return replace(stopped, goal=_object(opened, session))
+            return replace(stopped, goal=_object(opened))
         opened.record(attempt)
         opened.emit(
             Notice(
@@ -120,9 +125,7 @@ async def _attempt(
     session: OpenSession,
     goal: Goal,
     turn: TurnEnded,
-    turn_number: int,
     began: float,
-    before: Spent,
 ) -> Record:
     """Runs the check of an attempt. Raises: UserError, StorageError."""
     guard, folder = _guard(goal), copies(opened)
@@ -146,10 +149,13 @@ async def _attempt(
     )
     opened.emit(Working(what=""))
     still = await asyncio.to_thread(differing, guard, place)
-    files = await asyncio.to_thread(_files, opened, turn, turn_number)
+    first = goal.began["turn"] if goal.began is not None else opened.session.turns
+    files = await asyncio.to_thread(_files, opened, turn, first)
+    earlier = goal.attempts
+    usd = None if turn.cost_usd is None else used.usd - sum(one["cost_usd"] or 0 for one in earlier)
     return {
         "attempt": goal.next_attempt,
-        "turn": turn_number,
+        "turn": first,
         "files": files,
         "passed": checked.exit_status == 0 and not still,
         "exit_status": checked.exit_status,
@@ -159,29 +165,36 @@ async def _attempt(
         "differing": still,
         "same": checked.same,
         "tree": checked.tree,
-        "requests": turn.steps,
-        "cost_usd": turn.cost_usd,
+        "requests": used.requests - sum(one["requests"] for one in earlier),
+        "cost_usd": usd,
         "seconds": round(time.monotonic() - began, 3),
     }
 
 
-def _files(opened: Opened, turn: TurnEnded, number: int) -> list[dict[str, Any]]:
-    """The files that a turn has changed, with how many lines came and went."""
+def _files(opened: Opened, turn: TurnEnded, first: int) -> list[dict[str, Any]]:
+    """The files that the turns from this one on have changed, with how many lines came and went."""
     folder = side_folder(opened)
     past = FileChanges() if folder is None else FileChanges.of_session(folder)
+    turns: dict[str, int] = {}
+    for group in past.groups:
+        for path in group.files if group.turn >= first else ():
+            turns.setdefault(path, group.turn)
     found = []
-    for path in turn.files_changed:
-        before = past.before(number, path).splitlines()
-        after = _lines(path)
+    for path in dict.fromkeys((*turns, *turn.files_changed)):
+        before, after = past.before(turns.get(path, first), path).splitlines(), _lines(path)
         added = removed = 0
         if len(before) + len(after) <= MAX_COMPARED_LINES:
             for line in difflib.unified_diff(before, after, n=0, lineterm=""):
                 added += line.startswith("+") and not line.startswith("+++")
                 removed += line.startswith("-") and not line.startswith("---")
-        root = opened.place.project
-        name = os.path.relpath(path, root) if Path(path).is_relative_to(root) else path
-        found.append({"path": name, "added": added, "removed": removed})
+        if before != after:
+            found.append({"path": _name(opened, path), "added": added, "removed": removed})
     return found
+
+
+def _name(opened: Opened, path: str) -> str:
+    root = opened.place.project
+    return os.path.relpath(path, root) if Path(path).is_relative_to(root) else path
 
 
 def _lines(path: str) -> list[str]:
@@ -308,15 +321,20 @@ def _finish(
     _protect(session, None)
     by = ", a check by the model" if goal.check_by == "model" else ""
     said = f"Goal reached{by}: {one_line(goal.verify)}" if status == "reached" else error
-    value = _object(opened, session)
+    value = _object(opened)
     opened.emit(Notice(text=said, level="info", value={"type": "goal", **value}))
     ended = total or TurnEnded(status="incomplete")
+    if goal.attempts:
+        passed = status == "reached"
+        check = Check(command=goal.verify, passed=passed, after_last_edit=True)
+        checked: Checked = "passed" if passed else "failed"
+        ended = replace(ended, checks=(*ended.checks, check), checked=checked)
     if status == "reached":
         return replace(ended, status="success", error=None, setting=None, goal=value)
     return replace(ended, status="incomplete", error=error, goal=value)
 
 
-def _object(opened: Opened, session: OpenSession) -> dict[str, Any]:
+def _object(opened: Opened) -> dict[str, Any]:
     goal = goals_of(opened.records())[-1]
     return {
         **as_object(goal, spent(goal, opened.session)),

@@ -46,7 +46,7 @@ class Goal:
     """See `guard.Guard`."""
     attempts: list[Record] = field(default_factory=list)
     began: Record | None = None
-    """The record of an attempt that has none of its end."""
+    """The first record of an attempt that has none of its end: a turn that is cut begins again."""
     status: str = "unfinished"
     error: str = ""
 
@@ -68,7 +68,7 @@ def goals_of(records: Iterable[Record]) -> list[Goal]:
             found[-1].verify, found[-1].guard = record["check"], record["guard"]
             found[-1].check_by = record["check_by"]
         elif "began" in record:
-            found[-1].began = record
+            found[-1].began = found[-1].began or record
         elif "attempt" in record:
             found[-1].attempts.append(record)
             found[-1].began = None
@@ -124,6 +124,17 @@ def finished_turn(goal: Goal, session: Session) -> TurnEntry | None:
         elif isinstance(entry, TurnEntry):
             found = entry
     return found if goal.began is not None else None
+
+
+def is_asked(goal: Goal, session: Session) -> bool:
+    """Whether the model has the message that began the goal, or the one about its last attempt."""
+    asked = False
+    for entry in _since(session.entries, goal.number):
+        if isinstance(entry, PluginEntry) and entry.type == TYPE and "attempt" in entry.value:
+            asked = False
+        elif isinstance(entry, MessageEntry) and entry.role == "user":
+            asked = True
+    return asked
 
 
 def _since(entries: Sequence[AnyEntry], number: int) -> Sequence[AnyEntry]:
