@@ -91,11 +91,11 @@ def work(
             *(*model.flags, "--no-memory", *flags),
             *("--max-steps", str(limits.steps), "--timeout", str(limits.seconds)),
         ]
-        extra = _kode_environment(desk, model)
+        extra = kode_environment(desk, model)
     started = time.monotonic()
-    output, errors, killed = _run(words, environment(desk.home, extra), desk.project, limits)
+    output, errors, killed = run(words, environment(desk.home, extra), desk.project, limits)
     seconds = time.monotonic() - started
-    return _worked(_last_object(output), seconds, "timeout" if killed else "error", errors)
+    return _worked(last_object(output), seconds, "timeout" if killed else "error", errors)
 
 
 def undo(desk: Desk, session_id: str, model: Model) -> None:
@@ -106,7 +106,7 @@ def undo(desk: Desk, session_id: str, model: Model) -> None:
         env=environment(
             desk.home,
             {
-                **_kode_environment(desk, model),
+                **kode_environment(desk, model),
                 "KODE_PROVIDER": model.provider,
                 "KODE_MODEL": model.name,
             },
@@ -118,11 +118,12 @@ def undo(desk: Desk, session_id: str, model: Model) -> None:
     )
 
 
-def _kode_environment(desk: Desk, model: Model) -> dict[str, str]:
+def kode_environment(desk: Desk, model: Model) -> dict[str, str]:
+    """The variables that kode needs beside `jail.environment`."""
     return {"KODE_HOME": str(desk.kode_home), **model.environment}
 
 
-def _run(
+def run(
     words: Sequence[str], environ: Mapping[str, str], cwd: Path, limits: Limits
 ) -> tuple[str, str, bool]:
     """Output, errors, and whether it had to be killed: with all that it started."""
@@ -147,7 +148,8 @@ def _run(
     return output, errors, False
 
 
-def _last_object(output: str) -> dict[str, Any]:
+def last_object(output: str) -> dict[str, Any]:
+    """The last line of an output that is a JSON object; {} for none."""
     for line in reversed(output.splitlines()):
         with contextlib.suppress(ValueError):
             value = json.loads(line)
