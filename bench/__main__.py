@@ -23,6 +23,7 @@ NAMES = (
     "wall",
     "undo",
     "subagents",
+    "forks",
     "fleet",
     "conversations",
     "extensions",

@@ -22,7 +22,7 @@ from kode.contracts import SnapshotSection
 from kode.engine.agent import Spend
 from kode.events import silent
 from kode.subagents.channel import Delegation
-from kode.subagents.parent import run_tasks
+from kode.subagents.parent import prepare, run_children
 from kode.subagents.protocol import Start, Task
 from tests.scripted_server import ScriptedServer
 
@@ -131,12 +131,13 @@ async def _delegate(
             ask=None,
             spend=Spend(),
             record=lambda usage, cost_usd: None,
-            max_concurrency=AT_ONCE,
+            free=asyncio.Semaphore(AT_ONCE),
             timeout_s=60,
             max_steps=15,
         )
         goals = [Task(goal=f"Say hello, number {number}.") for number in range(tasks)]
-        children = await run_tasks(delegation, goals, "bench", silent)
+        children = await prepare(delegation, goals, "bench")
+        await run_children(delegation, children, silent)
     for child in children:
         if child.result is None or child.result.status != "success":
             raise RuntimeError(f"a child failed: {child.result}")

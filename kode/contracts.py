@@ -286,10 +286,12 @@ class RunningCommand(Protocol):
 
 
 class Job(Protocol):
-    """A command in the background."""
+    """A command or a subagent in the background."""
 
     name: str
     session_id: str | None
+    tell: Callable[[str], None] | None
+    """Gives a subagent a message; None for a command. Raises: ToolError if it has ended."""
     outcome: str
     """How it ended; "" while it runs."""
     reported: bool
@@ -316,7 +318,12 @@ class Background(Protocol):
         """Ends the offer: the command has ended or moved."""
 
     def take(
-        self, command: RunningCommand, session_id: str | None, *, with_session: bool = False
+        self,
+        command: RunningCommand,
+        session_id: str | None,
+        *,
+        with_session: bool = False,
+        tell: Callable[[str], None] | None = None,
     ) -> str:
         """Takes over a command and the duty to end it; returns its name in the background.
         `with_session`: it ends with its session, not only with kode."""

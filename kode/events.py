@@ -227,6 +227,8 @@ class TurnEnded:
     """The model that continued the turn because the session's was unavailable."""
     structured: Any = None
     """The answer parsed to the requested schema; None: it does not fit, or none was requested."""
+    goal: Mapping[str, Any] | None = None
+    """How a goal stands that turns like this one pursue, for programs; None: there is none."""
     type: Literal["turn_ended"] = "turn_ended"
 
 
@@ -283,6 +285,8 @@ class AgentFinished:
 class Notice:
     text: str
     level: Literal["info", "warning", "error"] = "warning"
+    value: Any = None
+    """The same for programs, where a plug-in says more than the text."""
     type: Literal["notice"] = "notice"
 
 

@@ -117,8 +117,10 @@ def bytes_of(image: Image) -> bytes | None:
 
 
 def kept_beside(image: Image, folder: Path) -> Image:
-    """The same picture with its copy in `folder`, for a copied or moved session."""
-    return replace(image, kept_in=str(folder / os.path.basename(image.kept_in)))
+    """The same picture with its copy in `folder`, where there is one, for a copied or moved
+    session."""
+    beside = folder / os.path.basename(image.kept_in)
+    return replace(image, kept_in=str(beside)) if beside.exists() else image
 
 
 def copy_to(image: Image, folder: Path) -> None:

@@ -72,6 +72,14 @@ class Plugin:
     subscriber: str = ""
     """A function of an `Opened` that returns a `Subscriber`, or None where there is nothing to
     hear."""
+    around_turn: str = ""
+    """An async function of an `Opened`, a `turns.OpenSession`, a message and its `turns.RunTurn`,
+    that returns the `TurnEnded`. Called if resumed, or a plug-in's slash command was used."""
+    flags: str = ""
+    """A function of a `Parser` that adds flags to `kode run` and to all that take its flags."""
+    task: str = ""
+    """A function of the parsed flags, of TASK and the id of a session to resume, or None, that
+    returns what is asked instead. Called for such a session, and a flag of a plug-in."""
     around: str = ""
     """A function of a `Workplace`, a `contracts.Sandbox` or None, and the `contracts.Around` of
     hooks, that returns the `Around` of each approved call. `diagnostics` in the config turns them
@@ -115,6 +123,8 @@ class Plugin:
     """The pydantic model of its settings; without one it has none."""
     checks: str = ""
     """A function without arguments that returns `Finding`s for `kode doctor`."""
+    proofs: Mapping[str, str] = field(default_factory=dict)
+    """The same for `kode doctor --NAME`, which proves one thing and checks nothing else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +177,14 @@ def added(kind: str) -> dict[str, tuple[Plugin, Any]]:
     return found
 
 
+def asked(arguments: Any, task: str | None, session_id: str | None) -> str | None:
+    """What is asked in the place of TASK; see `Plugin.task`. Raises: ConfigError."""
+    wanted = session_id is not None or bool(getattr(arguments, "of_plugins", ()))
+    for plugin in filter(lambda one: one.task, plugins() if wanted else ()):
+        task = load(plugin, plugin.task)(arguments, task, session_id)
+    return task
+
+
 def subcommand(group: str, argv: Sequence[str]) -> Callable[[Sequence[str]], int] | None:
     """What runs `kode GROUP NAME ...` where a plug-in adds the command "GROUP NAME"; None where
     none does. Raises: ConfigError."""
@@ -208,6 +226,7 @@ def clashes() -> Iterator[str]:
         "replicas",
         "memory_imports",
         "foreign_settings",
+        "proofs",
     ):
         first = added(kind)
         for plugin in plugins():

@@ -3,7 +3,7 @@ serve`."""
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -39,6 +39,7 @@ class Result:
     fallback_model: str | None
     untrusted: list[str]
     structured: Any
+    goal: Mapping[str, Any] | None
     duration_ms: int
 
 
@@ -76,6 +77,7 @@ def result_object(
         fallback_model=ended.fallback_model,
         untrusted=list(untrusted),
         structured=ended.structured,
+        goal=ended.goal,
         duration_ms=ended.duration_ms,
     )
     return dataclasses.asdict(result)

@@ -42,8 +42,7 @@ LACKS = "lacks"
 
 FAULTS = Path(__file__).parent / "faults"
 PROBED = tuple(
-    f"{Path(__file__).parent}/{place}"
-    for place in ("sandbox/", "cli/commands/test_sandbox_proof.py")
+    f"{Path(__file__).parent}/{place}" for place in ("sandbox/", "plugins/proof/test_proof.py")
 )
 """Where the self-test of the sandbox is itself under test."""
 

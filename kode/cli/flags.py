@@ -32,6 +32,7 @@ acceptEdits and bypassPermissions as modes; --yolo and
 def add_conversation_flags(parser: Parser) -> None:
     """Adds the flags of a conversation; each is None or empty if it was not given."""
     add_setting_flags(parser)
+    parser.takes_more = True
     add = parser.add_argument
     attached = "attach files (folders: as a listing)"
     add("--ctx", metavar="FILE[,FILE]", action="append", default=[], help=attached)

@@ -81,6 +81,8 @@ class Parser(argparse.ArgumentParser):
     """An argparse parser with kode's errors: one sentence, the nearest flag, exit 3. A flag's
     `type` may be one of `KINDS` by name: `type="seconds"`."""
 
+    takes_more = False
+    """Whether plug-ins add flags, which are looked up when one is unknown or help is wanted."""
     describing = False
     """If True, `parse` raises Described, which gives `completion` every command's flags."""
 
@@ -114,6 +116,13 @@ class Parser(argparse.ArgumentParser):
         """Parses all of `argv`; an unknown flag is an error that names the nearest one. `mixed`
         allows flags between positional arguments, which argparse does not support for every parser.
         Raises: ConfigError; Described if help is asked for."""
+        known = self._option_string_actions.keys() - {"-h", "--help"}
+        strange = (word for word in argv if word[:1] == "-" and word.partition("=")[0] not in known)
+        if self.takes_more and (Parser.describing or any(strange)):
+            own = {action.dest for action in self._actions}
+            for plugin in filter(lambda one: one.flags, installed.plugins()):
+                installed.load(plugin, plugin.flags)(self)
+            self.set_defaults(of_plugins={action.dest for action in self._actions} - own)
         if Parser.describing:
             raise Described(self)
         for flag, value in itertools.pairwise(argv):

@@ -4,11 +4,13 @@ import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.config import Config, Embedding, ProviderPart, resolve_provider
+from kode.config import Config, Embedding, ProviderPart, resolve_provider, small_choice
 from kode.contracts import ToolContext
+from kode.conversation.forked import fork_of
 from kode.conversation.open_session import OpenSession
 from kode.engine.agent import Agent
 from kode.errors import StorageError
@@ -89,7 +91,8 @@ def make_delegation(
         spend=agent().spend,
         record=record,
         lend=lend,
-        max_concurrency=limits.max_concurrency,
+        free=asyncio.Semaphore(limits.max_concurrency),
+        fork=partial(fork_of, session),
         timeout_s=limits.timeout_s,
         max_steps=limits.max_steps,
     )
@@ -142,18 +145,24 @@ def _start_of_child(config: Config, agent: Agent, session: Session, *, may_ask: 
     gate, spend = agent.gate, agent.spend
     whole = agent.limits.max_tree_steps or agent.limits.max_steps
     part = config.providers.get(choice.name, ProviderPart())
-    in_use = ProviderPart(api=part.api, headers=part.headers)
+    parts = {choice.name: ProviderPart(api=part.api, headers=part.headers)}
+    if (fallback := config.fallback_model) is not None:
+        other = small_choice(config, os.environ, fallback)
+        fallback = f"{other.name}/{other.model}"
+        reached = {"base_url": other.base_url, "api_key": other.api_key}
+        part = config.providers.get(other.name, ProviderPart()).model_copy(update=reached)
+        parts = {other.name: part, **parts}
     handed = config.model_copy(
         update={
             "provider": choice.name,
             "model": agent.provider.model,
             "effort": agent.effort,
             "small_model": None,
-            "fallback_model": None,
+            "fallback_model": fallback,
             "base_url": choice.base_url,
             "api_key": choice.api_key,
-            # Only the key in use.
-            "providers": {choice.name: in_use} if in_use != ProviderPart() else {},
+            # Only the keys in use.
+            "providers": parts,
             "memory": config.memory.model_copy(update={"enabled": False, "embedding": Embedding()}),
             "permissions": config.permissions.model_copy(update={"mode": gate.mode}),
         }
@@ -169,4 +178,5 @@ def _start_of_child(config: Config, agent: Agent, session: Session, *, may_ask: 
         max_tree_steps=max(1, whole - min(STEPS_KEPT, whole // 4)),
         checkpoints=str(agent.keeper.folder),
         turn=session.turns,
+        seen=agent.seen_files,
     )

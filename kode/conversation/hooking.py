@@ -100,8 +100,12 @@ async def _is_as_approved(
             ran = await run_hook(hook, sample, place, sandbox)
             if ran.opened is None:
                 return True
+            # What it writes where it may is its own: it would count as changed after each run.
+            writes = granted(hook, place).write
+            own = [path for path in ran.dropped if below_any(path, writes)]
+            opened = [path for path in ran.opened if path not in own]
             approvals = await asyncio.to_thread(
-                trust.pin_loads, place.home, place.project, hook.item, ran.opened
+                trust.pin_loads, place.home, place.project, hook.item, opened
             )
             if trust.state(hook.item, approvals) == "trusted":
                 return True
@@ -280,7 +284,7 @@ async def end_turn(opened: OpenSession, hooks: Hooks, ended: TurnEnded, run: Run
         # A hook may print text of a file or command: no turn treats it as the person's words.
         if said := _said(answer.reason):
             opened.note(said)
-        ended = _together(ended, await run(NOT_DONE))
+        ended = together(ended, await run(NOT_DONE))
     return ended
 
 
@@ -315,7 +319,7 @@ def _said(text: str) -> str:
     return f"[hook] {text}" if text else ""
 
 
-def _together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
+def together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
     """Merges two turns: the result of the second, the totals of both."""
     unknown = before.cost_usd is None or after.cost_usd is None
     return replace(
@@ -326,5 +330,6 @@ def _together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
         files_changed=tuple(dict.fromkeys((*before.files_changed, *after.files_changed))),
         denials=(*before.denials, *after.denials),
         fallback_model=after.fallback_model or before.fallback_model,
+        goal=after.goal or before.goal,
         duration_ms=before.duration_ms + after.duration_ms,
     )

@@ -41,9 +41,12 @@ Steering = Callable[[], Sequence[str]]
 
 
 class RunTurn(Protocol):
-    """Runs a turn whose message names nothing, within these limits. Raises: StorageError."""
+    """Runs a turn within these limits; `within` are fields of the agent's `Limits` for this turn
+    alone. Raises: StorageError."""
 
-    async def __call__(self, text: str, limits: tuple[Interceptor, ...] = ()) -> TurnEnded: ...
+    async def __call__(
+        self, text: str, limits: tuple[Interceptor, ...] = (), **within: Any
+    ) -> TurnEnded: ...
 
 
 @dataclass(frozen=True, kw_only=True)

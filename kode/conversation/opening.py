@@ -75,7 +75,7 @@ async def open_conversation(
     home = paths.home()
     for warning in loaded.warnings:
         emit(Notice(text=warning))
-    _check_rules(loaded)
+    check_rules(loaded)
     config, origins = loaded.config, loaded.origins
     provider = provider or make_provider(config, resolve_provider(config, os.environ, origins))
     if child is not None:
@@ -158,7 +158,7 @@ def not_kept(error: StorageError) -> UserError:
     return UserError(f"{error} With --no-session kode works without saving the session.")
 
 
-def _check_rules(loaded: Loaded) -> None:
+def check_rules(loaded: Loaded) -> None:
     """Raises: ConfigError that names where an invalid rule stands."""
     values = flat(loaded.config)
     for key in ("permissions.allow", "permissions.ask", "permissions.deny"):

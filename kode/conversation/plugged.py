@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kode import installed
 from kode.config.plugin_settings import settings_of
 from kode.contracts import Subscriber, Tool
-from kode.errors import ConfigError
+from kode.errors import ConfigError, KodeError, UserError
 from kode.events import Emit, Event, Notice
 from kode.function_tool import plain_tool
 from kode.installed import Plugin
@@ -37,6 +37,7 @@ class Now:
     """The session that a conversation has open."""
 
     session: Session
+    used: bool = False  # whether a slash command of a plug-in was
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +102,6 @@ class Plugged:
     heard: "tuple[_Guarded, ...]" = ()
     tools: tuple[Tool, ...] = ()
 
-    def of(self, plugin: Plugin) -> Opened | None:
-        """The conversation as this plug-in sees it; None where its settings are wrong."""
-        return next((opened for one, opened in self.opened if one.name == plugin.name), None)
-
     def sections(self) -> dict[str, str]:
         """The sections of the system prompt, by name: `x-` and the names that a plug-in gives."""
         found: dict[str, str] = {}
@@ -119,6 +116,22 @@ class Plugged:
         for name in {tool.name for tool in self.tools if times[tool.name] > 1}:
             self.emit(Notice(text=f"A plug-in's tool {name} is left out: its name is taken."))
         return tuple(tool for tool in tools if times[tool.name] == 1 or id(tool) not in own)
+
+    async def answer(self, message: str) -> str | Prompt | None:
+        """What a plug-in's slash command says; None where none is named. Raises: KodeError."""
+        name, _, argument = message[1:].partition(" ")
+        for plugin, opened in self.opened:
+            if command := plugin.slash.get(name):
+                self.now.used = True
+                return await installed.load(plugin, command.run)(opened, argument.strip()) or ""
+        return None
+
+    def around(self, session: object, run: Any) -> Any:
+        """The `RunTurn` of an `OpenSession` with what plug-ins do around it."""
+        for plugin, opened in self.opened:
+            if plugin.around_turn:
+                run = partial(_around, plugin, opened, session, run)
+        return run
 
     async def close(self) -> None:
         """Lets each subscriber finish. Never raises."""
@@ -138,7 +151,8 @@ def plug_in(config: "Config", place: Workplace, emit: Emit, session: Session) ->
     now = Now(session)
     opened, heard, tools = list[tuple[Plugin, Opened]](), list[_Guarded](), list[Tool]()
     for plugin in installed.plugins():
-        if not (plugin.tools or plugin.sections or plugin.subscriber or plugin.slash):
+        wanted = (plugin.tools, plugin.sections, plugin.subscriber, plugin.slash)
+        if not any((*wanted, plugin.around_turn)):
             continue
         seen = _tried(plugin, emit, partial(_open, plugin, config, place, emit, now))
         if seen is None:
@@ -181,6 +195,17 @@ def _subscriber(plugin: Plugin, opened: Opened) -> "_Guarded | None":
 def _tools(plugin: Plugin, opened: Opened) -> list[Tool]:
     given = installed.load(plugin, plugin.tools)(opened)
     return [one if isinstance(one, Tool) else plain_tool(one) for one in given]
+
+
+async def _around(plugin: Plugin, opened: Opened, of: Any, run: Any, text: str, *more: Any) -> Any:
+    if any(more):  # a command's own limits
+        return await run(text, *more)
+    try:
+        return await installed.load(plugin, plugin.around_turn)(opened, of, text, run)
+    except KodeError:
+        raise
+    except Exception as error:
+        raise UserError(_fault(plugin, error)) from error
 
 
 def _tried(plugin: Plugin, emit: Emit, make: Callable[[], T]) -> T | None:

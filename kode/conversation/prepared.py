@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kode import installed
 from kode.conversation.models import use_model
 from kode.conversation.open_session import OpenSession, RunTurn
 from kode.engine.act import run_aside
@@ -37,7 +38,8 @@ def named_in(brought: Brought, message: str) -> Command | Skill | None:
 
 def names_offered(brought: Brought) -> dict[str, str]:
     """The names that a message may begin with → what each does."""
-    known = {one.item.name: one.description for one in in_use(brought.skills)}
+    known = {name: added.summary for name, (_, added) in installed.added("slash").items()}
+    known |= {one.item.name: one.description for one in in_use(brought.skills)}
     for command in in_use(brought.commands):
         hint = f"{command.argument_hint} " if command.argument_hint else ""
         known[command.item.name] = f"{hint}{command.description}"

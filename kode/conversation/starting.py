@@ -15,6 +15,7 @@ from kode.conversation.extensions import (
     load_skills,
     take_foreign,
 )
+from kode.conversation.forked import begun_as, with_declared
 from kode.conversation.memory import memory_context
 from kode.conversation.models import learn_model
 from kode.conversation.open_session import OpenSession, Started
@@ -61,7 +62,10 @@ async def _start(opened: OpenSession) -> Started:
     small = is_small(config, agent.provider)
     if small:
         agent = simplify(agent, config)
-    agent = _with_sections(opened, agent)
+    is_fork = bool(terms.child and session.header.forked_from)
+    agent = begun_as(agent, session) if is_fork else _with_sections(opened, agent)
+    if is_fork and terms.child and terms.child.start:
+        agent.seen_files.update(terms.child.start.seen)
     memory, context = agent.memory, memory_context(opened)
     await memory.open(context, session.state(memory.name))
     of_servers: tuple[Tool, ...] = ()
@@ -100,7 +104,10 @@ async def _start(opened: OpenSession) -> Started:
         reachable = terms.extensions.reachable
         tools += (tool for tool in reachable if tool.name in declared | offered)
         agent = replace(agent, servers=tuple(terms.extensions.servers))
-    agent = replace(agent, tools=_those_allowed(opened, tools))
+    allowed = _those_allowed(opened, tools)
+    if is_fork:
+        allowed = with_declared(session, allowed, agent.calling)
+    agent = replace(agent, tools=allowed)
     _name_idle_rules(opened, agent)
     await open_context(agent, opened.context, _inject_reason(opened))
     _name_unreachable(opened, offered - declared)
@@ -149,10 +156,9 @@ async def _try_sandbox(opened: OpenSession) -> None:
 def _with_sections(opened: OpenSession, agent: Agent) -> Agent:
     """Puts plug-ins' sections of the system prompt before memory's, which changes more."""
     plugged, render = opened.terms.plugged, agent.render_system
-    added = plugged.sections() if plugged is not None else {}
-    if not added:
+    if plugged is None:
         return agent
-    return replace(agent, render_system=lambda late: render({**added, **late}))
+    return replace(agent, render_system=lambda late: render({**plugged.sections(), **late}))
 
 
 def _those_allowed(opened: OpenSession, tools: Sequence[Tool]) -> tuple[Tool, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kode.contracts import Interceptor, Provider
 from kode.conversation.models import fall_back, learn_model
@@ -15,7 +16,7 @@ from kode.engine.fence import fence_text
 from kode.engine.run import Evidence
 from kode.engine.turn import run_turn
 from kode.errors import StorageError
-from kode.events import FINISHED, Notice, TurnEnded
+from kode.events import FINISHED, Notice, TextDelta, TurnEnded
 from kode.extensions.session import Outside
 from kode.messages import Image, Text, plural
 from kode.session import unsent
@@ -71,7 +72,7 @@ async def _turn(
         started = await start(opened)
     elif opened.learned is not opened.agent.provider.info:  # `start` does this itself
         await learn_model(opened)
-    if opened.unread_results:
+    if opened.unread_results and not any(job.tell for job in terms.commands.running()):
         await _attach_late_results(opened, opened.agents_folder)
     if terms.commands.has_news and (news := terms.commands.news(opened.session.id)):
         opened.note(news)
@@ -81,6 +82,16 @@ async def _turn(
 
         if said := await hooking.submit(started.hooks, text):
             opened.note(said)
+    plugged = terms.plugged
+    if plugged is not None and text.startswith("/"):
+        answer = await plugged.answer(text)
+        if isinstance(answer, str):
+            opened.emit(TextDelta(text=answer.replace("\n", "  \n")))
+            opened.emit(ended := TurnEnded(status="success", result=answer))
+            return ended
+        text = text if answer is None else answer.text
+    if plugged is not None and (plugged.now.used or opened.begun_by == "resume"):
+        run = plugged.around(opened, run)
     if not text.startswith("/"):
         ended = await run(text)
     else:
@@ -92,8 +103,6 @@ async def _turn(
         else:
             ended = await run(await _expand(opened, text))
     if started.hooks is not None:
-        from kode.conversation import hooking
-
         ended = await hooking.end_turn(opened, started.hooks, ended, run)
         hooking.show_status(opened, started.hooks)
     return ended
@@ -124,6 +133,7 @@ async def _plain_turn(
     steering: Steering,
     through: Callable[[Provider], Provider] | None,
     evidence: Evidence,
+    **within: Any,
 ) -> TurnEnded:
     """Runs a turn whose message is not a command. Raises: StorageError."""
     notes = notes_before_turn(opened)
@@ -137,6 +147,7 @@ async def _plain_turn(
         agent,
         provider=provider,
         interceptors=(*agent.interceptors, *limits),
+        limits=replace(agent.limits, **within) if within else agent.limits,
         fall_back=partial(fall_back, opened, through),
     )
     ended = await run_turn(

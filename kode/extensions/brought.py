@@ -38,6 +38,8 @@ class Found(Generic[T]):
     standing: Standing
     by: Path | None = None
     """Where the namesake is that shadows it."""
+    may: tuple[str, ...] = ()
+    """What its approval lets it do besides, see `trust.Approved`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +86,14 @@ def find(around: Surroundings, approvals: Approvals) -> Brought:
         skills=_standing(skills, approvals),
         commands=_standing(commands, approvals),
         agents=_standing(agents, approvals),
-        hooks=tuple(Found(thing=hook, standing=_off(hook, approvals) or "used") for hook in hooks),
+        hooks=tuple(
+            Found(
+                thing=hook,
+                standing=_off(hook, approvals) or "used",
+                may=trust.given_to(hook.item, approvals),
+            )
+            for hook in hooks
+        ),
         problems={
             "skills": [*around.faults, *of_skills],
             "commands": of_commands,

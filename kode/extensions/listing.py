@@ -83,6 +83,8 @@ def _row(one: Found[Thing]) -> Row:
     thing = one.thing
     item = thing.item
     about, text, remarks = _about(thing)
+    if one.may:
+        remarks = (*remarks, f"may, by your approval: {', '.join(one.may)}")
     if one.by is not None:
         remarks = (*remarks, f"shadowed by {one.by}")
     return Row(

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from kode import paths
 from kode.credentials import redact
 from kode.extensions import brought, foreign, instructions, mcp_config, trust
 from kode.extensions.trust import Approvals, Item
+from kode.messages import shorten
 from kode.permissions.gate import Ask, Question, visible
 
 Finder = Callable[[Path, Path], Iterable[Item]]
@@ -36,6 +38,18 @@ DOWNLOADS = (
     "have no network."
 )
 """What it means to say yes to `mcp_cache.wish`."""
+
+Part = tuple[Item, tuple[str, ...]]
+"""One item as a person may approve it alone, with its grants (see `trust.Approved`)."""
+MAX_PARTS = 99  # their numbers have two digits
+MAX_NAME = 60  # characters in a choice; the preview has all
+ONE_BY_ONE = (
+    "y approves all of it; a opens what can be approved alone, and the rest is asked again."
+)
+MORE_FOR_HOOKS = (
+    "More for one hook, behind a: with the network it can send what it reads; writing, it can "
+    "change this project's files; outside the sandbox it can do all that you can."
+)
 
 _KINDS = {
     "mcp": "MCP server",
@@ -65,13 +79,33 @@ async def review(
     pending = [item for item in items if trust.state(item, approvals) != "trusted"]
     asked = [item for item in pending if trust.digest(item) not in declined]
     if asked and ask is not None:
-        answer = await ask(question(asked, approvals))
-        if answer.choice == "no":
-            declined.update(map(trust.digest, asked))
-        else:
-            trust.approve(home, project, asked)
-            pending = [item for item in pending if item not in asked]
+        refused = await settle(home, asked, approvals, ask)
+        declined.update(map(trust.digest, refused))
+        pending = [item for item in pending if item not in asked or item in refused]
     return tuple(pending)
+
+
+async def settle(
+    home: Path,
+    asked: Sequence[Item],
+    approvals: Approvals,
+    ask: Ask,
+    most: int = SHOWN_LINES,
+    grants: Sequence[str] = (),
+) -> Sequence[Item]:
+    """Asks until all items are approved, as they were shown, with `grants` for each, or refused;
+    returns what is refused. Raises: StorageError, BusyError."""
+    while asked:
+        parts = [] if grants else parts_of(asked, home, approvals.project)
+        answer = await ask(question(asked, approvals, parts, most))
+        if answer.choice == "no":
+            break
+        chosen = [parts[at] for at in answer.items] or [(one, (*grants,)) for one in asked]
+        for item, given in chosen:
+            with_it = [trust.outside(item)] if trust.OUTSIDE in given else []
+            trust.approve(home, approvals.project, [item, *with_it], given)
+        asked = [item for item in asked if all(item is not one for one, _ in chosen)]
+    return asked
 
 
 async def may_change(
@@ -82,14 +116,13 @@ async def may_change(
 
     Raises: StorageError, BusyError if an approval cannot be saved.
     """
-    asked = question([item], trust.load(home, project))
-    if ask is None or asked.preview in declined:
+    approvals = trust.load(home, project)
+    refusal = question([item], approvals).preview
+    if ask is None or refusal in declined:
         return False
-    if (await ask(asked)).choice == "no":
-        declined.add(asked.preview)
-        return False
-    trust.approve(home, project, [item])
-    return True
+    refused = await settle(home, [item], approvals, ask)
+    declined.update(refusal for _ in refused)
+    return not refused
 
 
 async def may_run_outside(
@@ -146,20 +179,49 @@ async def _may(
     return True
 
 
-def question(items: Sequence[Item], approvals: Approvals) -> Question:
-    """The one question about several items: what each is, and what it may run."""
+def parts_of(items: Sequence[Item], home: Path, project: Path) -> list[Part]:
+    """What of `items` can be chosen alone, at most `MAX_PARTS`: each of several, and, where all
+    fit, each hook with what it may besides."""
+    write = (str(project),) if trust.may_write_in(project, home, project) else ()
+    network, outside = (trust.NETWORK,), (trust.OUTSIDE,)
+    more = dict.fromkeys(((), network, write, network + write, outside))
+    every = [(item, one) for item in items for one in (more if item.kind == "hook" else [()])]
+    fitting = every if len(every) <= MAX_PARTS else [(item, ()) for item in items][:MAX_PARTS]
+    return [(item, grants) for item, grants in fitting if grants or len(items) > 1]
+
+
+def _words_of(item: Item, grants: Sequence[str]) -> str:
+    """For a choice. A quoted name cannot pass for other words of it."""
+    said = {trust.NETWORK: "with the network", trust.OUTSIDE: "outside the sandbox"}
+    name = json.dumps(shorten(item.name, MAX_NAME), ensure_ascii=False)
+    kind = _KINDS.get(item.kind, item.kind)
+    also = (said.get(one, "writing in this project") for one in grants)
+    return ", ".join((f"the {kind} {name}", *also))
+
+
+def question(
+    items: Sequence[Item], approvals: Approvals, parts: Sequence[Part] = (), most: int = SHOWN_LINES
+) -> Question:
+    """The one question about several items: what each is, what it may run, and which a yes may be
+    limited to."""
     changed = any(trust.state(item, approvals) == "changed" for item in items)
     title = "Use this repository's extensions"
     if any(trust.written_after(item, approvals) for item in items):
         title = "Use what a session wrote that had read outside text"
     elif changed:
         title += ", which has changed since you approved it"
-    what = visible("\n\n".join(shown(item, approvals) for item in items))
-    reason = "It can run programs or instruct the model."
-    return _question(visible(", ".join(map(named, items))), title, what, reason)
+    what = visible("\n\n".join(shown(item, approvals, lines=most) for item in items))
+    said = ["It can run programs or instruct the model."]
+    said += [ONE_BY_ONE] if parts and len(items) > 1 else []
+    said += [MORE_FOR_HOOKS] if any(grants for _, grants in parts) else []
+    words = [_words_of(*part) for part in parts]
+    names = visible(", ".join(map(named, items)))
+    return _question(names, title, what, "\n".join(said), words)
 
 
-def _question(subject: str, title: str, preview: str, reason: str) -> Question:
+def _question(
+    subject: str, title: str, preview: str, reason: str, items: Sequence[str] = ()
+) -> Question:
     return Question(
         tool="trust",
         subject=subject,
@@ -169,6 +231,8 @@ def _question(subject: str, title: str, preview: str, reason: str) -> Question:
         kind="trust",
         may_always=False,
         until_changed=True,
+        items=tuple(items),
+        takes_words=False,
     )
 
 

@@ -240,15 +240,29 @@ def _text_before(item: Item, approvals: Approvals) -> str | None:
     return None if before is None else f"{before}\n"
 
 
-def grants_of(item: Item, approvals: Approvals) -> Grants:
-    """What a person lets an item do besides, as long as it is as they approved it."""
+def given_to(item: Item, approvals: Approvals) -> tuple[str, ...]:
+    """What a person lets an item do besides, as `Approved` has it, as long as it is as they
+    approved it."""
     approval = approvals.find(item)
-    given = approval.grants if approval and approval.digest == digest(item) else ()
+    return approval.grants if approval and approval.digest == digest(item) else ()
+
+
+def grants_of(item: Item, approvals: Approvals) -> Grants:
+    """The same, for the sandbox."""
+    given = given_to(item, approvals)
     return Grants(
         network=NETWORK in given,
         outside=OUTSIDE in given,
         write=tuple(one for one in given if one.startswith("/")),
     )
+
+
+def may_write_in(folder: Path, home: Path, project: Path) -> bool:
+    """Whether a hook can be let write there (absolute, without links): it is neither in kode's own
+    folder, nor around that, the person's home or the project."""
+    own, at_home = (Path(real_path(one)) for one in (home, Path.home()))
+    around = (own, at_home, *project.parents)
+    return not folder.is_relative_to(own) and not any(o.is_relative_to(folder) for o in around)
 
 
 def approve(

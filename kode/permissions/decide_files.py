@@ -58,13 +58,13 @@ def edit(call: Call) -> Decision:
     where = sensitive.place(path, call.where)
     if where == "protected":
         return deny(f"{shown(call, path)} belongs to kode; tools never write there.")
+    if call.unseen and call.mode not in ("full", "plan") and is_rebuilt(call.unseen):
+        return deny("")  # no rule means byte code
     by_rule = _by_path_rule(call, path)
     if by_rule is not None and by_rule.outcome == "deny":
         return by_rule
     if call.mode == "plan":
         return deny_plan("Editing a file")
-    if call.unseen and call.mode != "full" and is_rebuilt(call.unseen):
-        return deny("")  # no rule means byte code
     if by_rule is not None:
         return by_rule
     if call.unseen and call.mode != "full":

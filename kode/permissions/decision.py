@@ -111,7 +111,7 @@ def deny(reason: str, *, by: RefusedBy = "rule") -> Decision:
 
 
 def deny_by(rule: Rule) -> Decision:
-    return deny(f"The rule `deny {rule}` forbids it.")
+    return deny(rule.why or f"The rule `deny {rule}` forbids it.")
 
 
 def deny_plan(what: str) -> Decision:

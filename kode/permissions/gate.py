@@ -47,7 +47,7 @@ class Question:
     """One question for the person. Every text in it shows hidden characters (`visible`)."""
 
     tool: str
-    subject: str
+    subject: str = ""
     """The argument it is about: the path, the command, the URL."""
     title: str
     preview: str
@@ -55,7 +55,7 @@ class Question:
     diff: str = ""
     """The end of `preview` that is a diff made by kode. A face must not search for one: a command
     or a text may look like one, and a drawn diff does not show every word."""
-    reason: str
+    reason: str = ""
     """Why it is asked."""
     dangers: tuple[str, ...] = ()
     """What it would destroy, a sentence each."""
@@ -63,7 +63,7 @@ class Question:
     """Groups approvals for counting: the risk of a command, else what the tool does."""
     asker: str = ""
     """The subagent that asks; "" for the agent itself."""
-    may_always: bool
+    may_always: bool = False
     """Whether "session" and "project" are offered."""
     rules: tuple[str, ...] = ()
     """The rules that "session" and "project" would add."""
@@ -76,6 +76,10 @@ class Question:
     """The call's arguments, as the tool gets them."""
     until_changed: bool = False
     """Whether a yes holds until its subject changes, instead of once."""
+    items: tuple[str, ...] = ()
+    """What a yes may be limited to, one at a time, in plain words."""
+    takes_words: bool = True
+    """Whether a no may have a message for the model."""
     of: Literal["call", "outside", "changes"] = "call"
     """What a no would refuse, see `messages.Refusal`."""
 
@@ -89,6 +93,8 @@ class Answer:
     """With "session" and "project": whether it adds the question's narrow rules."""
     mode: PermissionMode | None = None
     """With "once": the mode from now on."""
+    items: tuple[int, ...] = ()
+    """With "once": which of the question's items alone, from 0; none: everything that it shows."""
 
     def rules_of(self, question: Question) -> tuple[str, ...]:
         """The rules that it adds."""
@@ -112,10 +118,12 @@ def ways_to_allow(question: Question) -> dict[str, str]:
     }
 
 
-def lasting_ways(question: Question) -> dict[Answer, str]:
-    """The lasting answers, the narrowest first, in plain words."""
+def further_ways(question: Question) -> dict[Answer, str]:
+    """The answers that allow other than all of it once, in plain words: for one item, or lasting,
+    the narrowest first."""
     if not question.may_always:
-        return {}
+        items = enumerate(question.items)
+        return {Answer(choice="once", items=(at,)): visible(item) for at, item in items}
     widths = [(False, question.rules)]
     if question.narrow and question.narrow != question.rules:
         widths.insert(0, (True, question.narrow))
@@ -146,6 +154,7 @@ class GateState:
     mode: PermissionMode
     attended: bool = True
     """Whether somebody can be asked, if at all."""
+    denied: tuple[Rule, ...] = ()  # by a plug-in, while it lasts
     approved: tuple[Approval, ...] = ()
     """By answers for the session."""
     saved: tuple[Approval, ...] = ()
@@ -441,7 +450,8 @@ class PersonGate:
     def _call(
         self, tool: Tool, arguments: Mapping[str, Any], opinion: Opinion | None = None
     ) -> Call:
-        rules = replace(self.rules, approved=self._approved())
+        deny = (*self.state.denied, *self.rules.deny)
+        rules = replace(self.rules, deny=deny, approved=self._approved())
         mode = self.mode
         if opinion is not None and opinion.outcome == "plan":
             mode, rules = "plan", replace(rules, allow=(), approved=())

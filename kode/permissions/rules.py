@@ -15,7 +15,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -85,6 +85,7 @@ class Rule:
     """A family, or a tool's name."""
     pattern: str = ""
     """The text in the parentheses, in canonical form; "" for a bare name."""
+    why: str = field(default="", compare=False)  # what to say in place of the rule
 
     def __str__(self) -> str:
         return f"{self.name}({self.pattern})" if self.pattern else self.name

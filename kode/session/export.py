@@ -3,6 +3,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from kode.broken_json import object_of
@@ -46,6 +47,7 @@ def as_json(transcript: Transcript) -> dict[str, Any]:
         "model": header.model,
         "provider": header.provider,
         "parent": header.parent,
+        "forked_from": None if header.forked_from is None else asdict(header.forked_from),
         "turns": sum(turn.number > 0 and not turn.is_rewound for turn in transcript.turns),
         "messages": messages,
         "buffer": _buffer(entries),
@@ -64,6 +66,8 @@ def as_markdown(transcript: Transcript) -> str:
     places = {entry.id: place for place, entry in enumerate(transcript.entries)}
     lines = [f"# Session {header.id}", ""]
     lines += [f"{header.created_at} · {header.cwd} · {header.model}", ""]
+    if (origin := header.forked_from) is not None:
+        lines += [f"A fork of session {origin.session}, at {origin.entry or 'its end'}.", ""]
     for message, item, answered in _messages(transcript):
         name = "You" if message.role == "user" else "kode"
         lines += [f"## {name} · {message.at} · {message.id}", ""]

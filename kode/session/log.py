@@ -333,6 +333,7 @@ def load_file(path: Path, session_id: str) -> tuple[Session, list[str]]:
         header, entries, faults = read(path)
         repairs += faults
         durable.note_length(path, whole)  # what is lost before it has been said
+        header = replace(header, id=session_id)  # the name of its file, except of a subagent's
         session = Session(header=header, path=path, file=file, loaded=True)
         if whole == 0:
             with durable.storage_errors(path, "repair"):

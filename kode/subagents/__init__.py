@@ -2,6 +2,7 @@
 
     protocol.py   the files and lines that cross between parent and child
     delegate.py   the `delegate_tasks` tool
+    background.py a child as a job, which is read, told and stopped while it runs
     parent.py     starts, watches and ends children
     channel.py    messages between a child and its parent; the state of each
     lending.py    what a child has of its parent's servers

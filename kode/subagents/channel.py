@@ -66,11 +66,14 @@ class Delegation:
     """This process's spending; what its children use is added to it."""
     record: Callable[[Usage, float | None], None]
     """Records a child's usage and its cost in dollars (None: unknown). Must not raise."""
-    max_concurrency: int
+    free: asyncio.Semaphore
+    """For as many children as may run at once."""
     timeout_s: float
     max_steps: int
     lend: Callable[[Task, Path], Loan] = lambda task, folder: Loan()
     """What a child with this task and folder may use of its parent's servers."""
+    fork: Callable[[str], Callable[[], bytes]] = lambda call_id: bytes
+    """(the call that starts children) → what makes the transcript of each that is a fork."""
     command: Sequence[str] = COMMAND
     patience_s: float = PATIENCE_S
     alive: "dict[str, Child]" = field(default_factory=dict)
@@ -85,6 +88,7 @@ class Child:
     task: Task
     folder: Path
     mark: str
+    created: float = field(default_factory=time.monotonic)
     started: float = 0.0
     clock: Clock = field(default_factory=lambda: Clock(math.inf))
     process: asyncio.subprocess.Process | None = None
@@ -99,6 +103,17 @@ class Child:
     loan: Loan = field(default_factory=Loan)
     calls: "set[asyncio.Task[None]]" = field(default_factory=set)
     """Its calls of what it was lent."""
+    replied: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the first reply to it has begun, or it has ended."""
+    stopped: bool = False
+    """Whether it is to end now, with what it has."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it has its result."""
+    said: str = ""
+    """What it said last."""
+    edited: dict[str, None] = field(default_factory=dict)
+    unread: int = 0
+    """How many messages it has not taken yet."""
     lines: int = 0
     flooded: bool = False
     stderr: bytes = b""
@@ -154,7 +169,7 @@ def take(delegation: Delegation, child: Child, line: bytes, emit: Emit) -> None:
             child.result = Result.model_validate_json(line)
         elif kind == "event":
             _note_event(child, value["event"])
-            child.activity = child.activity.encode("utf-8", "replace").decode()
+            child.activity = _sendable(child.activity)
             emit(progress(child))
         elif kind == "used":
             _note_used(delegation, child, Used.model_validate(value))
@@ -172,6 +187,15 @@ def _note_event(child: Child, event: Any) -> None:
     match event["type"]:
         case "step_started":
             child.activity = "thinking"
+        case "reply_begun":
+            child.replied.set()
+        case "replied":
+            child.said = _sendable(event.get("said") or child.said)
+            child.replied.set()
+        case "tool_finished" if event.get("edited"):
+            child.edited[_sendable(event["subject"])] = None
+        case "steered":
+            child.unread -= 1
         case "tool_started":
             child.activity = f"{event['name']} {event['subject']}"[:120]
         case "retry_scheduled":
@@ -180,6 +204,10 @@ def _note_event(child: Child, event: Any) -> None:
             child.activity = f"subagent {event['index'] + 1}: {event['activity']}"[:120]
         case _:
             pass
+
+
+def _sendable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 def _note_used(delegation: Delegation, child: Child, used: Used) -> None:

@@ -19,10 +19,21 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from kode import durable
+from kode.credentials import redact
 from kode.engine.agent import Spend
 from kode.errors import KodeError
-from kode.events import FINISHED, Event, Status, TextDelta, ThinkingDelta, ToolOutput, TurnEnded
-from kode.messages import Message, Text, ToolCall, Usage, plural
+from kode.events import (
+    FINISHED,
+    Event,
+    Replied,
+    Status,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolOutput,
+    TurnEnded,
+)
+from kode.messages import Message, Text, ToolCall, Usage, plural, text_of
 from kode.permissions import gate
 from kode.subagents.clock import Clock
 from kode.subagents.protocol import (
@@ -36,6 +47,7 @@ from kode.subagents.protocol import (
     Result,
     Start,
     Task,
+    Told,
     Used,
     line_of,
 )
@@ -222,6 +234,8 @@ class ParentLink:
     """Called when the parent has reported the rest of the tree's usage."""
     waiting: dict[int, "asyncio.Future[Answer]"] = field(default_factory=dict)
     calling: dict[int, "asyncio.Future[Called]"] = field(default_factory=dict)
+    told: list[str] = field(default_factory=list)
+    on_told: Callable[[Told], None] = lambda told: None
     asked: int = 0
     reported: Used = field(default_factory=Used)
     """The total reported to the parent so far."""
@@ -287,6 +301,11 @@ class ParentLink:
             self._take(line)
         self.on_gone()
 
+    def take_told(self) -> list[str]:
+        """What it was told since the last call: steers its turn."""
+        told, self.told = self.told, []
+        return told
+
     def _send(self, message: BaseModel) -> None:
         try:
             self.voice.say(message)
@@ -294,12 +313,16 @@ class ParentLink:
             self.on_gone()
 
     def _take(self, line: bytes) -> None:
-        with contextlib.suppress(ValueError, ValidationError, AttributeError):
+        with contextlib.suppress(ValueError, ValidationError, AttributeError, KodeError):
             value = json.loads(line)
             if value.get("type") == "answer":
                 _settle(self.waiting, Answer.model_validate(value))
             elif value.get("type") == "called":
                 _settle(self.calling, Called.model_validate(value))
+            elif value.get("type") == "message":
+                message = Told.model_validate(value)
+                self.on_told(message)
+                self.told.append(message.text)
             elif value.get("type") == "elsewhere":
                 elsewhere = Elsewhere.model_validate(value)
                 self.spend.elsewhere_usd = elsewhere.cost_usd
@@ -346,10 +369,14 @@ async def read_start(reader: asyncio.StreamReader) -> Start | None:
 
 def event_line(event: Event) -> dict[str, Any] | None:
     """An event as a line, without what only a transcript needs. Deltas and tool output are left
-    out: stdout reports what a child does, not what it says."""
+    out: stdout reports what a child does, and what it said last."""
     if isinstance(event, (TextDelta, ThinkingDelta, ToolOutput, TurnEnded)):
         return None
     fields = asdict(event)
+    if isinstance(event, Replied):
+        fields["said"] = redact(text_of(event.message).strip()[:SAID_CHARS])
+    elif isinstance(event, ToolFinished):
+        fields["edited"] = bool(event.diff) and not event.is_error
     for heavy in ("message", "text", "diff"):
         fields.pop(heavy, None)
     return {"type": "event", "event": fields}

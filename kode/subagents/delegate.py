@@ -3,6 +3,7 @@
 `parent.py` runs a child; `records.py` stores it.
 """
 
+import asyncio
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,12 +14,14 @@ from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
 from kode.contracts import Effort, Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
+from kode.events import Event
 from kode.extensions.agents import AgentDefinition
 from kode.function_tool import tool
 from kode.messages import plural, shorten
 from kode.subagents import records
+from kode.subagents.background import Running, outlives_call, report
 from kode.subagents.channel import Child, Delegation
-from kode.subagents.parent import run_tasks
+from kode.subagents.parent import prepare, run_children
 from kode.subagents.protocol import MAX_FILE_BYTES, MAX_TASKS, Task
 
 AGENT_CHARS = 200  # a line or two of the tool's description
@@ -26,9 +29,9 @@ MAX_AGENTS = 30
 """Limit of agents listed to the model; it may name any."""
 
 DESCRIPTION = """\
-Give 1 to 8 independent tasks to subagents that work side by side: much reading with a short \
-answer, or changes in separate files. They see nothing of this conversation and cannot ask: put \
-paths, findings and what to report into the task."""
+Up to 8 independent tasks for subagents: much reading with a short answer, or changes in separate \
+files. Unless you `fork`, they know nothing of this: put paths, findings and what to report into \
+the task. `job` is for the `background`."""
 
 
 class TaskArgument(BaseModel):
@@ -39,6 +42,7 @@ class TaskArgument(BaseModel):
     guidance: str | None = None
     effort: Annotated[Effort | None, WithJsonSchema({"type": "string"})] = None
     resume: str | None = None
+    fork: bool = False
 
 
 class TaskOfAgent(TaskArgument):
@@ -56,13 +60,32 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
         context: ToolContext,
         tasks: list[argument],  # type: ignore[valid-type]
         description: str = "",
+        background: bool = False,
     ) -> ToolOutput:
         given = [
             records.continued(delegation.folder, task) if task.resume else task
             for task in _check(tasks, names)
         ]
-        children = await run_tasks(delegation, given, context.call_id, context.emit)
-        return _output(children, context)
+        in_front = not background
+
+        def show(event: Event) -> None:
+            if in_front:
+                context.emit(event)
+
+        children = await prepare(delegation, given, context.call_id)
+        work = asyncio.create_task(run_children(delegation, children, show))
+        jobs, outputs = context.background, context.place.outputs
+        if not await outlives_call(work, jobs, context.call_id, at_once=background):
+            work.result()
+            return _output(children, context)
+        assert jobs is not None
+        in_front, lines = False, []
+        for child in children:
+            running = Running(child, delegation, outputs)
+            name = jobs.take(running, context.session_id, with_session=True, tell=running.tell)
+            lines.append(f"{name}: {shorten(child.task.goal, records.GOAL_CHARS)}")
+        text = "\n".join(["In the background:", *lines])
+        return ToolOutput(text=text, summary=f"{plural(len(children), 'subagent')} in background")
 
     return tool(
         effect="delegate",
@@ -99,6 +122,7 @@ def _preview(agents: Sequence[str], context: ToolContext, arguments: Mapping[str
     for number, task in enumerate(_check(arguments["tasks"], agents), 1):
         lines = [f"{number}. {task.goal}"]
         lines += [f"   resume: {task.resume}"] if task.resume else []
+        lines += ["   fork: it starts from this conversation"] if task.fork else []
         lines += [f"   agent: {task.agent}"] if task.agent else []
         lines += [f"   effort: {task.effort}"] if task.effort else []
         lines += [f"   guidance: {task.guidance}"] if task.guidance else []
@@ -122,6 +146,9 @@ def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> list[Task]:
         agent = task.agent if isinstance(task, TaskOfAgent) else None
         if agent and agent not in agents:
             raise ToolError(f"There is no agent {agent!r}. The agents are: {', '.join(agents)}.")
+        if task.fork and (agent or task.effort or task.resume):
+            fault = f"Task {number} is a fork, which works as you do"
+            raise ToolError(f"{fault}: leave out `agent`, `effort` and `resume`, or `fork`.")
         checked.append(
             Task(
                 goal=task.goal,
@@ -130,6 +157,7 @@ def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> list[Task]:
                 effort=task.effort,
                 agent=agent or None,
                 resume=task.resume or None,
+                fork=task.fork,
             )
         )
     resumed = [task.resume for task in checked if task.resume]
@@ -146,11 +174,7 @@ def _output(children: Sequence[Child], context: ToolContext) -> ToolOutput:
     for child in children:
         assert child.result is not None
         counts[child.result.status.replace("success", "done")] += 1
-        text = records.report_text(
-            child.id, child.task.goal, child.result, context.place.outputs, limit
-        )
-        lacks = child.loan.lacks
-        blocks.append(f"{text}\n[It had no {', no '.join(lacks)}.]" if lacks else text)
+        blocks.append(report(child, context.place.outputs, limit))
         for name in child.result.files_changed:
             files[os.path.normpath(os.path.join(context.place.cwd, name))] = None
     summary = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))

@@ -53,22 +53,21 @@ SUMMARY_CHARS = 400
 """Of a child's error, whose end says what to do, or of its summary, on the screen."""
 
 
-async def run_tasks(
-    delegation: Delegation, tasks: Sequence[Task], call_id: str, emit: Emit
-) -> list[Child]:
-    """Runs the tasks, at most `max_concurrency` at once. Returns the children, each with a result,
-    in the order of the tasks. If cancelled, kills every child and what each started first.
-
-    Raises: ToolError when the task files cannot be written.
-    """
-    children = await _prepare(delegation, tasks, call_id)
-    free = asyncio.Semaphore(delegation.max_concurrency)
+async def run_children(delegation: Delegation, children: Sequence[Child], emit: Emit) -> None:
+    """Runs the tasks, each with a result at the end. If cancelled, kills every child and what each
+    started first. Forks wait for the reply to the first of them: from then on a server has what
+    they share in its cache."""
+    forks = [child for child in children if child.task.fork]
 
     async def one(child: Child) -> None:
-        async with free:
-            await _run_child(delegation, child, emit)
+        if child in forks[1:]:
+            await forks[0].replied.wait()
+        async with delegation.free:
+            if not child.stopped:
+                await _run_child(delegation, child, emit)
+        _settle(delegation, child)
 
-    ticker = asyncio.create_task(_tick(delegation, emit))
+    ticker = asyncio.create_task(_tick(children, emit))
     try:
         async with asyncio.TaskGroup() as group:
             for child in children:
@@ -76,10 +75,15 @@ async def run_tasks(
     finally:
         ticker.cancel()
         for child in children:
-            if child.result is None:
-                child.result = _failed(delegation, child, "Interrupted.", "interrupted")
-                records.keep_result(child.folder, child.result)
-    return children
+            _settle(delegation, child)
+
+
+def _settle(delegation: Delegation, child: Child) -> None:
+    if child.result is None:
+        child.result = _failed(delegation, child, "Interrupted.", "interrupted")
+        records.keep_result(child.folder, child.result)
+    child.replied.set()
+    child.ended.set()
 
 
 def child_environment(
@@ -97,8 +101,9 @@ def child_environment(
     return passed | one_deeper(environ)
 
 
-async def _prepare(delegation: Delegation, tasks: Sequence[Task], call_id: str) -> list[Child]:
-    """Writes task and snapshot files: the same snapshot for all children of one call."""
+async def prepare(delegation: Delegation, tasks: Sequence[Task], call_id: str) -> list[Child]:
+    """Writes what the children of one call start from: the same snapshot of memory for all, which a
+    fork has in its conversation. Raises: ToolError if it cannot be written."""
     now = datetime.now(UTC)
     snapshot = Snapshot(
         system=delegation.memory_system,
@@ -106,8 +111,10 @@ async def _prepare(delegation: Delegation, tasks: Sequence[Task], call_id: str) 
         sections=sections_of(await delegation.snapshot()),
     )
     children = []
+    transcript = delegation.fork(call_id) if any(task.fork for task in tasks) else bytes
+    first = max((child.index + 1 for child in delegation.alive.values()), default=0)
     try:
-        for index, task in enumerate(tasks):
+        for index, task in enumerate(tasks, first):
             name = task.resume or f"{now:%Y%m%d-%H%M%S}-{index + 1}-{secrets.token_hex(3)}"
             child = Child(index, task, delegation.folder / name, processes.new_mark())
             records.create(
@@ -117,6 +124,7 @@ async def _prepare(delegation: Delegation, tasks: Sequence[Task], call_id: str) 
                 mark=child.mark,
                 call_id=call_id,
                 at=snapshot.created_at,
+                transcript=transcript() if task.fork else b"",
             )
             children.append(child)
     except StorageError as error:
@@ -188,6 +196,8 @@ async def _wait(
     while child.result is None and not reading.done() and child.process.returncode is None:
         if child.clock.is_over(waits=bool(child.questions)):
             return "timeout"
+        if child.stopped:
+            return "interrupted"
         # `wait`, not a timeout around an await: that would cancel the reading, and lose the result
         # that the child sends when asked to end.
         await asyncio.wait([reading], timeout=POLL_S)
@@ -256,11 +266,12 @@ async def _see_through(work: Coroutine[Any, Any, None]) -> None:
     task.result()
 
 
-async def _tick(delegation: Delegation, emit: Emit) -> None:
+async def _tick(children: Sequence[Child], emit: Emit) -> None:
     while True:
         await asyncio.sleep(PROGRESS_EVERY_S)
-        for child in list(delegation.alive.values()):
-            emit(progress(child))
+        for child in children:
+            if child.started and child.result is None:
+                emit(progress(child))
 
 
 def _outcome(

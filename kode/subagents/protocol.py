@@ -3,8 +3,8 @@
 Task file      {"goal", "context"?, "guidance"?, "permission_mode"?, "model"?, "effort"?, "agent"?}
 Snapshot file  {"version": 1, "system", "created_at", "sections": [{"title", "content"}]}
 Child's stdout one JSON object a line: events, `used`, `question`, `call`, last `result`
-Child's stdin  one JSON object a line: first `start`, then `answer`, `called` and `elsewhere`; its
-               end means that the parent is gone
+Child's stdin  one JSON object a line: first `start`, then `answer`, `called`, `elsewhere` and
+               `message`; its end means that the parent is gone
 
 Nothing here starts a process or reads a pipe. `docs/subagents.md` shows every line. The models are
 built on first use: a child needs few of them before its first request.
@@ -56,6 +56,8 @@ class Task(_Given):
     """The name of the agent definition to use, which the child looks up itself."""
     resume: SkipJsonSchema[str | None] = Field(default=None, exclude=True)
     """The id of an ended child that continues with this; for its parent, not for its file."""
+    fork: SkipJsonSchema[bool] = Field(default=False, exclude=True)
+    """Whether it begins with its parent's conversation, as its transcript says."""
 
 
 class Section(_Given):
@@ -129,6 +131,8 @@ class Start(_Said):
     """The folder where the parent keeps undo contents."""
     turn: int = 1
     """The number of the parent's turn, for its checkpoints."""
+    seen: dict[str, str] = Field(default_factory=dict)
+    """What a fork has read of files, as its parent: see `ToolContext.seen_files`."""
     tools: tuple[LentTool, ...] = ()
 
 
@@ -175,6 +179,7 @@ class Question(_Said):
     kind: str = ""
     may_always: bool = False
     rules: tuple[str, ...] = ()
+    takes_words: bool = True
 
 
 class Call(_Said):
@@ -205,6 +210,15 @@ class Answer(_Said):
     message: str = ""
 
 
+class Told(_Said):
+    """What the parent, or the person, says to a child that runs: it gets it with its next step."""
+
+    type: Literal["message"] = "message"
+    text: str
+    tainted: bool
+    """Whether the parent has read untrusted content."""
+
+
 class Elsewhere(_Said):
     """What the rest of the tree has used so far, without the child itself."""
 
@@ -222,8 +236,11 @@ def line_of(message: BaseModel | dict[str, Any]) -> bytes:
 def parse_task(data: bytes, name: str) -> Task:
     """A task file's content. Raises: UserError that names what is wrong."""
     task = _parse(Task, data, f"The task file {name}")
-    if task.resume is not None:
-        raise UserError(f"The task file {name} has `resume`, which only delegate_tasks takes.")
+    if task.resume is not None or task.fork:
+        raise UserError(
+            f"The task file {name} has `resume` or `fork`, which only delegate_tasks takes. "
+            "`kode session fork ID` copies a session for `kode -r`."
+        )
     return task
 
 

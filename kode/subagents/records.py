@@ -25,7 +25,7 @@ from kode.credentials import redact
 from kode.engine.fence import fence_text
 from kode.errors import StorageError, ToolError
 from kode.messages import Text, ToolCall, ToolResult, first_of, plural, shorten
-from kode.session.entries import AnyEntry, MessageEntry
+from kode.session.entries import AnyEntry, Header, MessageEntry, parse_line
 from kode.session.reading import is_readable
 from kode.subagents.protocol import Result, Snapshot, Task, line_of
 from kode.tools import processes
@@ -68,11 +68,21 @@ class Record:
 
 
 def create(
-    folder: Path, task: Task, snapshot: Snapshot, *, mark: str, call_id: str, at: str
+    folder: Path,
+    task: Task,
+    snapshot: Snapshot,
+    *,
+    mark: str,
+    call_id: str,
+    at: str,
+    transcript: bytes = b"",
 ) -> None:
-    """Writes what a child starts from; one that continues loses its last result. Raises:
-    StorageError."""
+    """Writes what a child starts from, a fork with a `transcript`; one that continues loses its
+    last result. Raises: StorageError."""
     durable.make_folder(folder)
+    if transcript:
+        durable.replace(folder / "transcript.jsonl", transcript)
+        durable.note_length(folder / "transcript.jsonl", len(transcript))
     about = {"mark": mark, "call_id": call_id, "created_at": at}
     durable.replace(folder / "agent.json", json.dumps(about).encode())
     asked = {name: redact(text) for name, text in task.model_dump(exclude_none=True).items()}
@@ -226,7 +236,7 @@ def describe(agents: Path) -> list[str]:
     """One line per child, for a person."""
     lines = []
     for record in records(agents):
-        goal = shorten(record.goal, GOAL_CHARS)
+        goal = f"{_origin(record)}{shorten(record.goal, GOAL_CHARS)}"
         if record.result is None:
             lines.append(f"{record.id}  {record.status}  {goal}")
             continue
@@ -234,6 +244,14 @@ def describe(agents: Path) -> list[str]:
         why = f" ({' '.join(record.result.error.split())[:100]})" if record.result.error else ""
         lines.append(f"{record.id}  {record.result.status}, {steps}  {goal}{why}")
     return lines
+
+
+def _origin(record: Record) -> str:
+    with contextlib.suppress(OSError, ValueError), record.transcript.open("rb") as file:
+        header = parse_line(file.readline())
+        if isinstance(header, Header) and header.forked_from is not None:
+            return f"(a fork at {header.forked_from.entry}) "
+    return ""
 
 
 def _clip(id: str, summary: str, output_dir: Path, limit: int) -> str:

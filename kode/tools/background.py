@@ -1,4 +1,4 @@
-"""Commands in the background: name, output, and how each ended.
+"""Commands and subagents in the background: name, output, and how each ended.
 
 `shell` starts a command, knows how to end it, and hands it over: because the person moved it there,
 or because the model started it there. The person reads and kills all of them at the prompt, the
@@ -35,6 +35,7 @@ class BackgroundCommand:
     """Whether the model has been notified of its end."""
     read_to: int = 0
     with_session: bool = False
+    tell: Callable[[str], None] | None = None
     watch: "asyncio.Task[None] | None" = None
 
     @property
@@ -89,12 +90,17 @@ class BackgroundCommands:
         return False
 
     def take(
-        self, command: RunningCommand, session_id: str | None, *, with_session: bool = False
+        self,
+        command: RunningCommand,
+        session_id: str | None,
+        *,
+        with_session: bool = False,
+        tell: Callable[[str], None] | None = None,
     ) -> str:
         self._taken += 1
         name = f"bg{self._taken}"
         taken = BackgroundCommand(
-            name, command, session_id, command.since, with_session=with_session
+            name, command, session_id, command.since, with_session=with_session, tell=tell
         )
         taken.watch = asyncio.ensure_future(self._watch(taken))
         ended = [known for known in self.commands if not known.runs]
@@ -147,7 +153,7 @@ class BackgroundCommands:
             path = command.running.output_path
             where = f" Its output is in {path}." if path else ""
             lines.append(
-                f"[The background command {command.name} (`{command.title}`) has ended: "
+                f"[The background job {command.name} (`{command.title}`) has ended: "
                 f"{command.outcome}.{where}]"
             )
         lines += [text for of, text in self._told if of == session_id]

@@ -17,17 +17,20 @@ _HALF = MAX_CHARS // 2
 async def job(
     context: ToolContext,
     id: str,
-    wait_s: Annotated[float, "Wait so long for its end"] = 0,
+    wait_s: float = 0,
     start: Annotated[int | None, "Position, 0 for all"] = None,
     stop: bool = False,
+    tell: str = "",
 ) -> ToolOutput:
-    """Read the new output of a background command; await or stop it."""
+    """Read a background command or subagent; await, stop or tell it."""
     background = context.background
     if background is None:
         raise ToolError("Nothing runs in the background here.")
     job = background.find(id)
     if job.session_id != context.session_id:
         raise ToolError(f"{job.name} belongs to another session.")
+    if tell:
+        tell_job(job, tell)
     if stop:
         await background.kill(job, "stopped")
     elif wait_s > 0:
@@ -40,6 +43,13 @@ async def job(
         summary=f"{job.name}: {state}",
         untrusted=job.running.untrusted,
     )
+
+
+def tell_job(job: Job, message: str) -> None:
+    """Raises: ToolError if it takes no messages, or has ended."""
+    if job.tell is None:
+        raise ToolError(f"{job.name} is a command, and takes no messages.")
+    job.tell(message)
 
 
 def _new_output(job: Job, start: int | None) -> str:

@@ -20,7 +20,9 @@ NO_FILE = "no file"
 
 BY_PATH: dict[str, dict[str, str]] = {
     "plugins/demo/tour.py": {"scratch": NEW},
-    "cli/commands/sandbox_proof.py": {"_furnished": NEW, "_temporary": NEW, "_written": NEW},
+    "plugins/proof/proof.py": {"_furnished": NEW, "_temporary": NEW, "_written": NEW},
+    "plugins/detached/holder.py": {"bound": HOME, "main": HOME},
+    "plugins/detached/places.py": {"make": HOME},
     "cli/prompt/compose.py": {"compose": NEW},
     "cli/prompt/export.py": {"_write_new": NAMED},
     "cli/prompt/history.py": {"_open": HOME},

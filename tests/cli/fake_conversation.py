@@ -157,7 +157,7 @@ class FakeConversation:
     def offered(self) -> dict[str, str]:
         return {}
 
-    async def turn(self, text: str, *, steering=tuple, typed=None) -> TurnEnded:
+    async def turn(self, text: str, *, steering=tuple, typed=None, form=None) -> TurnEnded:
         self.steering, self.typed = steering, typed
         self.turns += 1
         self.asked.append(text)

@@ -385,7 +385,7 @@ def test_the_cost_of_a_session_is_as_before(project: Path, tmp_path: Path, capsy
 
 def test_the_progress_of_a_run_is_as_before() -> None:
     screen = plain_screen()
-    renderer = ProgressRenderer(screen=screen)
+    renderer = ProgressRenderer(screen)
     for event in ALL_EVENTS:
         renderer.emit(event)
 

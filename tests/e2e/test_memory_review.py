@@ -34,31 +34,31 @@ def review(place):
 
 def test_one_key_decides_and_another_undoes(pair):
     with review(pair) as terminal:
-        terminal.until("contradict each other, or may say the same (2 waiting)", "[q] quit")
+        terminal.until("contradict each other, or may say the same (2 waiting)", "q  quit")
         terminal.type("2")
         terminal.until('kept "the server listens on port 81" instead of', "(1 waiting)")
         assert facts(pair) == [NEW, "away"]
         terminal.type("u")
         terminal.until("undid settle ")
         terminal.until_count("contradict each other, or may say the same (2 waiting)", 2)
-        terminal.until_count("[q] quit", 3)
+        terminal.until("q  quit")
         assert facts(pair) == [OLD, NEW, "away"]
         terminal.type("w")
         terminal.until_count("by you", 8)
-        terminal.until_count("[q] quit", 4)
+        terminal.until("q  quit")
         terminal.type("b")
         terminal.until_count("may no longer be true (1 waiting)", 2)
-        terminal.until_count("[q] quit", 5)
+        terminal.until("q  quit")
         terminal.type("r")
         terminal.until("Nothing else is pending.")
-        terminal.until_count("[q] quit", 6)
+        terminal.until("q  quit")
         assert facts(pair) == [OLD, NEW]
         terminal.type("u")
         terminal.until("undid remove ")
-        terminal.until_count("[q] quit", 7)
+        terminal.until("q  quit")
         assert facts(pair) == [OLD, NEW, "away"]
         terminal.type("r")
-        terminal.until_count("[q] quit", 8)
+        terminal.until_count("Nothing else is pending.", 2)
         terminal.type("q")
         terminal.until("2 decisions; 0 still pending.")
         assert terminal.ended() == 0
@@ -66,20 +66,14 @@ def test_one_key_decides_and_another_undoes(pair):
     assert facts(pair) == [OLD, NEW]
 
 
-@pytest.mark.parametrize("keys", [("q",), ("esc",), ("x", "q"), ("up", "q"), ("s", "s")])
+@pytest.mark.parametrize("keys", [("q",), ("esc",), ("ctrl-c",), ("up", "q"), ("s", "s")])
 def test_leaving_and_skipping_decide_nothing(pair, keys):
     with review(pair) as terminal:
-        terminal.until("(2 waiting)", "[q] quit")
+        terminal.until("(2 waiting)", "q  quit")
         for number, key in enumerate(keys):
             if key == "s" and number:
-                terminal.until("(1 waiting)", "[r] remove")
+                terminal.until("(1 waiting)", "r  remove")
             terminal.type(key)
-        while "0 decisions; 2 still pending." not in terminal.text:
-            # Of keys that come at once the first counts: it may not have been heard.
-            if not terminal.read(pause_s=0.2):
-                break
-            if keys[-1] == "q":
-                terminal.type("q")
         terminal.until("0 decisions; 2 still pending.")
 
     assert facts(pair) == [OLD, NEW, "away"]

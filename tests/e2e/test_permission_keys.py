@@ -158,12 +158,24 @@ def test_run_asks_at_a_terminal_only_if_it_was_said(place: Place) -> None:
             ) as terminal:
                 if flags:
                     terminal.until("answer:", timeout_s=60)
-                    terminal.type("y", "enter")
-                terminal.until("The end.", timeout_s=60)
-                assert ("answer:" in terminal.text) is written
+                    terminal.type("y")  # one key answers
+                text = terminal.until("The end.", timeout_s=60)
+                assert ("Allowed once: a.py" in text) is written
                 terminal.ended()
         assert (place.project / "a.py").exists() is written
         (place.project / "a.py").unlink(missing_ok=True)
+
+
+def test_a_captured_answer_is_all_that_is_captured(place: Place) -> None:
+    with ScriptedServer([edit("a.py"), {"text": "The end."}]) as server:
+        place.url = server.openai_url
+        line = f'x=$("{KODE}" run --ask "Write it"); echo "got: <$x>"'
+        with Terminal("sh", ["-c", line], cwd=place.project, env=place.environ) as terminal:
+            terminal.until("answer:", timeout_s=60)
+            terminal.type("y")
+            terminal.until("Allowed once: a.py", "got: <The end.>", timeout_s=60)
+            terminal.ended()
+    assert (place.project / "a.py").exists()
 
 
 def test_ask_is_refused_where_nobody_can_be_asked(place: Place) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from bench.prefix import asks_for_note
+from kode.subagents.records import Record, records
 from tests.e2e.command import Finished, Place
 from tests.strict_server import Asked, StrictServer
 
@@ -83,6 +84,11 @@ class Life:
     def turns(self) -> list[Asked]:
         """The session's own requests: memory's questions have no tools."""
         return [one for one in self.server.requests if one.json.get("tools")]
+
+    def agents(self) -> list[Record]:
+        """The subagents of the one session, with their files."""
+        (path,) = self.place.session_files
+        return records(path.with_suffix("") / "agents")
 
     @property
     def entries(self) -> list[dict[str, Any]]:

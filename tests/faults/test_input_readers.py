@@ -2,6 +2,7 @@
 out is a value or one sentence that names the file.
 """
 
+import asyncio
 import json
 import os
 import time
@@ -220,7 +221,7 @@ def parent_of_garbage(folder: Path) -> tuple[Delegation, Child]:
         ask=None,
         spend=Spend(),
         record=lambda usage, cost_usd: None,
-        max_concurrency=1,
+        free=asyncio.Semaphore(1),
         timeout_s=1.0,
         max_steps=1,
     )

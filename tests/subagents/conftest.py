@@ -1,5 +1,6 @@
 """A family of stand-in children: small Python programs that speak, or fail to speak, as a child."""
 
+import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from kode.engine.agent import Spend
 from kode.events import Event
 from kode.messages import Usage
 from kode.subagents.channel import Child, Delegation
-from kode.subagents.parent import run_tasks
+from kode.subagents.parent import prepare, run_children
 from kode.subagents.protocol import Start, Task
 
 PRELUDE = """
@@ -52,15 +53,20 @@ class Family:
             ask=None,
             spend=Spend(),
             record=lambda usage, cost_usd: self.used.append(usage),
-            max_concurrency=3,
+            free=asyncio.Semaphore(3),
             timeout_s=20,
             max_steps=15,
             command=(sys.executable, str(program)),
             patience_s=0.2,
         )
         self.delegation = replace(made, **fields)
-        tasks = [Task(goal=goal) for goal in goals]
-        return await run_tasks(self.delegation, tasks, "call_1", self.events.append)
+        return await self.go_on([Task(goal=goal) for goal in goals])
+
+    async def go_on(self, tasks: Sequence[Task], call_id: str = "call_1") -> list[Child]:
+        assert self.delegation is not None
+        children = await prepare(self.delegation, tasks, call_id)
+        await run_children(self.delegation, children, self.events.append)
+        return children
 
     def asks_the_model(self) -> bool:
         """Whether its parent knows of a child that waits for a reply."""

@@ -7,11 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from kode.events import TurnEnded
+from kode.events import Replied, TurnEnded
 from kode.messages import Message, Text, ToolCall, Usage, user_message
 from kode.subagents import child, records
-from kode.subagents.child import Voice, Watchdog, partial_summary, request_text
-from kode.subagents.protocol import MAX_LINE_BYTES, Result, Task, parse_snapshot, snapshot_text
+from kode.subagents.child import ParentLink, Voice, Watchdog, partial_summary, request_text
+from kode.subagents.protocol import (
+    MAX_LINE_BYTES,
+    Result,
+    Task,
+    Told,
+    line_of,
+    parse_snapshot,
+    snapshot_text,
+)
 
 
 def test_the_request_names_limits_goal_guidance_and_context() -> None:
@@ -132,3 +140,29 @@ def test_the_snapshot_becomes_a_section_with_titles() -> None:
 
     assert text.startswith("# Memory Context (read-only)\n── User Profile ──\nlikes tea\n")
     assert "Environment" not in text
+
+
+def test_a_childs_messages_wait_for_its_next_step() -> None:
+    heard: list[Told] = []
+    link = ParentLink(Voice(), on_gone=lambda: None, on_told=heard.append)
+
+    for text, tainted in (("one", False), ("two", True)):
+        link._take(line_of(Told(text=text, tainted=tainted)))
+    link._take(b'{"type":"message","text":3}')
+
+    assert [told.tainted for told in heard] == [False, True]
+    assert link.take_told() == ["one", "two"]
+    assert link.take_told() == []
+
+
+def test_a_childs_line_has_its_words_without_secrets() -> None:
+    text = f"The key is sk-proj-{'A1b2C3d4' * 6}."
+    reply = Message(role="assistant", parts=(Text(text=text),))
+    event = Replied(message=reply, usage=Usage(), cost_usd=None, context_tokens=0, context_window=0)
+
+    line = child.event_line(event)
+
+    assert line is not None
+    assert line["event"]["said"].startswith("The key is ")
+    assert "A1b2C3d4" not in line["event"]["said"]
+    assert "message" not in line["event"]

@@ -73,7 +73,7 @@ async def test_the_model_is_told_of_the_tool_in_few_words(family: Family, tmp_pa
     tool = delegate_tool(family.delegation)
 
     assert len(tool.description + json.dumps(tool.parameters())) / 4 < 300
-    assert set(tool.parameters()["properties"]) == {"tasks", "description"}
+    assert set(tool.parameters()["properties"]) == {"tasks", "description", "background"}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,11 @@ from kode.engine.agent import Spend
 from kode.errors import ToolError
 from kode.events import AgentFinished, AgentProgress
 from kode.subagents import parent, records
-from kode.subagents.parent import child_environment, run_tasks
+from kode.subagents.background import Running
+from kode.subagents.parent import child_environment
 from kode.subagents.protocol import Answer, Question, Task
 from kode.tools import processes
-from tests.subagents.conftest import Family
+from tests.subagents.conftest import PRELUDE, Family
 
 AN_AGE_S = 1_000.0
 
@@ -187,7 +190,7 @@ subprocess.Popen(["sleep", "600"], start_new_session=True)
 open("begun", "a").write("x")
 time.sleep(600)
 """
-    running = asyncio.create_task(family.run(code, ["a", "b", "c"], max_concurrency=2))
+    running = asyncio.create_task(family.run(code, ["a", "b", "c"], free=asyncio.Semaphore(2)))
     begun = family.folder / "begun"
     while not (begun.exists() and len(begun.read_text()) == 2):
         await asyncio.sleep(0.02)
@@ -340,7 +343,7 @@ result(task()["goal"], status="error", error="Ended by a limit.", steps=3)
     agents = family.delegation.folder
 
     again = records.continued(agents, Task(goal="go on", resume=first.id))
-    (second,) = await run_tasks(family.delegation, [again], "call_2", family.events.append)
+    (second,) = await family.go_on([again], "call_2")
 
     assert second.id == first.id
     assert second.result is not None
@@ -386,3 +389,78 @@ async def test_a_command_that_cannot_be_started_is_an_error(family: Family) -> N
     assert child.result is not None
     assert child.result.status == "error"
     assert "could not be started" in (child.result.error or "")
+
+
+WAITS_FOR_GO = """
+import pathlib
+folder = pathlib.Path(argument("--task")).parents[2]
+with open(folder / "begun", "a") as file: file.write(task()["goal"])
+while not (folder / "go").exists(): time.sleep(0.01)
+say(type="event", event={"type": "step_started", "step": 1})
+say(type="event", event={"type": "reply_begun"})
+while not (folder / "end").exists(): time.sleep(0.01)
+result("done")
+"""
+
+
+async def _until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+async def test_forks_wait_for_the_first_reply_to_one_of_them(family: Family) -> None:
+    await family.run("result()")  # makes the delegation
+    (family.folder / "child.py").write_text(PRELUDE + WAITS_FOR_GO)
+    begun, asked = family.folder / "begun", list[str]()
+    assert family.delegation is not None
+
+    def fork(call_id: str) -> Callable[[], bytes]:
+        asked.append(call_id)
+        return lambda: b"{}\n"
+
+    family.delegation = replace(family.delegation, fork=fork)
+    tasks = [Task(goal=goal, fork=goal in "abc") for goal in "abcd"]
+    running = asyncio.create_task(family.go_on(tasks, "call_7"))
+
+    await _until(lambda: begun.exists() and len(begun.read_text()) == 2)
+    # One fork, and the one that is none.
+    assert sorted(begun.read_text()) == ["a", "d"]
+    (family.folder / "go").touch()
+    await _until(lambda: len(begun.read_text()) == 3)
+    (family.folder / "end").touch()
+    children = await running
+
+    assert asked == ["call_7"]
+    assert sorted(begun.read_text()) == ["a", "b", "c", "d"]
+    transcripts = [(child.folder / "transcript.jsonl").exists() for child in children]
+    assert transcripts == [True, True, True, False]
+
+
+async def test_forks_start_when_the_first_of_them_fails(family: Family) -> None:
+    await family.run("sys.exit(3)")
+    assert family.delegation is not None
+    family.delegation = replace(family.delegation, fork=lambda call_id: lambda: b"{}\n")
+
+    children = await family.go_on([Task(goal=goal, fork=True) for goal in "ab"])
+
+    assert [child.result.status for child in children if child.result] == ["error", "error"]
+
+
+async def test_a_childs_words_and_files_are_known_while_it_runs(family: Family) -> None:
+    code = """
+say(type="event", event={"type": "replied", "said": "half of it \\udc80"})
+say(type="event", event={"type": "tool_finished", "subject": "a.py", "edited": True})
+say(type="event", event={"type": "tool_finished", "subject": "b.py", "edited": False})
+say(type="event", event={"type": "replied", "said": ["no text"]})
+result("done")
+"""
+    (child,) = await family.run(code)
+
+    assert child.said == "half of it ?"
+    assert list(child.edited) == ["a.py"]
+    assert family.delegation is not None
+    running = Running(child, family.delegation, family.folder)
+    assert running.untrusted == ""
+    with pytest.raises(ToolError, match=child.id):
+        running.tell("more")

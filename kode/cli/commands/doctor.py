@@ -1,7 +1,6 @@
 """`kode doctor`: checks what works on this machine, each with the next step.
 
-The checks are in `diagnosis`, `setup_checks` and `provider_checks`; `sandbox_proof` has those of
-`--sandbox`.
+The checks are in `diagnosis`, `setup_checks` and `provider_checks`; plug-ins add some.
 """
 
 import argparse
@@ -11,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kode.cli.commands import diagnosis, plugin_checks, provider_checks, sandbox_proof, setup_checks
+from kode import installed
+from kode.cli.commands import diagnosis, plugin_checks, provider_checks, setup_checks
 from kode.cli.commands.diagnosis import Case, Finding, State, missing
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
@@ -50,13 +50,13 @@ def main(argv: Sequence[str]) -> int:
     """Prints each finding when it is made; 1 if something required is missing."""
     parser = Parser("kode doctor", "Checks this machine, and says how to fix what is missing.")
     parser.add_argument("--json", action="store_true", help="one JSON list instead of lines")
-    about = "proves the sandbox instead: runs commands in it that must not get out"
-    parser.add_argument("--sandbox", action="store_true", help=about)
+    for name, (plugin, _) in (proofs := installed.added("proofs")).items():
+        parser.add_argument(f"--{name}", action="store_true", help=f"instead {plugin.summary}")
     arguments = parser.parse(argv)
-    if arguments.sandbox:
-        findings = sandbox_proof.prove()
-    else:
-        findings = examine(working_directory(argparse.Namespace(cwd=None)))
+    findings = examine(working_directory(argparse.Namespace(cwd=None)))
+    for name, (plugin, where) in proofs.items():
+        if getattr(arguments, name):
+            findings = installed.load(plugin, where)()
     found = []
     for finding in findings:
         found.append(replace(finding, detail=redact(finding.detail)))

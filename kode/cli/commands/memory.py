@@ -122,6 +122,9 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
 async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     """Interactive with single keys on a terminal, otherwise a list."""
     from kode.cli.prompt.memory_review import review_memory
+    from kode.cli.prompt.repl import asking
+    from kode.cli.prompt.state import PromptState
+    from kode.cli.screen.render import Renderer
     from kode.cli.screen.screen import open_screen
     from kode.conversation.memory import open_configured, outside_context
     from kode.memory.review import items_of
@@ -132,7 +135,9 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     if terminals and not arguments.list:
         async with open_configured(config.memory, context) as system:
             if await items_of(system):
-                await review_memory(open_screen(), system)
+                screen = open_screen()
+                async with asking(PromptState(screen, Renderer(screen), {}, listens=False)):
+                    await review_memory(screen, system)
                 return ""
     return await _run(loaded, arguments)
 

@@ -25,6 +25,7 @@ from kode.errors import ConfigError, UserError
 from kode.registry import PROVIDERS
 
 if TYPE_CHECKING:
+    from kode.cli.screen.screen import Screen
     from kode.contracts import Provider
     from kode.conversation import Conversation
 
@@ -33,7 +34,12 @@ def stdin_is_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def open_repl(arguments: argparse.Namespace, task: str | None, session_id: str | None) -> int:
+def open_repl(
+    arguments: argparse.Namespace,
+    task: str | None,
+    session_id: str | None,
+    screen: "Screen | None" = None,
+) -> int:
     """Opens the REPL; on a machine without key or config runs the set-up first, or the demo if the
     output is not a terminal. Raises: ConfigError for flags of `kode run`; KodeError if it could not
     start."""
@@ -41,7 +47,7 @@ def open_repl(arguments: argparse.Namespace, task: str | None, session_id: str |
 
     if arguments.json_schema or arguments.input_format == "stream-json":
         raise ConfigError("--json-schema and --input-format are for tasks: `kode run TASK`.")
-    cwd = working_directory(arguments)
+    cwd, task = working_directory(arguments), installed.asked(arguments, task, session_id)
     ready = is_set_up(arguments, cwd)
     demo = None if ready or task or sys.stdout.isatty() else installed.command("demo")
     if demo is not None:
@@ -52,7 +58,7 @@ def open_repl(arguments: argparse.Namespace, task: str | None, session_id: str |
         code = first_run(home())
         if code is not None:
             return code
-    return asyncio.run(_repl(arguments, cwd, task, session_id))
+    return asyncio.run(_repl(arguments, task, session_id, screen))
 
 
 def is_set_up(arguments: argparse.Namespace, cwd: Path) -> bool:
@@ -96,13 +102,14 @@ def _wants_plain(arguments: argparse.Namespace, cwd: Path) -> bool:
 
 
 async def _repl(
-    arguments: argparse.Namespace, cwd: Path, task: str | None, session_id: str | None
+    arguments: argparse.Namespace, task: str | None, session_id: str | None, screen: "Screen | None"
 ) -> int:
     from kode.cli.prompt.repl import run_repl
     from kode.cli.screen.render import Renderer
     from kode.cli.screen.screen import open_screen
 
-    screen = open_screen(
+    cwd = working_directory(arguments)
+    screen = screen or open_screen(
         color=False if arguments.no_color else None, plain=_wants_plain(arguments, cwd)
     )
     renderer = Renderer(screen, unfolded=arguments.verbose)
@@ -126,10 +133,12 @@ async def _repl(
             elicit=make_elicit(screen),
             trust_project=arguments.trust_project,
             session_id=session_id,
+            new_id=getattr(arguments, "session_id", None),
             keep_session=not arguments.no_session,
             servers=named_servers(arguments, cwd),
-            attachments=read_attachments(
-                arguments.ctx, cwd, loaded.config.roots(cwd), renderer.emit
+            attachments=(
+                *read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), renderer.emit),
+                *getattr(arguments, "piped", ()),
             ),
         )
         attach_named(conversation, arguments.ctx)

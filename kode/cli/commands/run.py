@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kode import installed
 from kode.cli.commands.cassettes import (
     add_cassette_flags,
     cassette_settings,
@@ -33,6 +35,7 @@ from kode.interrupts import cancelled_by_signals, interrupt_by_signals
 from kode.messages import Usage, first_of
 
 if TYPE_CHECKING:
+    from kode.cli.prompt.state import PromptState
     from kode.contracts import Recorded
     from kode.conversation import Conversation
     from kode.conversation.structured import Form
@@ -47,7 +50,11 @@ SLOW_S = 0.5
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode run` with these arguments and returns its exit code. Raises: as `run_task`."""
-    parser = Parser("kode run", "One task, the answer on stdout, then exit.")
+    parser = Parser(
+        "kode run",
+        "One task, the answer on stdout, then exit. Memory tells it what it knows of this project, "
+        "so a\nscript that wants equal runs adds --no-memory.",
+    )
     parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
     add_conversation_flags(parser)
     add_cassette_flags(parser)
@@ -63,6 +70,7 @@ def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | 
     Raises: UserError, SessionError or StorageError if it could not start; ConfigError for flags
     that contradict each other.
     """
+    arguments.task = task = installed.asked(arguments, task, session_id)
     if getattr(arguments, "session_id", None) and arguments.no_session:
         raise ConfigError(
             "--session-id names a session, and --no-session saves none. Drop one of the two."
@@ -120,19 +128,19 @@ async def _run_with(
     flags = {**config_flags(arguments), **cassette_settings(arguments)}
     loaded = load_config(home(), cwd, environ=os.environ, flags=flags)
     form = answer_form(arguments, cwd)
-    emit, ask, elicit = _faces(arguments, plain=loaded.config.repl.plain)
-    attached = read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), emit)
+    face = _face(arguments, plain=loaded.config.repl.plain)
+    attached = read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), face.emit)
     conversation = await open_conversation(
         loaded,
         cwd=cwd,
-        emit=emit,
-        ask=ask,
+        emit=face.emit,
+        ask=face.ask,
         session_id=session_id,
         new_id=getattr(arguments, "session_id", None),
         task=text,
         keep_session=not arguments.no_session,
         attachments=(*attached, *piped),
-        elicit=elicit,
+        elicit=face.elicit,
         trust_project=arguments.trust_project,
         servers=named_servers(arguments, cwd),
         provider=recorded,
@@ -140,7 +148,7 @@ async def _run_with(
     if recorded is not None:
         place, now = conversation.agent.place, conversation.session.id
         recorded.follow(place.home, place.project, now, lambda: conversation.context.sections)
-    conclude = partial(_print_result, arguments, conversation)
+    conclude = partial(_print_result, arguments, conversation, shown=face.shows_answer)
     try:
         attach_named(conversation, arguments.ctx, arguments.task)
         warm_up(conversation.agent.provider)
@@ -152,15 +160,23 @@ async def _run_with(
             code = await run_stream(conversation, text, turn, conclude)
             return code, conversation.session.id
         typed = arguments.task or ""  # without it the text is from standard input
-        task = asyncio.ensure_future(_turn(conversation, form, text, typed=typed))
-        with cancelled_by_signals(task):
-            ended = await _ended(task)
+        if face.prompt is not None:
+            from kode.cli.prompt.repl import run_one
+
+            face.prompt.opened = conversation
+            ended = await _ended(run_one(face.prompt, text, typed, form))
+        else:
+            task = asyncio.ensure_future(_turn(conversation, form, text, typed=typed))
+            with cancelled_by_signals(task):
+                ended = await _ended(task)
         conclude(ended)
     finally:
         closing = asyncio.ensure_future(_close(conversation))
         with cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
             # If interrupted, memory leaves its work for the next start.
-            await closing
+            from kode.cli.prompt.repl import show_closing
+
+            await (show_closing(face.prompt.screen, closing) if face.prompt else closing)
     return EXIT_CODES[ended.status], conversation.session.id
 
 
@@ -189,7 +205,7 @@ async def _turn(
     return await conversation.turn(text, steering=steering, typed=typed, form=form)
 
 
-async def _ended(task: "asyncio.Future[TurnEnded]") -> TurnEnded:
+async def _ended(task: Awaitable[TurnEnded]) -> TurnEnded:
     """The end of a turn; one stopped before it started counts as interrupted.
 
     Raises: UserError if the task could not be recorded.
@@ -204,11 +220,20 @@ async def _ended(task: "asyncio.Future[TurnEnded]") -> TurnEnded:
         return TurnEnded(status="interrupted", error="Interrupted before the turn began.")
 
 
-def _faces(
-    arguments: argparse.Namespace, *, plain: bool
-) -> "tuple[Emit, Ask | None, Elicit | None]":
-    """What shows events and, with --ask, asks the person. Raises: ConfigError where nobody can be
-    asked."""
+@dataclass(frozen=True, kw_only=True)
+class _Face:
+    """What shows events, asks the person, and draws the prompt; None for what there is not."""
+
+    emit: "Emit"
+    ask: "Ask | None" = None
+    elicit: "Elicit | None" = None
+    prompt: "PromptState | None" = None
+    shows_answer: bool = False
+    """Whether the answer is on the terminal before it is printed."""
+
+
+def _face(arguments: argparse.Namespace, *, plain: bool) -> _Face:
+    """The face for these flags. Raises: ConfigError where nobody can be asked."""
     at_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     if arguments.ask and not (at_terminal and arguments.output_format in (None, "text")):
         raise ConfigError(
@@ -218,30 +243,43 @@ def _faces(
     if arguments.output_format == "stream-json":
         from kode.cli.screen.output import stream_printer
 
-        return stream_printer(), None, None
+        return _Face(emit=stream_printer())
     if arguments.output_format == "json":
-        return silent, None, None
-    from kode.cli.screen.run_render import ProgressRenderer
+        return _Face(emit=silent)
+    from kode.cli.screen.screen import open_screen
 
-    progress = ProgressRenderer(
-        verbose=arguments.verbose,
-        no_color=arguments.no_color,
-        live=not arguments.quiet,
-        plain=plain,
-    )
-    # One screen for both, so that nothing is painted over a question.
-    emit = silent if arguments.quiet else progress.emit
+    color = False if arguments.no_color else None
+    screen = open_screen(color=color, stream=sys.stderr, plain=plain)
     if not arguments.ask:
-        return emit, None, None
+        from kode.cli.screen.run_render import ProgressRenderer
+
+        live = not arguments.quiet
+        shown = ProgressRenderer(screen, unfolded=arguments.verbose, live_line=live)
+        return _Face(emit=silent if arguments.quiet else shown.emit)
+    from kode.cli.prompt.slash import COMMANDS
+    from kode.cli.prompt.state import PromptState
     from kode.cli.screen.form import make_elicit
     from kode.cli.screen.question import make_ask
+    from kode.cli.screen.render import Renderer
 
-    return emit, make_ask(progress.screen), make_elicit(progress.screen)
+    renderer = Renderer(screen, unfolded=arguments.verbose)
+    return _Face(
+        emit=silent if arguments.quiet else renderer.emit,
+        ask=make_ask(screen, say=renderer.show_outcome),
+        elicit=make_elicit(screen),
+        prompt=PromptState(screen, renderer, COMMANDS),
+        shows_answer=not arguments.quiet and sys.stdout.isatty(),
+    )
 
 
 def _print_result(
-    arguments: argparse.Namespace, conversation: "Conversation", ended: TurnEnded
+    arguments: argparse.Namespace,
+    conversation: "Conversation",
+    ended: TurnEnded,
+    *,
+    shown: bool = False,
 ) -> None:
+    """`shown`: a terminal has shown the answer and the changes."""
     session_id, cwd = conversation.session.id, conversation.cwd
     extensions = conversation.extensions
     untrusted = extensions.untrusted if extensions is not None else ()
@@ -254,13 +292,13 @@ def _print_result(
         case _:
             if arguments.json_schema is not None and ended.status in FINISHED:
                 print_line(to_json(ended.structured))
-            elif ended.result.strip():
+            elif ended.result.strip() and not shown:
                 plain = conversation.config.repl.plain
                 _print_answer(arguments, ended.result.rstrip("\n"), plain=plain)
             if ended.error:
                 error = clean(f"kode: {ended.error}{_way_on(ended, session_id)}")
                 print(error, file=sys.stderr)
-            elif not arguments.quiet and ended.files_changed:
+            elif not (arguments.quiet or shown) and ended.files_changed:
                 from kode.results import relative_path
 
                 names = [one_line(relative_path(path, cwd)) for path in ended.files_changed]

@@ -256,7 +256,8 @@ async def _turn(
     gc.freeze()
     gc.enable()
     text = request_text(setting.task, conversation.config.max_steps, timeout_s)
-    turn = asyncio.ensure_future(conversation.turn(text))
+    steering = tuple if link is None else link.take_told
+    turn = asyncio.ensure_future(conversation.turn(text, steering=steering))
     stop.task = turn
     if stop.status is not None:
         stop(stop.status, stop.error)
@@ -310,19 +311,24 @@ def _emit(
     clock: Clock,
 ) -> Emit:
     """Prints events as lines on stdout; for people also as progress on stderr, unless --quiet."""
-    from kode.events import silent
+    from kode.events import TextDelta, ThinkingDelta, silent
     from kode.subagents.child import event_line
 
     show: Emit = silent
+    has_begun = False
     if not arguments.quiet:
         from kode.cli.screen.run_render import ProgressRenderer
+        from kode.cli.screen.screen import open_screen
 
-        show = ProgressRenderer().emit
+        show = ProgressRenderer(open_screen(stream=sys.stderr)).emit
 
     def emit(event: Event) -> None:
+        nonlocal has_begun
         show(event)
         clock.hear(event.type)
         line = event_line(event)
+        if not has_begun and isinstance(event, TextDelta | ThinkingDelta):
+            has_begun, line = True, {"type": "event", "event": {"type": "reply_begun"}}
         if line is None:
             return
         try:
@@ -339,11 +345,14 @@ def _result(
     conversation: Conversation, ended: TurnEnded, parent: str | None, last_words: str
 ) -> Result:
     from kode.results import relative_path
+    from kode.session.entries import MessageEntry, is_turn
     from kode.subagents.child import result_of
 
     files = tuple(relative_path(path, conversation.cwd) for path in ended.files_changed)
-    usage = conversation.agent.spend.usage
-    return result_of(ended, conversation.session.messages, files, usage, parent, last_words)
+    usage, messages = conversation.agent.spend.usage, conversation.session.messages
+    turns = [n for n, m in enumerate(messages) if isinstance(m, MessageEntry) and is_turn(m)]
+    own = messages[turns[-1] if turns else 0 :]  # without what a fork began with
+    return result_of(ended, own, files, usage, parent, last_words)
 
 
 def _never_began(stop: Stop) -> TurnEnded:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kode.events import Emit
     from kode.extensions.agents import AgentDefinition
     from kode.subagents.child import ParentLink
-    from kode.subagents.protocol import Start, Task
+    from kode.subagents.protocol import Start, Task, Told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +67,7 @@ async def child_conversation(
 def _connect(link: ParentLink, conversation: Conversation) -> None:
     """Makes the link report this conversation's usage, and pass on what it receives."""
     from kode.messages import Usage
+    from kode.session.entries import TaintEntry
     from kode.subagents.channel import tell_elsewhere
 
     def pass_on() -> None:
@@ -74,10 +75,15 @@ def _connect(link: ParentLink, conversation: Conversation) -> None:
         if started is not None and started.delegation is not None:
             tell_elsewhere(started.delegation)
 
+    def take_taint(message: Told) -> None:
+        if message.tainted and not conversation.session.tainted:
+            conversation.session.append(TaintEntry(source="the session that delegated this"))
+
     link.spend = conversation.agent.spend
     link.price_known = conversation.agent.cost_usd(Usage()) is not None
     link.tainted = lambda: conversation.session.tainted
     link.on_elsewhere = pass_on
+    link.on_told = take_taint
 
 
 def _definition(setting: Setting, start: Start | None) -> AgentDefinition | None:

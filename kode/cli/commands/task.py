@@ -58,12 +58,13 @@ def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":
 def attach_named(
     conversation: "Conversation", names: Sequence[str], task: str | None = None
 ) -> None:
-    """Attaches the images of `--ctx`, and the images and folders named after `@` in TASK, to the
+    """Attaches the images of `--ctx`, and in TASK those in quotes and the images and folders named
+    after `@`, to the
     first turn. Piped text is somebody else's, so names in it do not count.
 
     Raises: UserError for one of `--ctx` that cannot be shown; the others get a notice.
     """
-    if not names and "@" not in (task or ""):
+    if not names and not set("@\"'") & set(task or ""):
         return
     from kode.cli.prompt.folders import mentioned_folders
     from kode.cli.prompt.pictures import mentioned_pictures

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 async def attach(
     conversation: "Conversation", screen: Screen, text: str, pasted: Sequence[Picture]
 ) -> None:
-    """Attaches pasted images, and what is named after `@`, to the next turn. What cannot be
-    attached is reported, and the message is sent without it. Raises: StorageError."""
-    if not pasted and "@" not in text:
+    """Attaches pasted images, those named in quotes, and what is named after `@`, to the next turn.
+    What cannot be attached is reported, and the message is sent without it. Raises:
+    StorageError."""
+    if not pasted and not set("@\"'") & set(text):
         return
     cwd = conversation.cwd
     named = await asyncio.to_thread(lambda: list(mentioned_pictures(text, cwd)))

@@ -8,6 +8,7 @@ from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import clean, clip, duration, one_line
 from kode.errors import UserError
 from kode.messages import plural
+from kode.tools.job import tell_job
 
 if TYPE_CHECKING:
     from kode.tools.background import BackgroundCommand
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 SHOWN_LINES = 40
 """Lines printed from the end of an output if there is no pager."""
 
-USAGE = "/bg moves the running command to the background; /bg list, /bg read ID, /bg kill ID."
+USAGE = (
+    "/bg moves the running command, or subagents, to the background; /bg list, "
+    "/bg read ID, /bg kill ID, /bg tell ID TEXT."
+)
 
 
 async def background(state: PromptState, argument: str) -> None:
@@ -32,6 +36,10 @@ async def background(state: PromptState, argument: str) -> None:
             _list(state)
         case "read", name if name:
             await _read(state, commands.find(name))
+        case "tell", name if " " in name:
+            name, _, text = name.partition(" ")
+            tell_job(commands.find(name), text.strip())
+            state.screen.print(f"{name} gets it with its next step.", "dim")
         case "kill", name if name:
             command = commands.find(name)
             was_running = command.runs

@@ -4,15 +4,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kode import installed
 from kode.cli.prompt.about import run_kode
 from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.turn import run_turn
 from kode.cli.screen.lines import clean, clip, one_line
-from kode.conversation.plugged import Prompt
 from kode.errors import UserError
 from kode.extensions.listing import NONE, lines_of, rows_of
-from kode.installed import Command, Plugin
 from kode.messages import plural
 
 if TYPE_CHECKING:
@@ -53,7 +50,6 @@ def names(state: PromptState) -> Mapping[str, str]:
     extensions = state.opened.extensions
     known = {f"/{name}": about for name, about in state.opened.offered().items()}
     known |= extensions.commands() if extensions is not None else {}
-    known |= {f"/{name}": one.summary for name, (_, one) in installed.added("slash").items()}
     return {name: clip(one_line(about), ABOUT_COLUMNS) for name, about in known.items()}
 
 
@@ -61,29 +57,11 @@ async def run(state: PromptState, name: str, argument: str) -> bool:
     """Runs a turn with a command, a skill a server's prompt or a plug-in's command of this name;
     False if there is none. Raises: KodeError."""
     conversation = state.conversation
-    added = installed.added("slash")
-    if name[1:] in added:
-        await _run_added(state, *added[name[1:]], argument)
-        return True
     of_server = conversation.extensions is not None and conversation.extensions.brings(name)
     if not of_server and name[1:] not in await asyncio.to_thread(conversation.offered):
         return False
     await run_turn(state, f"{name} {argument}".strip())
     return True
-
-
-async def _run_added(state: PromptState, plugin: Plugin, command: Command, argument: str) -> None:
-    """Runs a slash command of a plug-in. Raises: KodeError."""
-    conversation = state.conversation
-    await conversation.open()
-    opened = conversation.plugged.of(plugin) if conversation.plugged is not None else None
-    if opened is None:  # said when the session opened
-        raise UserError(f"The plug-in {plugin.name} is not used in this session.")
-    said = await installed.load(plugin, command.run)(opened, argument)
-    if isinstance(said, Prompt):
-        await run_turn(state, said.text)
-    elif said:
-        state.screen.print(clean(said))
 
 
 def _show_servers(state: PromptState) -> None:

@@ -63,8 +63,8 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
         commands = state.opened.commands.commands
         match before:
             case ():
-                return [(word, "") for word in ("list", "read", "kill")]
-            case ("kill",):
+                return [(word, "") for word in ("list", "read", "tell", "kill")]
+            case ("kill",) | ("tell",):
                 commands = [command for command in commands if command.runs]
             case ("read",):
                 pass

@@ -102,7 +102,7 @@ class Editor:
             on_text_insert=lambda _: self._key(),
             on_text_changed=lambda _: self._typed(),
         )
-        output = create_output()
+        output = create_output(stdout=state.screen.stream)
         # Without a cursor position request, printing never has to wait, and no answer can end up in
         # the typed text.
         with contextlib.suppress(AttributeError):
@@ -392,7 +392,7 @@ class Editor:
     async def _spin(self) -> None:
         while True:
             await asyncio.sleep(SPIN_S)
-            if self.state.jobs.busy:
+            if self.state.jobs.busy and self.state.screen.watched:
                 self.state.refresh()
             else:
                 # Output queued while another program had the terminal.

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from kode.cli.screen.lines import clean
 from kode.cli.screen.menu import Choice, Menu
-from kode.cli.screen.plain import read_key
 from kode.cli.screen.screen import Screen
 from kode.errors import KodeError
 from kode.messages import plural
@@ -91,22 +90,8 @@ async def _choose(screen: Screen, item: "Item | None", count: int, *, can_undo: 
     texts = item.texts if item else ()
     for number, text in enumerate(texts, 1):
         screen.print(clean(f"{number}  {text}" if len(texts) > 1 else text))
-    if screen.editor is not None:
-        selected = [one.value for one in choices].index(idle)
-        menu = Menu(choices, selected=selected)
-        return _choice_of(await screen.read_answer("decide: ", menu), choices, skip=idle)
-    screen.print("   ".join(f"[{one.key}] {one.text}" for one in choices), "bold")
-    while True:
-        key = await read_key()
-        if key in ("", "\x1b", "\x03", "\x04"):
-            return "quit"
-        for choice in choices:
-            if choice.key == key.lower():
-                return choice.value
-
-
-def _choice_of(answer: str | None, choices: list[Choice], *, skip: str) -> str:
-    """The choice made in the menu; other typed text decides nothing."""
+    values = [one.value for one in choices]
+    answer = await screen.read_answer("decide: ", Menu(choices, selected=values.index(idle)))
     if answer is None:
         return "quit"
-    return answer if any(choice.value == answer for choice in choices) else skip
+    return answer if answer in values else idle  # other typed text decides nothing

@@ -25,6 +25,8 @@ CLIPBOARDS = (
 )
 """(variable that must be set, command that prints the clipboard's image)"""
 
+_QUOTED = re.compile(r"""(?<!\S)(?P<quote>["'])([^"'\n]{1,400})(?P=quote)""")
+
 
 def pasted_pictures(text: str, cwd: Path) -> list[Picture]:
     """The images whose paths were pasted or dropped; [] for any other text. Terminals write a
@@ -51,12 +53,20 @@ def _path(written: str, cwd: Path) -> Path:
 
 
 def mentioned_pictures(text: str, cwd: Path) -> Iterator[Picture]:
-    """The images named after `@` in a message, and the files that are only called like one."""
+    """The images named after `@` or in quotes in a message, and those files named after `@` that
+    are only called like one."""
     seen: set[Path] = set()
-    for name in mentions(text):
+    quoted = [name for _, name in _QUOTED.findall(text) if name.lower().endswith(NAMED_SO)]
+    named = mentions(text)
+    for name in (*named, *quoted):
         path = cwd / os.path.expanduser(name)
         picture = read_picture(path) if path not in seen else None
-        if picture is None and path.name.lower().endswith(NAMED_SO) and path.is_file():
+        if (
+            picture is None
+            and name in named
+            and path.name.lower().endswith(NAMED_SO)
+            and path.is_file()
+        ):
             picture = Picture(path.name, b"")  # whoever attaches it says that it is none
         if picture is not None and path not in seen:
             seen.add(path)

@@ -12,17 +12,23 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kode import paths
-from kode.cli.prompt.slash import COMMANDS, FIRST
+from kode.cli.prompt.slash import COMMANDS
 from kode.cli.prompt.state import PromptState
-from kode.cli.prompt.submit import Opening, open_conversation, submit
+from kode.cli.prompt.submit import Opening, begin, open_conversation, submit
+from kode.cli.prompt.turn import run_turn
 from kode.cli.screen.lines import clip
 from kode.cli.screen.progress import spinner_line
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK
+from kode.events import TurnEnded
 from kode.interrupts import heeding
+
+if TYPE_CHECKING:
+    from kode.conversation.structured import Form
 
 LEAVE_GRACE_S = 10.0  # memory may still be saving
 CLOSING_IS_SHOWN_AFTER_S = 0.5  # shorter waits need no explanation
@@ -51,7 +57,7 @@ async def run_repl(
     with _signals(state) as ended_by:
         _greet(screen, folder)
         if screen.rich_terminal and sys.stdin.isatty():
-            await _run_editor(state, opening, first_task, folder)
+            await _run_editor(state, opening, first_task)
         else:
             await _run_plain(state, opening, first_task)
         await finish(state, resume_flags)
@@ -64,50 +70,46 @@ def _greet(screen: Screen, folder: Path) -> None:
     screen.print(clip(f"kode in {paths.short_path(folder)} · /help", screen.width), "dim")
 
 
-async def _run_editor(
-    state: PromptState, opening: Opening, first_task: str | None, folder: Path
-) -> None:
-    from kode.cli.prompt.brought import names
-    from kode.cli.prompt.choices import choices_of
-    from kode.cli.prompt.complete import ReplCompleter
-    from kode.cli.prompt.editor import Editor
-    from kode.cli.prompt.files import FileIndex
-    from kode.cli.prompt.history import open_history
-    from kode.cli.prompt.keys import bindings
+async def _run_editor(state: PromptState, opening: Opening, first_task: str | None) -> None:
+    from kode.cli.prompt.below import prompt_below
 
-    files = FileIndex(folder)
-    completer = ReplCompleter(
-        commands={name: command.summary for name, command in COMMANDS.items()},
-        arguments=choices_of(state),
-        files=files,
-        more=lambda: names(state),
-        first=FIRST,
-    )
-    editor = state.editor = Editor(
-        state,
-        history=open_history(paths.history_file(paths.home())),
-        completer=completer,
-        live=state.live,
-        status=state.status,
-        color=state.screen.color,
-        keys=bindings,
-    )
-
-    def drawn() -> None:
+    async with prompt_below(state) as drawing:
         open_conversation(state, opening)
         if first_task:
             submit(state, first_task)
         _warm()
+        await drawing
 
-    state.screen.flush()
-    state.screen.editor = editor
-    try:
-        await editor.run(drawn)
-    finally:
-        files.close()
-        state.screen.flush()
-        state.screen.editor = None
-        state.leave()
+
+async def run_one(
+    state: PromptState, text: str, typed: str = "", form: "Form | None" = None
+) -> TurnEnded:
+    """Runs a task of the open conversation, and what is typed meanwhile; returns how the last turn
+    ended. Raises: what kept the task from beginning."""
+
+    async def first() -> None:
+        try:
+            await run_turn(state, text, typed, form)
+        except Exception as error:
+            state.fault = error
+
+    async with asking(state):
+        with _signals(state):
+            begin(state, first)
+            await state.idle()
+    if state.fault is not None:
+        raise state.fault
+    unbegun = TurnEnded(status="interrupted", error="Interrupted before the turn began.")
+    return state.ended or unbegun
+
+
+def asking(state: PromptState) -> "contextlib.AbstractAsyncContextManager[object]":
+    """The prompt below a block; where it cannot be drawn, answers are typed as lines."""
+    if not (state.screen.rich_terminal and sys.stdin.isatty()):
+        return contextlib.nullcontext()
+    from kode.cli.prompt.below import prompt_below
+
+    return prompt_below(state)
 
 
 async def _run_plain(state: PromptState, opening: Opening, first_task: str | None) -> None:
@@ -144,17 +146,17 @@ async def finish(state: PromptState, resume_flags: str = "") -> None:
     conversation, screen = state.opened, state.screen
     session_id, used = conversation.session.id, conversation.status().turns > 0
     state.closing = asyncio.ensure_future(state.jobs.guarded(conversation.close))
-    done, _ = await asyncio.wait([state.closing], timeout=CLOSING_IS_SHOWN_AFTER_S)
-    if not done:
-        await _show_closing(screen, state.closing)
+    await show_closing(screen, state.closing)
     if session_id is not None and used:
         more = f" {resume_flags}" if resume_flags else ""
         screen.print(f"Resume with: kode -r {session_id}{more}", "dim")
     screen.flush()
 
 
-async def _show_closing(screen: Screen, closing: "asyncio.Task[None]") -> None:
-    """Shows what is being waited for until it is done."""
+async def show_closing(screen: Screen, closing: "asyncio.Task[None]") -> None:
+    """Waits, and shows for what if it takes long."""
+    if (await asyncio.wait([closing], timeout=CLOSING_IS_SHOWN_AFTER_S))[0]:
+        return
     what, stop = "Saving memory", "Ctrl-C skips"
     if not screen.rich_terminal:
         screen.print(f"{what}… ({stop})")

@@ -63,21 +63,26 @@ UNDO = "/memory undo"
 
 
 async def show_help(state: PromptState, argument: str) -> None:
-    """Shows commands, signs, modes and keys on one screen; `all` every command; with a command's
-    name, all about it. Raises: UserError for an unknown command."""
+    """Shows the first commands and the signs on one small screen, with `keys` the keys, with `all`
+    every command; with a command's name, all about it. Raises: UserError for an unknown command."""
     screen = state.screen
-    if argument and argument != "all":
+    if argument not in ("", "all", "keys"):
         _help_about(state, f"/{argument.split()[0].lstrip('/')}")
         return
     listed = [name for name in COMMANDS if name not in SAID_ELSEWHERE] if argument else FIRST
+    commands = [(name, COMMANDS[name].summary) for name in listed]
+    signs = [
+        *SIGNS,
+        ("/help all", "every command; /help NAME says more about one"),
+        ("/help keys", "the keys, the modes, the documentation"),
+    ]
     more = [("modes", ", ".join(MODES)), ("docs", paths.short_path(paths.documents()))]
-    more += [] if argument else [("/help all", "every command; /help NAME says more about one")]
-    for title, pairs in (
-        ("Commands", [(name, COMMANDS[name].summary) for name in listed]),
-        ("At the start of a message, @ anywhere", SIGNS),
-        ("Keys", KEYS),
-        ("More", more),
-    ):
+    pages = {
+        "": (("Commands", commands), ("At the start of a message, @ anywhere", signs)),
+        "all": (("Commands", commands),),
+        "keys": (("Keys", KEYS), ("More", more)),
+    }
+    for title, pairs in pages[argument]:
         screen.print(title, "bold")
         screen.print(explain(pairs, screen.width))
 
@@ -248,7 +253,12 @@ _ROWS = (
         "hooks",
     ),
     Command(
-        "/bg", "background commands", background, "[list, read ID or kill ID]", "read b1", True
+        "/bg",
+        "background commands and subagents",
+        background,
+        "[list, read ID, tell ID TEXT, kill ID]",
+        "read b1",
+        True,
     ),
     Command("/copy", "copy the last answer", copy, while_busy=True),
     Command("/export", "write the session to a file", export, "[PATH.md or PATH.json]", "work.md"),

@@ -23,6 +23,7 @@ from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation, StatusLine
+    from kode.events import TurnEnded
     from kode.providers.listing import Listing, Offer
 
 OPENING_IS_SHOWN_AFTER_S = 1.0  # shorter waits need no explanation
@@ -106,6 +107,8 @@ class PromptState:
     """The base of file names, until the conversation is open."""
     reading: "asyncio.Task[str | None] | None" = None
     """The line being read without an editor."""
+    listens: bool = True
+    """Whether typed lines are messages and commands; otherwise only questions are answered."""
     leaving: bool = False
     sent: str | None = None
     """The last message, folded as typed."""
@@ -116,6 +119,8 @@ class PromptState:
     """Whether the next message replaces the last one (Esc Esc)."""
     unfinished: str | None = None
     """The unfinished output line of the person's running shell command."""
+    ended: "TurnEnded | None" = None
+    """How the last turn ended."""
     closing: "asyncio.Task[None] | None" = None
     listing: "Listing | None" = None
     """The models that can be switched to; None until they are wanted."""
@@ -258,7 +263,7 @@ class PromptState:
     async def idle(self) -> None:
         """Returns when nothing runs and nothing is queued. On a terminal without repainting, prints
         progress now and then."""
-        pause_s = PLAIN_FIRST_S
+        pause_s = PLAIN_FIRST_S if self.editor is None else None
         while (job := self.jobs.job) is not None and not job.done():
             done, _ = await asyncio.wait([job], timeout=pause_s)
             if not done and self.opened is not None and not self.screen.asking:

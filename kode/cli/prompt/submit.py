@@ -48,16 +48,25 @@ def command_of(text: str) -> tuple[str, str] | None:
     return name, f"{word} {argument}".strip()
 
 
+def begin(
+    state: PromptState, doing: Callable[..., Awaitable[object]], *arguments: object, what: str = ""
+) -> None:
+    """Starts a job; the lines queued meanwhile follow it."""
+    state.jobs.start(doing, *arguments, then=partial(_next, state), what=what)
+
+
 def open_conversation(state: PromptState, opening: Opening) -> None:
     """Opens the conversation as the first job; lines typed meanwhile are queued."""
-    state.jobs.start(_open, state, opening, then=partial(_next, state), what="Opening")
+    begin(state, _open, state, opening, what="Opening")
 
 
 def submit(state: PromptState, text: str, *, later: bool = False) -> None:
     """Handles a typed line. While a turn runs, the model gets a message with its next step, or with
     `later`, when the turn has ended; anything else waits for the running job."""
+    if not state.listens:
+        return
     if not state.jobs.busy:
-        _start(state, text)
+        start(state, text)
         return
     command = command_of(text) if state.opened is not None else None
     if command and (known := state.commands.get(command[0])) and known.while_busy:
@@ -94,9 +103,10 @@ async def _open(state: PromptState, opening: Opening) -> None:
         state.leave()
 
 
-def _start(state: PromptState, text: str) -> None:
+def start(state: PromptState, text: str) -> None:
+    """Handles a line now: nothing may be running."""
     state.unsent = text
-    state.jobs.start(_do, state, text, then=partial(_next, state))
+    begin(state, _do, state, text)
 
 
 def _next(state: PromptState, stopped: bool) -> None:
@@ -113,7 +123,7 @@ def _next(state: PromptState, stopped: bool) -> None:
         if state.unsent is not None or state.waiting:
             state.editor.put_back(state.unsent or state.waiting.pop(0))
     elif state.waiting:
-        _start(state, state.waiting.pop(0))
+        start(state, state.waiting.pop(0))
 
 
 async def _do(state: PromptState, text: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from typing import TYPE_CHECKING
 
 from kode.cli.prompt.compose import editor_command, run_editor
 from kode.cli.prompt.state import PromptState
@@ -9,16 +10,24 @@ from kode.cli.screen.lines import one_line
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.notify import LONG_TURN_S
 from kode.contracts import PermissionMode
+from kode.permissions.gate import Question, visible
 from kode.session.plan import read_plan
 
+if TYPE_CHECKING:
+    from kode.conversation.structured import Form
 
-async def run_turn(state: PromptState, text: str, shown: str = "") -> None:
+
+async def run_turn(
+    state: PromptState, text: str, shown: str = "", form: "Form | None" = None
+) -> None:
     """Runs a turn to its end, and notifies a person who is elsewhere. `shown` is how they typed it,
-    with pasted blocks folded. Raises: KodeError."""
+    with pasted blocks folded; `form` is that of the answer. Raises: KodeError."""
     conversation = state.conversation
     state.jobs.doing, state.in_turn = "", True
     try:
-        ended = await conversation.turn(text, steering=state.take_steering, typed=shown or text)
+        state.ended = ended = await conversation.turn(
+            text, steering=state.take_steering, typed=shown or text, form=form
+        )
     finally:
         state.in_turn = False
     if conversation.fresh_plan:
@@ -43,13 +52,13 @@ async def _ask_about_plan(state: PromptState) -> None:
         hint="Tab: write what to change",
         takes_words=True,
     )
+    path = state.conversation.agent.place.plan
+    given = lambda one: "ask" if one.choice == "once" else f"no, {one.message}"  # noqa: E731
     while True:
-        if state.screen.editor is None:
-            for choice in menu.choices:
-                state.screen.print(f"  [{choice.key}] {choice.text}")
-        typed = (await state.screen.read_answer("plan: ", menu) or "").strip()
-        word = typed.lower()
-        chosen = next((one.value for one in menu.choices if word in (one.value, one.key)), typed)
+        plan = await asyncio.to_thread(read_plan, path) if path is not None else ""
+        asked = Question(tool="plan", title="Go ahead with this plan?", preview=visible(plan))
+        keys = state.screen.read_answer("plan: ", menu)
+        chosen = (await state.screen.first_of(keys, asked, given) or "").strip(" ,")
         if chosen == "edit":
             await edit_plan(state)
             continue

@@ -150,9 +150,9 @@ def reduced_line(event: ContextReduced) -> str:
     return f"context: {what}, {freed}{before} → {after} tokens"
 
 
-def memory_line(event: MemoryChanged) -> str:
-    undo = f" · /memory undo {event.change_id[:8]}" if event.change_id else ""
-    return f"memory: {one_line(event.text)}{undo}"
+def memory_line(event: MemoryChanged, *, undo: bool) -> str:
+    how = f" · /memory undo {event.change_id[:8]}" if undo and event.change_id else ""
+    return f"memory: {one_line(event.text)}{how}"
 
 
 def notice_line(event: Notice) -> str:

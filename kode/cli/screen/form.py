@@ -12,7 +12,7 @@ from kode.cli.screen.lines import clean, one_line, wrap
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import Screen, open_screen
 from kode.extensions.mcp_values import Elicit, Field, Form
-from kode.permissions.gate import visible
+from kode.permissions.gate import Question, visible
 
 MAX_FIELDS = 20  # a person fills in no longer form line by line
 
@@ -26,7 +26,8 @@ def make_elicit(screen: Screen | None = None) -> Elicit:
         async with one_at_a_time:
             await shown.quiet()
             shown.notify(f"the MCP server {visible(form.server)} has a question")
-            answer = await _fill(shown, form)
+            asked = Question(tool="form", title=form.server, preview=visible(form.message))
+            answer = await shown.first_of(_fill(shown, form), asked, lambda answer: None)
             shown.print("Declined." if answer is None else "Sent to the server.", "dim")
             return answer
 
@@ -84,16 +85,12 @@ async def _choose(
     """One of the options; None for anything else."""
     screen.print(title, "bold")
     choices = [
-        Choice(option, visible(option), option[:1] if len(options) == 2 else "")
+        Choice(option, visible(option), option[:1] if options == ("yes", "no") else "")
         for option in options
     ]
-    if screen.editor is None:
-        screen.print("\n".join(f"  [{n}] {choice.text}" for n, choice in enumerate(choices, 1)))
     position = options.index(highlighted) if highlighted in options else 0
     menu = Menu(choices, selected=position)
     said = clean(await screen.read_answer("answer: ", menu) or "").strip()
-    if said.isdecimal() and 0 < int(said) <= len(options):
-        return options[int(said) - 1]
     fits = [option for option in options if said and option.lower().startswith(said.lower())]
     return said if said in options else fits[0] if len(fits) == 1 else None
 

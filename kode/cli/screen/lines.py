@@ -16,6 +16,12 @@ _SEQUENCES = re.compile(
 # Controls that move the cursor or ring, C1 controls, and marks that reorder text on screen.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
+_WIDE = "\u2e80-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff60"
+_OPENING, _CLOSING = "「『（《〈【［｛", "」』）》〉】］｝、。，．：；？！"
+_WORD = re.compile(
+    rf"\s*[{_OPENING}]*(?:[^\s{_WIDE}]+|[{_WIDE}])[{_CLOSING}]*"  # a line may end after each
+)
+
 
 def clean(text: str) -> str:
     """Text that cannot control the terminal: no escape sequences, no control characters except tab
@@ -106,12 +112,18 @@ def fold(text: str, width: int) -> str:
     return "\n".join(_fold(line, width) for line in text.split("\n"))
 
 
+def words(line: str) -> list[str]:
+    """The parts that stay on one line, each with the space before it. Chinese and Japanese have no
+    spaces: each of their letters is a part, with the punctuation that belongs to it."""
+    return _WORD.findall(line)
+
+
 def _fold(line: str, width: int) -> str:
     if cell_width(line) <= width:
         return line
     indent = line[: len(line) - len(line.lstrip())]
     lines, current = [], ""
-    for word in re.findall(r"\s*\S+", line):
+    for word in words(line):
         if current.strip() and cell_width(current) + cell_width(word) > width:
             lines.append(current)
             current = indent + word.lstrip()

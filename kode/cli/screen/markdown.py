@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from kode.cli.screen.lines import cell_width, words
+from kode.cli.screen.screen import SGR
+
 if TYPE_CHECKING:
     from markdown_it.token import Token
     from rich.markdown import Markdown
@@ -30,6 +33,7 @@ MIN_COLUMN = 10
 _ADDRESS = re.compile(r"(https?://[^\s<>\"'`|]*[^\s<>\"'`|.,;:!?)\]}*_])")
 _FENCE = re.compile(r"^(\s*)(`{3,}|~{3,})([^`]*)$")
 _HEADING = re.compile(r"^ {0,3}#{1,6}(\s|$)")
+_BOXES = {"[ ] ": "☐", "[x] ": "☑", "[X] ": "☑"}
 _ITEM = re.compile(r"^\s*([-*+]|\d{1,9}[.)])(\s|$)")
 
 
@@ -192,12 +196,32 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
     """Defined on first use: importing rich's Markdown takes longer than drawing the prompt."""
     from markdown_it import MarkdownIt
     from rich import box
+    from rich.color import Color
     from rich.console import Console, ConsoleOptions, RenderResult
-    from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
+    from rich.markdown import (
+        CodeBlock,
+        Heading,
+        ListItem,
+        Markdown,
+        MarkdownElement,
+        Paragraph,
+        TableElement,
+    )
     from rich.measure import Measurement
-    from rich.syntax import Syntax
+    from rich.segment import Segment
+    from rich.style import Style
+    from rich.syntax import ANSISyntaxTheme, Syntax
     from rich.table import Table
     from rich.text import Text
+
+    from kode.cli.screen.syntax import STYLES
+
+    def style_of(name: str) -> Style:
+        code = int(SGR[name])
+        color = Color.from_ansi(code % 10 + (8 if code >= 90 else 0)) if code >= 30 else None
+        return Style(color=color, bold=code == 1 or None, dim=code == 2 or None)
+
+    theme = ANSISyntaxTheme({kind: style_of(name) for kind, name in STYLES.items()})
 
     # HTML is text here: a model that writes <div> means the letters, and rich would drop them.
     parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
@@ -209,10 +233,43 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
             yield Syntax(
                 str(self.text).rstrip(),
                 self.lexer_name,
-                theme="ansi_dark",
+                theme=theme,
                 word_wrap=True,
                 background_color="default",
             )
+
+    class FilledParagraph(Paragraph):
+        """A paragraph whose lines are filled, also where letters stand without spaces."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            ends, at, used = [], 0, 0
+            for word in words(self.text.plain):
+                # A break of the text's own begins a new line too.
+                used = cell_width(word.lstrip()) if "\n" in word else used + cell_width(word)
+                if used > options.max_width and word.strip() and at:
+                    ends.append(at + len(word) - len(word.lstrip()))
+                    used = cell_width(word.lstrip())
+                at += len(word)
+            for line in self.text.divide(ends):
+                line.rstrip()
+                yield line
+
+    class BulletOrBox(ListItem):
+        """An item of a list, or of a list of tasks."""
+
+        bullet = "•"
+
+        @classmethod
+        def create(cls, markdown: Markdown, token: "Token") -> "BulletOrBox":
+            item = cls()
+            item.bullet = token.meta.get("bullet", cls.bullet)
+            return item
+
+        def render_bullet(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            for part in super().render_bullet(console, options):
+                if isinstance(part, Segment) and part.text == " • ":
+                    part = Segment(f" {self.bullet} ", part.style)
+                yield part
 
     class PlainHeading(Heading):
         """A heading at the margin, without a box."""
@@ -259,6 +316,8 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
             "fence": PlainCodeBlock,
             "code_block": PlainCodeBlock,
             "heading_open": PlainHeading,
+            "list_item_open": BulletOrBox,
+            "paragraph_open": FilledParagraph,
             "table_open": FittingTable,
         }
 
@@ -267,11 +326,23 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
             self.markup = markup
             self.inlines = Markdown.inlines | {"a", "url"}
             self.parsed = parser.parse(markup)
+            _mark_tasks(self.parsed)
             for token in self.parsed:
                 if token.children:
                     token.children = _with_addresses(token.children, links)
 
     return TerminalMarkdown
+
+
+def _mark_tasks(tokens: "list[Token]") -> None:
+    """Gives items that begin with `[ ]` or `[x]` a box in place of their bullet."""
+    for item, paragraph, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if (item.type, paragraph.type) != ("list_item_open", "paragraph_open"):
+            continue
+        text = inline.children[0] if inline.children else None
+        if text is not None and item.markup in "-*+" and text.content[:4] in _BOXES:
+            item.meta["bullet"] = _BOXES[text.content[:4]]
+            text.content = text.content[4:]
 
 
 def _with_addresses(tokens: "list[Token]", links: bool) -> "list[Token]":

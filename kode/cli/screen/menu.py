@@ -95,6 +95,22 @@ class Menu:
         """Begins to write words, or goes back to the choices."""
         self.writing, self._inside = on, None
 
+    def plain_lines(self) -> list[str]:
+        """The choices where lines are typed: those that a key opens stand in its place."""
+        choices = [
+            inner
+            for choice in self.choices
+            for inner in self.behind.get(choice.key or choice.value, (choice,))
+        ]
+        rows = [f"  [{one.key or at}] {clean(one.text)}" for at, one in enumerate(choices, 1)]
+        words = "or type what to do instead" if self.takes_words else ""
+        return [*rows, f"  {self.hint if self.by_word else words}"] if self.takes_words else rows
+
+    def meant(self, line: str) -> str:
+        """The value of the choice whose key or number a typed line is; else the line."""
+        choice = self.by_key(line.strip().lower())
+        return choice.value if choice is not None else line
+
     def lines(
         self, paint: Callable[[str, str], str], typed: str, width: int, height: int
     ) -> list[str]:
@@ -104,10 +120,12 @@ class Menu:
         current = self.highlighted(typed)
         about = self.above(width)
         preview = self.preview(current)[:MAX_PREVIEW] if self.preview and current else []
-        room = max(height - len(about) - len(preview) - bool(self.hint), 3)
+        hint = WRITING if self.writing else OPENED if self.opened(typed) else self.hint
+        below = [line for line in wrap_words(hint, width - 2) if line]
+        room = max(height - len(about) - len(preview) - len(below), 3)
         position = offered.index(current) if current in offered else 0
         start = max(0, min(position - room // 2, len(offered) - room))
-        rows = []
+        blocks = []
         for choice in offered[start : start + room]:
             mark, key = "›" if choice is current else " ", f"{choice.key}  " if choice.key else ""
             text = clean(choice.text).partition("\n")[0]
@@ -117,11 +135,16 @@ class Menu:
             cut = self.find is not None
             parts = [clip(text, room_for_text)] if cut else wrap_words(text, room_for_text)
             row = f"{before}{parts[0]}"
-            rows.append(paint("bold", row) if choice is current else row)
-            rows += [" " * len(before) + part for part in parts[1:]]
+            first = paint("bold", row) if choice is current else row
+            blocks.append([first, *(" " * len(before) + part for part in parts[1:])])
+        at = position - start
+        while len(blocks) > 1 and sum(map(len, blocks)) > room:  # wrapped ones take more
+            is_late = at > len(blocks) - 1 - at
+            at -= is_late
+            blocks.pop(0 if is_late else -1)
+        rows = [row for block in blocks for row in block]
         if not offered and not self.writing:
             rows.append(paint("dim", "  no match"))
         rows += [paint("dim", clip(f"  {clean(line)}", width)) for line in preview]
-        hint = WRITING if self.writing else OPENED if self.opened(typed) else self.hint
-        rows += [paint("dim", f"  {line}") for line in wrap_words(hint, width - 2) if line]
+        rows += [paint("dim", f"  {line}") for line in below]
         return [*about, *rows]

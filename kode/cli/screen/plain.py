@@ -1,4 +1,4 @@
-"""Reads lines without an editor: dumb terminals, pipes, and questions outside the REPL.
+"""Reads lines without an editor: dumb terminals, pipes, and commands that have no prompt.
 
 Never writes escape sequences. `editor` is the editor of a real terminal.
 """
@@ -6,9 +6,7 @@ Never writes escape sequences. `editor` is the editor of a real terminal.
 import asyncio
 import os
 import stat
-import sys
 import termios
-import tty
 from contextlib import suppress
 from typing import TextIO
 
@@ -42,19 +40,6 @@ def drop_typed(stream: TextIO) -> None:
         if stream.isatty():
             termios.tcflush(stream.fileno(), termios.TCIFLUSH)
             _waiting.pop(stream.fileno(), None)
-
-
-async def read_key() -> str:
-    """The next pressed key, without Enter; the first of several at once. "" at end of input."""
-    descriptor = sys.stdin.fileno()
-    modes = termios.tcgetattr(descriptor)
-    try:
-        tty.setcbreak(descriptor)
-        data = await _read_some(descriptor)
-    finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, modes)
-    text = data.decode("utf-8", "replace")
-    return text[:1] if not text.startswith("\x1b[") else "\0"  # an arrow is not Esc
 
 
 async def _read_some(descriptor: int) -> bytes:

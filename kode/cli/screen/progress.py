@@ -111,6 +111,8 @@ class Progress:
                 self._output(event)
             case ToolFinished():
                 self.running.pop(event.call_id, None)
+                if event.name == "delegate_tasks":  # those in the background are listed by /bg
+                    self.agents.clear()
             case AgentProgress():
                 self.agents[event.index] = event
             case AgentFinished():

@@ -17,7 +17,7 @@ from kode.cli.screen.lines import clean, one_line, wrap, wrap_words
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen, open_screen
 from kode.permissions.approvals import id_of
-from kode.permissions.gate import Answer, Ask, Question, lasting_ways, visible, ways_to_allow
+from kode.permissions.gate import Answer, Ask, Question, further_ways, visible, ways_to_allow
 
 HABIT_COUNT = 3  # after three equal answers the fourth is likely the same
 HABIT_S = 60.0
@@ -27,8 +27,8 @@ a hand that says yes by habit no longer reads."""
 BY_MODE = "\t"
 """The value of Shift-Tab: yes, and the mode in which it would not have been asked."""
 
-_LASTING = re.compile(r"a(\d{1,2})")
-"""A lasting answer: its number behind `a`."""
+_FURTHER = re.compile(r"a(\d{1,2})")
+"""One of `further_ways`: its number behind `a`."""
 _NO = re.compile(r"^(?:no|n)\b[\s,.:;-]*", re.IGNORECASE)
 
 
@@ -59,7 +59,8 @@ class _Asker:
             kind = question.kind or question.tool
             in_words = bool(question.dangers) and self._by_habit(kind)
             self.screen.notify(f"waits for your answer: {visible(question.title)}")
-            answer = await self._answer(question, in_words)
+            keys = self._answer(question, in_words)
+            answer = await self.screen.first_of(keys, question, lambda answer: answer)
             if answer.choice != "no":
                 self._approved[kind].append(self.clock())
             line = outcome_line(question, answer)
@@ -80,8 +81,6 @@ class _Asker:
             screen.print_painted("\n" + "\n".join(menu.above(screen.width)))
             screen.approved = question.preview.strip()
             menu.above = lambda width: []
-        if screen.editor is None:
-            screen.print("\n".join(_choice_lines(menu)), "bold")
         while True:
             line = await screen.read_answer("answer: ", menu)
             answer = parse_answer(line, question, in_words=in_words)
@@ -90,8 +89,6 @@ class _Asker:
                     screen.approved = ""
                 return answer
             screen.print("That is not one of the answers. Ctrl-C stops the turn.", "warning")
-            if screen.editor is None:
-                screen.print("\n".join(_choice_lines(menu)), "bold")
 
     def _by_habit(self, kind: str) -> bool:
         approved = self._approved[kind]
@@ -101,9 +98,10 @@ class _Asker:
 
 
 def parse_answer(line: str | None, question: Question, *, in_words: bool) -> Answer | None:
-    """The meaning of a typed line; None if it allows something that is not offered.
+    """The meaning of a typed line; None if it is none of what is offered.
 
-    An empty line, or end of input, is no. Any other words are a no with a message.
+    An empty line, or end of input, is no. Any other words are a no with a message, if the question
+    takes one.
     """
     if line == BY_MODE and question.passes_in is not None:
         return Answer(choice="once", mode=question.passes_in)
@@ -113,10 +111,11 @@ def parse_answer(line: str | None, question: Question, *, in_words: bool) -> Ans
         return Answer(choice="no")
     if word == "yes" or (word == "y" and not in_words):
         return Answer(choice="once")
-    if lasts := _LASTING.fullmatch(word):
-        ways, number = [*lasting_ways(question)], int(lasts[1])
+    if further := _FURTHER.fullmatch(word):
+        ways, number = [*further_ways(question)], int(further[1])
         return ways[number - 1] if 0 < number <= len(ways) and not in_words else None
-    if len(word) == 1 and word.isascii():  # a typo is not a message for the model
+    # A typo is not a message for the model.
+    if not question.takes_words or (len(word) == 1 and word.isascii()):
         return None
     return Answer(choice="no", message=_NO.sub("", text).strip() or text)
 
@@ -150,7 +149,8 @@ def outcome_line(question: Question, answer: Answer) -> str:
     }[answer.choice]
     if question.kind == "keep":  # the command has run
         said = {"once": "Changes kept", "no": "Changes discarded"}.get(answer.choice, said)
-    what = one_line(visible(question.subject or question.title))
+    chosen = ", ".join(question.items[at] for at in answer.items)
+    what = one_line(visible(chosen or question.subject or question.title))
     if rules := answer.rules_of(question):
         ids = " ".join(map(id_of, rules))
         return f"{said}: {', '.join(map(visible, rules))} · undo: /permissions remove {ids}"
@@ -183,18 +183,16 @@ def _bar_lines(screen: Screen, text: str, width: int) -> list[str]:
 def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
     once = ways_to_allow(question)["once"]
     choices = [Choice("yes", once, "yes") if in_words else Choice("y", once, "y")]
-    lasting = (
-        []
-        if in_words
-        else [
-            Choice(f"a{number}", text, f"a{number}")
-            for number, text in enumerate(lasting_ways(question).values(), 1)
-        ]
-    )
-    if lasting:
-        choices.append(Choice("a", "always …", "a"))
+    ways = [] if in_words else further_ways(question).values()
+    # Of one width, so that no key is the beginning of another.
+    digits = len(str(len(ways)))
+    behind = [
+        Choice(key := f"a{number:0{digits}}", text, key) for number, text in enumerate(ways, 1)
+    ]
+    if behind:
+        choices.append(Choice("a", "one of them …" if question.items else "always …", "a"))
     choices.append(Choice("n", "no", "n"))
-    hint = "Tab: no, and write what to do instead"
+    hint = "Tab: no, and write what to do instead" if question.takes_words else ""
     if question.passes_in is not None and not in_words:
         hint += f" · Shift-Tab: yes, and mode {question.passes_in} in this session"
     if in_words:
@@ -206,16 +204,7 @@ def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
         selected=len(choices) - 1,
         by_word=in_words,
         hint=hint,
-        takes_words=True,
-        behind={"a": lasting} if lasting else {},
+        takes_words=question.takes_words,
+        behind={"a": behind} if behind else {},
         back_tab=BY_MODE if question.passes_in is not None and not in_words else "",
     )
-
-
-def _choice_lines(menu: Menu) -> list[str]:
-    """The choices where lines are typed."""
-    lasting = menu.behind.get("a", ())
-    choices = [choice for choice in menu.choices if choice.key not in menu.behind]
-    choices[-1:-1] = lasting
-    lines = [f"  [{choice.key}] {choice.text}" for choice in choices]
-    return [*lines, f"  {menu.hint if menu.by_word else 'or type what to do instead'}"]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Literal, assert_never
+from typing import TYPE_CHECKING, ClassVar, Literal, assert_never
 
 from kode.cli.screen.details import Details
 from kode.cli.screen.diffs import painted_diff
@@ -95,6 +95,8 @@ class Renderer:
     """Whether what the model thinks is shown whole (`--verbose`, Ctrl-T); else it is one line."""
     held: list[MemoryChanged] | None = None
     """While a command about memory runs: changes that it reports itself. None: they are shown."""
+    in_prompt: ClassVar[bool] = True
+    """Whether slash commands can be typed."""
     _splitter: BlockSplitter = field(default_factory=BlockSplitter)
     _last: Kind = "start"
     _memory: str = ""
@@ -194,7 +196,8 @@ class Renderer:
             case ToolFinished():
                 self._finished(event)
             case ContextReduced():
-                self._line(f"{reduced_line(event)} · /compact undo", "dim")
+                undo = " · /compact undo" if self.in_prompt else ""
+                self._line(reduced_line(event) + undo, "dim")
             case PlanKept():
                 self._line(plan_line(event), "dim")
             case TurnEnded():
@@ -204,7 +207,7 @@ class Renderer:
             case MemoryChanged() if self.held is not None:
                 self.held.append(event)
             case MemoryChanged():
-                self._line(memory_line(event), "dim")
+                self._line(memory_line(event, undo=self.in_prompt), "dim")
                 self._memory = event.text
             case ToolStarted() | ToolOutput() | AgentProgress() | Working():
                 pass  # momentary: see `progress`

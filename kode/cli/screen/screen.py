@@ -10,9 +10,9 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 from kode.cli.screen.lines import clean, clip, fold
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from kode.cli.screen.menu import Menu
     from kode.cli.screen.notify import Notifier
+    from kode.permissions.gate import Answer, Ask, Question
+
+T = TypeVar("T")
 
 SGR = {
     "bold": "1",
@@ -103,12 +106,14 @@ class Screen:
     """For a screen reader or a log: no drawing, and every line is complete in itself."""
     editor: Editor | None = None
     """The prompt, while it is on the screen."""
+    beside: "Ask | None" = None
+    """Asks somebody who is not at the keys."""
+    watched: bool = True
+    """Whether anybody sees it; what only moves is not drawn for nobody."""
     approved: str = ""
     """The preview that a person has just approved: the outcome need not repeat it."""
     _line_shown: bool = False
     """Whether the last line of the stream is temporary."""
-    _reading: bool = False
-    """Whether a question waits for its answer without an editor."""
     _pending: list[str] = field(default_factory=list)
     _flush: asyncio.TimerHandle | None = None
     _console: "Console | None" = None
@@ -132,7 +137,7 @@ class Screen:
     @property
     def asking(self) -> bool:
         """Whether a question waits for its answer below."""
-        return self._reading or (self.editor is not None and self.editor.asking)
+        return self.editor is not None and self.editor.asking
 
     def print(self, text: str = "", style: str = "") -> None:
         """Prints whole lines above the prompt. `text` is cleaned of everything that could control
@@ -172,8 +177,8 @@ class Screen:
 
     def show_line(self, text: str) -> None:
         """Shows a temporary line in place of the previous one: what is happening now. Only on a
-        terminal without a prompt, and while no question waits."""
-        if not self.rich_terminal or self.editor is not None or self._reading:
+        terminal without a prompt."""
+        if not self.rich_terminal or self.editor is not None:
             return
         # One column stays free: a full last column makes some terminals wrap.
         self.write(f"\r{self.paint('dim', clip(clean(text), self.width - 1))}\x1b[K")
@@ -233,6 +238,9 @@ class Screen:
                     "markdown.h2": "bold",
                     "markdown.h3": "bold",
                     "markdown.h4": "italic",
+                    "markdown.item.bullet": "bold",
+                    "markdown.item.number": "bold",
+                    "markdown.hr": "dim",
                     "markdown.a": "bright_blue",
                     "markdown.url": "underline blue",
                 }
@@ -249,6 +257,22 @@ class Screen:
                 emoji=False,
             )
         return self._console
+
+    async def first_of(
+        self, keys: Coroutine[Any, Any, T], question: "Question", typed: "Callable[[Answer], T]"
+    ) -> T:
+        """What the keys answer, or whoever is asked beside them: the first of the two, and the
+        question of the other is withdrawn. `typed` is that answer as the keys would give it."""
+        if self.beside is None:
+            return await keys
+        here, there = asyncio.ensure_future(keys), asyncio.ensure_future(self.beside(question))
+        try:
+            await asyncio.wait([here, there], return_when=asyncio.FIRST_COMPLETED)
+            return await here if here.done() else typed(await there)
+        finally:
+            for asked in (here, there):
+                asked.cancel()
+            await asyncio.gather(here, there, return_exceptions=True)
 
     def notify(self, text: str) -> None:
         """Notifies a person whose window is not in front."""
@@ -272,13 +296,12 @@ class Screen:
             return await self.editor.read_answer(label, menu)
         from kode.cli.screen.plain import read_line
 
+        if menu is not None:
+            self.print("\n".join(menu.plain_lines()), "bold")
         self.clear_line()
         self.write(label)
-        self._reading = True
-        try:
-            return await read_line(sys.stdin)
-        finally:
-            self._reading = False
+        line = await read_line(sys.stdin)
+        return line if menu is None or line is None else menu.meant(line)
 
 
 def _without_padding(end: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
 """Splits code into pieces by syntax, each with a style of `screen`.
 
-The colours are those of code in a reply, without green and red, which mark additions and removals
-in a diff. Heavy, so imported when a diff is painted; `diffs` decides which parts are code.
+The colours are readable on light and dark, and without green and red, which mark additions and
+removals in a diff. Heavy, so imported when code is painted; `diffs` decides which parts are code.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ MAX_CHARS = 20_000  # longer code would hold up the screen
 MAX_LINE_CHARS = 1_000
 """Limit of coloured lines: lexers are regular expressions, and slow on a minified file."""
 
-_STYLES: dict["_TokenType", str] = {
+STYLES: dict["_TokenType", str] = {
     Token.Comment: "comment",
     Token.Keyword: "keyword",
     Token.Keyword.Type: "builtin",
@@ -54,9 +54,9 @@ def pieces(file_name: str, code: str) -> list[list[tuple[str, str]]] | None:
 def _tokens(lexer: "Lexer", code: str) -> Iterator[tuple[str, str]]:
     # Not `get_tokens`, which drops or adds line feeds at the ends.
     for _, kind, text in lexer.get_tokens_unprocessed(code):
-        while kind is not None and kind not in _STYLES:
+        while kind is not None and kind not in STYLES:
             kind = kind.parent
-        yield _STYLES.get(kind, ""), text
+        yield STYLES.get(kind, ""), text
 
 
 @lru_cache(maxsize=64)

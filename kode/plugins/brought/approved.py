@@ -1,6 +1,7 @@
 """`kode extensions trust`: what of this repository is approved, changed since, or waiting."""
 
 import argparse
+import asyncio
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -80,8 +81,8 @@ def main(argv: Sequence[str]) -> Answered:
                 return "Nothing is pending."
             if grants:
                 print(clean(f"It would have besides: {', '.join(grants)}"))
-            done = approve_shown(
-                pending, approvals, home, project, unasked=arguments.yes, grants=grants
+            done = asyncio.run(
+                approve_shown(pending, approvals, home, unasked=arguments.yes, grants=grants)
             )
             return EXIT_OK if done else EXIT_FAILED
     return _revoke(arguments.name, approvals, home, project)
@@ -104,11 +105,8 @@ def _grants(
             raise ConfigError("--network and --write are for one hook: name it as ITEM.")
         return []
     folders = [Path(paths.real_path(paths.expand(name))) for name in arguments.write]
-    own = Path(paths.real_path(home))
-    around = {Path(paths.real_path(one)) for one in (Path.home(), home)} | set(project.parents)
     for folder in folders:
-        is_around = any(one.is_relative_to(folder) for one in around)
-        if is_around or folder.is_relative_to(own) or not folder.is_dir():
+        if not folder.is_dir() or not trust.may_write_in(folder, home, project):
             raise ConfigError(
                 f"--write {folder}: it must be an existing folder, and neither your home, kode's "
                 "own, nor one around them or the project."
@@ -126,6 +124,7 @@ def _list(items: Sequence[trust.Item], approvals: trust.Approvals, *, as_json: b
             "state": trust.state(item, approvals),
             "origin": str(item.origin),
             "hash": trust.digest(item),
+            "may": list(trust.given_to(item, approvals)),
         }
         for item in items
     ]
@@ -138,6 +137,7 @@ def _list(items: Sequence[trust.Item], approvals: trust.Approvals, *, as_json: b
             "state": "approved" if item.kind in trust.NOT_FOUND else "gone",
             "origin": item.origin,
             "hash": item.digest,
+            "may": [],
         }
         for item in approvals.items
         if (item.kind, item.name, item.origin) not in known
@@ -146,7 +146,10 @@ def _list(items: Sequence[trust.Item], approvals: trust.Approvals, *, as_json: b
     return Answer(
         value=rows,
         as_json=as_json,
-        rows=[[public(str(row[name])) for name in names] for row in rows],
+        rows=[
+            [*(public(str(row[name])) for name in names), public(", ".join(row["may"]))]
+            for row in rows
+        ],
         empty="This project has nothing that needs approval.",
     )
 

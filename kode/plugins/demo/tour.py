@@ -21,13 +21,17 @@ from typing import TYPE_CHECKING, Any
 from kode.plugin import Parser, paths
 from kode.plugin.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from kode.plugin.screens import (
+    Choice,
+    Menu,
+    PromptState,
     Renderer,
     Screen,
+    asking,
     heeding,
     make_ask,
     open_screen,
-    read_key,
     render_diffs,
+    start,
 )
 
 if TYPE_CHECKING:
@@ -38,8 +42,7 @@ _NEXT = "Next: set up a model with `kode init`, then run `kode` in your project.
 TASK = "python3 test_dates.py fails. Find out why and fix it."
 TESTS = "shell(python3 test_dates.py)"
 SLOW = "shell(sleep 60)"
-PLAYED_CTRL_C_S = 1.0
-"""Without a person, Ctrl-C comes this long after the slow command has started."""
+PLAYED_CTRL_C_S = 1.0  # without a person, after the slow command has started
 SCRIPTS = Path(__file__).parent
 PROJECT = {
     "dates.py": (
@@ -69,8 +72,9 @@ def main(argv: Sequence[str]) -> int:
     watched = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     try:
         with scratch() as project:
-            tour = _Tour(screen, project, takes_part=watched and not arguments.fast)
-            code = asyncio.run(_until_left(tour.play()))
+            state = PromptState(screen, Renderer(screen), {}, folder=project, listens=False)
+            tour = _Tour(screen, project, takes_part=watched and not arguments.fast, state=state)
+            code = asyncio.run(_until_left(state, tour.play()))
     except (KeyboardInterrupt, asyncio.CancelledError, Left):
         screen.print("\nThe demo ended early.")
         code = EXIT_INTERRUPTED
@@ -103,22 +107,12 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _until_left(playing: Coroutine[Any, Any, int]) -> int:
+async def _until_left(state: PromptState, playing: Coroutine[Any, Any, int]) -> int:
     """Deletes the scratch project also on a closed terminal or a signal."""
     task = asyncio.ensure_future(playing)
     with heeding(dict.fromkeys((signal.SIGTERM, signal.SIGHUP), task.cancel)):
-        return await task
-
-
-async def _pause() -> None:
-    """Waits for a key. Raises: Left."""
-    print("   [any key: next · q: quit] ", end="", flush=True)
-    try:
-        key = await read_key()
-    finally:
-        print("\r\x1b[K", end="", flush=True)
-    if key.lower() in ("q", "\x1b", "\x04", ""):
-        raise Left
+        async with asking(state):
+            return await task
 
 
 @dataclass
@@ -129,11 +123,9 @@ class _Tour:
     project: Path
     takes_part: bool
     """Whether a person answers, stops and undoes; otherwise the tour does."""
-    closing: bool = False
-    """True at the end of a session, when memory's events are not part of the tour."""
+    state: PromptState
+    closing: bool = False  # a session ends: memory's events are not part of the tour
     refused: bool = False
-    turn: "asyncio.Future[TurnEnded] | None" = None
-    talk: "Conversation | None" = None
 
     async def play(self) -> int:
         """Plays the six stops in order; returns the exit code."""
@@ -166,24 +158,34 @@ class _Tour:
 
     @property
     def conversation(self) -> "Conversation":
-        assert self.talk is not None
-        return self.talk
+        return self.state.conversation
 
     async def say(self, text: str) -> None:
-        """Prints what comes next, and waits for a key if a person is there. Raises: Left."""
+        """Prints what comes next, and waits until a person wants it. Raises: Left."""
         self.screen.print(f"\n── {text}")
         if self.takes_part:
-            await _pause()
+            choices = [Choice("next", "next (Enter)"), Choice("quit", "quit", "q")]
+            if await self.screen.read_answer("tour: ", Menu(choices)) in (None, "quit"):
+                raise Left
 
     async def ask(self, text: str) -> "TurnEnded":
         """Runs a turn. Raises: Left if Ctrl-C stopped it without a refusal."""
-        self.screen.print(f"\n> {text}", "bold")
-        self.turn = asyncio.ensure_future(self.conversation.turn(text))
-        ended = await self.turn
-        sys.stdout.flush()
-        if ended.status == "interrupted" and not self.refused:
+        await self.turn(text)
+        ended = self.state.ended
+        if ended is None or (ended.status == "interrupted" and not self.refused):
             raise Left
         return ended
+
+    async def turn(self, text: str) -> None:
+        """A turn as the prompt runs it. Raises: Left, if the person has left."""
+        if self.screen.editor is None:  # where a line would have been typed
+            self.screen.print_prompt(text)
+        self.state.ended = None
+        start(self.state, text)
+        with heeding({signal.SIGINT: self.state.interrupt}):
+            await self.state.idle()
+        if self.state.leaving:
+            raise Left
 
     async def fix(self) -> bool:
         """The task, with the question about the edit; returns whether it was done."""
@@ -204,12 +206,9 @@ class _Tour:
         """A slow command, and Ctrl-C."""
         who = "press Ctrl-C to stop it." if self.takes_part else "Ctrl-C stops it."
         self.screen.print(f"\n── 4 of 6 · A command that takes a minute: {who}")
-        turn = asyncio.ensure_future(self.conversation.turn("Wait for the server."))
-        self.screen.print("\n> Wait for the server.", "bold")
         if not self.takes_part:
-            asyncio.get_running_loop().call_later(PLAYED_CTRL_C_S, turn.cancel)
-        with heeding({signal.SIGINT: turn.cancel}):
-            await turn
+            asyncio.get_running_loop().call_later(PLAYED_CTRL_C_S, self.state.interrupt)
+        await self.turn("Wait for the server.")
 
     async def undo(self) -> None:
         """`/undo`, typed by the person where there is one. Raises: Left."""
@@ -236,7 +235,7 @@ class _Tour:
             "permissions.allow": [TESTS, SLOW],
         }
         loaded = load_config(paths.home(), self.project, environ={}, flags=flags)
-        renderer = Renderer(self.screen)
+        renderer = self.state.renderer
         show, person = renderer.emit, make_ask(self.screen, say=renderer.show_outcome)
 
         def emit(event: "Event") -> None:
@@ -245,20 +244,21 @@ class _Tour:
 
         async def answer(question: "Question") -> "Answer":
             given = await person(question)
-            if given.choice == "no" and self.turn is not None:
+            if given.choice == "no":
                 # The script would continue as if it had been allowed.
                 self.refused = True
-                self.turn.cancel()
+                self.state.interrupt()
             return given
 
         self.closing = False
-        self.talk = await open_conversation(
+        self.state.opened = await open_conversation(
             loaded,
             cwd=self.project,
             emit=emit,
             ask=answer if self.takes_part else None,
             session_id=session_id,
         )
+        self.state.forget_status()
 
     async def close(self) -> str | None:
         """Ends the session; returns its id."""

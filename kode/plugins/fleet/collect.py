@@ -18,17 +18,12 @@ from kode.plugin import durable, paths, run_git
 from kode.plugin.errors import GitError, UserError
 from kode.plugins.fleet.queue import Queue
 from kode.plugins.fleet.state import TaskState, is_good
+from kode.plugins.worktrees import identity_in
 
 APPLY = ("apply", "--cached", "--3way", "--whitespace=nowarn")
 APPLIED = ("apply", "--cached", "--reverse", "--check")
 """Succeeds if the whole patch is already applied."""
 Way = Literal["patch", "branch", "commit"]
-KODE_IDENTITY = {
-    f"GIT_{role}_{what}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for what, value in (("NAME", "kode"), ("EMAIL", "kode@localhost"))
-}
-"""Variables that name author and committer if git does not know the person."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,11 +109,7 @@ def collect(queue: Queue, tasks: Sequence[TaskState], way: Way) -> list[Collecte
 def _repository(root: Path) -> _Repository:
     """Raises: GitError if the repository has no commit."""
     head = run_git(root, ["rev-parse", "--verify", "HEAD"]).decode().strip()
-    try:
-        run_git(root, ["var", "GIT_COMMITTER_IDENT"])
-    except GitError:
-        return _Repository(root, head, KODE_IDENTITY)
-    return _Repository(root, head, {})
+    return _Repository(root, head, identity_in(root))
 
 
 def _commit(

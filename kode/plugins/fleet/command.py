@@ -334,7 +334,7 @@ def _rows(arguments: argparse.Namespace) -> "list[Any]":
 
 def _warn_of_changes(sources: set[str]) -> None:
     from kode.plugin.errors import GitError
-    from kode.plugins.fleet.trees import has_changes
+    from kode.plugins.worktrees import has_changes
 
     for source in sorted(sources):
         try:

@@ -15,7 +15,7 @@ from kode.plugin import must_be, paths, programs
 from kode.plugin.contracts import MODE_CALLED, MODE_MEANS, PermissionMode
 from kode.plugin.errors import ConfigError, GitError
 from kode.plugins.fleet.records import NAME, Isolation, Task
-from kode.plugins.fleet.trees import head_of
+from kode.plugins.worktrees import head_of
 
 MAX_TASK_BYTES = 100_000
 """A longer text belongs in a file that the task names."""

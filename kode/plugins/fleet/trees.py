@@ -12,16 +12,15 @@ As everywhere in kode, git runs without hooks, filters or other programs that a 
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from kode.plugin import beneath, durable, git_environment, paths, programs, run_git
 from kode.plugin.errors import GitError, UserError
+from kode.plugins import worktrees
 from kode.plugins.fleet.records import PATCH, Task
+from kode.plugins.worktrees import MAKE_TIMEOUT_S
 
-MAKE_TIMEOUT_S = 1800.0
-"""For a clone, a checkout or a copy of a large project."""
 MAX_FILES_NAMED = 200
 """How many changed files a result lists; the patch has all of them."""
 
@@ -134,19 +133,14 @@ class Trees:
             run_git(root, ["checkout", "--quiet", "--detach", base], timeout_s=MAKE_TIMEOUT_S)
             return base
         project = Path(task.source)
-        with self._alone(project):
-            # `--force`: git may still list one whose folder a crash has removed.
-            added = ["worktree", "add", "--quiet", "--force", "--detach", str(root), task.base]
-            run_git(project, added, timeout_s=MAKE_TIMEOUT_S)
+        worktrees.add(project, self.queue / "locks", ["--detach", str(root), task.base])
         return task.base
 
     def _remove_all(self, task: Task, root: Path) -> None:
         if not os.path.lexists(root):
             return
         if task.isolate == "worktree" and not root.is_symlink() and Path(task.source).is_dir():
-            removed = ["worktree", "remove", "--force", str(root)]
-            with self._alone(Path(task.source)), contextlib.suppress(GitError):
-                run_git(Path(task.source), removed, timeout_s=MAKE_TIMEOUT_S)
+            worktrees.remove(Path(task.source), root, self.queue / "locks")
         with beneath.open_folder(root.parent) as folder:
             beneath.remove(folder, root.name)  # not a worktree, or an incomplete one
 
@@ -169,29 +163,6 @@ class Trees:
         ):
             beneath.copy_in(source, own.name, folder, index.name, 0o600)
         return {"GIT_INDEX_FILE": str(index)}
-
-    @contextlib.contextmanager
-    def _alone(self, source: Path) -> Iterator[None]:
-        """Locks a repository: git's list of worktrees does not support concurrent writers."""
-        root = paths.repository_root(source) or source
-        lock = self.queue / "locks" / paths.path_hash(root)
-        with (
-            beneath.open_folder(lock, make=beneath.private_mode),
-            durable.locked(lock, timeout_s=MAKE_TIMEOUT_S),
-        ):
-            yield
-
-
-def head_of(folder: Path) -> str:
-    """The commit checked out in a folder; "" without a repository. Raises: GitError."""
-    if paths.repository_root(folder) is None:
-        return ""
-    return run_git(folder, ["rev-parse", "--verify", "HEAD"]).decode().strip()
-
-
-def has_changes(folder: Path) -> bool:
-    """Whether a repository has uncommitted changes to tracked files. Raises: GitError."""
-    return bool(run_git(folder, ["status", "--porcelain", "--untracked-files=no"]))
 
 
 def _part(task: Task) -> Path:

@@ -166,4 +166,4 @@ def _choices(question: Question) -> dict[str, str]:
     """The possible answers and their meaning. Permanent permission would loosen the person's own
     sessions, and a client may fill in a form itself."""
     ways = {choice: text for choice, text in ways_to_allow(question).items() if choice in _CHOICES}
-    return {**ways, "no": "no; a message says what to do instead"}
+    return {**ways, "no": "no" + "; a message says what to do instead" * question.takes_words}

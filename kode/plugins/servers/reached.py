@@ -46,21 +46,19 @@ def test(argv: Sequence[str]) -> int:
 
 async def _approve(entry: McpServerEntry, *, unasked: bool) -> int:
     """Approves the entry first, because nothing of it may start before; then its current tools."""
-    if not _approved(entry, [entry.item], unasked=unasked):
+    if not await _approved(entry, [entry.item], unasked=unasked):
         return EXIT_FAILED
     async with _opened(entry, unasked=unasked) as connection:
         definitions = await connection.tools()
     items = pins_of(entry, definitions)
-    return EXIT_OK if _approved(entry, items, unasked=unasked) else EXIT_FAILED
+    return EXIT_OK if await _approved(entry, items, unasked=unasked) else EXIT_FAILED
 
 
-def _approved(entry: McpServerEntry, items: Sequence[trust.Item], *, unasked: bool) -> bool:
+async def _approved(entry: McpServerEntry, items: Sequence[trust.Item], *, unasked: bool) -> bool:
     approvals = approvals_of(entry)
     pending = [item for item in items if trust.state(item, approvals) != "trusted"]
     # In full: no other command shows an unapproved tool.
-    return approve_shown(
-        pending, approvals, paths.home(), entry.root, unasked=unasked, lines=sys.maxsize
-    )
+    return await approve_shown(pending, approvals, paths.home(), unasked=unasked, lines=sys.maxsize)
 
 
 async def _test(entry: McpServerEntry, *, unasked: bool) -> int:
@@ -114,7 +112,7 @@ async def _opened(entry: McpServerEntry, *, unasked: bool = False) -> AsyncItera
                 except DownloadNeededError:
                     limit.reschedule(None)
                     _say(review.DOWNLOADS)
-                    if not _approved(entry, [mcp_cache.wish(entry)], unasked=unasked):
+                    if not await _approved(entry, [mcp_cache.wish(entry)], unasked=unasked):
                         raise
                     await open_entry.download(entry, _say)
                     limit.reschedule(asyncio.get_running_loop().time() + limit_s)

@@ -54,7 +54,7 @@ def test_background_commands_are_offered_for_each_thing_they_allow(tmp_path):
     )
     offered = choices_of(state)["/bg"]
 
-    assert [word for word, _ in offered(())] == ["list", "read", "kill"]
+    assert [word for word, _ in offered(())] == ["list", "read", "tell", "kill"]
     assert offered(("read",)) == [("b1", "make test"), ("b2", "make")]
     assert offered(("kill",)) == [("b1", "make test")]
     assert list(offered(("list",))) == []

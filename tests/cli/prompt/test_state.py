@@ -424,6 +424,7 @@ async def test_help_lists_the_first_commands_and_every_key(room):
     assert [name for name in COMMANDS if f"  {name} " in text] == [
         name for name in COMMANDS if name in FIRST
     ]
+    text += await room.type("/help keys")
     assert all(word in text for word in ("Esc Esc", "@path", "#fact", *MODES))
     assert (paths.documents() / "repl.md").is_file()
 
@@ -438,7 +439,7 @@ async def test_help_for_all_lists_no_synonym(room):
 async def test_help_fits_a_small_screen(tmp_path):
     text = await Room(tmp_path, width=80).type("/help")
 
-    assert text.count("\n") <= 38
+    assert text.count("\n") <= 22  # with the prompt and the status line: 24 rows
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -736,3 +737,21 @@ async def test_a_command_without_arguments_does_not_drop_what_follows_it(room, t
 
     assert f"{typed.split()[0]} takes no argument" in text
     assert not room.state.leaving
+
+
+async def test_the_status_is_there_the_moment_a_line_is_sent(room):
+    assert room.state.live(80, 20) == []
+
+    submit(room.state, "slow")
+
+    assert any("Ctrl-C stops" in line for _, line in room.state.live(80, 20))
+    room.state.interrupt()
+    await room.settled()
+
+
+async def test_a_prompt_that_only_asks_sends_nothing(room):
+    room.state.listens = False
+
+    await room.type("fix it")
+
+    assert room.talk.asked == []

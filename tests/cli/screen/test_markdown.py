@@ -277,3 +277,34 @@ def test_nested_lists_keep_their_levels():
 )
 def test_links_are_made_only_where_they_are_known_to_work(environ, work):
     assert links_work(environ) is work
+
+
+def test_chinese_letters_fill_the_line_they_begin_in():
+    shown = screen(30).rendered(
+        markdown("안녕하세요 여러분 中文文本没有空格所以应该填满整行，而不是从新的一行开始。")
+    )
+
+    first, *rest = shown.split("\n")
+    assert cell_width(first) >= 29
+    assert all(cell_width(line) <= 30 for line in rest)
+    assert not any(line.startswith(("，", "。")) for line in rest)
+
+
+@pytest.mark.parametrize(
+    ("item", "sign"), [("- [x] a", "☑"), ("* [ ] a", "☐"), ("- a", "•"), ("1. [x] a", "1")]
+)
+def test_items_of_tasks_have_a_box_for_a_bullet(item, sign):
+    shown = screen().rendered(markdown(item))
+
+    assert shown.split()[0] == sign
+    assert ("[" in shown) is (sign == "1")
+
+
+def test_code_is_in_colours_that_light_screens_show_too():
+    shown = Screen(
+        stream=io.StringIO(), rich_terminal=True, color=True, columns=lambda: 60, rows=lambda: 24
+    ).rendered(markdown("```python\nclass A:\n    def f(self) -> int: return print('x')  # y\n```"))
+
+    used = {code for found in re.findall(r"\x1b\[([0-9;]*)m", shown) for code in found.split(";")}
+    assert used & {"94", "36", "35"}
+    assert not used & {"92", "93", "96", "97", "33", "37"}

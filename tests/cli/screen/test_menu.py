@@ -114,3 +114,11 @@ def test_the_highlighted_choice_is_always_on_the_screen():
         assert len(lines) <= 10
         assert f"› session {number}" in lines
         menu.move("", 1)
+
+
+def test_a_typed_line_means_a_choice():
+    menu = asking()
+
+    assert [menu.meant(line) for line in ("y", " A1 ", "nope")] == ["y", "a1", "nope"]
+    assert any("[a1]" in line for line in menu.plain_lines())
+    assert not any("[a]" in line for line in menu.plain_lines())

@@ -15,14 +15,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kode.cli.commands.diagnosis import Finding, missing, ok, optional
-from kode.paths import real_path
-from kode.workplace import Workplace
-
-if TYPE_CHECKING:
-    from kode.sandbox.sandbox import Sandbox
+from kode.plugin import Finding, paths
+from kode.plugin.proof import Sandbox, Shared, Workplace, missing, ok, open_sandbox, optional
 
 TIMEOUT_S = 20.0  # each attempt takes milliseconds; a loaded machine is slow
 SECRET = "a-secret-of-the-proof"
@@ -75,7 +71,7 @@ sys.stdout.flush()
 class Scene:
     """A sandbox, and what its commands must not get at."""
 
-    sandbox: "Sandbox"
+    sandbox: Sandbox
     folder: Path
     bystander: "subprocess.Popen[bytes]"
     listeners: Mapping[str, socket.socket]
@@ -136,13 +132,13 @@ class Scene:
 
     def attack(self, **todo: Any) -> str:
         given = json.dumps(todo, default=str)
-        return self.run(real_path(sys.executable), "-I", "-S", "-c", _TRY, given)
+        return self.run(paths.real_path(sys.executable), "-I", "-S", "-c", _TRY, given)
 
 
 def prove() -> Iterator[Finding]:
     """Yields what holds, one finding each; a `missing` one for what does not."""
     with contextlib.ExitStack() as stack:
-        folder = real_path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kode-")))
+        folder = paths.real_path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kode-")))
         scene = _furnished(Path(folder), stack)
         standing = scene.sandbox.standing()
         if standing.kind == "none":
@@ -166,9 +162,6 @@ REPORT = "do not rely on it: set `sandbox.enabled` to false, and report this as 
 
 
 def _furnished(folder: Path, stack: contextlib.ExitStack) -> Scene:
-    from kode.sandbox.sandbox import Sandbox, open_sandbox
-    from kode.sandbox.shared import Shared
-
     project, home, kode = folder / "project", folder / "home", folder / "kode"
     for path in (project / ".git" / "hooks", home / ".ssh", kode):
         path.mkdir(parents=True)

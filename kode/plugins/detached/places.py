@@ -1,0 +1,260 @@
+"""What is on disk of each session in the background: a folder below `$KODE_HOME/detached`.
+
+    spec.json    what was started; never changed
+    state.json   what it does; replaced by the prompt at each change
+    lock         locked as long as a process of it lives
+    token        what a connection to a socket has to know
+    terminal     the holder's socket
+    control      the prompt's socket
+
+Whether one lives is a question to the kernel, by the lock: a number of a process may be another's.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shlex
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ValidationError
+
+from kode.plugin import beneath, durable, paths
+from kode.plugin.errors import SessionError
+from kode.plugin.messages import Text
+from kode.plugins.detached.holder import TERMINAL
+
+SPEC, STATE, LOCK, CONTROL = "spec.json", "state.json", "lock", "control"
+TOKEN = "token"
+"""What a connection has to know. An agent's command, which cannot read `$KODE_HOME` in any sandbox,
+may reach the sockets in some, and must not answer its own question."""
+PIPED = "piped.json"
+"""What was piped in beside the task, until the session has it."""
+
+Doing = Literal["opening", "works", "asks", "idle", "ended"]
+
+
+class Tree(BaseModel, frozen=True):
+    """A worktree of its own."""
+
+    project: str
+    """The repository that it belongs to."""
+    root: str
+    branch: str
+    base: str
+    """The commit it began at."""
+
+
+class Spec(BaseModel, frozen=True):
+    """What was started."""
+
+    id: str
+    words: tuple[str, ...]
+    """The command line after `kode start`."""
+    task: str
+    cwd: str
+    """Where it works."""
+    at: float
+    """When, in seconds since 1970."""
+    tty: str = ""
+    """The terminal it was started in, to notify the person."""
+    tree: Tree | None = None
+
+    @property
+    def title(self) -> str:
+        """What it does, in the person's words."""
+        return self.task.strip() or shlex.join(self.words)
+
+
+class Asked(BaseModel, frozen=True):
+    """The question that a session waits for, in short."""
+
+    number: int
+    tool: str
+    title: str
+    subject: str
+
+
+class State(BaseModel, frozen=True):
+    """What a session does, as its prompt said it last."""
+
+    doing: Doing = "opening"
+    since: float = 0.0
+    session: str = ""
+    """The session that is open there now: a person who attached may have opened another."""
+    question: Asked | None = None
+    turns: int = 0
+    status: str = ""
+    """Of the last turn that ended."""
+    result: str = ""
+    error: str = ""
+    cost_usd: float | None = None
+    """Of all turns; None while there is none, or a price is unknown."""
+    files: tuple[str, ...] = ()
+    """Changed by its turns."""
+    settled: str = ""
+    """What became of its worktree: "merged" or "dropped"."""
+
+
+Life = Literal["alive", "ended", "killed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """A session in the background, as it was when it was looked at."""
+
+    folder: Path
+    spec: Spec
+    state: State
+    life: Life
+
+    @property
+    def id(self) -> str:
+        return self.spec.id
+
+    @property
+    def session_id(self) -> str:
+        return self.state.session or self.spec.id
+
+
+def all_folder(home: Path) -> Path:
+    return home / "detached"
+
+
+def trees_folder(home: Path) -> Path:
+    """Beside `home`, because no tool may write inside it."""
+    return home.with_name(f"{home.name}-trees")
+
+
+def make(home: Path, spec: Spec) -> tuple[Path, int]:
+    """Creates the folder of a new session; returns it and its lock, held, which goes from process
+    to process with the open file and dies with the last. Raises: StorageError."""
+    folder = all_folder(home) / spec.id
+    durable.make_folder(folder)
+    with durable.storage_errors(folder / LOCK, "create"):
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # Before there is anything to see: who sees it finds that it lives.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    durable.replace(folder / TOKEN, secrets.token_hex(16).encode())
+    durable.replace(folder / SPEC, spec.model_dump_json(indent=1).encode())
+    write_state(folder, State(since=spec.at))
+    return folder, lock
+
+
+def write_state(folder: Path, state: State) -> None:
+    durable.replace(folder / STATE, state.model_dump_json(indent=1).encode())
+
+
+def known(home: Path, faults: list[str]) -> list[Known]:
+    """Every session, the oldest first. A damaged file is set aside, and named in `faults`. Removes
+    the sockets of those that were killed."""
+    try:
+        names = sorted(os.listdir(all_folder(home)))
+    except OSError:
+        return []
+    found = (_read(all_folder(home) / name, faults) for name in names if not name.startswith("."))
+    return sorted(filter(None, found), key=lambda one: one.spec.at)
+
+
+def find(home: Path, part: str) -> Known:
+    """The session whose id begins or ends with `part`. Raises: SessionError if none or several
+    do."""
+    faults: list[str] = []
+    every = known(home, faults)
+    fits = [one for one in every if one.id == part] or [
+        one for one in every if part and (one.id.startswith(part) or one.id.endswith(part))
+    ]
+    if len(fits) == 1:
+        return fits[0]
+    problem = " ".join(faults)
+    if fits:
+        names = ", ".join(one.id for one in fits)
+        raise SessionError(f"{part} fits several sessions: {names}. Give more of the id. {problem}")
+    raise SessionError(
+        f"No session in the background has the id {part}. `kode ps` lists them; `kode continue "
+        f"--id {part}` opens any other. {problem}".strip()
+    )
+
+
+def piped(folder: Path) -> tuple[Text, ...]:
+    """What was piped in beside the task, until a turn has ended."""
+    try:
+        texts = json.loads((folder / PIPED).read_bytes())
+    except FileNotFoundError:
+        return ()
+    return tuple(Text(text=text, source="outside") for text in texts)
+
+
+def remove(folder: Path) -> None:
+    """Forgets a session that is no longer alive; the conversation stays."""
+    with beneath.open_folder(Path(paths.real_path(folder.parent))) as above:
+        beneath.remove(above, folder.name)
+
+
+def is_alive(folder: Path) -> bool:
+    """Whether a process of the session lives: its holder or its prompt."""
+    try:
+        lock = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        # Shared: several may look at once.
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def wait_for_end(folder: Path, limit_s: float) -> bool:
+    """Waits until no process of the session lives; False if one does after `limit_s`."""
+    ends_by = time.monotonic() + limit_s
+    while is_alive(folder):
+        if time.monotonic() > ends_by:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@contextlib.contextmanager
+def working_in(folder: Path) -> Iterator[None]:
+    """For a name of a socket, which has at most 108 bytes: as short as the file's own name."""
+    before = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.chdir(folder)
+        yield
+    finally:
+        os.fchdir(before)
+        os.close(before)
+
+
+def _read(folder: Path, faults: list[str]) -> Known | None:
+    try:
+        # In this order: what is there is locked before, and says its end before it is not.
+        spec = Spec.model_validate_json((folder / SPEC).read_bytes())
+        alive = is_alive(folder)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError) as error:
+        if isinstance(error, ValidationError):
+            faults.append(f"{durable.set_aside(folder / SPEC)} is damaged, and was set aside.")
+        return None
+    try:
+        state = State.model_validate_json((folder / STATE).read_bytes())
+    except ValidationError:
+        state = State(since=spec.at)
+        if not alive:
+            faults.append(f"{durable.set_aside(folder / STATE)} is damaged, and was set aside.")
+    except OSError:
+        state = State(since=spec.at)
+    if not alive:  # of one that was killed
+        for name in (TERMINAL, CONTROL):
+            durable.remove(folder / name)
+    life: Life = "alive" if alive else "ended" if state.doing == "ended" else "killed"
+    return Known(folder=folder, spec=spec, state=state, life=life)

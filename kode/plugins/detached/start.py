@@ -1,0 +1,189 @@
+"""`kode start`: checks a task as far as can be foreseen, starts its holder, and gives back the
+shell."""
+
+import argparse
+import json
+import os
+import re
+import secrets
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kode.plugin import (
+    config_flags,
+    durable,
+    load_config,
+    one_line,
+    paths,
+    print_either,
+    resolve_provider,
+    working_directory,
+)
+from kode.plugin.errors import EXIT_OK, ConfigError, UserError
+from kode.plugin.messages import Text
+from kode.plugins.detached import holder, places, trees
+from kode.plugins.detached.flags import parser_of_run
+from kode.plugins.detached.places import Spec
+from kode.plugins.worktrees import has_changes
+
+HELD = "--held"
+"""The first word of a prompt's own command line, which `kode.plugins.detached.inside` reads."""
+
+READY_S = 30.0
+"""How long a holder may take to start, on a very busy machine."""
+
+SIZE = os.terminal_size((100, 30))
+"""Of the session's terminal, where it is started without one."""
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+ONLY_RUN = ("json_schema", "record", "replay", "ask", "no_session")
+"""Flags of `kode run` that mean nothing, or nothing good, in a prompt."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Starts a session and returns at once. Raises: UserError."""
+    if argv[:1] == [HELD]:
+        from kode.plugins.detached.inside import main as inside
+
+        return inside(argv[1:])
+    arguments = parser_of_run().parse(argv)
+    cwd, home = working_directory(arguments), paths.home()
+    _check(arguments, cwd, home)
+    task, piped = _task(arguments)
+    id = arguments.session_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    if not _ID.fullmatch(id):
+        raise ConfigError(f"--session-id {id}: use letters, digits, dots and hyphens.")
+    if paths.session_file(home, id).exists() or (places.all_folder(home) / id).exists():
+        raise ConfigError(f"There is a session {id} already. Give another --session-id.")
+    tree, note = None, ""
+    if arguments.worktree:
+        project = paths.repository_root(cwd)
+        tree, where = trees.make(home, cwd, id)
+        if project is not None and has_changes(project):
+            note = f"Uncommitted changes of {paths.short_path(project)} are not in its worktree."
+        cwd = where
+    spec = Spec(
+        id=id,
+        words=tuple(argv),
+        task=task,
+        cwd=str(cwd),
+        at=time.time(),
+        tty=_tty(),
+        tree=tree,
+    )
+    folder, lock = places.make(home, spec)
+    try:
+        if piped:
+            durable.replace(folder / places.PIPED, json.dumps([one.text for one in piped]).encode())
+        _start(folder, cwd, lock)
+    except UserError:
+        places.remove(folder)
+        if tree is not None:
+            trees.unmake(home, tree)
+        raise
+    finally:
+        os.close(lock)
+    short = id.rpartition("-")[2] if not arguments.session_id else id
+    lines = [f"started {id} · kode attach {short} · kode ps", *filter(None, [note])]
+    value = {"id": id, "cwd": spec.cwd, "branch": tree.branch if tree else None}
+    print_either(value, lines, as_json=arguments.output_format == "json")
+    return EXIT_OK
+
+
+def _check(arguments: argparse.Namespace, cwd: Path, home: Path) -> None:
+    """Finds what would end the session at once. Raises: UserError."""
+    from kode.plugin.prompts import check_rules, named_servers, read_attachments
+
+    for name in ONLY_RUN:
+        if getattr(arguments, name, None):
+            flag = name.replace("_", "-")
+            raise ConfigError(f"--{flag} is for `kode run`: a session in the background is a chat.")
+    if arguments.input_format == "stream-json" or arguments.output_format == "stream-json":
+        raise ConfigError("stream-json is for `kode run`. --output-format json prints the id.")
+    if fault := paths.home_fault(home):
+        raise ConfigError(fault)
+    loaded = load_config(home, cwd, environ=os.environ, flags=config_flags(arguments))
+    check_rules(loaded)
+    resolve_provider(loaded.config, os.environ, loaded.origins)
+    named_servers(arguments, cwd)
+    read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), lambda event: None)
+
+
+def _task(arguments: argparse.Namespace) -> tuple[str, tuple[Text, ...]]:
+    from kode.plugin.prompts import asked, read_task
+
+    if arguments.task is None and asked(arguments, None, None):  # a flag of a plug-in says it
+        return "", ()
+    task, piped = read_task(arguments.task)
+    if not (asked(arguments, task, None) or "").strip():
+        raise ConfigError(
+            'There is no task. Give one in quotes, e.g. `kode start "fix the failing test"`, '
+            "or pipe it in. `kode` opens a chat."
+        )
+    return task, piped
+
+
+def _tty() -> str:
+    for stream in (1, 2, 0):
+        try:
+            return os.ttyname(stream)
+        except OSError:
+            continue
+    return ""
+
+
+def _size() -> os.terminal_size:
+    if not _tty():
+        return SIZE
+    return shutil.get_terminal_size(SIZE)
+
+
+def _start(folder: Path, cwd: Path, lock: int) -> None:
+    """Starts the holder, and waits until it has started the prompt. Raises: UserError, after which
+    nothing runs."""
+    heard, ready = os.pipe()
+    size = _size()
+    environ = dict(os.environ)
+    if environ.get("TERM", "dumb") in ("", "dumb") and not _tty():
+        environ["TERM"] = "xterm-256color"
+    prompt = [sys.executable, "-P", "-m", "kode", "start", HELD]
+    command = [
+        *(sys.executable, "-I", "-S", str(Path(holder.__file__)), str(folder)),
+        *(str(ready), places.CONTROL, str(lock), str(size.lines), str(size.columns), *prompt),
+    ]
+    try:
+        with tempfile.TemporaryFile() as errors:
+            started = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+                pass_fds=(ready, lock),
+            )
+            os.close(ready)
+            ready = -1
+            if select.select([heard], [], [], READY_S)[0] and os.read(heard, 1):
+                started.returncode = 0  # it is on its own: nobody waits for it here
+                return
+            started.kill()
+            started.wait()
+            errors.seek(0)
+            said = one_line(errors.read(2000).decode("utf-8", "replace"))
+        raise UserError(f"The session could not be started: {said or 'its holder ended'}.")
+    except OSError as error:
+        raise UserError(f"The session could not be started: {error}.") from None
+    finally:
+        for descriptor in (heard, ready):
+            if descriptor >= 0:
+                os.close(descriptor)

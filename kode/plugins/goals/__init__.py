@@ -1,0 +1,28 @@
+"""Goals: work that continues, turn after turn, until a command that kode runs itself succeeds.
+
+command    `/goal`, and the flags of `kode run`
+state      a goal and its attempts, as its records in the session say
+guard      the files that may not change while it is pursued
+check      runs the check, and says which attempts are alike
+pursue     the turns: work, check, what the model is told, when it ends
+words      what the model and the person read
+pages      the same in `kode view`
+"""
+
+from kode.plugin import Command, Plugin
+
+PLUGIN = Plugin(
+    name="goals",
+    summary="works until a command succeeds",
+    slash={
+        "goal": Command(
+            run="kode.plugins.goals.command:goal",
+            summary="work until a command succeeds: TEXT --verify CMD; stop",
+        )
+    },
+    flags="kode.plugins.goals.command:add_flags",
+    task="kode.plugins.goals.command:task",
+    around_turn="kode.plugins.goals.pursue:around_turn",
+    sections="kode.plugins.goals.words:sections",
+    pages="kode.plugins.goals.pages:PAGES",
+)

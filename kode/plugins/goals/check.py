@@ -1,0 +1,133 @@
+"""Runs the check of a goal, and says which attempts are alike.
+
+Each check runs in a sandbox of its own, which drops what it writes, on the files as they are on
+disk. What the session's commands left in their sandbox is not there: what git ignores and nobody
+kept, their `/tmp`, the byte code in it.
+"""
+
+import asyncio
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kode.plugin import run_program
+from kode.plugin.errors import UserError
+from kode.plugin.turns import OpenSession, open_sandbox
+
+CHECK_S = 900.0
+"""A check may take so long, if the goal has as much left."""
+LEAST_S = 10.0
+OUTPUT_CHARS = 6_000
+"""Of a check's output, its end: where most programs say what failed."""
+
+ALIKE = 3
+"""So many failures in a row of which the later ones brought nothing new end a goal."""
+ALIKE_WHATEVER = 8
+"""So many equal failures in a row end it whatever was changed."""
+
+_VARIES = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*")
+"""Numbers: times, addresses, line numbers, process ids."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """How a check ended."""
+
+    exit_status: int | None
+    """None if it did not start or end."""
+    output: str
+    fault: str
+    """Why there is no exit status, a phrase that completes "it ..."."""
+    tree: str
+    """Digest of the files of the project that it opened, as they are on disk."""
+
+    @property
+    def same(self) -> str:
+        """Digest of the failure: its exit status, and its output without numbers."""
+        what = f"{self.exit_status}\n{self.fault}\n{_VARIES.sub('0', self.output)}"
+        return hashlib.sha256(what.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+async def run_check(
+    session: OpenSession, command: str, *, timeout_s: float, changed: Sequence[str], by_model: bool
+) -> Checked:
+    """Runs a check to its end or `timeout_s`. `changed` are the files that the goal's attempts have
+    changed, which stand for those that it opens where the sandbox cannot tell.
+
+    Raises: UserError for a check by the model where there is no sandbox.
+    """
+    place = session.agent.place
+    sandbox = open_sandbox(session.config, place)
+    if sandbox is not None and not await asyncio.to_thread(sandbox.holds):
+        sandbox = None
+    if sandbox is None and by_model:
+        raise UserError(
+            "The check is the model's, and runs in the sandbox alone, which there is not here: "
+            "give a check of your own with `--verify`. `kode doctor` says what the sandbox needs."
+        )
+    try:
+        ran = await run_program(
+            ("/bin/bash", "-c", command),
+            cwd=place.cwd,
+            environment=place.environment,
+            timeout_s=max(LEAST_S, min(CHECK_S, timeout_s)),
+            sandbox=sandbox,
+            records_opens=sandbox is not None,
+        )
+    finally:
+        if sandbox is not None:
+            await asyncio.to_thread(sandbox.close)
+    said = [ran.stdout.rstrip(), ran.stderr.rstrip()]
+    if ran.exit_code != 0:
+        said += [
+            f"[In the sandbox it {one.words}, which is not possible there.]" for one in ran.hits
+        ]
+    opened = ran.opened if ran.opened else changed
+    tree = await asyncio.to_thread(_digest, sorted({*opened}), str(place.project))
+    return Checked(
+        exit_status=ran.exit_code, output="\n".join(filter(None, said)), fault=ran.fault, tree=tree
+    )
+
+
+def _digest(paths: Sequence[str], project: str) -> str:
+    """The digest of what these files of the project hold; what is no file counts by its name."""
+    whole = hashlib.sha256()
+    for path in paths:
+        if not path.startswith(f"{project}/") or "/.git/" in path:
+            continue
+        whole.update(f"\n{path}\n".encode("utf-8", "surrogateescape"))
+        try:
+            if stat.S_ISREG(os.stat(path).st_mode):
+                with open(path, "rb") as file:
+                    whole.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError:
+            whole.update(b"-")
+    return whole.hexdigest()[:16]
+
+
+def is_stalled(attempts: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a goal goes nowhere: the last `ALIKE` attempts failed, and each but the first of them
+    with an exit status and with files, as the check opens them, that an earlier one had already; or
+    the last `ALIKE_WHATEVER` failed in the same way."""
+    whatever = [one["same"] for one in attempts[-ALIKE_WHATEVER:]]
+    if len(whatever) == ALIKE_WHATEVER and len(set(whatever)) == 1:
+        return True
+    if len(attempts) < ALIKE:
+        return False
+    return all(
+        any(_alike(attempts[at], earlier) for earlier in attempts[:at])
+        for at in range(len(attempts) - ALIKE + 1, len(attempts))
+    )
+
+
+def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return (one["tree"], one["exit_status"]) == (other["tree"], other["exit_status"])
+
+
+def end_of(text: str) -> str:
+    """The end of a long output."""
+    return text if len(text) <= OUTPUT_CHARS else f"[...]\n{text[-OUTPUT_CHARS:]}"

@@ -1,0 +1,366 @@
+"""Pursues a goal: a turn, the check, what the model is told of it, until the goal is reached or
+ends. What the model says about it decides nothing."""
+
+import asyncio
+import difflib
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kode.plugin import FileChanges, Opened, Question, object_of, one_line
+from kode.plugin.contracts import Opinion, Tool, ToolContext
+from kode.plugin.events import FINISHED, Check, Checked, Notice, TurnEnded, Working
+from kode.plugin.messages import Text
+from kode.plugin.turns import OpenSession, RunTurn, fence_text, together
+from kode.plugins.goals import words
+from kode.plugins.goals.check import ALIKE, end_of, is_stalled, run_check
+from kode.plugins.goals.command import limits_of, with_check
+from kode.plugins.goals.guard import Guard, copies, differing, put_back, side_folder
+from kode.plugins.goals.state import (
+    Goal,
+    Record,
+    Spent,
+    as_object,
+    current,
+    finished_turn,
+    goals_of,
+    is_asked,
+    shown,
+    spent,
+)
+
+MAX_ATTEMPTS = 50
+"""A goal ends after so many, whatever they brought."""
+MAX_ASKED = 3
+"""How often the model is asked for a check."""
+MAX_COMPARED_LINES = 20_000
+
+
+async def around_turn(opened: Opened, session: OpenSession, text: str, run: RunTurn) -> TurnEnded:
+    """A turn of a session that may have a goal."""
+    goal = current(opened.records())
+    if goal is None or session.mode == "plan":
+        _protect(session, None)
+        return await run(text)
+    try:
+        return await _pursued(opened, session, text, run)
+    finally:
+        if current(opened.records()) is None:
+            _protect(session, None)
+
+
+async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn) -> TurnEnded:
+    total: TurnEnded | None = None
+    goal = _goal(opened)
+    if not goal.verify:
+        total = await _find_check(opened, session, text, run)
+        goal = goals_of(opened.records())[-1]
+        if not goal.verify:
+            return replace(total, goal=_object(opened))
+        text = words.goal_text(goal)
+    _protect(session, _guard(goal))
+    resumed = finished_turn(goal, opened.session) if text == words.RESUME else None
+    if resumed is not None and resumed.status not in FINISHED:
+        resumed = None
+    if text == words.RESUME and resumed is None and not is_asked(goal, opened.session):
+        text = words.FAILED if goal.attempts else words.goal_text(goal)
+        if goal.attempts:
+            _tell(session, goal, goal.attempts[-1])
+    while True:
+        began, number = time.monotonic(), goal.next_attempt
+        before = spent(goal, opened.session)
+        if resumed is not None:  # its turn has ended, its check has not
+            turn = TurnEnded(
+                status=resumed.status, steps=resumed.steps, files_changed=resumed.files_changed
+            )
+            resumed = None
+        else:
+            if over := _exhausted(opened, goal, before):
+                return _finish(opened, session, total, "out_of_budget", over)
+            opened.record({"began": number, "turn": opened.session.turns + 1})
+            goal = _goal(opened)
+            turn = await run(text, **_within(opened, session, goal, before))
+        total = turn if total is None else together(total, turn)
+        over = _exhausted(opened, goal, spent(goal, opened.session))
+        steps_over = turn.steps >= opened.config.max_steps
+        if turn.status == "interrupted" or (
+            turn.status not in FINISHED and not over and not steps_over
+        ):
+            return replace(total, goal=_object(opened))
+        try:
+            attempt = await _attempt(opened, session, goal, turn, began)
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
+            said = "Interrupted while the goal's check ran: it runs again when the goal continues."
+            stopped = replace(total, status="interrupted", error=said)
+            return replace(stopped, goal=_object(opened))
+        opened.record(attempt)
+        opened.emit(
+            Notice(
+                text=words.attempt_line(attempt),
+                level="info",
+                value={"type": "goal_attempt", **shown(attempt)},
+            )
+        )
+        goal = _goal(opened)
+        if attempt["passed"]:
+            return _finish(opened, session, total, "reached", "")
+        if is_stalled(goal.attempts):
+            said = f"it failed in the same way {ALIKE} times and nothing changed what it reads"
+            return _finish(opened, session, total, "stalled", said)
+        if over:
+            return _finish(opened, session, total, "out_of_budget", over)
+        if len(goal.attempts) >= MAX_ATTEMPTS:
+            return _finish(opened, session, total, "not_reached", f"{MAX_ATTEMPTS} attempts failed")
+        _tell(session, goal, attempt)
+        text = words.FAILED
+
+
+async def _attempt(
+    opened: Opened,
+    session: OpenSession,
+    goal: Goal,
+    turn: TurnEnded,
+    began: float,
+) -> Record:
+    """Runs the check of an attempt. Raises: UserError, StorageError."""
+    guard, folder = _guard(goal), copies(opened)
+    place = session.agent.place
+    restored: list[str] = []
+    if folder is not None:
+        restored = await asyncio.to_thread(put_back, guard, place, folder)
+    left = goal_limits(opened, goal).get("seconds")
+    used = spent(goal, opened.session)
+    timeout_s = float("inf") if left is None else left - used.seconds
+    opened.emit(Working(what=f"Checking the goal: {one_line(goal.verify)}"))
+    changed = [
+        os.path.join(place.project, file["path"]) for one in goal.attempts for file in one["files"]
+    ]
+    checked = await run_check(
+        session,
+        goal.verify,
+        timeout_s=timeout_s,
+        changed=[*changed, *turn.files_changed],
+        by_model=goal.check_by == "model",
+    )
+    opened.emit(Working(what=""))
+    still = await asyncio.to_thread(differing, guard, place)
+    first = goal.began["turn"] if goal.began is not None else opened.session.turns
+    files = await asyncio.to_thread(_files, opened, turn, first)
+    earlier = goal.attempts
+    usd = None if turn.cost_usd is None else used.usd - sum(one["cost_usd"] or 0 for one in earlier)
+    return {
+        "attempt": goal.next_attempt,
+        "turn": first,
+        "files": files,
+        "passed": checked.exit_status == 0 and not still,
+        "exit_status": checked.exit_status,
+        "fault": checked.fault,
+        "output": end_of(checked.output),
+        "restored": restored,
+        "differing": still,
+        "same": checked.same,
+        "tree": checked.tree,
+        "requests": used.requests - sum(one["requests"] for one in earlier),
+        "cost_usd": usd,
+        "seconds": round(time.monotonic() - began, 3),
+    }
+
+
+def _files(opened: Opened, turn: TurnEnded, first: int) -> list[dict[str, Any]]:
+    """The files that the turns from this one on have changed, with how many lines came and went."""
+    folder = side_folder(opened)
+    past = FileChanges() if folder is None else FileChanges.of_session(folder)
+    turns: dict[str, int] = {}
+    for group in past.groups:
+        for path in group.files if group.turn >= first else ():
+            turns.setdefault(path, group.turn)
+    found = []
+    for path in dict.fromkeys((*turns, *turn.files_changed)):
+        before, after = past.before(turns.get(path, first), path).splitlines(), _lines(path)
+        added = removed = 0
+        if len(before) + len(after) <= MAX_COMPARED_LINES:
+            for line in difflib.unified_diff(before, after, n=0, lineterm=""):
+                added += line.startswith("+") and not line.startswith("+++")
+                removed += line.startswith("-") and not line.startswith("---")
+        if before != after:
+            found.append({"path": _name(opened, path), "added": added, "removed": removed})
+    return found
+
+
+def _name(opened: Opened, path: str) -> str:
+    root = opened.place.project
+    return os.path.relpath(path, root) if Path(path).is_relative_to(root) else path
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_bytes().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+
+
+def _tell(session: OpenSession, goal: Goal, attempt: Record) -> None:
+    """Has the next message tell the model of a failed check: as outside text where a marked session
+    left something in the project that the check may repeat."""
+    said, output = words.output_note(goal, attempt), attempt["output"] or "(none)"
+    session.note(said)
+    if source := session.agent.marks.among(None):
+        fenced = fence_text(output, f"the goal's check, after {source}")
+        session.outbox.append(Text(text=fenced, source="outside"))
+    else:
+        session.note(output)
+
+
+# ── limits ───────────────────────────────────────────────────────────────────────────────────
+
+
+def goal_limits(opened: Opened, goal: Goal) -> Mapping[str, float]:
+    """The limits of the whole goal: those that it began with, or that were given since."""
+    return {**goal.limits, **limits_of(opened)}
+
+
+def _exhausted(opened: Opened, goal: Goal, used: Spent) -> str:
+    """The limit that is used up, in a phrase; "" for none."""
+    for name, limit in goal_limits(opened, goal).items():
+        if getattr(used, name) >= limit:
+            flag, unit = _FLAGS[name]
+            return f"its limit of {unit.format(f'{limit:g}')} is used up: raise it with {flag}"
+    return ""
+
+
+_FLAGS = {
+    "requests": ("--max-steps", "{} requests"),
+    "usd": ("--max-budget-usd", "${}"),
+    "seconds": ("--timeout", "{} s"),
+}
+
+
+def _within(opened: Opened, session: OpenSession, goal: Goal, used: Spent) -> dict[str, Any]:
+    """The limits of the next turn: what is left of the goal's."""
+    limits, spend = goal_limits(opened, goal), session.agent.spend
+    within: dict[str, Any] = {}
+    if "requests" in limits:
+        left = int(limits["requests"]) - used.requests
+        within |= {"max_steps": left, "max_tree_steps": left}
+    if "usd" in limits:
+        known = spend.cost_usd + spend.elsewhere_usd
+        within["max_budget_usd"] = known + limits["usd"] - used.usd
+    if "seconds" in limits:
+        within["timeout_s"] = max(1.0, limits["seconds"] - used.seconds)
+    return within
+
+
+# ── the check of a model ─────────────────────────────────────────────────────────────────────
+
+
+async def _find_check(opened: Opened, session: OpenSession, text: str, run: RunTurn) -> TurnEnded:
+    """Asks the model for a check, and the person whether to use it, if somebody can be asked."""
+    total: TurnEnded | None = None
+    if text == words.RESUME:
+        text = words.ASK_CHECK.format(text=_goal(opened).text)
+    for _ in range(MAX_ASKED):
+        ended = await run(text, (_only_look,))
+        total = ended if total is None else together(total, ended)
+        if ended.status not in FINISHED:
+            return total
+        command = words.object_text(object_of(_braced(ended.result).encode()))
+        if not command:
+            text = words.ASK_AGAIN
+            continue
+        opened.emit(
+            Notice(text=f"The model proposes this check: {one_line(command)}", level="info")
+        )
+        if session.terms.ask is not None and not await _agreed(session, command):
+            return _finish(opened, session, total, "not_reached", "its check was not accepted")
+        await with_check(opened, command)
+        return total
+    assert total is not None
+    return _finish(opened, session, total, "not_reached", "the model proposed no check")
+
+
+async def _agreed(session: OpenSession, command: str) -> bool:
+    ask = session.terms.ask
+    assert ask is not None
+    question = Question(
+        tool="goal",
+        subject=command,
+        title="Check the goal with this command of the model",
+        preview=command,
+        reason="The goal counts as reached when it exits with status 0. It runs in the sandbox.",
+        may_always=False,
+    )
+    answer = await ask(question)
+    return answer.choice != "no"
+
+
+async def _only_look(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Opinion:
+    """Judges a call as mode `plan` does."""
+    return Opinion(outcome="plan", reason="A check is wanted first: nothing changes yet.")
+
+
+def _braced(text: str) -> str:
+    """The text from its first brace to its last."""
+    return text[text.find("{") : text.rfind("}") + 1]
+
+
+# ── how it stands ────────────────────────────────────────────────────────────────────────────
+
+
+def _finish(
+    opened: Opened, session: OpenSession, total: TurnEnded | None, status: str, why: str
+) -> TurnEnded:
+    goal = _goal(opened)
+    count = len(goal.attempts)
+    error = "" if status == "reached" else f"The goal was not reached: {why} ({count} attempts)."
+    opened.record({"ended": status, "error": error})
+    _protect(session, None)
+    by = ", a check by the model" if goal.check_by == "model" else ""
+    said = f"Goal reached{by}: {one_line(goal.verify)}" if status == "reached" else error
+    value = _object(opened)
+    opened.emit(Notice(text=said, level="info", value={"type": "goal", **value}))
+    ended = total or TurnEnded(status="incomplete")
+    if goal.attempts:
+        passed = status == "reached"
+        check = Check(command=goal.verify, passed=passed, after_last_edit=True)
+        checked: Checked = "passed" if passed else "failed"
+        ended = replace(ended, checks=(*ended.checks, check), checked=checked)
+    if status == "reached":
+        return replace(ended, status="success", error=None, setting=None, goal=value)
+    return replace(ended, status="incomplete", error=error, goal=value)
+
+
+def _object(opened: Opened) -> dict[str, Any]:
+    goal = goals_of(opened.records())[-1]
+    return {
+        **as_object(goal, spent(goal, opened.session)),
+        "limits": dict(goal_limits(opened, goal)),
+    }
+
+
+def _goal(opened: Opened) -> Goal:
+    found = current(opened.records())
+    assert found is not None
+    return found
+
+
+def _guard(goal: Goal) -> Guard:
+    return Guard(rules=goal.guard.get("rules", {}), held=goal.guard.get("held", {}))
+
+
+def _protect(session: OpenSession, guard: Guard | None) -> None:
+    """Has the gate of the session, and those of its subagents, deny edits of what is protected."""
+    state = session.gate.state
+    if guard is None and not state.denied:
+        return
+    old = set(map(str, state.denied))
+    state.denied = () if guard is None else guard.denials()
+    given = session.loaded.config.permissions
+    deny = (*(one for one in given.deny if one not in old), *map(str, state.denied))
+    permissions = given.model_copy(update={"deny": deny})
+    config = session.loaded.config.model_copy(update={"permissions": permissions})
+    session.loaded = replace(session.loaded, config=config)

@@ -1,0 +1,120 @@
+"""What the model and the person read of a goal."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kode.plugin import Opened, money, one_line
+from kode.plugins.goals.state import Goal, Record, current
+
+RESUME = "Continue with the goal."
+"""The message of a goal that continues after kode was stopped."""
+
+FAILED = "The goal is not reached: its check failed. Continue until it passes."
+
+ASK_CHECK = """\
+Goal: {text}
+
+kode will work on this goal until a command succeeds, and there is no command yet. Look at the \
+project and propose it: a shell command that exits with status 0 if and only if the goal is \
+reached, such as the project's own tests. It runs in a sandbox without network, from the working \
+directory. Change nothing yet. Answer with one JSON object and nothing else: \
+{{"check": "COMMAND"}}"""
+
+ASK_AGAIN = 'That is no JSON object with a command. Answer with {"check": "COMMAND"} alone.'
+
+_GOAL = """\
+Goal: {text}
+
+The goal is reached when this command exits with status 0:
+
+    {verify}
+
+kode runs it after each of your turns, on the files as they are on disk, in a sandbox; what you \
+say about it does not count.{protected} Work until it passes, then end your turn."""
+
+_PROTECTED = (
+    " The files that it runs are protected: edits of {names} are refused, whatever the reason. "
+    "Change what is checked."
+)
+
+MAX_NAMED = 12
+
+
+def goal_text(goal: Goal) -> str:
+    """The goal and its check, word for word: in the first message, and after a compaction."""
+    held = sorted(goal.guard.get("held", {}))
+    more = f" and {len(held) - MAX_NAMED} more" if len(held) > MAX_NAMED else ""
+    names = ", ".join(held[:MAX_NAMED]) + more
+    protected = _PROTECTED.format(names=names) if held else ""
+    return _GOAL.format(text=goal.text, verify=goal.verify, protected=protected)
+
+
+def sections(opened: Opened) -> Mapping[str, str]:
+    """The section of the system prompt while a goal is pursued."""
+    goal = current(opened.records())
+    return {} if goal is None or not goal.verify else {"goal": f"# Goal\n{goal_text(goal)}"}
+
+
+def output_note(goal: Goal, attempt: Record) -> str:
+    """What the model is told of a failed check, above its output."""
+    said = f"[The goal's check `{goal.verify}` {how(attempt)}."
+    if attempt["restored"]:
+        names = ", ".join(attempt["restored"])
+        said += f" Before it ran, these protected files were made as they had been: {names}."
+    return f"{said} Its output:]"
+
+
+def how(attempt: Record) -> str:
+    """How a check ended, a phrase that completes "it ..."."""
+    if attempt["fault"]:
+        return str(attempt["fault"])
+    status = attempt["exit_status"]
+    if status == 0 and not attempt["passed"]:
+        return "passed on protected files that changed while it ran"
+    return "passed" if status == 0 else f"failed with exit status {status}"
+
+
+def attempt_line(attempt: Record) -> str:
+    """One line: what changed, what the check says, what it cost."""
+    files = attempt["files"]
+    names = ", ".join(f"{one['path']} +{one['added']} -{one['removed']}" for one in files[:4])
+    names += f" and {len(files) - 4} more" if len(files) > 4 else ""
+    said = _last_line(attempt["output"])
+    tail = f" ({said})" if said and not attempt["passed"] else ""
+    cost = money(attempt["cost_usd"]) or "unknown cost"
+    return (
+        f"Attempt {attempt['attempt']}: {names or 'no file changed'} · the check {how(attempt)}"
+        f"{tail} · {attempt['requests']} requests, {cost}, {attempt['seconds']:.0f} s"
+    )
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return one_line(lines[-1])[:120] if lines else ""
+
+
+def summary(goal: Goal, whose: str = "") -> str:
+    """A goal and how it stands, for a person."""
+    by = ", proposed by the model" if goal.check_by == "model" else ""
+    lines = [
+        f"Goal: {one_line(goal.text)}",
+        f"Check{by}: {one_line(goal.verify or 'not known yet')}",
+        f"Status: {STATUS[goal.status]}",
+        *map(attempt_line, goal.attempts),
+    ]
+    return "\n".join(lines)
+
+
+STATUS: Mapping[str, str] = {
+    "unfinished": "not reached yet; /goal resume continues, /goal stop ends it",
+    "reached": "reached",
+    "not_reached": "not reached",
+    "stalled": "stalled",
+    "out_of_budget": "out of budget",
+}
+
+
+def object_text(value: Any) -> str:
+    """The command of a proposed check; "" where there is none."""
+    check = value.get("check") if isinstance(value, dict) else None
+    return check.strip() if isinstance(check, str) else ""

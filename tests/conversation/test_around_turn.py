@@ -1,0 +1,40 @@
+"""What a plug-in does around turns, and a slash command of it in a plain conversation."""
+
+from typing import Any
+
+import pytest
+
+from kode.messages import text_of
+
+VERIFY = "test -f done.txt"
+GOAL = f'/goal make "it" right --verify {VERIFY}'
+
+
+async def test_a_goal_stands_word_for_word_after_a_compaction(opened: Any) -> None:
+    talk = await opened(*[{"text": word} for word in ("One.", "Two.", "Note.", "Again.", "Note.")])
+    talk.now.gate.mode = "plan"
+    await talk.turn(GOAL)
+    beginning = talk.context.system
+    assert 'make "it" right' not in beginning
+    assert 'Goal: make "it" right' in text_of(talk.session.messages[0])
+    await talk.turn("more " * 5_000)
+    assert await talk.compact() is not None
+    assert 'Goal: make "it" right' in talk.context.system
+    assert f"\n    {VERIFY}\n" in talk.context.system
+    await talk.turn("/goal stop")
+    await talk.turn("more " * 5_000)
+    assert await talk.compact() is not None
+    assert talk.context.system == beginning
+
+
+async def test_a_slash_command_without_a_prompt_asks_no_model(opened: Any) -> None:
+    talk = await opened()
+    ended = await talk.turn("/goal")
+    assert (ended.status, ended.steps) == ("success", 0)
+    assert "/goal" in ended.result
+
+
+@pytest.mark.parametrize("text", ["/goal", "goal"])
+async def test_plugins_commands_are_offered_to_every_face(opened: Any, text: str) -> None:
+    talk = await opened()
+    assert "goal" in talk.offered()

@@ -1,0 +1,62 @@
+"""How a subagent reaches its models."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kode.config import Config, load_config
+from kode.config.choice import small_choice
+from kode.conversation import delegation
+
+KEYS = {"OPENAI_API_KEY": "sk-parent", "ANTHROPIC_API_KEY": "sk-other"}
+
+
+@pytest.fixture
+def handed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The configuration that a child gets, of one that has these flags."""
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+
+    def hand(**flags: Any) -> Config:
+        project = tmp_path / "project"
+        project.mkdir(exist_ok=True)
+        config = load_config(tmp_path / "home", project, environ=KEYS, flags=flags).config
+        agent: Any = SimpleNamespace(
+            gate=SimpleNamespace(mode="ask", approved_in_session=()),
+            spend=SimpleNamespace(cost_usd=0.0, elsewhere_usd=0.0, steps=0, elsewhere_steps=0),
+            limits=SimpleNamespace(max_tree_steps=None, max_steps=10),
+            provider=SimpleNamespace(model="gpt-5.1"),
+            effort=None,
+            keeper=SimpleNamespace(folder=tmp_path),
+        )
+        session: Any = SimpleNamespace(tainted=False, turns=1)
+        start = delegation._start_of_child(config, agent, session, may_ask=False)
+        return Config.model_validate(start.config)
+
+    return hand
+
+
+def test_a_fallback_of_the_same_provider_uses_the_same_key(handed: Any) -> None:
+    config = handed(provider="openai", model="gpt-5.1", fallback_model="gpt-5-mini")
+
+    other = small_choice(config, {}, config.fallback_model)
+    assert (other.name, other.model, other.api_key) == ("openai", "gpt-5-mini", "sk-parent")
+    assert "sk-other" not in config.model_dump_json()
+
+
+def test_a_fallback_of_another_provider_comes_with_its_key(handed: Any) -> None:
+    named = "anthropic/claude-sonnet-4-5"
+    config = handed(provider="openai", model="gpt-5.1", fallback_model=named)
+
+    other = small_choice(config, {}, config.fallback_model)
+    assert (other.name, other.api_key) == ("anthropic", "sk-other")
+    assert (config.provider, config.api_key) == ("openai", "sk-parent")
+
+
+def test_no_key_but_the_one_in_use_is_handed_on(handed: Any) -> None:
+    config = handed(provider="openai", model="gpt-5.1")
+
+    assert config.fallback_model is None
+    assert "sk-other" not in config.model_dump_json()

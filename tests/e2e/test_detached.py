@@ -1,0 +1,462 @@
+"""Sessions without a terminal: started, listed, attached, answered, stopped, and killed."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.background import (
+    Background,
+    background,
+    holder_of,
+    processes,
+    prompt_of,
+    until,
+    working_in,
+)
+from tests.e2e.command import KODE, Place
+from tests.e2e.terminal import Terminal
+from tests.e2e.test_hooks import bring
+from tests.needs import needs
+from tests.scripted_server import ScriptedServer
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning"),
+    pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
+]
+
+READ = {"calls": [{"name": "read_file", "arguments": {"path": "a.txt"}}]}
+EDIT = {
+    "calls": [
+        {
+            "name": "edit_file",
+            "arguments": {"path": "a.txt", "old_text": "one", "new_text": "two"},
+        }
+    ]
+}
+SLEEP = {"calls": [{"name": "shell", "arguments": {"command": "touch begun; exec sleep 60"}}]}
+DONE = {"text": "All is done."}
+SLOW = {"text": "word " * 400, "wire": {"chunk_delay_s": 0.25}}
+
+
+@pytest.fixture
+def serve(place: Place) -> Iterator[Callable[..., ScriptedServer]]:
+    servers: list[ScriptedServer] = []
+
+    def begin(*replies: dict[str, Any]) -> ScriptedServer:
+        servers.append(ScriptedServer(list(replies), repeat_last=True).__enter__())
+        place.url = servers[-1].openai_url
+        return servers[-1]
+
+    (place.project / "a.txt").write_text("one\n")
+    yield begin
+    for server in servers:
+        server.__exit__(None, None, None)
+
+
+@pytest.fixture
+def sessions(place: Place) -> Iterator[Background]:
+    with background(place) as found:
+        yield found
+
+
+def messages(server: ScriptedServer) -> str:
+    return json.dumps([request.json["messages"] for request in server.requests])
+
+
+def test_a_session_ends_by_itself_and_says_its_result(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    serve(DONE)
+    id = sessions.start("do it")
+
+    one = sessions.over(id)
+
+    assert (one["state"], one["status"], one["result"]) == ("ended", "success", "All is done.")
+    assert one["turns"] == 1
+    assert {path.name for path in sessions.folder(id).iterdir()} == {
+        "lock",
+        "spec.json",
+        "state.json",
+        "token",
+    }
+
+
+def test_an_answer_from_elsewhere_reaches_the_question(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    serve(READ, EDIT, DONE)
+    id = sessions.start("do it")
+    sessions.does(id, "asks")
+
+    shown = sessions.place.run("answer", id)
+    assert "- one" in shown.out
+    asked = sessions.listed()[id]
+    assert asked["state"] == "asks"
+    assert asked["question"]["subject"] == "a.txt"
+    assert sessions.place.run("answer", id, "yes").code == 0
+
+    assert sessions.over(id)["status"] == "success"
+    assert (sessions.place.project / "a.txt").read_text() == "two\n"
+
+
+def test_a_no_with_words_reaches_the_model(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    server = serve(READ, EDIT, DONE)
+    id = sessions.start("do it")
+    sessions.does(id, "asks")
+
+    assert sessions.place.run("answer", id, "always").code == 3
+    assert sessions.place.run("answer", id, "no", "use", "b.txt").code == 0
+
+    sessions.over(id)
+    assert "use b.txt" in messages(server)
+    assert (sessions.place.project / "a.txt").read_text() == "one\n"
+
+
+def test_a_plan_is_answered_from_elsewhere_and_never_for_longer(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    plan = {"text": "# Plan\n\n- [ ] Change a.txt\n"}
+    server = serve(plan, plan, READ, EDIT, DONE)
+    id = sessions.start("do it", "--permission-mode", "plan")
+    first = sessions.does(id, "asks")["question"]
+    assert first["tool"] == "plan"
+    assert "Change a.txt" in sessions.place.run("answer", id).out
+
+    # At the keys it would choose a mode that lasts.
+    assert sessions.place.run("answer", id, "no", "a").code == 0
+    until(lambda: (sessions.said(id)["question"] or first)["number"] > first["number"])
+    assert sessions.place.run("answer", id, "yes").code == 0
+    until(lambda: (sessions.said(id)["question"] or first)["tool"] == "edit_file")
+
+    assert "no, a" in messages(server)
+    assert sessions.place.run("answer", id, "yes").code == 0
+    assert sessions.over(id)["status"] in ("success", "incomplete")
+    assert (sessions.place.project / "a.txt").read_text() == "two\n"
+
+
+def test_a_command_of_an_agent_cannot_answer(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    serve(READ, EDIT, DONE)
+    id = sessions.start("do it")
+    sessions.does(id, "asks")
+    sessions.place.extra["KODE_DEPTH"] = "1"
+
+    assert sessions.place.run("answer", id, "yes").code == 3
+    assert sessions.said(id)["doing"] == "asks"
+
+
+def test_an_attached_terminal_is_the_prompt_and_detaches(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    serve(READ, EDIT, DONE)
+    id = sessions.start("do it")
+    sessions.does(id, "asks")
+
+    with sessions.attach(id) as terminal:
+        terminal.until("Change a file", "answer:")
+        terminal.type("\x1c")
+        terminal.until("Detached")
+        assert terminal.ended() == 0
+    assert sessions.said(id)["doing"] == "asks"
+    with sessions.attach(id, width=60) as terminal:
+        terminal.until("Change a file", "answer:")
+        terminal.type("y", "enter")
+        terminal.until("All is done.")
+        terminal.type("and more", "enter")
+        terminal.until_count("All is done.", 2)
+        terminal.type("\x1c")
+        terminal.until("Detached")
+
+    assert sessions.over(id)["turns"] == 2
+
+
+def test_two_terminals_see_the_same_and_both_type(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    serve(READ, EDIT, DONE)
+    id = sessions.start("do it")
+    sessions.does(id, "asks")
+
+    with sessions.attach(id) as first, sessions.attach(id) as second:
+        first.until("Change a file")
+        second.until("Change a file")
+        first.type("y", "enter")
+        second.until("All is done.")
+        second.type("more", "enter")
+        first.until("> more")
+        second.type("\x04")
+        first.until(f"{id} ended: success")
+        second.until(f"{id} ended: success")
+        assert first.ended() == second.ended() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
+def test_a_closed_terminal_leaves_the_session_running(
+    sessions: Background, serve: Callable[..., ScriptedServer], number: signal.Signals
+) -> None:
+    serve(READ, EDIT, DONE)
+    id = sessions.start("do it")
+    sessions.does(id, "asks")
+    with sessions.attach(id) as terminal:
+        terminal.until("answer:")
+        terminal.process.kill(number)
+
+    assert sessions.place.run("answer", id, "yes").code == 0
+    assert sessions.over(id)["status"] == "success"
+
+
+def test_stopping_a_session_ends_everything_it_started(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    serve(SLEEP, DONE)
+    id = sessions.start("do it", "--permission-mode", "full")
+    until(lambda: (sessions.place.project / "begun").exists())
+
+    assert sessions.place.run("stop", id).code == 0
+
+    assert not processes(sessions.folder(id))
+    one = sessions.listed()[id]
+    assert (one["state"], one["status"]) == ("ended", "interrupted")
+    assert not working_in(sessions.place.project)
+
+
+def test_a_prompt_that_does_not_end_is_killed(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    serve(SLOW)
+    id = sessions.start("do it")
+    sessions.does(id, "works")
+    os.kill(prompt_of(sessions.folder(id)), signal.SIGSTOP)
+
+    assert sessions.place.run("stop", id).code == 0
+
+    assert not processes(sessions.folder(id))
+    assert sessions.listed()[id]["state"] == "killed"
+
+
+@pytest.mark.parametrize("of", ["holder", "prompt", "both"])
+def test_a_killed_session_can_be_resumed(
+    sessions: Background, serve: Callable[..., ScriptedServer], of: str
+) -> None:
+    serve(SLOW)
+    id = sessions.start("do it")
+    until(lambda: sessions.said(id)["doing"] == "works" and sessions.place.session_files)
+    folder = sessions.folder(id)
+    ends = {"holder": [holder_of], "prompt": [prompt_of], "both": [holder_of, prompt_of]}[of]
+    for pid in [end(folder) for end in ends]:
+        os.kill(pid, signal.SIGKILL)
+
+    one = sessions.over(id)
+    assert one["state"] == ("ended" if of == "holder" else "killed")
+    assert one["status"] in ("", "interrupted")
+    assert not [path for path in folder.iterdir() if path.is_socket()]
+    serve(DONE)
+    with sessions.attach(id) as terminal:
+        terminal.until("> do it")
+        terminal.type("go on", "enter")
+        terminal.until("All is done.")
+
+
+def test_foreseeable_errors_are_said_by_the_command_itself(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    place = sessions.place
+    serve(DONE)
+    for words in (
+        ["--nonsense", "do it"],
+        ["--cwd", "nowhere", "do it"],
+        ["--ctx", "missing.txt", "do it"],
+        ["--worktree", "do it"],
+        ["--json-schema", "{}", "do it"],
+        ["--no-session", "do it"],
+        ["--allow", "nothing(", "do it"],
+        [],
+    ):
+        assert place.run("start", *words).code == 3, words
+    place.extra |= {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
+    assert place.run("start", "do it").code == 3
+    assert not list(place.home.glob("detached/*"))
+
+
+def test_a_session_waits_for_its_background_commands(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    waits = "touch begun; while [ ! -e go ]; do sleep 0.1; done; touch gone"
+    begin = {"calls": [{"name": "shell", "arguments": {"command": waits, "background": True}}]}
+    serve(begin, DONE)
+    id = sessions.start("do it", "--permission-mode", "full")
+    until(lambda: sessions.said(id)["turns"] == 1)
+    assert processes(sessions.folder(id))
+
+    (sessions.place.project / "go").touch()
+
+    assert sessions.over(id)["status"] == "success"
+    assert (sessions.place.project / "gone").exists()
+
+
+def test_a_session_with_the_plain_face_ends_by_itself_too(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    serve(READ, EDIT, DONE)
+    id = sessions.start("do it", "--plain")
+    sessions.does(id, "asks")
+
+    assert sessions.place.run("answer", id, "yes").code == 0
+
+    assert sessions.over(id)["status"] == "success"
+
+
+def test_a_question_notifies_where_it_was_started_and_runs_hooks(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    place = sessions.place
+    serve(READ, EDIT, DONE)
+    bring(place, "Notification", f"cat > {place.folder}/hook.json")
+    assert place.run("trust", "approve", "Notification", "--outside", "--yes").code == 0
+    line = f"{KODE} start --no-memory 'do it'; read line"
+
+    with Terminal("/bin/sh", ["-c", line], cwd=place.project, env=place.environ) as terminal:
+        terminal.until("started")
+        until(lambda: terminal.read() and b"\a" in terminal.raw)
+
+    until(lambda: (place.folder / "hook.json").exists())
+    (id,) = sessions.listed()
+    assert sessions.said(id)["doing"] == "asks"
+
+
+def test_piped_text_goes_along(sessions: Background, serve: Callable[..., ScriptedServer]) -> None:
+    server = serve(DONE)
+
+    id = sessions.start("do it", stdin="a line from elsewhere")
+
+    assert sessions.over(id)["status"] == "success"
+    assert "a line from elsewhere" in messages(server)
+
+
+def test_files_and_sockets_are_their_owners_alone(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    serve(READ, EDIT, DONE)
+    id = sessions.start("do it")
+    sessions.does(id, "asks")
+
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in sessions.folder(id).iterdir()}
+
+    assert {"terminal", "control"} <= modes.keys()
+    assert set(modes.values()) == {0o600}
+    assert stat.S_IMODE(sessions.folder(id).stat().st_mode) == 0o700
+    assert stat.S_IMODE(sessions.folder(id).parent.stat().st_mode) == 0o700
+
+
+CONNECT = """
+import os, socket, sys
+folder = os.open(sys.argv[1], os.O_RDONLY)
+os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))
+os.fchdir(folder)
+made = socket.socket(socket.AF_UNIX)
+made.settimeout(10)
+made.connect(sys.argv[3])
+made.sendall(b'{"do": "question"}\\n' if sys.argv[3] == "control" else b"A\\0\\0\\0\\4\\0\\x18\\0P")
+print(made.recv(4096))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be another user")
+@pytest.mark.parametrize("name", ["control", "terminal"])
+def test_another_user_gets_nothing_even_through_an_open_folder(
+    sessions: Background, serve: Callable[..., ScriptedServer], name: str
+) -> None:
+    serve(READ, EDIT, DONE)
+    id = sessions.start("do it")
+    sessions.does(id, "asks")
+    folder = sessions.folder(id)
+    command = [sys.executable, "-c", CONNECT, str(folder), "65534", name]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "PermissionError" in refused.stderr
+
+    for path in (folder, folder / name):  # as if the modes had been changed
+        path.chmod(0o777)
+    heard = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert "PermissionError" not in heard.stderr
+    assert heard.stdout.strip() in ("b''", "")
+    assert sessions.said(id)["doing"] == "asks"
+
+
+@pytest.mark.parametrize("name", ["control", "terminal"])
+def test_a_connection_that_does_not_know_the_token_gets_nothing(
+    sessions: Background, serve: Callable[..., ScriptedServer], name: str
+) -> None:
+    serve(READ, EDIT, DONE)
+    id = sessions.start("do it")
+    sessions.does(id, "asks")
+    command = [sys.executable, "-c", CONNECT, str(sessions.folder(id)), str(os.getuid()), name]
+
+    heard = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert "one" not in heard.stdout
+    assert "fault" in heard.stdout if name == "control" else heard.stdout.strip() == "b''"
+
+
+def test_a_home_with_a_long_path_works(place: Place, serve: Callable[..., ScriptedServer]) -> None:
+    serve(READ, EDIT, DONE)
+    place.extra["KODE_HOME"] = str(place.folder / ("long" * 30) / "home")
+    place.forked = False
+    started = place.run("start", "do it", "--output-format", "json", "--no-memory")
+    id = started.json["id"]
+    until(lambda: next(iter(place.run("ps", "--json").json))["state"] == "asks")
+
+    assert place.run("stop", id[-6:]).code == 0
+
+
+@needs("git")
+def test_a_worktree_is_merged_or_dropped(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    project = sessions.place.project
+    git(project, "init", "-q")
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "begin")
+    serve(READ, EDIT, DONE, READ, EDIT, DONE)
+    flags = ("--worktree", "--permission-mode", "auto-edit")
+    merged = sessions.start("do it", *flags)
+    assert sessions.over(merged)["files_changed"] == ["a.txt"]
+    dropped = sessions.start("do it", *flags)
+    assert sessions.over(dropped)["branch"] == f"kode/{dropped}"
+    assert (project / "a.txt").read_text() == "one\n"
+
+    assert sessions.place.run("ps", "--done", "--drop", dropped).code == 0
+    assert (project / "a.txt").read_text() == "one\n"
+    assert sessions.place.run("ps", "--done", "--merge", merged).code == 0
+
+    assert (project / "a.txt").read_text() == "two\n"
+    assert git(project, "branch", "--list", "kode/*") == ""
+    assert "two" in git(project, "show", f"refs/kode/dropped/{dropped}:a.txt")
+    assert {one["settled"] for one in sessions.listed("--done").values()} == {"merged", "dropped"}
+
+
+def git(project: Any, *words: str) -> str:
+    identity = ["-c", "user.name=Ann", "-c", "user.email=ann@example.org"]
+    done = subprocess.run(
+        ["git", *identity, *words], cwd=project, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_a_flag_of_run_is_a_flag_of_start(sessions: Background) -> None:
+    of_run = sessions.place.run("run", "--help").out
+    of_start = sessions.place.run("start", "--help").out
+    flags = {word.strip(",[]") for word in of_run.split() if word.startswith(("--", "[--"))}
+
+    assert flags
+    assert all(flag in of_start for flag in flags)

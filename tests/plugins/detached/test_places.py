@@ -1,0 +1,87 @@
+"""What is on disk of a session in the background, and what its frames and answers mean."""
+
+import fcntl
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from kode.errors import ConfigError, SessionError
+from kode.plugins.detached import holder, places
+from kode.plugins.detached.answer import meaning
+from kode.plugins.detached.places import Spec, State
+
+
+def make(home: Path, id: str, state: State | None = None) -> Path:
+    spec = Spec(id=id, words=(), task="do it", cwd="/", at=time.time())
+    folder, lock = places.make(home, spec)
+    os.close(lock)
+    if state is not None:
+        places.write_state(folder, state)
+    return folder
+
+
+def test_a_session_lives_as_long_as_its_lock(tmp_path: Path) -> None:
+    folder = make(tmp_path, "one", State(doing="works"))
+    with (folder / places.LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert places.find(tmp_path, "one").life == "alive"
+
+    assert places.find(tmp_path, "one").life == "killed"
+    places.write_state(folder, State(doing="ended"))
+    assert places.find(tmp_path, "one").life == "ended"
+
+
+def test_an_id_is_found_by_its_beginning_or_end(tmp_path: Path) -> None:
+    for id in ("20260101-aaa", "20260101-bbb"):
+        make(tmp_path, id)
+
+    assert places.find(tmp_path, "bbb").id == "20260101-bbb"
+    for part in ("2026", "ccc", ""):
+        with pytest.raises(SessionError):
+            places.find(tmp_path, part)
+
+
+def test_a_damaged_file_is_set_aside_and_named(tmp_path: Path) -> None:
+    (make(tmp_path, "one") / places.STATE).write_text("{")
+    (make(tmp_path, "two") / places.SPEC).write_text("{")
+    faults: list[str] = []
+
+    found = places.known(tmp_path, faults)
+
+    assert [one.id for one in found] == ["one"]
+    assert len(faults) == 2
+
+
+def test_frames_are_taken_whole_and_in_order() -> None:
+    sent = holder.frame(holder.KEYS, b"ab") + holder.frame(holder.STOP)
+    received, taken = bytearray(), []
+    for byte in sent:
+        received.append(byte)
+        while (one := holder.take(received)) is not None:
+            taken.append(one)
+
+    assert taken == [(holder.KEYS, b"ab"), (holder.STOP, b"")]
+    with pytest.raises(ValueError):
+        holder.take(bytearray(b"\xff" * 64))
+
+
+@pytest.mark.parametrize(
+    ("line", "means"),
+    [
+        ("yes", ("once", "")),
+        ("Y", ("once", "")),
+        ("no", ("no", "")),
+        ("no, use b.txt", ("no", "use b.txt")),
+        ("no a1", ("no", "a1")),
+    ],
+)
+def test_an_answer_is_yes_or_no(line: str, means: tuple[str, str]) -> None:
+    assert meaning(line) == means
+
+
+@pytest.mark.parametrize("line", ["a1", "always", "", "yes always", "nothing of that"])
+def test_a_lasting_answer_is_refused(line: str) -> None:
+    with pytest.raises(ConfigError):
+        meaning(line)

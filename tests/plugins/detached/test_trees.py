@@ -1,0 +1,131 @@
+"""A worktree of a session: what is merged, what conflicts, and what a drop keeps."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from kode.errors import UserError
+from kode.plugins.detached import trees
+from kode.plugins.detached.places import Known, Spec, State, Tree
+from kode.session.git import run_git
+from tests.needs import needs
+
+pytestmark = needs("git")
+
+ANN = {
+    f"GIT_{role}_{what}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "Ann"), ("EMAIL", "ann@example.org"))
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    (project / "part").mkdir(parents=True)
+    git(project, "init", "--quiet", "--initial-branch=main")
+    commit(project, "a.txt", "one\n")
+    return project
+
+
+def git(folder: Path, *words: str) -> str:
+    return run_git(folder, list(words), environ=ANN).decode().strip()
+
+
+def commit(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(text)
+    git(folder, "add", "--all", ".")
+    git(folder, "commit", "--quiet", "--message", name)
+
+
+def made(tmp_path: Path, project: Path) -> tuple[Known, Tree]:
+    tree, cwd = trees.make(tmp_path / "home", project, "id-1")
+    spec = Spec(id="id-1", words=(), task="do it", cwd=str(cwd), at=time.time(), tree=tree)
+    folder = tmp_path / "home" / "detached" / "id-1"
+    return Known(folder=folder, spec=spec, state=State(doing="ended"), life="ended"), tree
+
+
+def state_of(project: Path) -> tuple[str, str, str]:
+    return (
+        git(project, "rev-parse", "HEAD"),
+        git(project, "status", "--porcelain"),
+        "".join(path.read_text() for path in sorted(project.glob("*.txt"))),
+    )
+
+
+def test_a_part_of_the_project_is_that_part_there(tmp_path: Path, project: Path) -> None:
+    commit(project, "part/b.txt", "x")
+
+    _, cwd = trees.make(tmp_path / "home", project / "part", "id-1")
+
+    assert (cwd / "b.txt").read_text() == "x"
+    assert cwd.name == "part"
+
+
+def test_uncommitted_and_committed_changes_are_merged(tmp_path: Path, project: Path) -> None:
+    one, tree = made(tmp_path, project)
+    commit(Path(tree.root), "b.txt", "two\n")
+    (Path(tree.root) / "c.txt").write_text("three\n")
+    commit(project, "d.txt", "four\n")
+    assert set(trees.changed(tree)) == {"b.txt", "c.txt"}
+
+    merged = trees.merge(tmp_path / "home", one, tree)
+
+    assert set(merged.files) == {"b.txt", "c.txt"}
+    assert {path.name for path in project.glob("*.txt")} == {"a.txt", "b.txt", "c.txt", "d.txt"}
+    assert git(project, "status", "--porcelain") == ""
+    assert git(project, "branch", "--list", "kode/*") == ""
+    assert not Path(tree.root).exists()
+
+
+def test_a_conflict_leaves_everything_as_it_was(tmp_path: Path, project: Path) -> None:
+    one, tree = made(tmp_path, project)
+    (Path(tree.root) / "a.txt").write_text("theirs\n")
+    commit(project, "a.txt", "ours\n")
+    before = state_of(project)
+
+    with pytest.raises(UserError, match="conflicts"):
+        trees.merge(tmp_path / "home", one, tree)
+
+    assert state_of(project) == before
+    assert (Path(tree.root) / "a.txt").read_text() == "theirs\n"
+    assert git(project, "branch", "--list", "kode/*") != ""
+
+
+def test_a_merge_overwrites_nothing_uncommitted(tmp_path: Path, project: Path) -> None:
+    one, tree = made(tmp_path, project)
+    (Path(tree.root) / "a.txt").write_text("theirs\n")
+    (project / "a.txt").write_text("mine, not committed\n")
+    before = state_of(project)
+
+    with pytest.raises(UserError):
+        trees.merge(tmp_path / "home", one, tree)
+
+    assert state_of(project) == before
+    assert Path(tree.root).exists()
+
+
+def test_a_dropped_tree_can_be_brought_back(tmp_path: Path, project: Path) -> None:
+    one, tree = made(tmp_path, project)
+    (Path(tree.root) / "a.txt").write_text("theirs\n")
+
+    kept = trees.drop(tmp_path / "home", one, tree)
+
+    assert git(project, "show", f"{kept}:a.txt") == "theirs"
+    assert not Path(tree.root).exists()
+    assert git(project, "branch", "--list", "kode/*") == ""
+
+
+def test_a_tree_without_a_session_leaves_nothing(tmp_path: Path, project: Path) -> None:
+    _, tree = made(tmp_path, project)
+
+    trees.unmake(tmp_path / "home", tree)
+
+    assert not Path(tree.root).exists()
+    assert git(project, "branch", "--list", "kode/*") == ""
+
+
+def test_a_folder_without_a_repository_gets_no_worktree(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="git init"):
+        trees.make(tmp_path / "home", tmp_path, "id-1")

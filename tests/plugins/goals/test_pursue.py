@@ -1,0 +1,190 @@
+"""Goals of the installed kode: the exit status of a command decides, whatever the model does."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import Finished, Place, needs_a_whole_sandbox
+from tests.scripted_server import Script, ScriptedServer
+
+RIGHT = "def add(a, b):\n    return a + b\n"
+WRONG = "def add(a, b):\n    return a - b\n"
+CHECK = "grep -q 'a + b' calc.py\n"
+VERIFY = "sh tests/check.sh"
+DONE = {"text": "All of it is done, and the check passes."}
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"calls": [{"name": name, "arguments": arguments}]}
+
+
+READ = call("read_file", path="calc.py")
+FIX = call("edit_file", path="calc.py", old_text="a - b", new_text="a + b")
+
+
+@pytest.fixture
+def goal_place(tmp_path: Path) -> Place:
+    place = Place(tmp_path)
+    needs_a_whole_sandbox(place)
+    (place.project / "tests").mkdir()
+    (place.project / "tests" / "check.sh").write_text(CHECK)
+    (place.project / "calc.py").write_text(WRONG)
+    return place
+
+
+def pursue(place: Place, script: Script, *flags: str, verify: str = VERIFY) -> Finished:
+    with ScriptedServer(script, repeat_last=True) as server:
+        place.url = server.openai_url
+        checked = ("--verify", verify) if verify else ()
+        mode = () if "--permission-mode" in flags else ("--permission-mode", "auto-edit")
+        return place.run(
+            *("run", "--goal", "add adds", *checked, "--output-format", "json", *mode, *flags)
+        )
+
+
+def resume(place: Place, script: Script, *flags: str) -> Finished:
+    with ScriptedServer(script, repeat_last=True) as server:
+        place.url = server.openai_url
+        done = place.run(
+            *("continue", "--output-format", "json", "--permission-mode", "auto-edit", *flags)
+        )
+        asked = [one for one in server.requests if one.path.endswith("completions")]
+        (place.folder / "asked").write_text(str(len(asked)))
+        return done
+
+
+def test_a_goal_is_reached_by_its_check_alone(goal_place: Place) -> None:
+    done = pursue(goal_place, [DONE, READ, FIX, DONE])
+    goal = done.json["goal"]
+    assert (done.code, done.json["status"], goal["status"]) == (0, "success", "reached")
+    assert [(one["passed"], one["exit_status"]) for one in goal["attempts"]] == [
+        (False, 1),
+        (True, 0),
+    ]
+    assert goal["attempts"][1]["files"] == [{"path": "calc.py", "added": 1, "removed": 1}]
+    assert goal["check_by"] == "person"
+    assert done.json["checked"] == "passed"
+
+
+def test_a_model_that_only_claims_success_stalls(goal_place: Place) -> None:
+    done = pursue(goal_place, [DONE])
+    assert (done.code, done.json["status"]) == (1, "incomplete")
+    assert done.json["goal"]["status"] == "stalled"
+    assert len(done.json["goal"]["attempts"]) == 3
+
+
+def test_edits_that_come_and_go_stall(goal_place: Place) -> None:
+    texts = ["x = 1\n", "x = 2\n"]
+    count = [0]
+
+    def script(request: dict[str, Any]) -> dict[str, Any]:
+        count[0] += 1
+        if count[0] % 2 == 0:
+            return DONE
+        return call("write_file", path="calc.py", content=texts[count[0] // 2 % 2])
+
+    goal = pursue(goal_place, [READ, DONE, *[script({}) for _ in range(20)]]).json["goal"]
+    assert goal["status"] == "stalled"
+    assert len(goal["attempts"]) < 8
+
+
+EDITS = {
+    "a file tool": call("write_file", path="tests/check.sh", content="exit 0\n"),
+    "a command": call("shell", command="echo 'exit 0' > tests/check.sh"),
+    "a deletion": call("shell", command="rm -r tests; mkdir tests; echo > tests/check.sh"),
+    "a move": call("shell", command="mv tests old; cp -r old tests; echo > tests/check.sh"),
+    "a link": call("shell", command="rm -r tests; ln -s old tests"),
+    "a new conftest": call("write_file", path="conftest.py", content="import os; os._exit(0)\n"),
+    "a new conftest by a command": call("shell", command="echo 'import x' > conftest.py"),
+    "a new setup of the check": call("write_file", path="pytest.ini", content="[pytest]\n"),
+    "a program before the check's": call("write_file", path="sh", content="exit 0\n"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_protected_files_stay_as_they_were(goal_place: Place, edit: dict[str, Any]) -> None:
+    done = pursue(goal_place, [edit, DONE])
+    assert done.json["goal"]["status"] == "stalled"
+    assert [path.name for path in (goal_place.project / "tests").iterdir()] == ["check.sh"]
+    assert (goal_place.project / "tests" / "check.sh").read_text() == CHECK
+    assert {path.name for path in goal_place.project.iterdir()} - {"old"} == {"calc.py", "tests"}
+
+
+def test_a_protected_file_changed_outside_the_sandbox_is_put_back(goal_place: Place) -> None:
+    write = "open('tests/check.sh', 'w').write('exit 0\\n'); open('conftest.py', 'w')"
+    cheat = call("shell", command=f'python3 -c "{write}"')
+    done = pursue(goal_place, [cheat, DONE], "--permission-mode", "full")
+    goal = done.json["goal"]
+    assert goal["status"] == "stalled"
+    assert goal["attempts"][0]["restored"] == ["tests/check.sh", "conftest.py"]
+    assert (goal_place.project / "tests" / "check.sh").read_text() == CHECK
+    assert not (goal_place.project / "conftest.py").exists()
+    kept = [path.read_text() for path in goal_place.home.glob("sessions/*/goals/*-check.sh*")]
+    assert kept == ["exit 0\n"]
+
+
+def test_a_goal_that_protects_nothing_may_change_its_check(goal_place: Place) -> None:
+    edit = call("shell", command="echo 'exit 0' > tests/check.sh")
+    assert pursue(goal_place, [edit, DONE], "--protect", "none").json["goal"]["status"] == "reached"
+
+
+def test_a_check_of_the_model_is_called_so(goal_place: Place) -> None:
+    proposed = {"text": json.dumps({"check": VERIFY})}
+    done = pursue(goal_place, [FIX, proposed, READ, FIX, DONE], verify="")
+    goal = done.json["goal"]
+    assert (goal["check_by"], goal["verify"], goal["status"]) == ("model", VERIFY, "reached")
+    assert len(goal["attempts"]) == 1
+
+
+def test_the_limit_of_requests_is_of_the_whole_goal(goal_place: Place) -> None:
+    done = pursue(goal_place, [READ], "--max-steps", "4")
+    goal = done.json["goal"]
+    assert (done.code, goal["status"]) == (1, "out_of_budget")
+    assert goal["spent"]["requests"] == 4
+
+
+def test_a_goal_killed_while_its_check_runs_repeats_nothing(goal_place: Place) -> None:
+    (goal_place.project / "tests" / "check.sh").write_text(f"sleep 2\n{CHECK}")
+    with ScriptedServer([READ, FIX, DONE]) as server:
+        goal_place.url = server.openai_url
+        flags = ("--permission-mode", "auto-edit", "--output-format", "stream-json")
+        with goal_place.start("run", "--goal", "g", "--verify", VERIFY, *flags) as running:
+            assert running.stdout is not None
+            for line in running.stdout:
+                if json.loads(line).get("what", "").startswith("Checking"):
+                    break
+            running.kill()
+    done = resume(goal_place, [DONE])
+    assert (done.json["goal"]["status"], done.code) == ("reached", 0)
+    assert (goal_place.folder / "asked").read_text() == "0"
+    assert len(done.json["goal"]["attempts"]) == 1
+
+
+def test_a_limit_counts_what_came_before_a_kill(goal_place: Place) -> None:
+    with ScriptedServer([READ, DONE, {"delay_s": 60, "text": ""}]) as server:
+        goal_place.url = server.openai_url
+        flags = ("--permission-mode", "auto-edit", "--output-format", "stream-json")
+        limits = ("--max-steps", "3")
+        with goal_place.start("run", "--goal", "g", "--verify", VERIFY, *flags, *limits) as running:
+            assert running.stdout is not None
+            for line in running.stdout:
+                if ((json.loads(line).get("value")) or {}).get("type") == "goal_attempt":
+                    break
+            running.kill()
+    goal = resume(goal_place, [READ]).json["goal"]
+    assert (goal["status"], goal["spent"]["requests"]) == ("out_of_budget", 3)
+    assert [one["attempt"] for one in goal["attempts"]] == [1, 2]
+
+
+def test_programs_hear_of_each_attempt(goal_place: Place) -> None:
+    done = pursue(goal_place, [DONE, READ, FIX, DONE], "--output-format", "stream-json")
+    values = [line["value"] for line in done.lines if line["type"] == "notice" and line["value"]]
+    assert [one["type"] for one in values] == ["goal_attempt", "goal_attempt", "goal"]
+    assert [one["passed"] for one in values[:2]] == [False, True]
+
+
+@pytest.mark.parametrize("flag", ["--verify", "--protect"])
+def test_flags_of_a_goal_need_one(goal_place: Place, flag: str) -> None:
+    assert goal_place.run("run", "task", flag, "x").code == 3

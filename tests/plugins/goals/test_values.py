@@ -1,0 +1,116 @@
+"""What a goal protects, when it stalls, and how `/goal` is read, as values."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.plugins.goals.check import ALIKE_WHATEVER, Checked, is_stalled
+from kode.plugins.goals.command import _given
+from kode.plugins.goals.guard import Guard, differing, make_guard
+from tests.workplaces import workplace
+
+FILES = (
+    "src/calc.py",
+    "tests/test_calc.py",
+    "tests/test_more.py",
+    "tests/helpers.py",
+    "tests/data/one.json",
+    "test_flat.py",
+    "run.sh",
+    "pyproject.toml",
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name in FILES:
+        path = tmp_path / "project" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return tmp_path / "project"
+
+
+def guarded(project: Path, command: str, protect: Sequence[str] | None = None) -> set[str]:
+    place = workplace(project)
+    return set(make_guard(command, protect, place).held) - {"pyproject.toml"}
+
+
+ALL_TESTS = set(FILES[1:6])
+COMMANDS = {
+    "pytest": ALL_TESTS,
+    "cd src && pytest -q": ALL_TESTS,
+    "pytest tests": ALL_TESTS - {"test_flat.py"},
+    "pytest tests/test_calc.py::test_add": {
+        "tests/test_calc.py",
+        "tests/helpers.py",
+        "tests/data/one.json",
+    },
+    "./run.sh": {"run.sh"},
+    "pytest --rootdir=tests 'unclosed": ALL_TESTS - {"test_flat.py"},
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_goal_protects_what_its_check_names(project: Path, command: str) -> None:
+    assert guarded(project, command) == COMMANDS[command]
+
+
+def test_patterns_take_the_place_of_the_tests(project: Path) -> None:
+    assert guarded(project, "pytest", ["src/**"]) == {"src/calc.py"}
+    assert make_guard("pytest", [], workplace(project)) == Guard(rules={}, held={})
+
+
+def test_changed_lost_and_new_files_differ(project: Path) -> None:
+    place = workplace(project)
+    guard = make_guard("pytest tests", None, place)
+    assert differing(guard, place) == []
+    (project / "tests" / "test_calc.py").write_text("changed")
+    (project / "tests" / "test_more.py").unlink()
+    (project / "src" / "conftest.py").write_text("new")
+    (project / "src" / "calc.py").write_text("this one may change")
+    found = set(differing(guard, place))
+    assert found == {"tests/test_calc.py", "tests/test_more.py", "src/conftest.py"}
+
+
+def attempts(*kinds: tuple[str, str]) -> list[dict[str, Any]]:
+    """(tree, failure) of each."""
+    return [{"tree": tree, "same": same, "exit_status": 1} for tree, same in kinds]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "stalled"),
+    [
+        ([("a", "x"), ("a", "x")], False),
+        ([("a", "x"), ("a", "x"), ("a", "x")], True),
+        ([("a", "x"), ("b", "x"), ("c", "x")], False),
+        ([("a", "x"), ("b", "x"), ("a", "x"), ("b", "x")], True),
+        ([("a", "x"), ("b", "y"), ("a", "x"), ("c", "z")], False),
+        ([(str(n), "x") for n in range(ALIKE_WHATEVER)], True),
+        ([(str(n), str(n)) for n in range(ALIKE_WHATEVER)], False),
+    ],
+)
+def test_a_goal_stalls_by_values(kinds: list[tuple[str, str]], stalled: bool) -> None:
+    assert is_stalled(attempts(*kinds)) is stalled
+
+
+def test_numbers_do_not_tell_failures_apart() -> None:
+    def failed(output: str) -> str:
+        return Checked(exit_status=1, output=output, fault="", tree="").same
+
+    assert failed("1 failed in 0.31s at 0x7fa") == failed("1 failed in 12.5s at 0x11b")
+    assert failed("test_a failed") != failed("test_b failed")
+
+
+TYPED = {
+    "all of it passes --verify pytest -q 'a b'": ("all of it passes", "pytest -q 'a b'", None),
+    "don't break --verify 'make test' --protect x/**": ("don't break", "make test", ["x/**"]),
+    "only words": ("only words", "", None),
+}
+
+
+@pytest.mark.parametrize("line", TYPED)
+def test_a_typed_goal_needs_no_quotes(line: str) -> None:
+    value = _given(line)
+    assert (value["text"], value["verify"], value["protect"]) == TYPED[line]
