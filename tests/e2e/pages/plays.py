@@ -180,19 +180,6 @@ RECIPES = {
         lambda ran: "It is up to date." in ran.file("result.json"),
         environ={"LIMIT": "3"},
     ),
-    "Two kodes side by side": Play(
-        [
-            {"match": "not tested", "text": "run.py"},
-            call("read_file", path="src/parse.py"),
-            call("edit_file", path="src/parse.py", old_text="text\n", new_text="text.strip()\n"),
-            {"text": "It strips now."},
-        ],
-        lambda ran: (
-            "src/parse.py | 2 +-" in ran.out
-            and "run.py" in ran.file("untested.log")
-            and "strip" not in ran.file("src/parse.py")
-        ),
-    ),
 }
 
 PROGRAMS = {
@@ -317,8 +304,5 @@ CANNOT_RUN: dict[str, str] = {
     ),
     "CONTRIBUTING.md: make run ARGS=demo": INSTALLS,
     "CONTRIBUTING.md: rm -rf dist && .venv/bin/python -m hatchling build": INSTALLS,
-    "docs/tests.md: python3 -m venv /tmp/mutants && /tmp/mutants/bin/pip install cosmic-ray": (
-        "asks a package index, and takes hours"
-    ),
 }
 """By the name of a block: why it cannot run here."""
