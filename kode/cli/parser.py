@@ -20,7 +20,6 @@ COMMANDS = {
         ("mcp", "", "list, add, approve and test MCP servers"),
         ("permissions", "", "list rules and your lasting answers, remove and restore them"),
         ("plugin", "", "list plug-ins, and turn them on and off"),
-        ("init", "", "guided set-up"),
         ("config", "", "show, set and check settings"),
         ("doctor", "", "check this machine, and say how to fix what is missing"),
         ("subagent", "", "run one focused task in its own process"),

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from kode.assembly import run_check as run_check
     from kode.broken_json import object_of as object_of
     from kode.cli.commands.diagnosis import Finding as Finding
-    from kode.cli.commands.init import main as _set_up
     from kode.cli.flags import add_setting_flags as add_setting_flags
     from kode.cli.flags import config_flags as config_flags
     from kode.cli.flags import directory as directory
@@ -134,7 +133,6 @@ if TYPE_CHECKING:
     from kode.workplace import Workplace as Workplace
 
     kode_version = _kode_version
-    set_up = _set_up
     plugin_pages = _plugin_pages
     read_attachment = _read_attachment
     open_memory = _open_memory
@@ -272,7 +270,6 @@ HOMES = {
     "session_files": "kode.session.index:files",
     "session_path": "kode.session.reading:session_path",
     "SessionSummary": "kode.session.index:Summary",
-    "set_up": "kode.cli.commands.init:main",
     "SharedBudget": "kode.shared_budget:SharedBudget",
     "Spending": "kode.session.spending:Spending",
     "spending_of": "kode.session.spending:spending_of",

@@ -43,8 +43,6 @@ def open_repl(
     """Opens the REPL; on a machine without key or config runs the set-up first, or the demo if the
     output is not a terminal. Raises: ConfigError for flags of `kode run`; KodeError if it could not
     start."""
-    from kode.paths import home
-
     if arguments.json_schema or arguments.input_format == "stream-json":
         raise ConfigError("--json-schema and --input-format are for tasks: `kode run TASK`.")
     cwd, task = working_directory(arguments), installed.asked(arguments, task, session_id)
@@ -52,12 +50,10 @@ def open_repl(
     demo = None if ready or task or sys.stdout.isatty() else installed.command("demo")
     if demo is not None:
         return demo([])
-    if not ready and sys.stdout.isatty():
-        from kode.cli.commands.init import first_run
-
-        code = first_run(home())
-        if code is not None:
-            return code
+    set_up = None if ready or not sys.stdout.isatty() else installed.command("init first")
+    code = None if set_up is None else set_up([])
+    if code is not None:
+        return code
     return asyncio.run(_repl(arguments, task, session_id, screen))
 
 

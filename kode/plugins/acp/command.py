@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from kode.plugin import Parser, add_setting_flags, config_flags, extras, finish_startup
+from kode.plugin.errors import ConfigError
 from kode.plugins.acp.hello import result
 from kode.plugins.acp.pipes import check_pipes
 from kode.plugins.greeting import greet
@@ -20,8 +21,10 @@ def main(argv: Sequence[str]) -> int:
     )
     arguments = parser.parse(argv)
     if arguments.setup:
-        from kode.plugin import set_up as init
+        from kode.plugin.rows import command
 
+        if (init := command("init")) is None:
+            raise ConfigError("The set-up is off: `kode plugin enable setup` turns it on.")
         return init([])
     extras.require("acp")
     check_pipes()

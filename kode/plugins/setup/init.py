@@ -17,21 +17,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode import durable, installed, paths
-from kode.cli.parser import Parser
-from kode.cli.screen.lines import fold, one_line
-from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, UserError
-from kode.registry import (
+from kode.plugin import Parser, durable, one_line, paths
+from kode.plugin.errors import EXIT_FAILED, EXIT_OK, ConfigError, UserError
+from kode.plugin.rows import (
     PROVIDERS,
     ProviderRow,
+    command,
+    fold,
     owner_of_key,
     provider_row,
     row_with_address,
 )
 
 if TYPE_CHECKING:
-    from kode.config.choice import ProviderChoice
-    from kode.providers.reach import Reached
+    from kode.plugin.providers import ProviderChoice, Reached
 
 Settings = dict[str, Any]
 """What is written: `provider`, and its part of `providers`."""
@@ -91,11 +90,12 @@ def main(argv: Sequence[str]) -> int:
     return EXIT_OK
 
 
-def first_run(home: Path) -> int | None:
-    """Sets up before the first prompt; returns None to continue to the prompt, or an exit code.
+def first_run(argv: Sequence[str]) -> int | None:
+    """Sets up before the first prompt; returns None to continue to the prompt, or an exit status.
 
     Raises: UserError if the person leaves without choosing.
     """
+    home = paths.home()
     _say(
         "Welcome to kode. It needs a model to work with; nothing is set up yet.\n"
         f"Your answers are saved in {paths.config_file(home)}; only you can read it.\n"
@@ -157,7 +157,7 @@ def local_places() -> tuple[tuple[ProviderRow, str], ...]:
 
 def find_local_servers() -> list[LocalServer]:
     """The model servers that answer on their usual local ports."""
-    from kode.providers.reach import reach
+    from kode.plugin.providers import reach
 
     servers = []
     for row, url in local_places():
@@ -219,15 +219,14 @@ def _settings_of_key(key: str, row: ProviderRow | None) -> Settings:
 
 
 def _test(settings: Settings) -> "Reached":
-    from kode.providers.reach import reach
+    from kode.plugin.providers import reach
 
     _say("Testing it ...")
     return reach(_choice(settings))
 
 
 def _choice(settings: Settings) -> "ProviderChoice":
-    from kode.config.choice import resolve_provider
-    from kode.config.model import Config
+    from kode.plugin.providers import Config, resolve_provider
 
     return resolve_provider(Config.model_validate(settings), {})
 
@@ -329,7 +328,7 @@ def _url_of(answer: str) -> str:
     from ipaddress import ip_address
     from urllib.parse import urlsplit
 
-    from kode.config.choice import is_url
+    from kode.plugin.providers import is_url
 
     if "://" in answer:
         return answer if is_url(answer) else ""
@@ -417,5 +416,5 @@ def _left(read: Any, question: str) -> str:
 
 
 def _demo() -> int:
-    demo = installed.command("demo")
+    demo = command("demo")
     return demo([]) if demo is not None else EXIT_FAILED
