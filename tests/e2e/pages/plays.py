@@ -93,6 +93,11 @@ def price_the_model(place: Place) -> None:
     (place.home / "config.json").write_text(json.dumps({"prices": prices}))
 
 
+def write_a_makefile(place: Place) -> None:
+    skip_without("make")
+    (place.project / "Makefile").write_text("test:\n\t@python3 -c 'import src.parse'\n")
+
+
 def write_a_new_file(place: Place) -> None:
     (place.project / "src" / "new.py").write_text("# changed\n")
 
@@ -259,6 +264,7 @@ PLAYS: dict[str, Play] = {
         environ={"LOCAL_URL": "SERVER", "OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
     ),
     "docs/models.md": Play(environ=OWN_MODEL),
+    "docs/goals.md": Play(before=write_a_makefile),
     "docs/team-memory.md": Play(around=a_database_server),
     "docs/fleet.md": Play(
         [
