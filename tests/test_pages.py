@@ -85,6 +85,16 @@ def test_events_print_with_their_type_first():
     assert next(iter(event_object(events.Notice(text="x")))) == "type"
 
 
+MOST_WORDS = 25_000
+"""Of all pages below docs/, decisions included. It only goes down: say it shorter, or cut."""
+
+
+def test_the_pages_have_few_words():
+    assert (
+        sum(len(page.read_text().split()) for page in (ROOT / "docs").rglob("*.md")) <= MOST_WORDS
+    )
+
+
 def words_of(path):
     text = html.unescape(re.sub(r"<[^>]+>", " ", path.read_text()))
     return " ".join(text.replace("\u00a0", " ").split())
