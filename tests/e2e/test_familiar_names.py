@@ -165,7 +165,7 @@ def test_config_and_doctor_answer_in_the_prompt(place: Place, prompt) -> None:
 def test_question_mark_and_aliases_do_at_once_what_they_mean(place: Place, prompt) -> None:
     terminal, server = prompt(height=40)
     terminal.type("?", "enter")
-    text = terminal.until("docs/repl.md")
+    text = terminal.until("/help keys")
     assert "Commands" in "\n".join(terminal.screen.display)
     terminal.type("/clear", "enter")
     text = terminal.until("New session.")
