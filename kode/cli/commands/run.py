@@ -173,10 +173,11 @@ async def _run_with(
     finally:
         closing = asyncio.ensure_future(_close(conversation))
         with cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
-            # If interrupted, memory leaves its work for the next start.
-            from kode.cli.prompt.repl import show_closing
+            if face.prompt is not None:
+                from kode.cli.prompt.repl import show_closing
 
-            await (show_closing(face.prompt.screen, closing) if face.prompt else closing)
+                await show_closing(face.prompt.screen, closing)
+            await closing  # if interrupted, memory leaves its work for the next start
     return EXIT_CODES[ended.status], conversation.session.id
 
 
