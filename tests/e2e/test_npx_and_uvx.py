@@ -1,4 +1,4 @@
-"""MCP servers as their READMEs say, `npx -y` and `uvx`, from the registries: one start with the
+"""MCP servers as their READMEs say, `npx -y`, `uvx` and `bunx`, from the registries: one start with the
 network, which a person allows once, and none after it."""
 
 import os
@@ -26,6 +26,7 @@ SERVERS = {
     "git": ("uvx mcp-server-git", "git_status"),
     "fetch": ("uvx mcp-server-fetch", "fetch"),
     "time": ("uvx mcp-server-time", "get_current_time"),
+    "bun": ("bunx @modelcontextprotocol/server-memory", "read_graph"),
 }
 """Name → the line of its README, and one of its tools."""
 TRIED = tuple(SERVERS) if os.environ.get("REGISTRIES") == "all" else ("memory", "time")
@@ -36,7 +37,8 @@ CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUEST
 def registries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bool]:
     """Which of the launchers reaches a registry."""
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "mcp-server-time"]
-    tries = {"npx": ["npm", "view", "@modelcontextprotocol/server-memory", "version"], "uvx": pip}
+    npm = ["npm", "view", "@modelcontextprotocol/server-memory", "version"]
+    tries = {"npx": npm, "bunx": npm, "uvx": pip}
     folder = tmp_path_factory.mktemp("tries")
     return {launcher: succeeds(command, folder) for launcher, command in tries.items()}
 
