@@ -1,4 +1,4 @@
-"""MCP servers as their READMEs say, `npx -y`, `uvx` and `bunx`, from the registries: one start with the
+"""MCP servers as their READMEs say (`npx -y`, `uvx`, `bunx`), from the registries: one start with the
 network, which a person allows once, and none after it."""
 
 import os
