@@ -1,5 +1,5 @@
-"""MCP servers as their READMEs say (`npx -y`, `uvx`, `bunx`), from the registries: one start with the
-network, which a person allows once, and none after it."""
+"""MCP servers as their READMEs say (`npx -y`, `uvx`, `bunx`), from the registries: one start with
+the network, which a person allows once, and none after it."""
 
 import os
 import subprocess
