@@ -145,8 +145,7 @@ def _end(opened: Opened, why: str) -> None:
 
 def _given(text: str) -> dict[str, Any]:
     """What a person typed: TEXT, `--verify CMD` up to the next flag, `--protect PATTERN`,
-    `--review`; or the
-    object of `task`. Raises: UserError."""
+    `--review`; or the object of `task`. Raises: UserError."""
     if text.startswith("{"):
         try:
             value, _ = json.JSONDecoder().raw_decode(text)

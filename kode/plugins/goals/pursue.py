@@ -2,6 +2,7 @@
 ends. What the model says about it decides nothing."""
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -143,13 +144,18 @@ async def _settle(
         if over := _exhausted(opened, goal, used):
             return _finish(opened, session, total, "out_of_budget", over)
         within = _within(opened, session, goal, used)
+        if within.get("max_steps", math.inf) <= review.SPARE:
+            said = "its limit of requests leaves none for its review: raise it with --max-steps"
+            return _finish(opened, session, total, "out_of_budget", said)
         opened.record(await review.review(opened, session, goal, within))
         goal = _goal(opened)
         for finding in goal.findings:
             review.emit_finding(opened, finding)
-    if not (left := goal.open_findings):
+    over = _exhausted(opened, goal, spent(goal, opened.session))
+    left, lacks = goal.open_findings, goal.reviewed is not None and goal.reviewed["fault"]
+    if not left and not (lacks and over):
         return _finish(opened, session, total, "reached", "")
-    if over := _exhausted(opened, goal, spent(goal, opened.session)):
+    if over:
         return _finish(opened, session, total, "out_of_budget", over)
     if goal.asked >= review.MAX_ASKED or len(goal.attempts) >= MAX_ATTEMPTS:
         names = ", ".join(str(one["id"]) for one in left)

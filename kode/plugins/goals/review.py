@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 from kode.plugin import Opened, tool
@@ -36,6 +35,8 @@ MAX_CHARS = 2_000
 """Of what a finding says."""
 MAX_ASKED = 2
 """How often the model is asked for the answers that are open."""
+SPARE = 1
+"""Requests that a subagent may make beyond its limit."""
 TOOL = "answer_finding"
 
 SCHEMA: Mapping[str, Any] = {
@@ -99,30 +100,35 @@ async def _ask(
         return [], "there are no subagents here (`subagent.max_depth`)", 0, False
     timeout_s = within.get("timeout_s", math.inf)
     session.agent.spend.begin_turn(None if timeout_s == math.inf else time.monotonic() + timeout_s)
-    begin = given.start
+    begin, requests = given.start, 0
+    # At its limit it is asked once more, for what it has.
+    left = within["max_steps"] - SPARE if "max_steps" in within else None
 
     def start() -> Any:
         begun = begin()
         config = dict(begun.config)
         if "max_budget_usd" in within:
             config["max_budget_usd"] = within["max_budget_usd"]
-        steps = within.get("max_tree_steps", begun.max_tree_steps)
-        return begun.model_copy(update={"config": config, "max_tree_steps": steps})
+        tree = begun.max_tree_steps if left is None else left - requests
+        return begun.model_copy(update={"config": config, "max_tree_steps": tree})
 
     delegation = replace(
         given,
         # Beside those of the model, which reads what its own subagents leave behind.
         folder=given.folder.with_name("reviews"),
         start=start,
-        max_steps=min(given.max_steps, within.get("max_steps", given.max_steps)),
         timeout_s=min(given.timeout_s, timeout_s),
     )
     form = form_of_schema(SCHEMA, "the schema of findings")
-    requests, untrusted, fault = 0, False, ""
+    untrusted, fault = False, ""
     for _ in range(2):
+        if left is not None and left <= requests:
+            return [], fault or "its limit of requests leaves none for it", requests, untrusted
+        most = given.max_steps if left is None else min(given.max_steps, left - requests)
+        limited = replace(delegation, max_steps=most)
         try:
-            (child,) = await prepare(delegation, [task], "")
-            await run_children(delegation, [child], session.emit)
+            (child,) = await prepare(limited, [task], "")
+            await run_children(limited, [child], session.emit)
         except KodeError as error:
             return [], str(error), requests, untrusted
         requests, untrusted = requests + child.steps, untrusted or child.untrusted
@@ -193,12 +199,12 @@ def _tool(opened: Opened) -> Tool:
     ) -> str:
         """Answers a finding of the goal's review: fixed, once you have changed the files, or
         refused. The reason is for the person."""
-        return await asyncio.to_thread(partial(_answer, opened, id, how, reason))
+        return await _answer(opened, id, how, reason)
 
     return tool(effect="none", subject="id")(answer_finding)
 
 
-def _answer(opened: Opened, id: int, how: str, reason: str) -> str:
+async def _answer(opened: Opened, id: int, how: str, reason: str) -> str:
     goal = current(opened.records())
     known = [] if goal is None else goal.findings
     found = next((one for one in known if one["id"] == id), None)
@@ -206,7 +212,7 @@ def _answer(opened: Opened, id: int, how: str, reason: str) -> str:
         return words.answered(id, "no_such_finding")
     if not reason.strip():
         return words.answered(id, "no_reason")
-    if how == "fixed" and not _is_changed(opened, goal, found):
+    if how == "fixed" and not await asyncio.to_thread(_is_changed, opened, goal, found):
         return words.answered(id, "no_change")
     opened.record({"answer": id, "how": how, "reason": reason[:MAX_CHARS]})
     value = {**found, "answer": how, "reason": reason[:MAX_CHARS]}

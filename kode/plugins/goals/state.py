@@ -125,8 +125,8 @@ class Spent:
 
 
 def spent(goal: Goal, session: Session) -> Spent:
-    """Requests are the replies since the goal began and those of its review; the time is that of the turns and checks, and
-    of a turn that was cut, up to its last reply."""
+    """Requests are the replies since the goal began and those of its review; the time is that of
+    the turns, checks and review, and of a turn that was cut, up to its last reply."""
     since = _since(session.entries, goal.number)
     replies = [one for one in since if isinstance(one, MessageEntry) and one.role == "assistant"]
     seconds, began, reviewing = 0.0, "", 0
