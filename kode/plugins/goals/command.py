@@ -146,13 +146,14 @@ def _end(opened: Opened, why: str) -> None:
 def _given(text: str) -> dict[str, Any]:
     """What a person typed: TEXT, `--verify CMD` up to the next flag, `--protect PATTERN`,
     `--review`; or the object of `task`. Raises: UserError."""
+    value: Any
     if text.startswith("{"):
         try:
             value, _ = json.JSONDecoder().raw_decode(text)
         except ValueError:
             value = None
         if isinstance(value, dict) and {"text", "verify", "protect"} <= value.keys():
-            return value
+            return dict(value)
     parts = _FLAG.split(text)
     value: dict[str, Any] = {
         "text": parts[0].strip(),
@@ -170,7 +171,7 @@ def _given(text: str) -> dict[str, Any]:
             value["text"] = f"{value['text']} {given.strip()}".strip()
     if not value["text"]:
         raise UserError("A goal needs words: /goal TEXT --verify CMD")
-    return value
+    return dict(value)
 
 
 def _unquoted(text: str) -> str:

@@ -15,7 +15,7 @@ __all__ = ["goal_place"]
 
 FLAGS = ("--permission-mode", "auto-edit", "--output-format", "json")
 GOAL = ("run", "--goal", "add adds", "--verify", VERIFY, "--review")
-TWO = [
+TWO: list[dict[str, Any]] = [
     {"file": "calc.py", "line": 1, "what": "add has no docstring"},
     {"file": "calc.py", "line": None, "what": "it is not typed"},
 ]
@@ -138,7 +138,7 @@ def test_a_goal_killed_after_its_review_repeats_none(goal_place: Place) -> None:
                     break
             running.kill()
     again = Played([answer(2, "refused"), DONE], [found(TWO[0])])
-    done = resume(goal_place, again)  # type: ignore[arg-type]
+    done = resume(goal_place, again)
     assert (done.json["goal"]["status"], done.code) == ("reached", 0)
     assert answers(done.json["goal"]) == [(1, "refused"), (2, "refused")]
     assert again.of_review == []
@@ -156,7 +156,7 @@ def test_a_review_is_killed_with_kode_and_begins_again(goal_place: Place) -> Non
                     break
             running.kill()
     again = Played([answer(1, "refused"), DONE], [found(TWO[0])])
-    done = resume(goal_place, again)  # type: ignore[arg-type]
+    done = resume(goal_place, again)
     assert answers(done.json["goal"]) == [(1, "refused")]
     assert (len(done.json["goal"]["attempts"]), len(played.asked)) == (2, 3)
 
@@ -195,5 +195,5 @@ def test_an_interrupted_review_is_run_again(goal_place: Place) -> None:
             last = json.loads(running.stdout.readlines()[-1])
     assert last["goal"]["status"] == "unfinished"
     again = Played([], [found()])
-    done = resume(goal_place, again)  # type: ignore[arg-type]
+    done = resume(goal_place, again)
     assert (done.json["goal"]["status"], len(again.of_review)) == ("reached", 1)
