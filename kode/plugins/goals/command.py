@@ -155,7 +155,7 @@ def _given(text: str) -> dict[str, Any]:
         if isinstance(value, dict) and {"text", "verify", "protect"} <= value.keys():
             return dict(value)
     parts = _FLAG.split(text)
-    value: dict[str, Any] = {
+    value = {
         "text": parts[0].strip(),
         "verify": "",
         "protect": None,

@@ -31,6 +31,7 @@ from kode.plugins.goals.changes import changed_since, diff_text
 from kode.plugins.goals.state import Goal, Record, current, finding_object
 
 MAX_FINDINGS = 20
+"""More are not answered with care."""
 MAX_CHARS = 2_000
 """Of what a finding says."""
 MAX_ASKED = 2
