@@ -15,7 +15,7 @@ from kode.plugins.goals import words
 from kode.plugins.goals.state import TYPE, current, goals_of
 
 NAME = "/goal"
-_FLAG = re.compile(r"(?:^|\s)--(verify|protect)(?=\s|=|$)[=\s]*")
+_FLAG = re.compile(r"(?:^|\s)--(verify|protect|review)(?=\s|=|$)[=\s]*")
 
 
 def add_flags(parser: Parser) -> None:
@@ -23,6 +23,7 @@ def add_flags(parser: Parser) -> None:
     add = parser.add_argument
     add("--goal", metavar="TEXT", help="work until --verify succeeds; limits are for all turns")
     add("--verify", metavar="CMD", help="the command that says whether the goal is reached")
+    add("--review", action="store_true", help="a review that the goal must answer, at its end")
     add(
         "--protect",
         metavar="PATTERN",
@@ -40,10 +41,11 @@ def task(arguments: argparse.Namespace, text: str | None, session_id: str | None
             "text": given["goal"],
             "verify": given["verify"],
             "protect": given["protect"],
+            "review": given["review"],
             "task": text or "",
         }
         return f"{NAME} {json.dumps(value, ensure_ascii=False)}"
-    for flag in ("verify", "protect"):
+    for flag in ("verify", "protect", "review"):
         if given.get(flag):
             raise ConfigError(f"--{flag} belongs to a goal: give --goal TEXT with it.")
     if session_id is None or (text or "").strip():
@@ -96,6 +98,7 @@ async def begin(opened: Opened, value: Mapping[str, Any]) -> Prompt:
         "goal": number,
         "text": value["text"],
         "protect": protect,
+        "review": bool(value.get("review")),
         "limits": limits_of(opened),
         "before_usd": opened.session.cost_usd,
     }
@@ -141,25 +144,34 @@ def _end(opened: Opened, why: str) -> None:
 
 
 def _given(text: str) -> dict[str, Any]:
-    """What a person typed: TEXT, `--verify CMD` up to the next flag, `--protect PATTERN`; or the
-    object of `task`. Raises: UserError."""
+    """What a person typed: TEXT, `--verify CMD` up to the next flag, `--protect PATTERN`,
+    `--review`; or the object of `task`. Raises: UserError."""
+    value: Any
     if text.startswith("{"):
         try:
             value, _ = json.JSONDecoder().raw_decode(text)
         except ValueError:
             value = None
         if isinstance(value, dict) and {"text", "verify", "protect"} <= value.keys():
-            return value
+            return dict(value)
     parts = _FLAG.split(text)
-    value = {"text": parts[0].strip(), "verify": "", "protect": None}
+    value = {
+        "text": parts[0].strip(),
+        "verify": "",
+        "protect": None,
+        "review": False,
+    }
     for flag, given in zip(parts[1::2], parts[2::2], strict=True):
         if flag == "verify":
             value["verify"] = _unquoted(given)
         elif flag == "protect":
             value["protect"] = [*(value["protect"] or []), _unquoted(given)]
+        else:
+            value["review"] = True
+            value["text"] = f"{value['text']} {given.strip()}".strip()
     if not value["text"]:
         raise UserError("A goal needs words: /goal TEXT --verify CMD")
-    return value
+    return dict(value)
 
 
 def _unquoted(text: str) -> str:

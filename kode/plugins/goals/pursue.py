@@ -2,23 +2,23 @@
 ends. What the model says about it decides nothing."""
 
 import asyncio
-import difflib
+import math
 import os
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from kode.plugin import FileChanges, Opened, Question, object_of, one_line
+from kode.plugin import Opened, Question, object_of, one_line
 from kode.plugin.contracts import Opinion, Tool, ToolContext
 from kode.plugin.events import FINISHED, Check, Checked, Notice, TurnEnded, Working
 from kode.plugin.messages import Text
 from kode.plugin.turns import OpenSession, RunTurn, fence_text, together
 from kode.plugins.goals import words
+from kode.plugins.goals.changes import changed_since, counted
 from kode.plugins.goals.check import ALIKE, end_of, is_stalled, run_check
 from kode.plugins.goals.command import limits_of, with_check
-from kode.plugins.goals.guard import Guard, copies, differing, put_back, side_folder
+from kode.plugins.goals.guard import Guard, copies, differing, put_back
 from kode.plugins.goals.state import (
     Goal,
     Record,
@@ -36,7 +36,6 @@ MAX_ATTEMPTS = 50
 """A goal ends after so many, whatever they brought."""
 MAX_ASKED = 3
 """How often the model is asked for a check."""
-MAX_COMPARED_LINES = 20_000
 
 
 async def around_turn(opened: Opened, session: OpenSession, text: str, run: RunTurn) -> TurnEnded:
@@ -62,14 +61,28 @@ async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn
             return replace(total, goal=_object(opened))
         text = words.goal_text(goal)
     _protect(session, _guard(goal))
+    if goal.review:
+        from kode.plugins.goals import review
+
+        review.offer(opened, session)
     resumed = finished_turn(goal, opened.session) if text == words.RESUME else None
     if resumed is not None and resumed.status not in FINISHED:
         resumed = None
+    passed = False
     if text == words.RESUME and resumed is None and not is_asked(goal, opened.session):
+        passed = bool(goal.attempts) and goal.attempts[-1]["passed"]
         text = words.FAILED if goal.attempts else words.goal_text(goal)
-        if goal.attempts:
+        if goal.attempts and not passed:
             _tell(session, goal, goal.attempts[-1])
     while True:
+        if passed:
+            try:
+                ended = await _settle(opened, session, total)
+            except asyncio.CancelledError:
+                return _interrupted(opened, total, "review")
+            if ended is not None:
+                return ended
+            goal, text, passed = _goal(opened), words.ANSWER, False
         began, number = time.monotonic(), goal.next_attempt
         before = spent(goal, opened.session)
         if resumed is not None:  # its turn has ended, its check has not
@@ -93,11 +106,7 @@ async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn
         try:
             attempt = await _attempt(opened, session, goal, turn, began)
         except asyncio.CancelledError:
-            if (task := asyncio.current_task()) is not None:
-                task.uncancel()
-            said = "Interrupted while the goal's check ran: it runs again when the goal continues."
-            stopped = replace(total, status="interrupted", error=said)
-            return replace(stopped, goal=_object(opened))
+            return _interrupted(opened, total, "check")
         opened.record(attempt)
         opened.emit(
             Notice(
@@ -107,8 +116,8 @@ async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn
             )
         )
         goal = _goal(opened)
-        if attempt["passed"]:
-            return _finish(opened, session, total, "reached", "")
+        if passed := attempt["passed"]:
+            continue
         if is_stalled(goal.attempts):
             said = f"it failed in the same way {ALIKE} times and nothing changed what it reads"
             return _finish(opened, session, total, "stalled", said)
@@ -118,6 +127,50 @@ async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn
             return _finish(opened, session, total, "not_reached", f"{MAX_ATTEMPTS} attempts failed")
         _tell(session, goal, attempt)
         text = words.FAILED
+
+
+async def _settle(
+    opened: Opened, session: OpenSession, total: TurnEnded | None
+) -> TurnEnded | None:
+    """The end of a goal whose check has passed; None where its review has open findings, which the
+    next message carries. Raises: UserError, StorageError."""
+    goal = _goal(opened)
+    if not goal.review:
+        return _finish(opened, session, total, "reached", "")
+    from kode.plugins.goals import review
+
+    if goal.reviewed is None:
+        used = spent(goal, opened.session)
+        if over := _exhausted(opened, goal, used):
+            return _finish(opened, session, total, "out_of_budget", over)
+        within = _within(opened, session, goal, used)
+        if within.get("max_steps", math.inf) <= review.SPARE:
+            said = "its limit of requests leaves none for its review: raise it with --max-steps"
+            return _finish(opened, session, total, "out_of_budget", said)
+        opened.record(await review.review(opened, session, goal, within))
+        goal = _goal(opened)
+        for finding in goal.findings:
+            review.emit_finding(opened, finding)
+    over = _exhausted(opened, goal, spent(goal, opened.session))
+    left, lacks = goal.open_findings, goal.reviewed is not None and goal.reviewed["fault"]
+    if not left and not (lacks and over):
+        return _finish(opened, session, total, "reached", "")
+    if over:
+        return _finish(opened, session, total, "out_of_budget", over)
+    if goal.asked >= review.MAX_ASKED or len(goal.attempts) >= MAX_ATTEMPTS:
+        names = ", ".join(str(one["id"]) for one in left)
+        said = f"findings of its review are not answered: {names}"
+        return _finish(opened, session, total, "not_reached", said)
+    review.tell(session, goal)
+    return None
+
+
+def _interrupted(opened: Opened, total: TurnEnded | None, what: str) -> TurnEnded:
+    if (task := asyncio.current_task()) is not None:
+        task.uncancel()
+    said = f"Interrupted while the goal's {what} ran: it runs again when the goal continues."
+    stopped = replace(total or TurnEnded(status="incomplete"), status="interrupted", error=said)
+    return replace(stopped, goal=_object(opened))
 
 
 async def _attempt(
@@ -150,13 +203,15 @@ async def _attempt(
     opened.emit(Working(what=""))
     still = await asyncio.to_thread(differing, guard, place)
     first = goal.began["turn"] if goal.began is not None else opened.session.turns
-    files = await asyncio.to_thread(_files, opened, turn, first)
+    changed_now = await asyncio.to_thread(changed_since, opened, first, turn.files_changed)
     earlier = goal.attempts
-    usd = None if turn.cost_usd is None else used.usd - sum(one["cost_usd"] or 0 for one in earlier)
+    counted_before = [*earlier, *([goal.reviewed] if goal.reviewed is not None else ())]
+    known_usd = sum(one["cost_usd"] or 0 for one in counted_before)
+    usd = None if turn.cost_usd is None else used.usd - known_usd
     return {
         "attempt": goal.next_attempt,
         "turn": first,
-        "files": files,
+        "files": list(map(counted, changed_now)),
         "passed": checked.exit_status == 0 and not still,
         "exit_status": checked.exit_status,
         "fault": checked.fault,
@@ -165,43 +220,10 @@ async def _attempt(
         "differing": still,
         "same": checked.same,
         "tree": checked.tree,
-        "requests": used.requests - sum(one["requests"] for one in earlier),
+        "requests": used.requests - sum(one["requests"] for one in counted_before),
         "cost_usd": usd,
         "seconds": round(time.monotonic() - began, 3),
     }
-
-
-def _files(opened: Opened, turn: TurnEnded, first: int) -> list[dict[str, Any]]:
-    """The files that the turns from this one on have changed, with how many lines came and went."""
-    folder = side_folder(opened)
-    past = FileChanges() if folder is None else FileChanges.of_session(folder)
-    turns: dict[str, int] = {}
-    for group in past.groups:
-        for path in group.files if group.turn >= first else ():
-            turns.setdefault(path, group.turn)
-    found = []
-    for path in dict.fromkeys((*turns, *turn.files_changed)):
-        before, after = past.before(turns.get(path, first), path).splitlines(), _lines(path)
-        added = removed = 0
-        if len(before) + len(after) <= MAX_COMPARED_LINES:
-            for line in difflib.unified_diff(before, after, n=0, lineterm=""):
-                added += line.startswith("+") and not line.startswith("+++")
-                removed += line.startswith("-") and not line.startswith("---")
-        if before != after:
-            found.append({"path": _name(opened, path), "added": added, "removed": removed})
-    return found
-
-
-def _name(opened: Opened, path: str) -> str:
-    root = opened.place.project
-    return os.path.relpath(path, root) if Path(path).is_relative_to(root) else path
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        return Path(path).read_bytes().decode("utf-8", "replace").splitlines()
-    except OSError:
-        return []
 
 
 def _tell(session: OpenSession, goal: Goal, attempt: Record) -> None:
@@ -321,6 +343,8 @@ def _finish(
     _protect(session, None)
     by = ", a check by the model" if goal.check_by == "model" else ""
     said = f"Goal reached{by}: {one_line(goal.verify)}" if status == "reached" else error
+    if goal.reviewed is not None and (fault := goal.reviewed["fault"]):
+        said += f" Without a review: {fault}."
     value = _object(opened)
     opened.emit(Notice(text=said, level="info", value={"type": "goal", **value}))
     ended = total or TurnEnded(status="incomplete")

@@ -1,5 +1,6 @@
 """What the model and the person read of a goal."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,6 +38,23 @@ _PROTECTED = (
     "Change what is checked."
 )
 
+REVIEW = """\
+Review the changes below, which were made for this goal: {text}
+
+Read what you need of the project and change nothing. Look for defects: what is wrong, missing, \
+or breaks something else. No praise, no matters of taste. Write no plan; answer with one JSON \
+array and nothing else, [] if you find nothing:
+[{{"file": "PATH", "line": NUMBER or null, "what": "the defect, in a sentence"}}]"""
+
+REVIEW_AGAIN = """\
+That is no JSON array of findings. Answer with it alone: \
+[{"file": "PATH", "line": NUMBER or null, "what": "..."}], or []."""
+
+ANSWER = """\
+The check passed, and a reviewer has findings, attached as data. Judge each yourself: fix it, or \
+refuse it with a reason. Answer each with answer_finding; the goal is reached when all are \
+answered and the check passes."""
+
 MAX_NAMED = 12
 
 
@@ -62,6 +80,27 @@ def output_note(goal: Goal, attempt: Record) -> str:
         names = ", ".join(attempt["restored"])
         said += f" Before it ran, these protected files were made as they had been: {names}."
     return f"{said} Its output:]"
+
+
+def finding_line(finding: Record) -> str:
+    """One line: where, what, and how it was answered."""
+    line = f":{finding['line']}" if finding["line"] else ""
+    answer = finding.get("answer")
+    said = f" · {answer}: {one_line(finding['reason'])}" if answer else ""
+    return f"Finding {finding['id']}: {finding['file']}{line} · {one_line(finding['what'])}{said}"
+
+
+def answered(id: int, why: str) -> str:
+    """The result of an answer to a finding; `why` it is not accepted, "" if it is."""
+    value = {"id": id, "accepted": not why, **({"why": why, "do": _DO[why]} if why else {})}
+    return json.dumps(value)
+
+
+_DO = {
+    "no_change": "No file has changed since the finding: change it first, or refuse it.",
+    "no_such_finding": "There is no finding with this id.",
+    "no_reason": "Give a reason.",
+}
 
 
 def how(attempt: Record) -> str:
@@ -101,6 +140,7 @@ def summary(goal: Goal, whose: str = "") -> str:
         f"Check{by}: {one_line(goal.verify or 'not known yet')}",
         f"Status: {STATUS[goal.status]}",
         *map(attempt_line, goal.attempts),
+        *map(finding_line, goal.findings),
     ]
     return "\n".join(lines)
 

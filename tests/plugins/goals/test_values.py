@@ -114,3 +114,11 @@ TYPED = {
 def test_a_typed_goal_needs_no_quotes(line: str) -> None:
     value = _given(line)
     assert (value["text"], value["verify"], value["protect"]) == TYPED[line]
+
+
+@pytest.mark.parametrize(
+    "line", ["add adds --verify sh x --review", "--review add adds --verify sh x"]
+)
+def test_a_typed_goal_may_ask_for_a_review(line: str) -> None:
+    value = _given(line)
+    assert (value["text"], value["verify"], value["review"]) == ("add adds", "sh x", True)

@@ -1,0 +1,77 @@
+"""What a goal's turns have changed in files, from the copies that undo keeps."""
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kode.plugin import FileChanges, Opened
+from kode.plugins.goals.guard import side_folder
+
+MAX_COMPARED_LINES = 20_000
+MAX_DIFF_CHARS = 60_000
+"""Of a diff that a review gets; the rest it reads itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changed:
+    """A file that is not as it was."""
+
+    path: str
+    """Relative to the project, if it is in there."""
+    before: Sequence[str]
+    after: Sequence[str]
+
+    def diff(self, context: int) -> Iterator[str]:
+        """The lines of a unified diff; none of a file that is too long to be compared."""
+        if len(self.before) + len(self.after) > MAX_COMPARED_LINES:
+            return iter(())
+        names = f"a/{self.path}", f"b/{self.path}"
+        return difflib.unified_diff(self.before, self.after, *names, n=context, lineterm="")
+
+
+def changed_since(opened: Opened, first: int, more: Iterable[str] = ()) -> list[Changed]:
+    """The files that the turns from this one on have changed; `more` are paths to look at, too."""
+    folder = side_folder(opened)
+    past = FileChanges() if folder is None else FileChanges.of_session(folder)
+    turns: dict[str, int] = {}
+    for group in past.groups:
+        for path in group.files if group.turn >= first else ():
+            turns.setdefault(path, group.turn)
+    found = []
+    for path in dict.fromkeys((*turns, *more)):
+        before, after = past.before(turns.get(path, first), path).splitlines(), _lines(path)
+        if before != after:
+            found.append(Changed(path=_name(opened, path), before=before, after=after))
+    return found
+
+
+def counted(one: Changed) -> dict[str, str | int]:
+    """The file with how many lines came and went."""
+    lines = list(one.diff(0))[2:]
+    return {
+        "path": one.path,
+        "added": sum(line.startswith("+") for line in lines),
+        "removed": sum(line.startswith("-") for line in lines),
+    }
+
+
+def diff_text(changed: Sequence[Changed]) -> str:
+    """The changed files by name, and the beginning of the unified diff of all."""
+    names = "\n".join(one.path for one in changed)
+    diff = "\n".join(line for one in changed for line in one.diff(3))
+    cut = "\n[...]" if len(diff) > MAX_DIFF_CHARS else ""
+    return f"{names}\n\n{diff[:MAX_DIFF_CHARS]}{cut}"
+
+
+def _name(opened: Opened, path: str) -> str:
+    root = opened.place.project
+    return os.path.relpath(path, root) if Path(path).is_relative_to(root) else path
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_bytes().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []
