@@ -23,8 +23,8 @@ def main(argv: Sequence[str]) -> Answered:
     about = "list rules and answers, with where each is from (--json: one list)"
     listed = commands.add_parser("list", help=about, description=about)
     listed.add_argument("--json", action="store_true", help="one JSON list")
-    for name, about in CHANGES.items():
-        one = commands.add_parser(name, help=about.partition(": ")[2], description=about)
+    for name, (_, about) in CHANGES.items():
+        one = commands.add_parser(name, help=about, description=about)
         one.add_argument("ids", metavar="ID", nargs=1 if name == "edit" else "+")
         if name == "edit":
             one.add_argument("rule", metavar="RULE")
@@ -34,7 +34,8 @@ def main(argv: Sequence[str]) -> Answered:
     if arguments.command != "list":
         words = [arguments.command, *arguments.ids]
         words += [arguments.rule] if arguments.command == "edit" else []
-        return change_rules(words, partial(approvals.change_named, home, project))
+        change = partial(approvals.change_named, home, project)
+        return change_rules("kode permissions", words, change)
     loaded = load_config(home, cwd, environ=os.environ, flags={})
     given = loaded.config.permissions
     rules = Rules(

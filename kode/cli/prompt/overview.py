@@ -84,7 +84,7 @@ def cost_lines(spending: "dict[str, Spending]", width: int) -> list[str]:
     unpriced = [m for m, spent in spending["session"].items() if spent.unpriced]
     if unpriced:
         names_shown = ", ".join(map(one_line, unpriced))
-        lines.append(f"+ the cost of {names_shown}: the price is unknown (`prices` sets it).")
+        lines.append(f"Not counted: {names_shown}, whose price is unknown (`prices` sets it).")
     return lines
 
 

@@ -173,14 +173,13 @@ async def permissions(state: PromptState, argument: str) -> None:
     # A rule may have spaces, an id has none.
     words = argument.split(maxsplit=2) if argument.startswith("edit ") else argument.split()
     if words and words[0] in CHANGES:
-        state.screen.print(change_rules(words, gate.change_approvals))
+        state.screen.print(change_rules("/permissions", words, gate.change_approvals))
         return
     if argument:
         mode = MODE_CALLED.get(argument)
         if mode is None:
-            known = (*MODES, *CHANGES)
             raise UserError(
-                f"There is no mode {one_line(argument)!r}.{nearest(argument, known)} "
+                f"There is no mode {one_line(argument)!r}.{nearest(argument, (*MODES, *CHANGES))} "
                 f"Modes: {', '.join(MODES)}. Also: {', '.join(CHANGES)}."
             )
         state.conversation.set_permission_mode(mode)
@@ -188,10 +187,10 @@ async def permissions(state: PromptState, argument: str) -> None:
     standing = gate.standing_rules()
     for row in columns(rule_rows(standing, state.conversation.loaded.origins)):
         state.screen.print(f"  {row}")
-    if not argument:
-        state.screen.print("/permissions MODE switches: " + ", ".join(MODES) + ".", "dim")
-    if any(one.id for one in standing):
-        state.screen.print(f"/permissions {'; '.join(CHANGES.values())}.", "dim")
+    ways = [("MODE", "switch to " + ", ".join(MODES))]
+    ways += CHANGES.values() if any(one.id for one in standing) else ()
+    rows = [(f"/permissions {words}", meaning) for words, meaning in ways]
+    state.screen.print(explain(rows, state.screen.width), "dim")
 
 
 async def show_details(state: PromptState, argument: str) -> None:

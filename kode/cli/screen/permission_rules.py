@@ -6,10 +6,10 @@ from kode.cli.screen.lines import one_line
 from kode.contracts import StandingRule
 from kode.errors import UserError
 
-CHANGES: Mapping[str, str] = {
-    "remove": "remove ID ...: kode asks again",
-    "restore": "restore ID ...: what you removed counts again",
-    "edit": "edit ID RULE: replace the rule",
+CHANGES: Mapping[str, tuple[str, str]] = {
+    "remove": ("remove ID ...", "ask again"),
+    "restore": ("restore ID ...", "allow again what you removed"),
+    "edit": ("edit ID RULE", "replace a rule"),
 }
 
 
@@ -31,7 +31,7 @@ def rule_rows(
     return rows
 
 
-def change_rules(words: Sequence[str], change: Callable[..., None]) -> str:
+def change_rules(command: str, words: Sequence[str], change: Callable[..., None]) -> str:
     """Carries out `remove`, `restore` or `edit` by `contracts.Gate.change_approvals`; returns what
     was done, with its undo. Raises: UserError for other words; KodeError."""
     match words:
@@ -40,8 +40,8 @@ def change_rules(words: Sequence[str], change: Callable[..., None]) -> str:
                 change(**{verb: name})
             back = "restore" if verb == "remove" else "remove"
             said = "asked again" if verb == "remove" else "allowed again"
-            return f"{' '.join(words[1:])}: {said} · undo: {back} {' '.join(words[1:])}"
+            return f"{' '.join(words[1:])}: {said} · undo: {command} {back} {' '.join(words[1:])}"
         case ["edit", name, rule]:
             change(remove=name, give=rule)
-            return f"{name}: now {rule} · undo: remove {rule!r}, restore {name}"
-    raise UserError("Say " + "; ".join(CHANGES.values()) + ".")
+            return f"{name}: now {rule} · undo: {command} remove {rule!r}, {command} restore {name}"
+    raise UserError("Say " + "; ".join(": ".join(row) for row in CHANGES.values()) + ".")

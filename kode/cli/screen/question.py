@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 
 from kode.cli.screen.diffs import painted_diff
-from kode.cli.screen.lines import clean, one_line, wrap, wrap_words
+from kode.cli.screen.lines import clean, one_line, wrap_words
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen, open_screen
 from kode.permissions.approvals import id_of
@@ -177,7 +177,7 @@ def _bar_lines(screen: Screen, text: str, width: int) -> list[str]:
     """Marks each screen line with a bar, including wrapped ones, so that none can pass for kode's
     own words."""
     bar = screen.paint("warning", "│")
-    return [f"{bar} {line}" for line in wrap(clean(visible(text)), width - 2)]
+    return [f"{bar} {line}" for line in wrap_words(clean(visible(text)), width - 2)]
 
 
 def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
@@ -192,9 +192,9 @@ def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
     if behind:
         choices.append(Choice("a", "one of them …" if question.items else "always …", "a"))
     choices.append(Choice("n", "no", "n"))
-    hint = "Tab: no, and write what to do instead" if question.takes_words else ""
+    hint = "Tab: no, and write what to do" if question.takes_words else ""
     if question.passes_in is not None and not in_words:
-        hint += f" · Shift-Tab: yes, and mode {question.passes_in} in this session"
+        hint += f" · Shift-Tab: yes, and {question.passes_in} this session"
     if in_words:
         hint = "This is destructive, and you just allowed several: type the full word to allow it."
     return Menu(
