@@ -11,7 +11,7 @@ from kode.cli.flags import MODES
 from kode.cli.parser import nearest
 from kode.cli.prompt.about import run_doctor, show_config, show_status
 from kode.cli.prompt.background import background, may_leave
-from kode.cli.prompt.brought import WORDS, show_extensions
+from kode.cli.prompt.brought import WORDS, names, show_extensions
 from kode.cli.prompt.changes import redo, show_diff, undo
 from kode.cli.prompt.effort import use_effort
 from kode.cli.prompt.export import copy, export
@@ -89,6 +89,8 @@ async def show_help(state: PromptState, argument: str) -> None:
 
 def _help_about(state: PromptState, name: str) -> None:
     name = PROMPT_ALIASES.get(name, name).partition(" ")[0]
+    if name in (added := names(state)) and name not in COMMANDS:
+        return state.screen.print(explain([(name, added[name])], state.screen.width))
     if name not in COMMANDS:
         raise UserError(f"There is no command {one_line(name)}.{nearest(name, COMMANDS)}")
     command = COMMANDS[name]
