@@ -16,7 +16,7 @@ from tests.scripted_server import ScriptedServer
 
 Reply = dict[str, Any]
 
-WAITS = "(setsid sleep 61.5 &); touch begun; until [ -e go ]; do sleep 0.02; done; echo on"
+WAITS = "(setsid sleep 61.5 &); touch begun; mktemp begun.XXXXXX; until [ -e go ]; do sleep 0.02; done; echo on"
 FULL = ("--permission-mode", "full", "--no-memory")
 
 
@@ -30,6 +30,7 @@ def start(*goals: str, **more: Any) -> Reply:
 
 
 BEGUN = call("shell", command="until [ -e begun ]; do sleep 0.02; done")
+ALL_BEGUN = call("shell", command="until [ $(ls | grep -c ^begun[.]) = 3 ]; do sleep 0.02; done")
 GO = call("shell", command="touch go")
 
 
@@ -113,7 +114,7 @@ def test_a_stopped_child_leaves_what_it_has(place: Place, agents: Any) -> None:
     _, _, stopped, again = told(
         place,
         start("Wait.", "Wait too.", "And too.", "Never begins."),
-        BEGUN,
+        ALL_BEGUN,
         call("job", id="bg1", stop=True),
         call("job", id="bg4", stop=True),
     )

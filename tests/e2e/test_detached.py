@@ -456,7 +456,7 @@ def git(project: Any, *words: str) -> str:
 def test_a_flag_of_run_is_a_flag_of_start(sessions: Background) -> None:
     of_run = sessions.place.run("run", "--help").out
     of_start = sessions.place.run("start", "--help").out
-    flags = {word.strip(",[]") for word in of_run.split() if word.startswith(("--", "[--"))}
+    flags = {word.strip(",[].") for word in of_run.split() if word.startswith(("--", "[--"))}
 
     assert flags
     assert all(flag in of_start for flag in flags)

@@ -237,7 +237,7 @@ def test_one_question_approves_a_server_and_calls_are_asked_about(place: Place) 
                 "Use this repository's extensions", "hostile.py", "yes, until it changes"
             )
             terminal.type("y")
-            terminal.until("Use a tool of an MCP server", "What read does", "answer:")
+            terminal.until("Use a tool of an MCP server", "what read does", "answer:")
             terminal.type("a")
             terminal.until("mcp(files:read)")
             terminal.type("esc")

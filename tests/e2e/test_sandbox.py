@@ -53,7 +53,7 @@ def test_a_project_cannot_turn_the_sandbox_off(place: Place) -> None:
     (place.home / "config.json").write_text('{"sandbox": {"enabled": true}}')
     (place.project / "kode.json").write_text('{"sandbox": {"enabled": false, "network": true}}')
 
-    shown = place.run("config", "show")
+    shown = place.run("config", "show", "--all")
 
     lines = {line.split()[0]: line for line in shown.out.splitlines() if line.strip()}
     assert "true" in lines["sandbox.enabled"]
