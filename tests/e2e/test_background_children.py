@@ -16,7 +16,10 @@ from tests.scripted_server import ScriptedServer
 
 Reply = dict[str, Any]
 
-WAITS = "(setsid sleep 61.5 &); touch begun; mktemp begun.XXXXXX; until [ -e go ]; do sleep 0.02; done; echo on"
+WAITS = (
+    "(setsid sleep 61.5 &); touch begun; mktemp begun.XXXXXX; "
+    "until [ -e go ]; do sleep 0.02; done; echo on"
+)
 FULL = ("--permission-mode", "full", "--no-memory")
 
 
