@@ -12,7 +12,7 @@ new       neither read from it nor written to it
 written   written to it
 forks     new and written of the forks, as a share of the fresh ones'
 
-The fresh ones are told in a line which files to read, so that they need one request for it.
+A line tells the fresh ones which files to read, so that they need one request for it.
 """
 
 import json
