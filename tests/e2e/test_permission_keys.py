@@ -54,7 +54,9 @@ def saved(place: Place) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pause_s", SPEEDS_S)
-@pytest.mark.parametrize("words", ["please use tabs", "add tests before", "sp ap 12"])
+@pytest.mark.parametrize(
+    "words", ["please use tabs", "add tests before", "sp ap 12", "no, use tabs", "yes but in lib"]
+)
 def test_words_typed_at_any_speed_are_a_no_with_words(
     place: Place, words: str, pause_s: float
 ) -> None:
@@ -64,10 +66,43 @@ def test_words_typed_at_any_speed_are_a_no_with_words(
         assert not (place.project / "src").exists()
         terminal.type("enter")
         terminal.until("The end.", timeout_s=60)
-        assert words in results(server)
+        assert words.removeprefix("no, ") in results(server)
 
     assert not (place.project / "src").exists()
     assert saved(place) == []
+
+
+@pytest.mark.slow
+def test_esc_takes_words_away_and_leaves_the_question(place: Place) -> None:
+    with asked(place, edit("src/a.py")) as (terminal, _):
+        pressed(terminal, "yes but", 0.08)
+        terminal.until("Esc goes back to the choices")
+        terminal.type("esc")
+        terminal.until("Tab: no, and write what to do")
+        assert "Denied" not in terminal.text
+        terminal.type("y", "enter")
+        terminal.until("The end.", timeout_s=60)
+
+    assert (place.project / "src" / "a.py").exists()
+
+
+@pytest.mark.slow
+def test_shift_tab_after_words_allows_nothing(place: Place) -> None:
+    with asked(place, edit("src/a.py")) as (terminal, _):
+        pressed(terminal, "use tabs", 0.08)
+        terminal.type("\x1b[Z")
+        terminal.type("enter")
+        terminal.until("The end.", timeout_s=60)
+
+    assert not (place.project / "src").exists()
+
+
+@pytest.mark.slow
+def test_words_not_sent_stay_in_the_prompt(place: Place) -> None:
+    with asked(place, edit("src/a.py")) as (terminal, _):
+        pressed(terminal, "use tabs", 0.08)
+        terminal.type("ctrl-c")
+        terminal.until("Stopped.", "> use tabs", timeout_s=60)
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.contracts import ModelInfo
+    from kode.conversation import Conversation
 
 Choice = tuple[str, str]
 """(text to insert, description)"""
@@ -31,9 +32,10 @@ TASK_COLUMNS = 50  # beside an id, in 80 columns
 def choices_of(state: PromptState) -> Mapping[str, Choices]:
     """Command → what may follow it, in the currently open conversation."""
 
-    def models(before: tuple[str, ...]) -> Iterable[Choice]:
-        if before or state.opened is None:
-            return ()
+    def alone(offered: Callable[["Conversation"], Iterable[Choice]]) -> Choices:
+        return lambda before: () if before or state.opened is None else offered(state.opened)
+
+    def models(_: "Conversation") -> Iterable[Choice]:
         own, *others = state.offers(ask=False)
         facts = _with_facts([(name, name) for name in own.models], own.provider)
         for other in others:
@@ -42,20 +44,10 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
             )
         return facts
 
-    def efforts(before: tuple[str, ...]) -> Iterable[Choice]:
-        if before or state.opened is None:
-            return ()
+    def efforts(opened: "Conversation") -> Iterable[Choice]:
         from kode.cli.prompt.effort import effort_choices
 
-        return effort_choices(state.opened)
-
-    def sessions(before: tuple[str, ...]) -> Iterable[Choice]:
-        if before or state.opened is None:
-            return ()
-        return session_choices(state.opened.home, state.opened.cwd)
-
-    def modes(before: tuple[str, ...]) -> Iterable[Choice]:
-        return () if before else MODE_MEANS.items()
+        return effort_choices(opened)
 
     def background(before: tuple[str, ...]) -> Iterable[Choice]:
         if state.opened is None:
@@ -85,11 +77,11 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
 
     return {
         "/bg": background,
-        "/effort": efforts,
+        "/effort": alone(efforts),
         "/extensions": extensions,
-        "/model": models,
-        "/resume": sessions,
-        "/permissions": modes,
+        "/model": alone(models),
+        "/resume": alone(lambda opened: session_choices(opened.home, opened.cwd)),
+        "/permissions": alone(lambda _: MODE_MEANS.items()),
         "/memory": memory,
     }
 

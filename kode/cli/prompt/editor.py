@@ -44,11 +44,6 @@ class _Question:
     menu: Menu | None = None
 
 
-ONE_KEY_S = 0.25
-"""A letter that stands for a choice counts if nothing follows within this time: otherwise it begins
-a word."""
-
-
 LEAVING_S = 2.0
 """Ctrl-C twice within this time, with nothing to stop, exits."""
 
@@ -91,6 +86,7 @@ class Editor:
         self._interrupted_at = self._menu_closed_at = float("-inf")
         self.notifier = Notifier(self.control, lambda: self.last_key_at, way_of(os.environ))
         self._question: _Question | None = None
+        self._begun: asyncio.TimerHandle | None = None
         self._one_question = asyncio.Lock()
         self.buffer = Buffer(
             history=history,
@@ -207,7 +203,8 @@ class Editor:
 
     async def read_answer(self, label: str, menu: Menu | None = None) -> str | None:
         """Reads one line as an answer, or the value of a menu choice; puts the current draft aside
-        meanwhile. None at end of input, or if the menu was left."""
+        meanwhile. None at end of input, or if the menu was left. Words that were not sent when the
+        question disappears are kept in the draft."""
         loop = asyncio.get_running_loop()
         async with self._one_question:
             question = _Question(label, loop.create_future(), self.buffer.document, menu)
@@ -217,6 +214,10 @@ class Editor:
             try:
                 return await question.answer
             finally:
+                self._forget_key()
+                words = self.buffer.text
+                if question.answer.cancelled() and menu is not None and menu.worded(words):
+                    self.put_back(words)
                 self._question = None
                 self.buffer.reset(question.draft)
                 self.redraw()
@@ -306,10 +307,11 @@ class Editor:
     def leave_menu(self) -> None:
         """Handles Esc in a menu: back from words, or from a list behind a choice, else out of
         it."""
-        if self.menu is None or not (self.menu.writing or self.menu.opened(self.buffer.text)):
+        menu = self.menu
+        if menu is None or menu.find is not None or not (menu.writing or self.buffer.text):
             self.answer(None)
             return
-        self.menu.write(False)
+        menu.write(False)
         self.buffer.reset()
         self.redraw()
 
@@ -368,17 +370,16 @@ class Editor:
         self.last_key_at = time.monotonic()
 
     def _typed(self) -> None:
-        """In a menu a single key is enough."""
-        if (menu := self.menu) is None:
-            return
-        text = self.buffer.text
-        if (choice := menu.by_key(text)) is not None:
+        """In a menu a single key is enough, if nothing follows it."""
+        self._forget_key()
+        menu = self.menu
+        if menu is not None and (choice := menu.by_key(self.buffer.text)) is not None:
             loop = asyncio.get_running_loop()
-            loop.call_later(ONE_KEY_S, self._choose_if_alone, menu, text, choice.value)
+            self._begun = loop.call_later(menu.pause_s, self.answer, choice.value)
 
-    def _choose_if_alone(self, menu: Menu, typed: str, value: str) -> None:
-        if self.menu is menu and self.buffer.text == typed:
-            self.answer(value)
+    def _forget_key(self) -> None:
+        if self._begun is not None:
+            self._begun.cancel()
 
     def _menu_lines(self, width: int, height: int) -> list[str]:
         if self.menu is None:

@@ -95,7 +95,7 @@ def bindings(editor: Editor) -> KeyBindings:
     @keys.add("s-tab", filter=choosing)
     def _back_tab(event: KeyPressEvent) -> None:
         assert editor.menu is not None
-        if editor.menu.back_tab:
+        if editor.menu.back_tab and not editor.menu.worded(editor.buffer.text):
             editor.answer(editor.menu.back_tab)
         else:
             editor.menu.move(editor.buffer.text, -1)

@@ -1,9 +1,11 @@
 """`/rewind`: goes back to a prompt of the session, in files, in the conversation, or in
 both."""
 
+from functools import partial
+
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import clip, one_line
-from kode.cli.screen.menu import Choice, Menu
+from kode.cli.screen.menu import Choice, Menu, matching
 
 BOTH, CONVERSATION, FILES = "both", "conversation", "files"
 
@@ -43,7 +45,7 @@ async def _pick(state: PromptState, prompts: list[str]) -> str | None:
         return await state.screen.read_answer("rewind to number (Enter cancels): ")
     menu = Menu(
         choices,
-        find=lambda typed: [one for one in choices if typed.lower() in one.text.lower()],
+        find=partial(matching, choices),
         above=lambda width: ["", state.screen.paint("title", "Rewind to")],
         hint="type to search · Enter chooses · Esc cancels",
     )
@@ -61,9 +63,6 @@ async def _what(state: PromptState, prompt: str) -> str | None:
         above=lambda width: ["", state.screen.paint("title", clip(f"> {one_line(prompt)}", width))],
         hint="Enter chooses · Esc cancels",
     )
-    if state.screen.editor is None:
-        for choice in menu.choices:
-            state.screen.print(f"  [{choice.key}] {choice.text}")
     answer = (await state.screen.read_answer("rewind: ", menu) or "").strip().lower()
     chosen = [one.value for one in menu.choices if answer in (one.value, one.key)]
     return chosen[0] if chosen else None

@@ -1,13 +1,13 @@
 """`/resume`: opens another session of the folder."""
 
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from kode.cli.prompt.pick import own_sessions, pick_session
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import clip, one_line
-from kode.cli.screen.menu import Choice, Menu
+from kode.cli.screen.menu import Choice, Menu, matching
 from kode.messages import plural
 
 if TYPE_CHECKING:
@@ -59,14 +59,6 @@ def _menu(state: PromptState, sessions: "list[Summary]") -> Menu:
         for session in sessions
     ]
 
-    def find(typed: str) -> list[Choice]:
-        words = typed.lower().split()
-        return [
-            choice
-            for choice in choices
-            if all(w in f"{choice.value} {choice.text}".lower() for w in words)
-        ]
-
     @cache
     def preview(choice: Choice) -> list[str]:
         summary = by_id[choice.value]
@@ -75,7 +67,7 @@ def _menu(state: PromptState, sessions: "list[Summary]") -> Menu:
 
     return Menu(
         choices,
-        find=find,
+        find=partial(matching, choices),
         preview=preview,
         above=lambda width: ["", state.screen.paint("title", clip("Resume a session", width))],
         hint="type to search · Enter opens · Esc cancels",

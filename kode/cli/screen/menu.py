@@ -12,6 +12,11 @@ MAX_PREVIEW = 8
 """Maximum lines of the highlighted choice's preview."""
 WRITING = "Write what to do instead, then Enter. Esc goes back to the choices."
 OPENED = "Press its number, or choose with the arrows and Enter. Esc goes back."
+BEGUN = "Enter: now. More letters: words for the model instead."
+
+WORD_S = 1.0
+"""`Menu.pause_s` where words are an answer, too: a slow hand needs 0.8 s a key, and what begins
+a word must not answer."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,12 @@ class Choice:
     text: str
     key: str = ""
     """A letter that chooses it at once."""
+
+
+def matching(choices: Sequence[Choice], typed: str) -> list[Choice]:
+    """Those that contain each typed word."""
+    words = typed.lower().split()
+    return [one for one in choices if all(w in f"{one.value} {one.text}".lower() for w in words)]
 
 
 def _nothing(width: int) -> list[str]:
@@ -47,8 +58,10 @@ class Menu:
     """The key of a choice → those that it opens. Each has a key that begins with it."""
     back_tab: str = ""
     """The value of Shift-Tab; without one it moves up."""
+    pause_s: float = 0.25
+    """How long nothing must follow a key before it chooses: a number may have two digits."""
     writing: bool = False
-    """Whether no key chooses, because words are written."""
+    """Whether no key chooses, because Tab began words."""
     _inside: int | None = None
     """Which is highlighted in the list that a key has opened."""
 
@@ -63,9 +76,16 @@ class Menu:
             return self.find(typed)
         return self.behind[opened] if (opened := self.opened(typed)) else self.choices
 
+    def worded(self, typed: str) -> bool:
+        """Whether what is typed are words: no key chooses any more."""
+        begun = self.find is None and not self.by_word and typed.strip() and not self.opened(typed)
+        return self.writing or bool(begun and self.by_key(typed) is None)
+
     def highlighted(self, typed: str) -> Choice | None:
         """The choice of Enter; None if nothing is offered, words are typed, or nothing was
         highlighted yet in a list that a key has opened."""
+        if (begun := self.by_key(typed)) is not None:
+            return begun
         offered = self.offered(typed)
         if self.opened(typed):
             return offered[self._inside % len(offered)] if self._inside is not None else None
@@ -116,11 +136,14 @@ class Menu:
     ) -> list[str]:
         """The lines, painted by `Screen.paint`: the subject, the choices around
         the highlighted one, its preview."""
-        offered = () if self.writing else self.offered(typed)
+        worded = self.takes_words and self.worded(typed)
+        offered = () if worded else self.offered(typed)
         current = self.highlighted(typed)
         about = self.above(width)
         preview = self.preview(current)[:MAX_PREVIEW] if self.preview and current else []
-        hint = WRITING if self.writing else OPENED if self.opened(typed) else self.hint
+        hint = WRITING if worded else OPENED if self.opened(typed) else self.hint
+        if self.takes_words and current is not None and typed:
+            hint = BEGUN
         below = [line for line in wrap_words(hint, width - 2) if line]
         room = max(height - len(about) - len(preview) - len(below), 3)
         position = offered.index(current) if current in offered else 0
@@ -143,7 +166,7 @@ class Menu:
             at -= is_late
             blocks.pop(0 if is_late else -1)
         rows = [row for block in blocks for row in block]
-        if not offered and not self.writing:
+        if not offered and not worded:
             rows.append(paint("dim", "  no match"))
         rows += [paint("dim", clip(f"  {clean(line)}", width)) for line in preview]
         rows += [paint("dim", f"  {line}") for line in below]

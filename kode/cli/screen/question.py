@@ -14,7 +14,7 @@ from functools import cache, partial
 
 from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import clean, one_line, wrap_words
-from kode.cli.screen.menu import Choice, Menu
+from kode.cli.screen.menu import WORD_S, Choice, Menu
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen, open_screen
 from kode.permissions.approvals import id_of
 from kode.permissions.gate import Answer, Ask, Question, further_ways, visible, ways_to_allow
@@ -205,6 +205,7 @@ def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
         by_word=in_words,
         hint=hint,
         takes_words=question.takes_words,
+        pause_s=WORD_S,
         behind={"a": behind} if behind else {},
         back_tab=BY_MODE if question.passes_in is not None and not in_words else "",
     )
