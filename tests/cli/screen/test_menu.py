@@ -70,6 +70,20 @@ def test_words_written_on_their_own_line_choose_nothing():
     assert not any("yes" in line for line in menu.lines(SCREEN.paint, "y", 80, 10))
 
 
+def test_a_letter_shows_its_choice_and_two_show_words():
+    menu = asking()
+
+    assert menu.highlighted("n") == NO
+    assert not menu.worded("n")
+    assert menu.worded("no")
+    assert any("yes" in line for line in menu.lines(SCREEN.paint, "n", 80, 10))
+    assert not any("yes" in line for line in menu.lines(SCREEN.paint, "no", 80, 10))
+
+
+def test_a_search_is_never_words():
+    assert not sessions().worded("session 1")
+
+
 def test_only_no_has_a_key_where_words_are_wanted():
     menu = Menu([Choice("y", "yes", "yes"), NO], by_word=True, selected=1)
 
