@@ -12,7 +12,7 @@ MAX_PREVIEW = 8
 """Maximum lines of the highlighted choice's preview."""
 WRITING = "Write what to do instead, then Enter. Esc goes back to the choices."
 OPENED = "Press its number, or choose with the arrows and Enter. Esc goes back."
-BEGUN = "Enter: now. More letters: words for the model instead."
+BEGUN = "Enter answers now. More letters: words for the model instead."
 
 WORD_S = 1.0
 """`Menu.pause_s` where words are an answer, too: a slow hand needs 0.8 s a key, and what begins
