@@ -88,8 +88,7 @@ if TYPE_CHECKING:
     from kode.pictures import fitting as _fitting_picture
     from kode.pictures import read_picture as read_picture
     from kode.providers import models as models
-    from kode.providers.offered import ServedModels as ServedModels
-    from kode.providers.offered import offered_models as offered_models
+    from kode.providers.listing import Listing as _ModelListing
     from kode.registry import Dialect as Dialect
     from kode.registry import ProviderRow as ProviderRow
     from kode.registry import ProviderSettings as ProviderSettings
@@ -150,6 +149,7 @@ if TYPE_CHECKING:
     memory_changes = _memory_changes
     memory_overview = _memory_overview
     decide_memory = _decide_memory
+    ModelListing = _ModelListing
     fitting_picture = _fitting_picture
     git_environment = _git_environment
     SessionSummary = _SessionSummary
@@ -223,13 +223,13 @@ HOMES = {
     "MemoryAuthor": "kode.memory.change:Author",
     "MemoryChange": "kode.memory.change:Change",
     "MemoryHistory": "kode.memory.history:History",
+    "ModelListing": "kode.providers.listing:Listing",
     "models": "kode.providers.models",
     "money": "kode.cli.screen.lines:money",
     "must_be": "kode.config.faults:must_be",
     "newest_session": "kode.session.index:newest",
     "NullMemory": "kode.memory.base:NullMemory",
     "object_of": "kode.broken_json:object_of",
-    "offered_models": "kode.providers.offered:offered_models",
     "one_line": "kode.cli.screen.lines:one_line",
     "open_conversation": "kode.conversation:open_conversation",
     "open_memory": "kode.conversation.memory:open_configured",
@@ -265,7 +265,6 @@ HOMES = {
     "run_git": "kode.session.git:run_git",
     "sealed": "kode.sealed",
     "search_sessions": "kode.session.search:search",
-    "ServedModels": "kode.providers.offered:ServedModels",
     "Session": "kode.session.log:Session",
     "session_files": "kode.session.index:files",
     "session_path": "kode.session.reading:session_path",

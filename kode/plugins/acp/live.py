@@ -29,10 +29,9 @@ from kode.plugin import (
     Conversation,
     Form,
     Loaded,
+    ModelListing,
     Question,
-    ServedModels,
     credentials,
-    offered_models,
     open_conversation,
     read_plan,
     visible,
@@ -236,9 +235,8 @@ class Live:
     async def look_up_models(self) -> None:
         """Finds the available models; asks a local server."""
         config, provider = self.conversation.config, self.conversation.agent.provider
-        self.models = tuple(
-            await asyncio.to_thread(offered_models, config, provider, ServedModels())
-        )
+        own, *_ = await asyncio.to_thread(ModelListing().offers, config, provider, ask=False)
+        self.models = own.models
 
     # ── a prompt ─────────────────────────────────────────────────────────────────────────────
 
