@@ -12,6 +12,7 @@ from kode.conversation.sessions import finish_undos_of_others
 from kode.engine.context import context_tokens
 from kode.events import Notice
 from kode.messages import shorten, text_of
+from kode.results import relative_path
 from kode.session.checkpoints import Undone
 from kode.session.entries import (
     CompactionEntry,
@@ -19,6 +20,7 @@ from kode.session.entries import (
     PruneEntry,
     RestoreEntry,
     RewindEntry,
+    TurnEntry,
     UndoEntry,
     is_turn,
 )
@@ -55,6 +57,12 @@ class Past:
         entries = effective(self._opened.session.entries)
         return [one for one in entries if isinstance(one, MessageEntry) and is_turn(one)]
 
+    def is_cut_short(self) -> bool:
+        """Whether kode was killed before the last message was answered."""
+        kept, kinds = effective(self._opened.session.entries), (MessageEntry, TurnEntry)
+        newest = next((entry for entry in reversed(kept) if isinstance(entry, kinds)), None)
+        return isinstance(newest, MessageEntry) and newest.role != "assistant"
+
     def _drop_from(self, turn: int) -> None:
         """Rewinds the session to before the prompt of this turn (from 1). Raises: StorageError."""
         self._opened.session.append(RewindEntry(to=self.messages()[turn - 1].id))
@@ -78,8 +86,33 @@ class Past:
                 done.append("No files changed since then.")
         if conversation:
             self._drop_from(turn)
-            done.append(f"The conversation is rewound to prompt {turn}.")
+            done.append(
+                f"The conversation is rewound to prompt {turn}. `/rewind undo` restores it."
+            )
         return done
+
+    def undo_rewind(self) -> bool:
+        """Restores what the last rewind dropped from the conversation; False if there is none, or
+        if a message has come since. Raises: StorageError."""
+        session = self._opened.session
+        restored = {one.of for one in session.entries if isinstance(one, RestoreEntry)}
+        for entry in reversed(session.entries):
+            if isinstance(entry, MessageEntry):
+                break
+            if isinstance(entry, RewindEntry) and entry.id not in restored:
+                session.append(RestoreEntry(of=entry.id))
+                self._opened.context.known_messages = 0
+                return True
+        return False
+
+    def would_undo(self) -> list[list[str]]:
+        """For each of `prompts`, the files whose changes a rewind to it undoes. Reads the record
+        of changes: call it in a thread."""
+        cwd, past = self._opened.place.cwd, self._opened.checkpoints.history()
+        return [
+            sorted({relative_path(path, cwd) for one in past.since(turn) for path in one.changed})
+            for turn in range(1, len(self.messages()) + 1)
+        ]
 
     def undo_compaction(self) -> str | None:
         """`/compact undo`: restores what the last compaction or pruning of tool output removed from

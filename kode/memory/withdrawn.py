@@ -26,14 +26,7 @@ _TIDY_UP = ("prune", "job")
 """Kinds that take away what has had its time, not what does not hold."""
 
 
-def since_then(
-    ledger: Ledger,
-    text: str,
-    project: Path,
-    today: date,
-    *,
-    session: str = "",
-) -> str:
+def since_then(ledger: Ledger, text: str, project: Path, today: date, *, session: str = "") -> str:
     """What no longer holds of a text, a heading and a line each; "" if all does. It concerns the
     facts that the text quotes, and those made in its session: `session`, or the ones in which its
     records were made. Paths of code are relative to `project`."""
@@ -76,10 +69,7 @@ def unsettled(ledger: Ledger, project: Path) -> dict[Place, str]:
 
 
 def _lines(
-    one: Statement,
-    doubt: stale.Doubt | None,
-    holding: Collection[str],
-    open_: Mapping[Place, str],
+    one: Statement, doubt: stale.Doubt | None, holding: Collection[str], open_: Mapping[Place, str]
 ) -> Iterator[str]:
     if doubt is not None:
         yield f"{doubt.mark}{_quote(one)}"

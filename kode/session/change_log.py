@@ -189,9 +189,13 @@ class Group:
     ended: bool = False
 
     @property
+    def changed(self) -> list[str]:
+        """Absolute paths."""
+        return [path for path, done in self.files.items() if any(one.has_effect for one in done)]
+
+    @property
     def has_effect(self) -> bool:
-        changes = (change for changes in self.files.values() for change in changes)
-        return bool(self.repositories) or any(change.has_effect for change in changes)
+        return bool(self.repositories or self.changed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,6 +214,16 @@ class History:
     """Lines that could not be read, or were there twice."""
     lost_bytes: int = 0
     """Missing where the log was cut."""
+
+    def since(self, turn: int) -> list[Group]:
+        """What can be undone of this turn and later ones, newest first."""
+        found: list[Group] = []
+        for group in (self.groups[number] for number in reversed(self.standing)):
+            # Numbers that rise on the way back are of turns that a rewind dropped before.
+            if group.turn < turn or (found and group.turn > found[-1].turn):
+                break
+            found.append(group)
+        return found
 
 
 def history(lines: Iterable[Line | None]) -> History:

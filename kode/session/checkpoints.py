@@ -334,16 +334,7 @@ class Checkpoints:
 
     def undo_from(self, turn: int) -> list[Undone]:
         """Undoes this turn and every later one, the newest first. Raises: StorageError."""
-        undone: list[Undone] = []
-        newest = None
-        while (past := self.history()).standing:
-            group = past.groups[past.standing[-1]]
-            # Numbers that rise on the way back are of turns that a rewind dropped before.
-            if group.turn < turn or (newest is not None and group.turn > newest):
-                break
-            newest = group.turn
-            undone.append(self.undo())
-        return undone
+        return [self.undo() for _ in self.history().since(turn)]
 
     def diffs(self, seen_from: Path) -> "list[FileDiff]":
         """What the session has changed so far, file by file, but for what was undone; files inside

@@ -10,7 +10,7 @@ entries too, and what the model gets is a pure function of them all (`messages.p
     PruneEntry        the output of tool calls before a message is dropped
     TrimEntry         messages before one are dropped, by hand
     RewindEntry       everything from an entry on no longer counts
-    RestoreEntry      a compaction or a pruning is undone
+    RestoreEntry      a compaction, a pruning or a rewind is undone
     UndoEntry         the person undid or redid what a turn changed in files
     PlanEntry         the plan, as the model made it or the person edited it
     StateEntry        memory's stored state
@@ -213,7 +213,7 @@ class RewindEntry(Entry):
 @dataclass(frozen=True, kw_only=True)
 class RestoreEntry(Entry):
     of: str
-    """Id of the compaction or pruning that no longer counts."""
+    """Id of the compaction, pruning or rewind that no longer counts."""
     type: Literal["restore"] = "restore"
 
 

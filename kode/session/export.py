@@ -91,9 +91,7 @@ def as_markdown(transcript: Transcript) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _messages(
-    transcript: Transcript,
-) -> Iterator[tuple[MessageEntry, Item, list[Call]]]:
+def _messages(transcript: Transcript) -> Iterator[tuple[MessageEntry, Item, list[Call]]]:
     """Each message, and those of its calls that have a result: the last one's may still run."""
     said = list(transcript.messages)
     for number, (message, item) in enumerate(said, 1):

@@ -4,11 +4,11 @@ changes, `content_store` the contents."""
 import contextlib
 import difflib
 import itertools
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kode.results import relative_path
 from kode.session.change_log import Change, History
 from kode.session.content_store import LINK, Contents, is_digest
 
@@ -47,7 +47,7 @@ def _diff_of(
     before, now = done[0].before, contents.see(Path(path)).state
     if before == now:
         return None
-    name = os.path.relpath(path, seen_from) if Path(path).is_relative_to(seen_from) else path
+    name = relative_path(path, seen_from)
     gaps = any(
         change.done and change.after != two.before for change, two in itertools.pairwise(done)
     )

@@ -349,7 +349,7 @@ def load_file(path: Path, session_id: str) -> tuple[Session, list[str]]:
             names = ", ".join(call.name for call in lost)
             repairs.append(
                 f"kode was stopped during a call ({names}), so its result is unknown. The model "
-                "has been told."
+                "knows that."
             )
     except BaseException:
         file.close()

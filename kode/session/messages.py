@@ -102,13 +102,18 @@ def effective(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
     if {RewindEntry, RestoreEntry}.isdisjoint(map(type, entries)):
         return list(entries)
     kept: list[AnyEntry] = []
+    rewound: dict[str, tuple[int, list[AnyEntry]]] = {}
     for entry in entries:
         if isinstance(entry, RewindEntry):
             ids = [known.id for known in kept]
-            if entry.to in ids:
-                del kept[ids.index(entry.to) :]
-            continue
-        kept.append(entry)
+            at = ids.index(entry.to) if entry.to in ids else len(kept)
+            rewound[entry.id] = at, kept[at:]
+            del kept[at:]
+        elif isinstance(entry, RestoreEntry) and entry.of in rewound:
+            at, dropped = rewound.pop(entry.of)
+            kept[at:at] = dropped
+        else:
+            kept.append(entry)
     undone = {entry.of for entry in kept if isinstance(entry, RestoreEntry)}
     return [
         entry
@@ -159,8 +164,7 @@ def unanswered(message: Message, answers: Iterable[Message]) -> tuple[ToolCall, 
 def unknown_results(calls: Iterable[ToolCall]) -> Message:
     """A tool message that answers these calls: the result is unknown."""
     return Message(
-        role="tool",
-        parts=tuple(failure_of(call, UNKNOWN_RESULT, cut="unknown") for call in calls),
+        role="tool", parts=tuple(failure_of(call, UNKNOWN_RESULT, cut="unknown") for call in calls)
     )
 
 

@@ -157,6 +157,7 @@ class Transcript:
         counted = 0
         before: dict[str, int] = {}
         """Entry → the number of turns before it."""
+        rewound: dict[str, int] = {}
         for entry in self.entries:
             before[entry.id] = counted
             if is_turn(entry):
@@ -167,7 +168,9 @@ class Transcript:
             else:
                 groups.append((0, [entry]))
             if isinstance(entry, RewindEntry):
-                counted = before.get(entry.to, counted)
+                rewound[entry.id], counted = counted, before.get(entry.to, counted)
+            elif isinstance(entry, RestoreEntry):
+                counted = rewound.get(entry.of, counted)
         return tuple(
             Turn(
                 number=number,

@@ -1,10 +1,10 @@
 """Describes an undo or redo for a person. `checkpoints` performs it."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 from kode.messages import first_of, plural
+from kode.results import relative_path
 from kode.session.checkpoints import Undone
 
 MAX_NAMED = 40
@@ -16,10 +16,10 @@ def undo_text(undone: Undone, cwd: Path, asked: Callable[[int], str]) -> str:
     of a turn's prompt."""
     lines, put_back = [*_head(undone, asked)], "reapplied" if undone.redo else "restored"
     for files in (
-        [f"{put_back} {_display_path(path, cwd)}" for path in undone.restored],
-        [f"removed {_display_path(path, cwd)}" for path in undone.removed],
-        [f"left alone {_display_path(path, cwd)}: {why}" for path, why in undone.left_alone],
-        [f"not yet {_display_path(path, cwd)}: {why}" for path, why in undone.failed],
+        [f"{put_back} {relative_path(path, cwd)}" for path in undone.restored],
+        [f"removed {relative_path(path, cwd)}" for path in undone.removed],
+        [f"left alone {relative_path(path, cwd)}: {why}" for path, why in undone.left_alone],
+        [f"not yet {relative_path(path, cwd)}: {why}" for path, why in undone.failed],
         undone.notes,
     ):
         lines += first_of(files, MAX_NAMED)
@@ -63,7 +63,3 @@ def _next(undone: Undone) -> str:
     if undone.next_redo is not None:
         ways.append(f"`/redo` reapplies turn {undone.next_redo}")
     return "; ".join(ways) + "."
-
-
-def _display_path(path: str, cwd: Path) -> str:
-    return os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path

@@ -71,6 +71,8 @@ class FakeConversation:
     ask: object = None
     pause_s: float = 0.02
     taken_back: bool = False
+    rewound: bool = False
+    cut_short: bool = False
     mode: str = "ask"
     model: str = "big-model"
     known: tuple[str, ...] = ("big-model", "small")
@@ -149,6 +151,15 @@ class FakeConversation:
     async def rewind(self, turn: int, *, files: bool, conversation: bool) -> list[str]:
         self.asked[turn - 1 :] = self.asked[turn - 1 :] if not conversation else []
         return [f"back before {turn}: files {files}, conversation {conversation}"]
+
+    def would_undo(self) -> list[list[str]]:
+        return [["calc.py", "notes.txt"], *[[] for _ in self.asked[1:]]]
+
+    def undo_rewind(self) -> bool:
+        return self.rewound
+
+    def is_cut_short(self) -> bool:
+        return self.cut_short
 
     def take_back_last_message(self) -> bool:
         self.taken_back = True

@@ -15,7 +15,7 @@ from kode.config import load_config
 from kode.conversation import Conversation, open_conversation
 from kode.errors import SessionError, StorageError
 from kode.events import Event, Notice, ToolFinished, Working, silent
-from kode.messages import Text, results_of, text_of
+from kode.messages import Text, results_of, text_of, user_message
 from kode.permissions.gate import Answer, Question
 from kode.session import log
 from kode.session.checkpoints import Checkpoints
@@ -114,6 +114,47 @@ async def test_rewind_restores_files_conversation_or_both_to_before_a_prompt(
     assert talk.past.prompts() == (["one"] if conversation else ["one", "two", "three"])
     await talk.turn("four")
     assert talk.past.prompts()[-1] == "four"
+
+
+async def test_a_rewind_is_undone_until_the_next_message(opened: Open) -> None:
+    talk = await opened({"text": "1"}, {"text": "2"}, {"text": "3"})
+    for prompt in ("one", "two"):
+        await talk.turn(prompt)
+    assert not talk.past.undo_rewind()
+
+    await talk.past.rewind(1, files=False, conversation=True)
+    await talk.past.rewind(1, files=True, conversation=False)
+    assert talk.past.undo_rewind()
+
+    assert talk.past.prompts() == ["one", "two"]
+    assert not talk.past.undo_rewind()
+    await talk.past.rewind(2, files=False, conversation=True)
+    await talk.turn("other")
+    assert not talk.past.undo_rewind()
+    assert talk.past.prompts() == ["one", "other"]
+
+
+async def test_the_files_that_a_rewind_would_change_are_known(opened: Open, tmp_path: Path) -> None:
+    replies = [part for name in "abb" for part in (writing(name, "1\n"), {"text": "done"})]
+    talk = await opened(*replies, {"text": "no change"})
+    for prompt in ("one", "two", "three"):
+        await talk.turn(prompt)
+        (tmp_path / "project" / "b").unlink(missing_ok=True)
+
+    assert talk.past.would_undo() == [["a", "b"], ["b"], ["b"]]
+    await talk.turn("four")
+    assert talk.past.would_undo()[3] == []
+
+
+async def test_a_session_without_the_last_answer_is_cut_short(opened: Open) -> None:
+    talk = await opened({"text": "1"})
+    assert not talk.past.is_cut_short()
+    await talk.turn("one")
+    assert not talk.past.is_cut_short()
+
+    talk.session.append_message(user_message("two"))
+
+    assert talk.past.is_cut_short()
 
 
 async def test_a_file_rewind_ends_at_its_prompt_despite_reused_numbers(

@@ -137,9 +137,9 @@ def test_rewind_picks_a_prompt_and_puts_it_back(repl):
     terminal.type("/rewind", "enter")
     terminal.until("Rewind to", "› 2  count a", "1  echo")
     terminal.type("ech")
-    terminal.until("› 1  echo")
+    terminal.until("› 1  echo\n  changed since: calc.py, notes.txt")
     terminal.type("enter")
-    terminal.until("files and conversation")
+    terminal.until("changed since: calc.py, notes.txt\n› b  files and conversation")
     terminal.type("c")
 
     terminal.until("back before 1: files False, conversation True", "\n> echo\nask ·")

@@ -145,6 +145,24 @@ def test_a_rewind_takes_back_messages_and_compactions_after_its_point() -> None:
     assert s.turns == 1
 
 
+def test_undoing_a_rewind_brings_its_messages_and_turns_back() -> None:
+    s = session()
+    s.append_message(user_message("one"))
+    s.append_message(answer("two"))
+    back = s.append_message(user_message("three"))
+    s.append_message(answer("four"))
+    rewind = RewindEntry(to=back.id)
+    s.append(rewind)
+
+    s.append(RestoreEntry(of=rewind.id))
+
+    assert texts(s.messages) == ["one", "two", "three", "four"]
+    assert s.turns == 2
+    assert loaded_again(s).messages == s.messages
+    s.append(RewindEntry(to=back.id))
+    assert texts(s.messages) == ["one", "two"]
+
+
 def test_rewound_turns_stay_paid_for() -> None:
     s = session()
     first = s.append_message(user_message("one"))

@@ -90,6 +90,17 @@ def test_a_rewound_turn_is_marked_and_its_number_used_again() -> None:
     assert len(list(transcript.messages)) == 3
 
 
+def test_the_turns_of_an_undone_rewind_count_as_before() -> None:
+    second = entry_of(user_message("two"))
+    rewind = RewindEntry(to=second.id)
+    transcript = transcript_of(
+        user_message("one"), second, rewind, RestoreEntry(of=rewind.id), user_message("three")
+    )
+
+    numbers = [(turn.number, turn.is_rewound) for turn in transcript.turns]
+    assert numbers == [(1, False), (2, False), (3, False)]
+
+
 def test_a_result_rewound_without_its_call_is_left_out() -> None:
     result = entry_of(results("a", text="rewound"))
 

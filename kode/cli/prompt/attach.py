@@ -4,10 +4,13 @@
 """
 
 import asyncio
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode.cli.prompt.folders import mentioned_folders
+from kode.cli.prompt.mentions import mentions
 from kode.cli.prompt.pictures import mentioned_pictures
 from kode.cli.screen.screen import Screen
 from kode.errors import UserError
@@ -36,6 +39,13 @@ async def attach(
     for folder in folders:
         conversation.attach(folder.text)
         screen.print(f"with a list of the {folder.summary}", "dim")
+
+
+def names_attachment(text: str, cwd: Path) -> bool:
+    """Whether `attach` would attach something that this message names."""
+    pictures = mentioned_pictures(text, cwd)
+    folders = (os.path.isdir(cwd / os.path.expanduser(name)) for name in mentions(text))
+    return next(pictures, None) is not None or any(folders)
 
 
 async def _fitting(picture: Picture, screen: Screen) -> Picture | None:

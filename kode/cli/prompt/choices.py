@@ -138,9 +138,7 @@ def memory_choices(before: tuple[str, ...], system: str = "") -> Iterable[Choice
         yield from next_words(commands[before[0]][0], before[1:])
 
 
-def subcommands(
-    parser: argparse.ArgumentParser,
-) -> dict[str, tuple[argparse.ArgumentParser, str]]:
+def subcommands(parser: argparse.ArgumentParser) -> dict[str, tuple[argparse.ArgumentParser, str]]:
     """The commands of a parser, each with its own parser and description."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

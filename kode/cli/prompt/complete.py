@@ -6,6 +6,7 @@ anywhere.
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -52,7 +53,8 @@ class ReplCompleter(Completer):
         if not space:
             known = {**self.more(), **self.commands}
             fitting = matching_choices([(command[1:], "") for command in known], name[1:])
-            for command in [f"/{one}" for one, _ in fitting] if name[1:] else self.first:
+            named = [f"/{one}" for one, _ in fitting] or get_close_matches(name, known)
+            for command in named if name[1:] else self.first:
                 yield Completion(command, start_position=-len(name), display_meta=known[command])
             return
         if name not in self.arguments:

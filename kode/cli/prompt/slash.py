@@ -242,7 +242,7 @@ _ROWS = (
     Command("/compact", "summarize the conversation", compact, "[WHAT TO KEEP or undo]", "the API"),
     Command("/undo", "undo the last turn's file changes; repeat for earlier turns", undo),
     Command("/redo", "redo the last /undo", redo),
-    Command("/rewind", "rewind to a prompt: files, conversation or both", rewind, "[NUMBER]", "3"),
+    Command("/rewind", "rewind files or conversation to a prompt", rewind, "[NUMBER or undo]", "3"),
     Command("/diff", "show this session's changes", show_diff, "[FILE]", "src/main.py", True),
     Command("/details", "full output of recent tool calls", show_details, "[NUMBER]", "3", True),
     Command("/todos", "the model's todo list", show_todos, while_busy=True),

@@ -284,3 +284,6 @@ class PromptState:
             self.screen.print_prompt(prompts[-1])
         if answer := conversation.last_answer():
             self.renderer.show_answer(answer)
+        if conversation.past.is_cut_short():
+            said = "kode was stopped before it had answered this. Ask it to continue."
+            self.screen.print(said, "warning")

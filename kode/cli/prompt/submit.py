@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kode import installed
 from kode.cli.parser import nearest
 from kode.cli.prompt import brought
-from kode.cli.prompt.attach import attach
+from kode.cli.prompt.attach import attach, names_attachment
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
 from kode.cli.prompt.turn import run_turn
 from kode.cli.screen.lines import one_line
@@ -74,7 +74,7 @@ def submit(state: PromptState, text: str, *, later: bool = False) -> None:
         state.jobs.start_beside(_command, state, *command)
         return
     steers = state.in_turn and not later and command is None and not text.startswith("!")
-    (state.steering if steers and not _has_pictures(state, text) else state.waiting).append(text)
+    (state.steering if steers and not _takes_along(state, text) else state.waiting).append(text)
     state.screen.redraw()
 
 
@@ -155,8 +155,10 @@ def _echo(state: PromptState, text: str) -> None:
         state.screen.print_prompt(text)
 
 
-def _has_pictures(state: PromptState, text: str) -> bool:
-    return state.editor is not None and bool(state.editor.pastes.pictures_in(text))
+def _takes_along(state: PromptState, text: str) -> bool:
+    """Whether something is attached to a message: only the one that begins a turn can take it."""
+    pasted = state.editor is not None and state.editor.pastes.pictures_in(text)
+    return bool(pasted) or names_attachment(text, state.conversation.cwd)
 
 
 async def _command(state: PromptState, name: str, argument: str) -> None:

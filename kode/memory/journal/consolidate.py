@@ -15,15 +15,7 @@ from kode.memory import learn, scan, standing
 from kode.memory.ask import read_object
 from kode.memory.base import Outcome
 from kode.memory.change import Author, Pair
-from kode.memory.journal.files import (
-    HISTORY,
-    MEMORY,
-    OUTSIDE,
-    RAW,
-    as_read,
-    block_of,
-    size_of,
-)
+from kode.memory.journal.files import HISTORY, MEMORY, OUTSIDE, RAW, as_read, block_of, size_of
 from kode.memory.journal.said import of
 from kode.memory.learn import QUOTED_CHARS, Answer, Facts, Learner
 from kode.memory.lineage import Entry, Place

@@ -95,9 +95,7 @@ class Journal(ProjectMemory):
         self.history.places = JournalPlaces(self.folder, self._journal.max_memory_size)
         self._queue = Queue(self.files.root / "queue")
         door = MemoryModel(
-            context.ask_reply,
-            max_prompt_chars=MAX_PROMPT_CHARS,
-            expected_s=context.expected_s,
+            context.ask_reply, max_prompt_chars=MAX_PROMPT_CHARS, expected_s=context.expected_s
         )
         self._consolidator = Consolidator(
             context=context,
@@ -167,10 +165,7 @@ class Journal(ProjectMemory):
         if self._settings.tool_face == "native":
             return (search,)
         folder = journal_folder(
-            self,
-            self.files,
-            lambda: self._author("model"),
-            self._journal.max_memory_size,
+            self, self.files, lambda: self._author("model"), self._journal.max_memory_size
         )
         return (folder_tool(folder), search)
 
@@ -226,10 +221,7 @@ class Journal(ProjectMemory):
         return (SnapshotSection(title="Long-term Memory", content=memory),) if memory else ()
 
     def state(self) -> Mapping[str, Any]:
-        state = {
-            "consolidated": list(self._taken),
-            "recap": list(self._recap),
-        }
+        state = {"consolidated": list(self._taken), "recap": list(self._recap)}
         return {name: value for name, value in state.items() if value}
 
     async def close(self, grace_s: float) -> None:

@@ -17,12 +17,7 @@ from kode.memory.stale import Doubt
 from kode.memory.waiting import Waiting
 from kode.registry import system_row
 
-ADDED: Mapping[str, Kind] = {
-    "note": "log",
-    "log": "log",
-    "summary": "summary",
-    "rule": "rule",
-}
+ADDED: Mapping[str, Kind] = {"note": "log", "log": "log", "summary": "summary", "rule": "rule"}
 """What a person calls a kind of note."""
 
 

@@ -143,11 +143,7 @@ def expiry(now: datetime, ttl_days: int | None) -> str | None:
 
 
 def checked(
-    note: Note,
-    author: str = "model",
-    *,
-    strict_ttl: bool = False,
-    max_chars: int = MAX_NOTE_CHARS,
+    note: Note, author: str = "model", *, strict_ttl: bool = False, max_chars: int = MAX_NOTE_CHARS
 ) -> Note:
     """The note as it is stored: trimmed, its tags in order, all of its text scanned as `author`
     wrote it.

@@ -28,10 +28,7 @@ class NoteVectors:
     has made nobody else makes, and their server measures those that are not measured here."""
 
     def __init__(
-        self,
-        store: NoteStore,
-        embedder: Embedder | None,
-        shared: SharedVectors | None = None,
+        self, store: NoteStore, embedder: Embedder | None, shared: SharedVectors | None = None
     ) -> None:
         self._store = store
         self._database = store.database

@@ -21,12 +21,7 @@ from kode.memory.ask import MemoryModel
 from kode.memory.base import has_lost_messages
 from kode.memory.change import Author, Who
 from kode.memory.folder_tool import folder_tool
-from kode.memory.frame import (
-    MOST_SAID,
-    count_turns,
-    transcript,
-    typed_in,
-)
+from kode.memory.frame import MOST_SAID, count_turns, transcript, typed_in
 from kode.memory.history import History
 from kode.memory.ledger import Ledger
 from kode.memory.lineage import Place

@@ -27,15 +27,7 @@ RemembersKind = Literal["log", "summary", "rule"]
 
 REMEMBER = """\
 Keep a lasting preference, decision or fact, one a note; no secrets. A rule is in every prompt."""
-UNLISTED = (
-    "tags",
-    "stability",
-    "ttl_days",
-    "confidence",
-    "evidence",
-    "sensitivity",
-    "source",
-)
+UNLISTED = ("tags", "stability", "ttl_days", "confidence", "evidence", "sensitivity", "source")
 """What `remember` takes besides: as document 004 has it, and as earlier sessions called it."""
 
 
@@ -88,10 +80,7 @@ def note_tools(notes: "OpenedNotes") -> tuple[Tool, ...]:
         unlisted=("k", "tags"),
     )
     async def recall(
-        context: ToolContext,
-        query: str,
-        k: int = DEFAULT_K,
-        tags: list[str] | None = None,
+        context: ToolContext, query: str, k: int = DEFAULT_K, tags: list[str] | None = None
     ) -> ToolOutput:
         """Search; gives ids."""
         if not query.strip():
@@ -114,10 +103,7 @@ def note_tools(notes: "OpenedNotes") -> tuple[Tool, ...]:
 
     @tool(effect="memory", subject="id", unlisted=("tags",))
     async def update_memory(
-        context: ToolContext,
-        id: str,
-        content: str,
-        tags: list[str] | None = None,
+        context: ToolContext, id: str, content: str, tags: list[str] | None = None
     ) -> ToolOutput:
         """Replace a note."""
         with as_tool_errors():
@@ -149,11 +135,7 @@ def note_tools(notes: "OpenedNotes") -> tuple[Tool, ...]:
             return in_words(notes.store.find(arguments["id"]), SHOWN_CHARS)
 
     @tool(effect="memory", subject="id", preview=forgotten, unlisted=("bring_back",))
-    async def forget(
-        context: ToolContext,
-        id: str,
-        bring_back: bool | None = None,
-    ) -> ToolOutput:
+    async def forget(context: ToolContext, id: str, bring_back: bool | None = None) -> ToolOutput:
         """Delete a note."""
         with as_tool_errors():
             outcome = await notes.writer.forget(id, bring_back=bring_back)

@@ -25,14 +25,7 @@ from kode.memory.vault.files import (
     title_of,
 )
 from kode.memory.vault.summary import blocks_of, key_of
-from kode.memory.vault.write import (
-    VaultWriter,
-    as_entry,
-    holds,
-    regenerated,
-    with_entry,
-    worded_in,
-)
+from kode.memory.vault.write import VaultWriter, as_entry, holds, regenerated, with_entry, worded_in
 
 ABOUT_THE_USER = frozenset({"user", "preferences", "profile"})
 _BULLET = re.compile(r"^[-*+]\s+")

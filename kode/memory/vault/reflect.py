@@ -31,15 +31,7 @@ from kode.memory.vault.files import VaultFiles, is_facts, month_file
 from kode.memory.vault.report import index_lines, rows_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import VaultWriter
-from kode.messages import (
-    Message,
-    ToolCall,
-    ToolResult,
-    calls_of,
-    keep_ends,
-    text_of,
-    user_message,
-)
+from kode.messages import Message, ToolCall, ToolResult, calls_of, keep_ends, text_of, user_message
 from kode.workplace import NOWHERE
 
 TASK_CHARS = 8_000

@@ -30,12 +30,7 @@ from kode.memory.replacing import Seen
 from kode.memory.search import Finder, with_note
 from kode.memory.stored import locked, may_name_a_file, version_of
 from kode.memory.vault import reflect, report
-from kode.memory.vault.files import (
-    SHARED,
-    SYSTEM,
-    VaultFiles,
-    is_facts,
-)
+from kode.memory.vault.files import SHARED, SYSTEM, VaultFiles, is_facts
 from kode.memory.vault.folder import vault_folder
 from kode.memory.vault.places import VaultPlaces
 from kode.memory.vault.summary import blocks_of

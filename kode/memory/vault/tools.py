@@ -88,10 +88,7 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         unlisted=("source",),
     )
     async def memory_patch(
-        context: ToolContext,
-        path: str,
-        patches: list[Patch],
-        source: Source = None,
+        context: ToolContext, path: str, patches: list[Patch], source: Source = None
     ) -> ToolOutput:
         """oldText occurs once."""
         with as_tool_errors():

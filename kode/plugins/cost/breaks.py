@@ -45,7 +45,7 @@ _CHANGES: dict[type, str] = {
     PruneEntry: "old tool output was dropped to save space",
     TrimEntry: "the session was trimmed by hand",
     RewindEntry: "the conversation was rewound",
-    RestoreEntry: "a compaction or a pruning was undone",
+    RestoreEntry: "a compaction, a pruning or a rewind was undone",
 }
 _SECTIONS = {
     "kode": "kode's own text: another version or profile of kode",

@@ -148,7 +148,7 @@ def _items(
         case TrimEntry():
             yield Event(title="Trimmed: what is above is no longer sent to the model", at=at)
         case RestoreEntry():
-            yield Event(title="A compaction was undone", at=at)
+            yield Event(title="A compaction or a rewind was undone", at=at)
         case UndoEntry():
             did = "Redid" if entry.redo else "Undid"
             yield Event(title=f"{did} turn {entry.turn}", at=at, detail="\n".join(entry.files))

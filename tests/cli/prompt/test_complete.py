@@ -44,6 +44,12 @@ def test_a_lone_slash_offers_the_first_commands(complete):
     assert complete("/miss") == [("/permissions", -5)]
 
 
+def test_a_misspelt_or_shortened_command_is_found(complete):
+    assert complete("/hlep") == [("/help", -5)]
+    assert complete("/prmssions") == [("/permissions", -10)]
+    assert complete("/zzz") == []
+
+
 def test_the_argument_of_a_command_is_completed(complete):
     assert complete("/permissions a") == [("ask", -1), ("auto-edit", -1)]
     assert complete("/help a") == []

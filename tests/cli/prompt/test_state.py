@@ -2,6 +2,7 @@ import asyncio
 import io
 import json
 from types import SimpleNamespace
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -24,6 +25,7 @@ from kode.plugins.others.words import PROMPT_COMMANDS
 from kode.providers.listing import Offer
 from kode.session.entries import Header, MessageEntry
 from tests.cli.fake_conversation import FakeConversation
+from tests.pictures import png
 
 
 class Room:
@@ -215,6 +217,44 @@ async def test_steering_that_no_step_took_becomes_the_next_message(room):
     await room.settled()
 
     assert room.talk.asked[1:] == ["too late", "later"]
+
+
+@pytest.mark.parametrize("named", ["@shot.png", "'my pics/red.png'", "@src/"])
+async def test_a_message_that_brings_an_attachment_waits_for_its_turn(room, named):
+    for path in ("shot.png", "my pics/red.png", "src/a.py"):
+        (room.talk.cwd / path).parent.mkdir(exist_ok=True)
+        (room.talk.cwd / path).write_bytes(png())
+    await room.running()
+
+    submit(room.state, f"look at {named}")
+    submit(room.state, "look at @src/a.py, it doesn't run")
+
+    assert room.state.waiting == [f"look at {named}"]
+    assert room.state.take_steering() == ["look at @src/a.py, it doesn't run"]
+    room.state.interrupt()
+    await room.settled()
+
+
+async def test_a_rewind_says_which_files_it_would_change(room):
+    room.talk.asked += ["fix it", "explain"]
+    room.state.screen.read_answer = AsyncMock(return_value="")
+
+    assert "changed since: calc.py, notes.txt\n" in await room.type("/rewind 1")
+    assert "no files changed since\n" in await room.type("/rewind 2")
+
+
+async def test_a_rewind_of_the_conversation_can_be_undone(room):
+    assert "Nothing was rewound since your last message." in await room.type("/rewind undo")
+
+    room.talk.rewound = True
+    assert "Resumed 20260101-000000-abcdef" in await room.type("/rewind undo")
+
+
+async def test_a_resumed_session_says_that_its_last_answer_is_missing(room):
+    assert "stopped before" not in await room.type("/rewind undo")
+
+    room.talk.rewound = room.talk.cut_short = True
+    assert "kode was stopped before it had answered this." in await room.type("/rewind undo")
 
 
 async def test_harmless_commands_run_beside_a_turn_and_others_wait(room):
