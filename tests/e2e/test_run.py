@@ -398,6 +398,14 @@ def test_continue_reports_a_missing_session_and_a_wrong_id(place: Place) -> None
     assert "2020" in done.err
 
 
+def test_piped_bytes_that_are_no_text_do_not_start(place: Place) -> None:
+    done = place.run("run", "what is on it?", stdin="\x89PNG\0\0\0")
+
+    assert done.code == 3
+    assert "must be text, at most 10 MB. Attach a file or an image with --ctx FILE." in done.err
+    assert place.session_files == []
+
+
 def test_no_session_leaves_no_file(place: Place) -> None:
     with ScriptedServer([{"text": "ok"}]) as server:
         place.url = server.openai_url
