@@ -394,7 +394,7 @@ def test_run_and_two_continues_are_one_session_of_three_turns(place: Place) -> N
 def test_continue_reports_a_missing_session_and_a_wrong_id(place: Place) -> None:
     assert "no session" in place.run("continue", "x").err
     done = place.run("continue", "--id", "2020", "x")
-    assert done.code == 1
+    assert done.code == 3
     assert "2020" in done.err
 
 
