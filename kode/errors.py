@@ -5,7 +5,8 @@ They are split by who acts on them:
     KodeError                      1
     ├── UserError                  3   the user fixes it: one sentence and the next step
     │   ├── ConfigError            3   a wrong flag, key or value
-    │   └── BusyError              3   another kode holds what this one needs
+    │   ├── BusyError              3   another kode holds what this one needs
+    │   └── SessionError           3   no such session, or one that cannot be used
     ├── ProviderError              1   the model could not be asked
     │   ├── TransientError         1   the loop retries (408, 409, 429, 5xx, dropped streams)
     │   ├── Unavailable            1   no retry helped: a fallback model is asked, if there is one
@@ -19,7 +20,6 @@ They are split by who acts on them:
     │   └── ToolRefused            1   a person, a rule or the mode refused the call
     ├── ServerError                1   an MCP server failed or broke the protocol
     ├── SandboxError               1   what a command changed in the sandbox cannot be used
-    ├── SessionError               1   no such session, or one that cannot be used
     ├── MemoryRefused              1   a memory command that cannot be carried out
     ├── StorageError               1   the disk refused a write (full, read-only, denied)
     └── Interrupted              130   the person stopped it before it began
@@ -83,10 +83,8 @@ class BusyError(UserError):
 
 
 class ProviderError(KodeError):
-    """A model could not be asked, or its answer could not be used.
-
-    `status` is the HTTP status where there was one, else None.
-    """
+    """A model could not be asked, or its answer could not be used. `status`: the HTTP status where
+    there was one, else None."""
 
     def __init__(self, text: str, *, status: int | None = None) -> None:
         super().__init__(text)
@@ -134,8 +132,7 @@ LARGER_WINDOW = (
 
 
 class ContextOverflow(ProviderError):
-    """The request is larger than the model's window `window` is its size in tokens as the server
-    said it."""
+    """The request is larger than the model's window: `window` tokens, if the server said so."""
 
     def __init__(self, text: str, *, status: int | None = None, window: int | None = None) -> None:
         super().__init__(text, status=status)
@@ -217,7 +214,7 @@ class SandboxError(KodeError):
     """The changes of a sandboxed command cannot be inspected, so none are applied."""
 
 
-class SessionError(KodeError):
+class SessionError(UserError):
     """A session that does not exist, is ambiguous, or cannot be used as asked."""
 
 

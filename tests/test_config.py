@@ -335,7 +335,11 @@ def test_a_project_file_reads_nothing_of_the_environment(place: Place) -> None:
         ('{"memory": {"add_threshold": 0.9}}', "`add_threshold` must not be above"),
         ('{"memory": 3}', "`memory` is 3; it must be a section"),
         ("{", "config.json:1:2 is not JSON"),
-        ('{"model": "a",\n}', "config.json:"),
+        ('{"model": "a",\n}', "no comma before `]` or `}`."),
+        (
+            "// mine\n{}",
+            "config.json:1:1 is not JSON: Expecting value. Fix it there: JSON has no com",
+        ),
         ("[]", "holds []; a config is one JSON object"),
         ('{"timeout_s": NaN}', "uses NaN, which is not JSON"),
         ('{"model": "a", "model": "b"}', "has the key `model` twice"),

@@ -3,7 +3,6 @@
 import argparse
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -98,18 +97,19 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises ConfigError instead of exiting."""
-        wrong = re.fullmatch(
-            r"argument COMMAND: invalid choice: '(.*)' \(choose from (.*)\)", message
-        )
-        if wrong:
-            matches = re.findall(r"[\w-]+", wrong[2])
-            raise ConfigError(
-                f"{self.prog}: unknown command {wrong[1]!r}.{nearest(wrong[1], matches)} "
-                f"The commands are: {', '.join(matches)}."
-            )
-        raise ConfigError(
-            f"{self.prog}: {message}. `{self._where_listed} --help` lists what is allowed."
-        )
+        wrong = f"{self.prog}: {message.removeprefix('argument ')}."
+        raise ConfigError(f"{wrong} `{self._where_listed} --help` lists what is allowed.")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Raises ConfigError for a value that is none of the choices."""
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        name = (*action.option_strings, action.metavar or action.dest)[0]
+        wrong, listed = f"{name} cannot be {value!r}", "It is one of"
+        if isinstance(action, argparse._SubParsersAction):
+            wrong, listed = f"unknown command {value!r}", "The commands are"
+        raise _no_choice(f"{self.prog}: {wrong}", str(value), listed, choices)
 
     def parse(self, argv: Sequence[str], *, mixed: bool = False) -> argparse.Namespace:
         """Parses all of `argv`; an unknown flag is an error that names the nearest one. `mixed`
@@ -166,11 +166,13 @@ def command_of(
         raise SystemExit(EXIT_OK if argv else ConfigError.exit_code)
     command, *rest = argv
     if command not in commands:
-        raise ConfigError(
-            f"kode {group}: unknown command {command!r}.{nearest(command, commands)} "
-            f"The commands are: {', '.join(commands)}."
-        )
+        wrong = f"kode {group}: unknown command {command!r}"
+        raise _no_choice(wrong, command, "The commands are", commands)
     return command, Parser(f"kode {group} {command}", commands[command]), rest
+
+
+def _no_choice(wrong: str, word: str, listed: str, known: Iterable[str]) -> ConfigError:
+    return ConfigError(f"{wrong}.{nearest(word, known)} {listed}: {', '.join(known)}.")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -127,7 +127,8 @@ def _decode(text: str, path: Path) -> dict[str, Any]:
         )
     except json.JSONDecodeError as error:
         raise ConfigError(
-            f"{path}:{error.lineno}:{error.colno} is not JSON: {error.msg}. Fix it there."
+            f"{path}:{error.lineno}:{error.colno} is not JSON: {error.msg}. Fix it there: JSON has "
+            "no comments, and no comma before `]` or `}`."
         ) from None
     except (RecursionError, ValueError) as error:
         raise ConfigError(f"{path} is not a config: {error}. Fix it.") from None

@@ -171,9 +171,9 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
             f"The answer of {url} could not be read: it is cut or not what the wire format "
             "demands. If it keeps happening, check the base URL and the server's log."
         )
-    kind = type(chain[-1]).__name__
+    detail = detail.rstrip(".") or type(chain[-1]).__name__
     return TransientError(
-        f"The connection to {url} was lost ({kind}: {detail or 'no detail'}). "
+        f"The connection to {url} was lost ({detail}). "
         "If it keeps happening, check the server and your network."
     )
 
@@ -202,8 +202,7 @@ def from_status(
         target = _clean(headers.get("location", "").partition("?")[0], endpoint)
         text = f"{url} sends requests on to {target or 'another address'} (HTTP {status})"
         return refused(
-            f"{text}, and kode does not follow with the key. If that is right, make it the base "
-            "URL.",
+            f"{text}, and kode does not follow with the key. If it is right, use it as base URL.",
             "base_url",
         )
     if status in STATUSES and (part := _refused_part(status, words_said, said, endpoint)):

@@ -150,8 +150,8 @@ def not_new(session_id: str) -> SessionError:
             f"There is a session {session_id} already: `kode -r {session_id}` resumes it."
         )
     return SessionError(
-        f"{session_id[:80]!r} cannot be the id of a session: it has the form "
-        "YYYYMMDD-HHMMSS-xxxxxx, a time in UTC and six hex digits."
+        f"{session_id[:80]!r} cannot be the id of a session. Leave it to kode, or give one of the "
+        "form YYYYMMDD-HHMMSS-xxxxxx: a time in UTC and six hex digits."
     )
 
 

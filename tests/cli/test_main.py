@@ -45,6 +45,44 @@ def test_an_argument_too_many_gets_advice_for_its_command(command, advice, capsy
 
 
 @pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (
+            "run x --permission-mode autoedit",
+            "kode run: --permission-mode cannot be 'autoedit'. Did you mean auto-edit? "
+            "It is one of: ask, auto-edit, plan, full.",
+        ),
+        (
+            "run x --output-format xml",
+            "kode run: --output-format cannot be 'xml'. It is one of: text, json, stream-json.",
+        ),
+        (
+            "permissions lst",
+            "kode permissions: unknown command 'lst'. Did you mean list? The commands are: ",
+        ),
+        ("run x --model", "kode run: --model: expected one argument. `kode run --help` lists"),
+    ],
+)
+def test_a_value_that_is_no_choice_gets_the_choices(typed: str, said: str, capsys) -> None:
+    assert main(typed.split()) == 3
+    assert capsys.readouterr().err.startswith(said)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["continue --id nonesuch hi", "session show nonesuch", "-r nonesuch", "-p x --session-id x"],
+)
+def test_a_session_that_cannot_be_used_is_no_start(
+    typed: str, capsys, monkeypatch, tmp_path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+
+    assert main(typed.split()) == 3
+    assert "session" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("typed", "meant"),
     [
         ("--plain run hi", "run hi --plain"),

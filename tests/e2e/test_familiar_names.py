@@ -149,6 +149,7 @@ def test_status_says_what_the_session_stands_on(place: Place, prompt) -> None:
     text = terminal.until("config", "imported by CLAUDE.md")
     for shown in ("kode 0.", "0 turns", "CLAUDE.md (3 lines)", "tiered:"):
         assert shown in text
+    assert "changed since" not in text
     (place.project / "CLAUDE.md").write_text("another")
     terminal.type("/status", "enter")
     terminal.until("changed since this session read them")

@@ -165,7 +165,7 @@ def test_a_file_changed_since_shows_in_the_result_reading_it(place: Place) -> No
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["20200101-000000-abcdef"], 1, "no session"),
+        (["20200101-000000-abcdef"], 3, "no session"),
         (["ID", "--cwd", "gone"], 3, "does not exist"),
         (["ID", "--form"], 3, "unknown flag"),
     ],

@@ -394,8 +394,16 @@ def test_run_and_two_continues_are_one_session_of_three_turns(place: Place) -> N
 def test_continue_reports_a_missing_session_and_a_wrong_id(place: Place) -> None:
     assert "no session" in place.run("continue", "x").err
     done = place.run("continue", "--id", "2020", "x")
-    assert done.code == 1
+    assert done.code == 3
     assert "2020" in done.err
+
+
+def test_piped_bytes_that_are_no_text_do_not_start(place: Place) -> None:
+    done = place.run("run", "what is on it?", stdin="\x89PNG\0\0\0")
+
+    assert done.code == 3
+    assert "must be text, at most 10 MB. Attach a file or an image with --ctx FILE." in done.err
+    assert place.session_files == []
 
 
 def test_no_session_leaves_no_file(place: Place) -> None:

@@ -142,7 +142,7 @@ def test_an_interrupt_ends_the_turn_and_the_next_one_runs(
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ("{no json\n", "Line 1 of the input: Invalid JSON"),
+        ("{no json\n", 'Line 1 of the input: it is not JSON. One looks like {"type": "user", "t'),
         (line(type="usr", text="1"), "'user', 'interrupt'"),
         (line(type="user"), "neither `text` nor a `message`"),
         (

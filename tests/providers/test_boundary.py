@@ -196,6 +196,19 @@ def test_an_encrypted_stream_that_breaks_off_is_a_lost_connection() -> None:
 
 
 @pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        ("Server disconnected without a response.", "(Server disconnected without a response)"),
+        ("", "(RemoteProtocolError)"),
+    ],
+)
+def test_a_lost_connection_says_why_in_words(reason: str, shown: str) -> None:
+    said = str(classify(httpx2.RemoteProtocolError(reason), ENDPOINT))
+
+    assert f"was lost {shown}. If it keeps happening" in said
+
+
+@pytest.mark.parametrize(
     ("text", "plain"),
     [
         ("_ssl.c:989: The handshake operation timed out", "The handshake operation timed out"),

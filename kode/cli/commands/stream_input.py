@@ -227,6 +227,8 @@ class _Intake:
             fault = error.errors()[0]
             place = ".".join(map(str, fault["loc"][1:]))
             text = f"{place}: {fault['msg']}" if place else fault["msg"]
+            if fault["type"] == "json_invalid":
+                text = 'it is not JSON. One looks like {"type": "user", "text": "..."}'
             self._emit(Notice(text=f"Line {number} of the input: {text}.", level="error"))
             return
         if isinstance(line, UserLine):

@@ -59,8 +59,7 @@ def attach_named(
     conversation: "Conversation", names: Sequence[str], task: str | None = None
 ) -> None:
     """Attaches the images of `--ctx`, and in TASK those in quotes and the images and folders named
-    after `@`, to the
-    first turn. Piped text is somebody else's, so names in it do not count.
+    after `@`, to the first turn. Piped text is somebody else's, so names in it do not count.
 
     Raises: UserError for one of `--ctx` that cannot be shown; the others get a notice.
     """
@@ -147,9 +146,9 @@ def _read_stdin() -> str:
         raise Interrupted(
             "Interrupted while reading standard input. Nothing was started."
         ) from None
-    if len(data) > MAX_STDIN_BYTES:
+    if len(data) > MAX_STDIN_BYTES or b"\0" in data:
         raise ConfigError(
-            "Standard input is larger than 10 MB. Put it in a file and attach that with --ctx."
+            "Standard input must be text, at most 10 MB. Attach a file or an image with --ctx FILE."
         )
     return data.decode("utf-8", errors="replace")
 

@@ -76,16 +76,15 @@ async def _memory(conversation: "Conversation") -> str:
 
 def _instructions(conversation: "Conversation") -> list[str]:
     from kode.extensions.instructions import read_instructions
+    from kode.prompts import INSTRUCTIONS_CUT
 
     if not conversation.config.agents_files:
         return ["not read (--no-agents)"]
     project_instructions = read_instructions(conversation.home, conversation.cwd)
     lines = project_instructions.described(conversation.cwd) or ["none; /init writes AGENTS.md"]
-    if (
-        project_instructions.section
-        and conversation.context.system
-        and project_instructions.section not in conversation.context.system
-    ):
+    section, opening = project_instructions.section, conversation.context.opening
+    cut = section[: conversation.agent.provider.info.context_window] + INSTRUCTIONS_CUT
+    if opening and opening.get("instructions", "") not in (section, cut):
         lines.append("changed since this session read them; /new reads them again")
     return lines + ([project_instructions.warning] if project_instructions.warning else [])
 

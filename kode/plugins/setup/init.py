@@ -171,6 +171,9 @@ def write_config(target: Path, settings: dict[str, Any]) -> None:
     """Writes the settings (0600, folder 0700), and says so. Raises: StorageError."""
     durable.make_folder(target.parent)
     durable.replace(target, (json.dumps(settings, indent=2) + "\n").encode())
+    row, part = provider_row(settings["provider"]), settings.get("providers", {})
+    model = part.get(settings["provider"], {}).get("model") or (row and row.default_model)
+    _say(f"The model is {one_line(model or 'not chosen yet')}; /model changes it.")
     _say(f"Saved {target} (only you can read it). `kode config show` shows every value.")
 
 

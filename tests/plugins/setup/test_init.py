@@ -361,3 +361,19 @@ def test_a_local_server_that_loads_its_model_is_offered(
         said += ["2"]
         with pytest.raises(UserError, match=r"llama\.cpp is still loading its model"):
             init.choose()
+
+
+@pytest.mark.parametrize(
+    ("settings", "model"),
+    [
+        ({"provider": "server", "providers": {"server": {"model": "m1"}}}, "m1"),
+        ({"provider": "openai"}, provider_row("openai").default_model),
+        ({"provider": "server"}, "not chosen yet"),
+    ],
+)
+def test_set_up_names_the_model_that_it_saves(
+    settings: dict[str, object], model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    init.write_config(tmp_path / "home" / "config.json", settings)
+
+    assert f"The model is {model}; /model changes it." in capsys.readouterr().out
