@@ -74,7 +74,8 @@ async def _start(opened: OpenSession) -> Started:
     await take_foreign(opened)
     brought = await find_extensions(opened)
     hooks = await hooks_of(opened, brought)
-    agent = extended(opened, agent, brought, hooks)
+    # In a thread: what it imports may wait for the imports of an SDK, and the screen does not.
+    agent = await asyncio.to_thread(extended, opened, agent, brought, hooks)
     load_skills(opened, brought)
     delegation, delegating = None, tuple[Tool, ...]()
     if not small and config.subagent.max_depth > 0:
@@ -187,15 +188,10 @@ def _inject_reason(opened: OpenSession) -> InjectReason:
 
 
 def _say_small(opened: OpenSession, agent: Agent) -> None:
-    provider = agent.provider
-    opened.emit(
-        Notice(
-            text=f"The window of {provider.model} is {provider.info.context_window:,} tokens, "
-            f"so it gets {len(agent.tools)} tools and a short prompt "
-            '(`"profile": "full"` in the config for all).',
-            level="info",
-        )
-    )
+    model, window = agent.provider.model, agent.provider.info.context_window
+    text = f"The window of {model} is {window:,} tokens, so it gets {len(agent.tools)} tools and a "
+    text += 'short prompt (`"profile": "full"` in the config for all).'
+    opened.emit(Notice(text=text, level="info"))
 
 
 def _name_idle_rules(opened: OpenSession, agent: Agent) -> None:
@@ -211,10 +207,6 @@ def _name_unreachable(opened: OpenSession, names: set[str]) -> None:
     """Says that a continued session does not have the tools of a server that is new to it."""
     declared = {spec.name for spec in opened.context.specs}
     if names and CALLS_ANY not in declared:
-        opened.emit(
-            Notice(
-                text="This session began without the tools "
-                f"{', '.join(first_of(sorted(names), 3))}. `/compact` or a new session offers "
-                "them to the model."
-            )
-        )
+        lacking = ", ".join(first_of(sorted(names), 3))
+        text = f"This session began without the tools {lacking}. `/compact` or a new session "
+        opened.emit(Notice(text=f"{text}offers them to the model."))

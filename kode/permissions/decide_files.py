@@ -55,7 +55,8 @@ def read(call: Call) -> Decision:
 
 def edit(call: Call) -> Decision:
     path = _path(call, "path", default="")
-    where = sensitive.place(path, call.where)
+    real = _real(call, path)
+    where = sensitive.place(os.path.dirname(real) if os.path.islink(real) else path, call.where)
     if where == "protected":
         return deny(f"{shown(call, path)} belongs to kode; tools never write there.")
     if call.unseen and call.mode not in ("full", "plan") and is_rebuilt(call.unseen):
@@ -129,10 +130,17 @@ def _lasting(path: str, rule: Rule) -> tuple[str, ...]:
 def _folder_rule(call: Call, path: str) -> Rule | None:
     """The rule for a file's folder; None in the project's own folder, where it would be a rule for
     everything (use mode `auto-edit`), and outside of it."""
-    project, folder = sensitive.real(call.place.project), os.path.dirname(sensitive.real(path))
+    project, folder = sensitive.real(call.place.project), os.path.dirname(_real(call, path))
     if folder == project or not below(folder, project):
         return None
     return Rule("edit", f"./{os.path.relpath(folder, project)}/**")
+
+
+def _real(call: Call, path: str) -> str:
+    """The real path of what a call changes: of a link that a command changed, not of its target."""
+    folder, name = os.path.split(path)
+    linked = call.by_command and os.path.islink(path)
+    return os.path.join(sensitive.real(folder), name) if linked else sensitive.real(path)
 
 
 def _by_path_rule(call: Call, path: str) -> Decision | None:
@@ -170,8 +178,7 @@ def _expand_glob(call: Call, path: str) -> list[str]:
 
 
 def _file_rule(name: str, call: Call, path: str) -> Rule:
-    project = sensitive.real(call.place.project)
-    real = sensitive.real(path)
+    project, real = sensitive.real(call.place.project), _real(call, path)
     if real != project and below(real, project):
         return Rule(name, "./" + os.path.relpath(real, project))
     return Rule(name, real)

@@ -161,10 +161,10 @@ TEMPORARY = ("/tmp", "/var/tmp")
 
 PROGRAMS_AND_DOCUMENTS = (
     "/usr /bin /sbin /lib /lib64 /opt /nix/store /snap /System /Library /Applications "
-    "/etc/os-release /etc/hostname /etc/hosts "
-    "/etc/timezone /etc/issue /etc/lsb-release /etc/debian_version "
-    "/etc/services /etc/shells /etc/redhat-release /etc/alpine-release /etc/machine-info "
-    "/proc/cpuinfo /proc/meminfo /proc/version /proc/uptime /proc/loadavg /proc/stat "
-    "/proc/mounts /proc/filesystems /proc/diskstats /dev/null /dev/zero /dev/stdin"
+    "/etc/os-release /etc/hostname /etc/hosts /etc/timezone /etc/issue /etc/lsb-release "
+    "/etc/debian_version /etc/services /etc/shells /etc/redhat-release /etc/alpine-release "
+    "/etc/machine-info /proc/cpuinfo /proc/meminfo /proc/version /proc/uptime /proc/loadavg "
+    "/proc/stat /proc/mounts /proc/filesystems /proc/diskstats /dev/null /dev/zero /dev/stdin "
+    "/dev/random /dev/urandom"
 ).split()
 """Absolute paths that every machine has, and that hold nobody's data."""

@@ -3,6 +3,7 @@
 The providers decide where a request goes, what it contains and what an event means.
 """
 
+import asyncio
 import functools
 import json
 import os
@@ -124,6 +125,7 @@ class SdkProvider(ABC):
             api_key=(settings.api_key or os.environ.get(row.key_variable) or "").strip(),
         )
         self._client: Any = None
+        self._opening = asyncio.Lock()
         self.learned: dict[str, Any] = {}
         """What the server said, as fields of `info`."""
         self._asked = 0
@@ -156,15 +158,12 @@ class SdkProvider(ABC):
         """Emits one line, once per process, while a local server reads a request."""
         if not self._said_reading:
             self._said_reading = True
-            limit_s = self._settings.total_timeout_s
-            emit(
-                Notice(
-                    text=f"{self._endpoint.shown_url} has sent nothing yet: it may still read the "
-                    f"request or load the model. kode waits for it, at most {limit_s:g} s "
-                    "(`retry.total_timeout_s` in the config).",
-                    level="info",
-                )
+            url, limit_s = self._endpoint.shown_url, self._settings.total_timeout_s
+            text = f"{url} has sent nothing yet: it may still read the request or load the model. "
+            text += (
+                f"kode waits for it, at most {limit_s:g} s (`retry.total_timeout_s` in the config)."
             )
+            emit(Notice(text=text, level="info"))
 
     @property
     def is_official(self) -> bool:
@@ -218,8 +217,8 @@ class SdkProvider(ABC):
         while True:
             draft = Draft(self.origin, emit)
             try:
-                if self._client is None:
-                    self._client = self._opened()
+                async with self._opening:  # in a thread: what it imports takes seconds
+                    self._client = self._client or await asyncio.to_thread(self._opened)
                 with pictures_named(request.messages), translate_errors(self._endpoint):
                     await self._exchange(self._body(request), draft)
                 return draft

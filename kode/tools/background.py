@@ -181,13 +181,8 @@ class BackgroundCommands:
     async def _watch(self, command: BackgroundCommand) -> None:
         outcome = await command.running.ended()
         self._note_end(command, outcome)
-        self.emit(
-            Notice(
-                text=f"{command.name} has ended, {outcome}: {command.title} "
-                f"(/bg read {command.name} shows its output)",
-                level="info",
-            )
-        )
+        end = f"{command.name} has ended, {outcome}: {command.title}"
+        self.emit(Notice(text=f"{end} (/bg read {command.name} shows its output)", level="info"))
 
     def _note_end(self, command: BackgroundCommand, outcome: str) -> None:
         command.outcome, command.took_s = outcome, self.clock() - command.since

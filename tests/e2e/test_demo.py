@@ -74,12 +74,14 @@ def test_the_person_answers_stops_and_undoes(tmp_path: Path, environ: dict[str, 
         for stop in ("2 of 6", "3 of 6"):
             on_screen(terminal, stop, "tour:")
             terminal.type("enter")
-        on_screen(terminal, "Running sleep 60… 0s · Ctrl-C stops", "scripted-model")
+        on_screen(terminal, "Running sleep 60…", "Ctrl-C stops", "scripted-model")
         assert longest_gap_s(terminal) <= LONGEST_GAP_S
         terminal.type("ctrl-c")
         on_screen(terminal, "Stopped.", "5 of 6", "tour:")
         terminal.type("enter")
         on_screen(terminal, "type /undo", "I remembered it")
+        terminal.type("/help", "enter")
+        on_screen(terminal, "only /undo works")
         terminal.type("/undo", "enter")
         terminal.until("restored dates.py", "has been deleted", "Next: set up")
         assert terminal.ended() == 0

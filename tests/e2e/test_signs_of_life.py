@@ -5,9 +5,14 @@ none of them is missing.
 """
 
 import itertools
+import os
 import re
+import signal
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,3 +68,76 @@ def test_a_running_step_counts_every_second(
 ) -> None:
     with at_a_slow_step(place, arguments, keys) as terminal:
         assert longest_gap_s(terminal) <= LONGEST_GAP_S
+
+
+STATUS = re.compile(r"(?:Opening|Working|Waiting for the model)… \ds · Ctrl-C stops")
+
+
+def test_the_status_is_drawn_before_the_request_is_sent(place: Place) -> None:
+    begun: list[Terminal] = []
+    asked, seen = threading.Event(), threading.Event()
+
+    def stopped_at_the_request(request: dict[str, Any]) -> dict[str, Any]:
+        os.kill(begun[0].process.pid, signal.SIGSTOP)
+        asked.set()
+        seen.wait()
+        return {"text": f"Answer {len(server.requests)}."}
+
+    with ScriptedServer(stopped_at_the_request) as server:
+        place.url = server.openai_url
+        with Terminal(KODE, ["--no-memory"], cwd=place.project, env=place.environ) as terminal:
+            begun.append(terminal)
+            terminal.until("\n>", timeout_s=60)
+            for number in (1, 2):  # while kode still imports, then when all is there
+                asked.clear()
+                seen.clear()
+                entered = len(terminal.raw)
+                terminal.type(f"message {number}", "enter")
+                while not asked.is_set():
+                    assert terminal.read(), terminal.text
+                while (before := len(terminal.raw)) is not None:
+                    terminal.read()
+                    if len(terminal.raw) == before:
+                        break
+                drawn = terminal.raw[entered:].decode()
+                os.kill(terminal.process.pid, signal.SIGCONT)
+                seen.set()
+                assert STATUS.search(drawn), drawn
+                terminal.until(f"Answer {number}.", timeout_s=60)
+
+
+IMPORTS = """
+import sys, threading
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if threading.current_thread() is threading.main_thread():
+            print(name, file=written, flush=True)
+
+written = open(sys.argv.pop(1), "w")
+sys.meta_path.insert(0, Watch())
+from kode.__main__ import main
+sys.exit(main())
+"""
+SLOW_IMPORTS = {"openai", "httpx2", "kode.conversation"}
+
+
+@pytest.mark.parametrize(
+    ("words", "keys", "end"),
+    [(["demo"], ["", "enter"], "answer:"), ([], ["Say hello", "enter"], "Hello.")],
+    ids=["demo", "prompt"],
+)
+def test_the_screen_waits_for_no_import_of_an_sdk(
+    place: Place, words: Sequence[str], keys: Sequence[str], end: str
+) -> None:
+    python, listed = Path(KODE).with_name("python"), place.folder / "imports"
+    with ScriptedServer([{"text": "Hello."}], repeat_last=True) as server:
+        place.url = server.openai_url
+        arguments = ["-c", IMPORTS, str(listed), *words]
+        with Terminal(str(python), arguments, cwd=place.project, env=place.environ) as terminal:
+            terminal.until("tour:" if words else "\n>", timeout_s=60)
+            terminal.type(*keys)
+            terminal.until(end, timeout_s=60)
+    imported = set(listed.read_text().split())
+    assert "kode.cli" in imported
+    assert imported & SLOW_IMPORTS == set()

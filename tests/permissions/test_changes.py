@@ -45,6 +45,20 @@ async def test_a_no_drops_changes_and_tells_the_model_why(room):  # noqa: F811
     assert "use tabs" in reason
 
 
+@pytest.mark.parametrize("change", ["deleted", "changed"])
+async def test_a_link_is_judged_by_its_place_not_its_target(room, change):  # noqa: F811
+    (room.project / "bin").mkdir()
+    (room.project / "bin/python").symlink_to("/usr/bin/python3")
+    made = changes(room, "bin/python", change=change)
+
+    names, _ = await kept(room, room.gate(mode="auto-edit"), made)
+    assert names == ["bin/python"]
+
+    person = Person(Answer(choice="once"))
+    await kept(room, room.gate(person), made)
+    assert "edit(./bin/**)" in person.questions[0].rules
+
+
 async def decide(room, gate, *made, may_ask=True):  # noqa: F811
     """What is kept, and what stays in the sandbox from now on."""
     arguments = {"command": "./x.sh"}

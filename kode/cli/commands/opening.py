@@ -111,7 +111,7 @@ async def _repl(
     renderer = Renderer(screen, unfolded=arguments.verbose)
 
     async def opening() -> "Conversation":
-        # In a thread, so that typing is drawn at once.
+        # In threads, so that typing is drawn at once.
         await asyncio.to_thread(importlib.import_module, "kode.conversation")
         from kode.cli.commands.task import attach_named, read_attachments
         from kode.cli.screen.form import make_elicit
@@ -120,7 +120,8 @@ async def _repl(
         from kode.conversation import open_conversation
         from kode.paths import home
 
-        loaded = load_config(home(), cwd, environ=os.environ, flags=config_flags(arguments))
+        flags = config_flags(arguments)
+        loaded = await asyncio.to_thread(load_config, home(), cwd, environ=os.environ, flags=flags)
         conversation = await open_conversation(
             loaded,
             cwd=cwd,

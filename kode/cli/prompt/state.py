@@ -226,8 +226,8 @@ class PromptState:
             ran_s = now - self.jobs.since if self.unfinished is not None else 0.0
             what, since = self.jobs.doing or "Working", self.jobs.since
             stop = how_to_stop(ran_s, width)
-        if self.opened is None and now - since < OPENING_IS_SHOWN_AFTER_S:
-            return waiting
+        if self.opened is None and not waiting and now - since < OPENING_IS_SHOWN_AFTER_S:
+            return []
         shown = lines[:-1]
         if self.unfinished:
             shown.append(("", clip(self.unfinished, width)))

@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -115,6 +116,12 @@ async def _until_left(state: PromptState, playing: Coroutine[Any, Any, int]) -> 
             return await task
 
 
+def _import_the_rest() -> None:
+    """Imports what a session needs. It takes seconds: call it in a thread, while a person reads."""
+    from kode.plugin import open_conversation as open_conversation
+    from kode.plugin.providers import resolve_provider as resolve_provider
+
+
 @dataclass
 class _Tour:
     """One tour: what is shown, and the person's part in it."""
@@ -133,8 +140,11 @@ class _Tour:
             "A two-minute tour: a fix with real tools, memory, Ctrl-C, resuming, undo. "
             "The model is a script; everything else is real."
         )
+        threading.Thread(target=_import_the_rest, daemon=True).start()
         await self.say(f"1 of 6 · A scratch project with a failing test ({self.project}).")
-        await self.open(None)
+        if self.takes_part:
+            self.screen.print("   kode asks before it edits: answer the question.", "dim")
+        await self.prepare()
         try:
             if not await self.fix():
                 return EXIT_FAILED
@@ -189,8 +199,6 @@ class _Tour:
 
     async def fix(self) -> bool:
         """The task, with the question about the edit; returns whether it was done."""
-        if self.takes_part:
-            self.screen.print("   kode asks before it edits: answer the question.", "dim")
         ended = await self.ask(TASK)
         while self.refused:
             self.refused = False
@@ -219,12 +227,22 @@ class _Tour:
             if line is None or line.strip() in ("q", "quit", "exit", "/quit"):
                 raise Left
             typed = line.strip() or "/undo"
+            if typed != "/undo":
+                self.screen.print("   Here only /undo works, and q to quit.", "dim")
         self.screen.print(await self.conversation.past.undo())
         text = (self.project / "dates.py").read_text(encoding="utf-8")
         self.screen.print("\n$ cat dates.py\n" + text.rstrip("\n"))
 
+    async def prepare(self) -> None:
+        """Opens the first session as a job, which the screen shows. Raises: Left."""
+        self.state.jobs.start(self.open, None, then=lambda _: self.screen.redraw(), what="Opening")
+        await self.state.idle()
+        if self.state.opened is None:
+            raise Left
+
     async def open(self, session_id: str | None) -> None:
         """Opens a new session, or the one named, with its script."""
+        await asyncio.to_thread(_import_the_rest)
         from kode.plugin import load_config, open_conversation
 
         part = "second" if session_id else "first"

@@ -119,6 +119,7 @@ def choose() -> Settings | None:
 
 
 def _choose_once() -> Settings | None:
+    _say("Looking for a model server on this machine ...")
     servers = find_local_servers()
     options = [("an API key (OpenAI, Anthropic, Gemini, OpenRouter, ...)", "key")]
     options += [

@@ -104,6 +104,7 @@ def test_outside_paths_keys_and_kodes_folders_are_marked():
     assert judged("cat /tmp/x").parts[0].outside
     assert judged("echo x > /tmp/x").parts[-1].outside
     assert not judged("cat /usr/share/doc/x /etc/os-release").parts[0].outside
+    assert not judged("head -c 9 /dev/urandom").parts[0].outside
     assert judged("cat a .env").parts[0].secret
     assert judged("rm -rf ~/.kode").parts[0].protected
     assert judged("echo x > ~/.kode/config.json").parts[-1].protected
