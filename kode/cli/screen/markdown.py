@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from kode.cli.screen.lines import cell_width, words
+from kode.cli.screen.lines import breaks, cell_width, words
 from kode.cli.screen.screen import SGR
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ MAX_BLOCK_CHARS = 20_000
 MAX_LINE_CHARS = 10_000
 """Longer lines are split, at a space if there is one."""
 
-MIN_COLUMN = 10
-"""If the columns of a table would be narrower, its rows are shown as lists."""
+BETWEEN_COLUMNS = 2
+"""What a table takes beside the text of each column."""
 
 _ADDRESS = re.compile(r"(https?://[^\s<>\"'`|]*[^\s<>\"'`|.,;:!?)\]}*_])")
 _FENCE = re.compile(r"^(\s*)(`{3,}|~{3,})([^`]*)$")
@@ -207,7 +207,6 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
         Paragraph,
         TableElement,
     )
-    from rich.measure import Measurement
     from rich.segment import Segment
     from rich.style import Style
     from rich.syntax import ANSISyntaxTheme, Syntax
@@ -242,15 +241,7 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
         """A paragraph whose lines are filled, also where letters stand without spaces."""
 
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-            ends, at, used = [], 0, 0
-            for word in words(self.text.plain):
-                # A break of the text's own begins a new line too.
-                used = cell_width(word.lstrip()) if "\n" in word else used + cell_width(word)
-                if used > options.max_width and word.strip() and at:
-                    ends.append(at + len(word) - len(word.lstrip()))
-                    used = cell_width(word.lstrip())
-                at += len(word)
-            for line in self.text.divide(ends):
+            for line in self.text.divide(breaks(self.text.plain, options.max_width)):
                 line.rstrip()
                 yield line
 
@@ -271,6 +262,14 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
                     part = Segment(f" {self.bullet} ", part.style)
                 yield part
 
+        def render_number(
+            self, console: Console, options: ConsoleOptions, number: int, last_number: int
+        ) -> RenderResult:
+            for part in super().render_number(console, options, number, last_number):
+                if isinstance(part, Segment) and part.text.strip() == str(number):
+                    part = Segment(f"{number}. ".rjust(len(part.text)), part.style)
+                yield part
+
     class PlainHeading(Heading):
         """A heading at the margin, without a box."""
 
@@ -279,12 +278,11 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
             yield self.text
 
     class FittingTable(TableElement):
-        """A table that loses nothing: cells are wrapped; if it is still too narrow, each row
-        becomes a list of its cells."""
+        """A table that loses nothing and breaks no word: cells are wrapped; if it is still too
+        wide, each row becomes a list of its cells."""
 
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-            head_row = self.header.row if self.header else None
-            heads = [cell.content for cell in head_row.cells] if head_row else []
+            heads = self.header.row.cells if self.header and self.header.row else []
             elements = self.body.rows if self.body else []
             rows = [[cell.content for cell in row.cells] for row in elements]
             table = Table(
@@ -293,22 +291,34 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
                 style="markdown.table.border",
                 collapse_padding=True,
             )
-            for head in heads:
-                heading = head.copy()
-                heading.stylize("markdown.table.header")
-                table.add_column(heading, overflow="fold")
-            for row in rows:
-                table.add_row(*row)
-            width = options.max_width
-            needed = Measurement.get(console, options.update(max_width=10_000), table).minimum
-            if needed <= width or width >= MIN_COLUMN * len(heads):
+            columns = [[head.content, *cells] for head, *cells in zip(heads, *rows, strict=False)]
+            widest = [max(cell_width(cell.plain) for cell in column) for column in columns]
+            least = [
+                max(
+                    (cell_width(word.strip()) for cell in column for word in words(cell.plain)),
+                    default=1,
+                )
+                for column in columns
+            ]
+            room = options.max_width - BETWEEN_COLUMNS * len(columns)
+            if sum(least) <= room:
+                wish, spare = sum(widest) - sum(least), room - sum(least)
+                for head, wanted, needed in zip(heads, widest, least, strict=True):
+                    heading = head.content.copy()
+                    heading.stylize("markdown.table.header")
+                    share = (wanted - needed) * min(spare, wish) // (wish or 1)
+                    table.add_column(
+                        heading, width=needed + share, overflow="fold", justify=head.justify
+                    )
+                for row in rows:
+                    table.add_row(*row)
                 yield table
                 return
             for number, row in enumerate(rows):
                 if number:
                     yield Text("")
                 for head, cell in zip(heads, row, strict=False):
-                    yield Text.assemble((f"{head.plain}: ", "markdown.table.header"), cell)
+                    yield Text.assemble((f"{head.content.plain}: ", "markdown.table.header"), cell)
 
     class TerminalMarkdown(Markdown):
         elements: ClassVar[dict[str, type[MarkdownElement]]] = {

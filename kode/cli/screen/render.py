@@ -328,7 +328,8 @@ class Renderer:
         if event.status not in FINISHED:  # what was refused or failed stands above
             self._gap("line")
             self.screen.print(ending_line(event), "warning" if event.status != "error" else "error")
-        self._line(summary_line(event), "dim")
+        if event.steps or event.status not in FINISHED:  # a command of a plug-in asks no model
+            self._line(summary_line(event), "dim")
         if evidence := evidence_line(event):
             self.screen.print(evidence, "warning" if event.checked == "failed" else "dim")
         self._last = "line"
