@@ -130,16 +130,21 @@ def _rows(screen: Screen, line: Line, numbers: int, most: int | None) -> list[st
 
 def _wrap(parts: list[Part], width: int) -> list[list[Part]]:
     """Rows of at most `width` columns."""
-    rows: list[list[Part]] = [[]]
-    ends, at = breaks("".join(text for _, text in parts), width), 0
+    whole = "".join(text for _, text in parts)
+    starts = breaks(whole, width)
+    ends = [len(whole[:start].rstrip()) for start in starts]
+    return [
+        list(_between(parts, start, end))
+        for start, end in zip([0, *starts], [*ends, len(whole)], strict=True)
+    ]
+
+
+def _between(parts: list[Part], start: int, end: int) -> Iterator[Part]:
+    at = 0
     for style, text in parts:
-        for end in [end for end in ends if at <= end < at + len(text)]:
-            rows[-1].append((style, text[: end - at].rstrip()))
-            text, at = text[end - at :], end
-            rows.append([])
-        rows[-1].append((style, text))
+        if piece := text[max(start - at, 0) : max(end - at, 0)]:
+            yield style, piece
         at += len(text)
-    return rows
 
 
 def _parse(diff: str) -> list[Line]:

@@ -150,14 +150,16 @@ def breaks(line: str, width: int) -> list[int]:
 def _fold(line: str, width: int) -> str:
     if cell_width(line) <= width:
         return line
-    before = [*_BEFORE.findall(line)[:1], *(line[: gap.end()] for gap in _GAP.finditer(line))]
-    fitting = [size for size in map(cell_width, before) if size <= width - MIN_MEANING_COLUMNS]
-    indent = " " * max(fitting, default=0)
+    margin = cell_width(_BEFORE.findall(line)[0])
+    columns = [cell_width(line[: gap.end()]) for gap in _GAP.finditer(line)]
+    hang = max((size for size in [margin, *columns] if size <= width // 2), default=0)
     lines, current = [], ""
     for word in words(line):
         if current.strip() and cell_width(current) + cell_width(word) > width:
             lines.append(current)
-            current = indent + word.lstrip()
+            # A path that fits the margin is not broken for its column.
+            is_long = hang + cell_width(word.lstrip()) > width
+            current = " " * (min(margin, hang) if is_long else hang) + word.lstrip()
         else:
             current += word
     return "\n".join([*lines, current])

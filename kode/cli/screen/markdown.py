@@ -6,7 +6,7 @@ text into deltas does not show. `render` prints.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -237,13 +237,16 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
                 background_color="default",
             )
 
+    def filled(text: Text, width: int) -> Iterator[Text]:
+        for line in text.divide(breaks(text.plain, width)):
+            line.rstrip()
+            yield line
+
     class FilledParagraph(Paragraph):
         """A paragraph whose lines are filled, also where letters stand without spaces."""
 
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-            for line in self.text.divide(breaks(self.text.plain, options.max_width)):
-                line.rstrip()
-                yield line
+            yield from filled(self.text, options.max_width)
 
     class BulletOrBox(ListItem):
         """An item of a list, or of a list of tasks."""
@@ -318,7 +321,8 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
                 if number:
                     yield Text("")
                 for head, cell in zip(heads, row, strict=False):
-                    yield Text.assemble((f"{head.content.plain}: ", "markdown.table.header"), cell)
+                    title = (f"{head.content.plain}: ", "markdown.table.header")
+                    yield from filled(Text.assemble(title, cell), options.max_width)
 
     class TerminalMarkdown(Markdown):
         elements: ClassVar[dict[str, type[MarkdownElement]]] = {

@@ -240,6 +240,9 @@ class Screen:
                     "markdown.item.bullet": "bold",
                     "markdown.item.number": "bold",
                     "markdown.hr": "dim",
+                    "markdown.table.header": "bold",
+                    "markdown.table.border": "dim",
+                    "markdown.block_quote": "none",
                     "markdown.a": "underline",
                     "markdown.url": "underline",
                 }

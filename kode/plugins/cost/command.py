@@ -256,10 +256,10 @@ def _align(rows: Sequence[tuple[str, ...]]) -> list[str]:
     if all(row[rows[0].index("thinking")] == "0" for row in rows[1:]):
         rows = _without("thinking", rows)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else math.inf
-    for name in ("written", "cached", "thinking"):
+    for name in ("written", "cached", "thinking", "time"):
         if len(max(columns(rows), key=len)) > width and name in rows[0]:
             rows = _without(name, rows)
-    return columns(rows, right=range(2, len(rows[0])))
+    return columns(rows, right=range(rows[0].index("request") + 1, len(rows[0])))
 
 
 def _without(name: str, rows: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:

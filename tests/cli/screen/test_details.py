@@ -68,7 +68,7 @@ def test_a_call_shows_all_arguments_and_its_whole_output(screen):
 
     text, line = details(replied(asked), finished(text=output)).render(screen)
 
-    assert text.startswith("── Ran pytest -q · 1.5s ─")
+    assert text.startswith("── Ran pytest -q · exit status 0 · 1.5s ─")
     assert "command: \n    cd x\n    pytest -q\ntimeout_s: 300\n" in text
     assert output in text
     assert line == 1
