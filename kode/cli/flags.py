@@ -37,19 +37,9 @@ def add_conversation_flags(parser: Parser) -> None:
     attached = "attach files (folders: as a listing)"
     add("--ctx", metavar="FILE[,FILE]", action="append", default=[], help=attached)
     add("--mcp-config", metavar="FILE", action="append", default=[], help="MCP servers: file, JSON")
-    add(
-        "--output-format",
-        metavar="FORMAT",
-        choices=FORMATS,
-        default=None,
-        help="text (default), json, stream-json",
-    )
-    add(
-        "--input-format",
-        metavar="FORMAT",
-        choices=("text", "stream-json"),
-        help="stream-json: messages on stdin",
-    )
+    said, read = "text (default), json, stream-json", "stream-json: messages on stdin"
+    add("--output-format", metavar="FORMAT", choices=FORMATS, help=said)
+    add("--input-format", metavar="FORMAT", choices=("text", "stream-json"), help=read)
     add("--json-schema", metavar="FILE", help="answer with JSON that fits this schema")
     add("--no-session", action="store_true", help="do not save this session")
     add("--cwd", metavar="DIR", help="work in this directory")

@@ -79,16 +79,9 @@ class Described(Exception):
 
 
 class _Help(argparse.HelpFormatter):
-    """Help whose lines are broken between words, as everything that kode prints: argparse would
-    break at hyphens, and list every flag twice."""
+    """argparse would break lines at hyphens, and list every flag twice."""
 
-    def add_usage(
-        self,
-        usage: str | None,
-        actions: Iterable[argparse.Action],
-        groups: Iterable[argparse._MutuallyExclusiveGroup],
-        prefix: str | None = None,
-    ) -> None:
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: Any = None) -> None:
         needed = [action for action in actions if action.required or not action.option_strings]
         self._prog += " [flags]" if len(needed) < len([*actions]) else ""
         super().add_usage(usage, needed, (), prefix)

@@ -16,9 +16,6 @@ from kode.cli.prompt.files import FileIndex
 from kode.cli.prompt.mentions import BEING_TYPED, query_of, written
 from kode.cli.screen.lines import cell_width, clip
 
-MARGINS = 6
-"""The columns beside a name and its description: spaces, and the scroll bar."""
-
 HELD = 2
 """From this many letters on, matches inside of choices count too; one is only a beginning."""
 
@@ -70,7 +67,7 @@ class ReplCompleter(Completer):
 def _rows(choices: Sequence[Choice], typed: str) -> Iterable[Completion]:
     """The choices with as much of their descriptions as fits a line."""
     names = max((cell_width(value) for value, _ in choices), default=0)
-    room = max(shutil.get_terminal_size().columns - names - MARGINS, 0)
+    room = shutil.get_terminal_size().columns - names - 6  # spaces, and the scroll bar
     for value, what in choices:
         yield Completion(value, start_position=-len(typed), display_meta=clip(what, room))
 

@@ -91,25 +91,13 @@ def head(text: str, width: int) -> str:
     return "".join(kept)
 
 
-def wrap(text: str, width: int) -> list[str]:
-    """Lines of at most `width` columns, broken at the column like a terminal does."""
-    lines: list[str] = []
-    for line in text.expandtabs(4).split("\n"):
-        while cell_width(line) > width > 1:
-            part = head(line, width)
-            lines.append(part)
-            line = line[len(part) :]
-        lines.append(line)
-    return lines
-
-
 def wrap_words(text: str, width: int) -> list[str]:
-    """Lines of at most `width` columns, broken between words, at the column within a longer one."""
-    return [
-        line
-        for folded in fold(text.expandtabs(4), width).split("\n")
-        for line in wrap(folded, width)
-    ]
+    """As `fold`, but a word that no line can hold is broken, too: lines of at most `width`."""
+    lines = []
+    for line in fold(text.expandtabs(4), width).split("\n"):
+        starts = [0, *breaks(line, width)]
+        lines += [line[a:b].rstrip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
+    return lines
 
 
 def fold(text: str, width: int) -> str:
@@ -169,21 +157,20 @@ def explain(pairs: Sequence[tuple[str, str]], width: int) -> str:
     """Names with their explanations beside them, or below them if there is not enough space. One
     without a name belongs to the one before."""
     names = max((cell_width(name) for name, _ in pairs), default=0)
-    room = width - names - 4
     longest = max(
         (cell_width(word.strip()) for _, what in pairs for word in words(what)), default=0
     )
+    room = width - names - 4
     # A path that fits a line of its own is not broken.
-    beside = room >= MIN_MEANING_COLUMNS and not room < longest <= width - 6
-    indent = " " * (names + 4 if beside else 6)
-    lines = []
-    for name, what in pairs:
-        meaning = fold(indent + what, width)
-        if beside:
-            lines.append(f"  {name:<{names}}  " + meaning[len(indent) :])
-        else:
-            lines += [f"  {name}", meaning] if name else [meaning]
-    return "\n".join(lines)
+    if room < MIN_MEANING_COLUMNS or room < longest <= width - 6:
+        rows = (
+            ([f"  {name}"] if name else []) + [fold(f"      {what}", width)] for name, what in pairs
+        )
+        return "\n".join(line for row in rows for line in row)
+    meanings = (fold(" " * (names + 4) + what, width)[names + 4 :] for _, what in pairs)
+    return "\n".join(
+        f"  {name:<{names}}  {what}" for (name, _), what in zip(pairs, meanings, strict=True)
+    )
 
 
 def duration(seconds: float) -> str:

@@ -288,31 +288,22 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
             heads = self.header.row.cells if self.header and self.header.row else []
             elements = self.body.rows if self.body else []
             rows = [[cell.content for cell in row.cells] for row in elements]
-            table = Table(
-                box=box.SIMPLE,
-                pad_edge=False,
-                style="markdown.table.border",
-                collapse_padding=True,
-            )
-            columns = [[head.content, *cells] for head, *cells in zip(heads, *rows, strict=False)]
-            widest = [max(cell_width(cell.plain) for cell in column) for column in columns]
-            least = [
-                max(
-                    (cell_width(word.strip()) for cell in column for word in words(cell.plain)),
-                    default=1,
-                )
-                for column in columns
-            ]
-            room = options.max_width - BETWEEN_COLUMNS * len(columns)
-            if sum(least) <= room:
-                wish, spare = sum(widest) - sum(least), room - sum(least)
+            table = Table(box=box.SIMPLE, pad_edge=False, collapse_padding=True)
+            table.style = "markdown.table.border"
+            widest, least = [], []
+            for head, *cells in zip(heads, *rows, strict=False):
+                column = [head.content.plain, *(cell.plain for cell in cells)]
+                widest.append(max(map(cell_width, column)))
+                parts = [word.strip() for text in column for word in words(text)]
+                least.append(max(map(cell_width, parts), default=1))
+            spare = options.max_width - BETWEEN_COLUMNS * len(heads) - sum(least)
+            if spare >= 0:
+                wish = sum(widest) - sum(least)
                 for head, wanted, needed in zip(heads, widest, least, strict=True):
-                    heading = head.content.copy()
-                    heading.stylize("markdown.table.header")
-                    share = (wanted - needed) * min(spare, wish) // (wish or 1)
-                    table.add_column(
-                        heading, width=needed + share, overflow="fold", justify=head.justify
-                    )
+                    title = head.content.copy()
+                    title.stylize("markdown.table.header")
+                    width = needed + (wanted - needed) * min(spare, wish) // (wish or 1)
+                    table.add_column(title, width=width, overflow="fold", justify=head.justify)
                 for row in rows:
                     table.add_row(*row)
                 yield table
@@ -321,8 +312,8 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
                 if number:
                     yield Text("")
                 for head, cell in zip(heads, row, strict=False):
-                    title = (f"{head.content.plain}: ", "markdown.table.header")
-                    yield from filled(Text.assemble(title, cell), options.max_width)
+                    name = (f"{head.content.plain}: ", "markdown.table.header")
+                    yield from filled(Text.assemble(name, cell), options.max_width)
 
     class TerminalMarkdown(Markdown):
         elements: ClassVar[dict[str, type[MarkdownElement]]] = {

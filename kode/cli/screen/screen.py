@@ -42,10 +42,8 @@ SGR = {
 """Style name → the parameters of its escape sequence: the terminal's own colours. Cyan and yellow
 are too weak to read on white, blue on black: none is used. Green only paints signs and numbers."""
 
-COLOURLESS = {name: code for name, code in SGR.items() if code in ("1", "2", "1;4")} | {
-    "error": "1",
-    "keyword": "1",
-}
+_BARE = SGR | {"error": "1", "keyword": "1"}
+COLOURLESS = {name: code for name, code in _BARE.items() if code in ("1", "2", "1;4")}
 """What `NO_COLOR` leaves of the styles if the terminal supports escape sequences."""
 
 MAX_PROSE_COLUMNS = 110

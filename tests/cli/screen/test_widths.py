@@ -54,7 +54,9 @@ def test_a_diff_breaks_no_word(width):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("argv", [["--help"], ["help", "--all"], ["run", "--help"], ["mcp", "--help"]])
+@pytest.mark.parametrize(
+    "argv", [["--help"], ["help", "--all"], ["run", "--help"], ["mcp", "--help"]]
+)
 def test_help_fits_the_window(argv, width, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", str(width))
 
