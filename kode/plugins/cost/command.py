@@ -259,7 +259,7 @@ def _align(rows: Sequence[tuple[str, ...]]) -> list[str]:
     for name in ("written", "cached", "thinking", "time"):
         if len(max(columns(rows), key=len)) > width and name in rows[0]:
             rows = _without(name, rows)
-    return columns(rows, right=range(rows[0].index("request") + 1, len(rows[0])))
+    return columns(rows, right=range(1 if rows[0][0] == "request" else 2, len(rows[0])))
 
 
 def _without(name: str, rows: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:

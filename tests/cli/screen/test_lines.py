@@ -13,7 +13,7 @@ from kode.cli.screen.lines import (
     fold,
     money,
     one_line,
-    wrap,
+    wrap_words,
 )
 
 
@@ -64,7 +64,7 @@ def test_clipped_text_fits(text, width):
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"])), st.integers(2, 30))
 def test_wrapping_loses_nothing_and_fits(text, width):
-    lines = wrap(text, width)
+    lines = wrap_words(text, width)
 
     assert "".join(lines) == text
     assert all(cell_width(line) <= width for line in lines)
