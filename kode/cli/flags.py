@@ -21,12 +21,12 @@ FORMATS = ("text", "json", "stream-json")
 MODES = tuple(MODE_MEANS)
 SCRIPTED = "scripted"
 
-ALSO_TAKEN = """\
-also taken: -m, --max-turns, --reasoning-effort, --system-prompt, --settings,
---fallback-model, --append-system-prompt, --allowedTools, --disallowedTools;
-acceptEdits and bypassPermissions as modes; --yolo and
---dangerously-skip-permissions for --permission-mode full
-"""
+ALSO_TAKEN = (
+    "also taken: -m, --max-turns, --reasoning-effort, --system-prompt, --settings, "
+    "--fallback-model, --append-system-prompt, --allowedTools, --disallowedTools; "
+    "acceptEdits and bypassPermissions as modes; --yolo and "
+    "--dangerously-skip-permissions for --permission-mode full"
+)
 
 
 def add_conversation_flags(parser: Parser) -> None:
@@ -37,8 +37,9 @@ def add_conversation_flags(parser: Parser) -> None:
     attached = "attach files (folders: as a listing)"
     add("--ctx", metavar="FILE[,FILE]", action="append", default=[], help=attached)
     add("--mcp-config", metavar="FILE", action="append", default=[], help="MCP servers: file, JSON")
-    add("--output-format", choices=FORMATS, default=None, help="text (default), json, stream-json")
-    add("--input-format", choices=("text", "stream-json"), help="stream-json: messages on stdin")
+    said, read = "text (default), json, stream-json", "stream-json: messages on stdin"
+    add("--output-format", metavar="FORMAT", choices=FORMATS, help=said)
+    add("--input-format", metavar="FORMAT", choices=("text", "stream-json"), help=read)
     add("--json-schema", metavar="FILE", help="answer with JSON that fits this schema")
     add("--no-session", action="store_true", help="do not save this session")
     add("--cwd", metavar="DIR", help="work in this directory")
@@ -97,7 +98,7 @@ def add_permission_flags(parser: Parser) -> None:
     add = parser.add_argument
     kode_name = lambda name: MODE_CALLED.get(name, name)  # noqa: E731
     modes = "ask (default), auto-edit, plan or full"
-    add("--permission-mode", type=kode_name, choices=MODES, help=modes)
+    add("--permission-mode", metavar="MODE", type=kode_name, choices=MODES, help=modes)
     rule: dict[str, Any] = {"metavar": "RULE", "action": "append", "default": []}
     add("--allow", help="allow without asking, e.g. 'shell(pytest:*)'", **rule)
     add("--deny", help="never allow, e.g. 'edit(secrets/**)'", **rule)

@@ -24,19 +24,14 @@ if TYPE_CHECKING:
 OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a full or broken disk when stdout is a file."""
 
-USAGE = """\
-usage: kode [flags] ["TASK"]   start a chat; quote a first task
-       kode run [flags] TASK   one task, answer on stdout (also: kode -p TASK)
-       kode continue [TASK]    the newest session here (also: kode -c)
-       kode -r [ID]            another session: pick one, or name it
-       kode COMMAND --help     its flags; those of `run` work for all above
-
-commands:
-{commands}
-
-All commands: `kode help --all`
-Without a key, try `kode demo`. To set one up: `kode init`.
-"""
+USAGE = (
+    ('kode [flags] ["TASK"]', "start a chat; quote a first task"),
+    ("kode run [flags] TASK", "one task, answer on stdout (also: kode -p TASK)"),
+    ("kode continue [TASK]", "the newest session here (also: kode -c)"),
+    ("kode -r [ID]", "another session: pick one, or name it"),
+    ("kode COMMAND --help", "its flags; those of `run` work for all above"),
+)
+NEXT = "Without a key, try `kode demo`. To set one up: `kode init`.\n"
 
 GROUPS = ("mcp", "extensions")
 """Commands whose words are looked for among those of plug-ins first: nothing else is imported."""
@@ -121,12 +116,17 @@ def _dispatch(argv: list[str]) -> int:
         return EXIT_FAILED if answer is None else answer(os.environ["COMP_LINE"].split())
     first = argv[0] if argv else ""
     if first in ("--help", "-h", "help"):
+        from kode.cli.screen.lines import explain, fold
+
         every = COMMANDS | of_plugins()
         names = every if "--all" in argv else FIRST
         listed = {name: every[name][1] for name in names if name in every and every[name][1]}
-        width = max(map(len, listed))
-        lines = (f"  {name:<{width}}  {what}" for name, what in listed.items())
-        sys.stdout.write(USAGE.format(commands="\n".join(lines)))
+        width = shutil.get_terminal_size().columns
+        more = "" if "--all" in argv else "All commands: `kode help --all`\n"
+        sys.stdout.write(
+            f"usage:\n{explain(USAGE, width)}\n\ncommands:\n{explain([*listed.items()], width)}\n\n"
+            + fold(more + NEXT, width)
+        )
         sys.stdout.flush()
         return 0
     if first in GROUPS and (run := installed.subcommand(first, argv[1:])) is not None:

@@ -3,10 +3,12 @@
 import argparse
 import itertools
 import math
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from kode import installed
+from kode.cli.screen.lines import explain, fold
 from kode.errors import EXIT_OK, ConfigError
 
 COMMANDS = {
@@ -75,6 +77,21 @@ class Described(Exception):
         self.parser = parser
 
 
+class _Help(argparse.HelpFormatter):
+    """argparse would break lines at hyphens, and list every flag twice."""
+
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: Any = None) -> None:
+        needed = [action for action in actions if action.required or not action.option_strings]
+        self._prog += " [flags]" if len(needed) < len([*actions]) else ""
+        super().add_usage(usage, needed, (), prefix)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return fold(" ".join(text.split()), width).split("\n")
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return fold(text, width)
+
+
 class Parser(argparse.ArgumentParser):
     """An argparse parser with kode's errors: one sentence, the nearest flag, exit 3. A flag's
     `type` may be one of `KINDS` by name: `type="seconds"`."""
@@ -89,7 +106,7 @@ class Parser(argparse.ArgumentParser):
             prog=prog,
             description=description,
             allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Help,
             **options,  # what argparse gives a command below another: `color`, since 3.14
         )
         for name, kind in KINDS.items():
@@ -160,9 +177,8 @@ def command_of(
     """The command of a group in a command line, with its parser and arguments. Raises: ConfigError;
     SystemExit if the commands were listed."""
     if not argv or argv[0] in ("-h", "--help"):
-        width = max(map(len, commands))
-        lines = (f"  {name:<{width}}  {what}" for name, what in commands.items())
-        print(f"usage: kode {group} COMMAND ...\n\n" + "\n".join(lines))
+        listed = explain([*commands.items()], shutil.get_terminal_size().columns)
+        print(f"usage: kode {group} COMMAND ...\n\n{listed}")
         raise SystemExit(EXIT_OK if argv else ConfigError.exit_code)
     command, *rest = argv
     if command not in commands:

@@ -16,6 +16,7 @@ from kode import durable, installed, paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
+from kode.cli.screen.printer import complain, on_screen
 from kode.contracts import AskReply, Request
 from kode.errors import EXIT_OK, KodeError, UserError
 from kode.events import Event, Notice, silent
@@ -85,12 +86,12 @@ def run(arguments: argparse.Namespace) -> int:
     flags = {"memory.system": arguments.memory} if arguments.memory else {}
     loaded = load_config(paths.home(), cwd, environ=os.environ, flags=flags)
     for warning in filter(None, (paths.home_fault(paths.home()), *loaded.warnings)):
-        print(clean(f"kode: {warning}"), file=sys.stderr)
+        complain([warning])
     work = _review if arguments.command == "review" else _run
     text = asyncio.run(work(loaded, arguments))
     if text:
         # Files of memory are edited by hand and synced; an export stays unchanged.
-        print(text if arguments.command == "export" else clean(text))
+        print(text if arguments.command == "export" else on_screen(text))
     return EXIT_OK
 
 
@@ -181,4 +182,4 @@ def _confirm(question: str) -> bool:
 def _say(event: Event) -> None:
     """Ignores changes: the command's own text reports them."""
     if isinstance(event, Notice):
-        print(clean(f"kode: {event.text}"), file=sys.stderr)
+        complain([event.text])

@@ -27,8 +27,8 @@ from kode.cli.flags import (
     working_directory,
 )
 from kode.cli.parser import Parser
-from kode.cli.screen.lines import clean, one_line
-from kode.cli.screen.printer import print_line, to_json
+from kode.cli.screen.lines import one_line
+from kode.cli.screen.printer import complain, on_screen, print_line, to_json
 from kode.errors import ConfigError, StorageError
 from kode.events import EXIT_CODES, FINISHED, Emit, Notice, TurnEnded, silent
 from kode.interrupts import cancelled_by_signals, interrupt_by_signals
@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
     """Runs `kode run` with these arguments and returns its exit code. Raises: as `run_task`."""
     parser = Parser(
         "kode run",
-        "One task, the answer on stdout, then exit. Memory tells it what it knows of\n"
+        "One task, the answer on stdout, then exit. Memory tells it what it knows of "
         "this project: a script that wants equal runs adds --no-memory.",
     )
     parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
@@ -297,13 +297,13 @@ def _print_result(
                 plain = conversation.config.repl.plain
                 _print_answer(arguments, ended.result.rstrip("\n"), plain=plain)
             if ended.error:
-                error = clean(f"kode: {ended.error}{_way_on(ended, session_id)}")
-                print(error, file=sys.stderr)
+                complain([f"{ended.error}{_way_on(ended, session_id)}"])
             elif not (arguments.quiet or shown) and ended.files_changed:
                 from kode.results import relative_path
 
                 names = [one_line(relative_path(path, cwd)) for path in ended.files_changed]
-                print(f"changed: {', '.join(first_of(names, 20))}", file=sys.stderr)
+                changed = f"changed: {', '.join(first_of(names, 20))}"
+                print(on_screen(changed, sys.stderr), file=sys.stderr)
 
 
 def _print_answer(arguments: argparse.Namespace, answer: str, *, plain: bool) -> None:

@@ -40,6 +40,9 @@ async def show_extensions(state: PromptState, argument: str) -> None:
                 state.screen.print(kind, "bold")
                 for line in lines_of(rows_of(conversation.brought, kind), kind):
                     state.screen.print(f"  {clean(line)}")
+        if not argument:
+            state.screen.print("MCP servers", "bold")
+            _show_servers(state)
 
 
 def names(state: PromptState) -> Mapping[str, str]:
@@ -71,17 +74,17 @@ def _show_servers(state: PromptState) -> None:
     extensions, screen = state.conversation.extensions, state.screen
     servers = list(extensions.servers.values()) if extensions is not None else []
     for server in servers:
-        screen.print(clip(one_line(visible(_line(server))), screen.width))
+        screen.print(clip(f"  {one_line(visible(_line(server)))}", screen.width))
         if server.held:
             held = ", ".join(map(visible, server.held))
             screen.print(
-                f"  off, since changed: {held} · kode mcp approve {server.name}", "warning"
+                f"    off, since changed: {held} · kode mcp approve {server.name}", "warning"
             )
     if extensions is not None and extensions.untrusted:
         names = ", ".join(map(visible, extensions.untrusted))
-        screen.print(f"Not approved: {names} · kode extensions approve", "warning")
+        screen.print(f"  Not approved: {names} · kode extensions approve", "warning")
     if not servers:
-        screen.print("No MCP servers run here. `kode mcp add` configures one.", "dim")
+        screen.print("  No MCP servers here. `kode mcp add NAME URL` configures one.")
 
 
 def _line(server: "McpServer") -> str:

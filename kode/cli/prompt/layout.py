@@ -23,17 +23,17 @@ from prompt_toolkit.widgets import SearchToolbar
 
 STYLE = Style.from_dict(
     {
-        "prompt": "bold ansicyan",
-        "question": "bold ansicyan",
-        "dim": "ansibrightblack",
-        "queued": "italic ansibrightblack",
-        "toolbar": "ansibrightblack",
+        "prompt": "bold",
+        "question": "bold",
+        "dim": "dim",
+        "queued": "italic dim",
+        "toolbar": "dim",
         "danger": "bold ansired",
         "completion-menu": "noreverse bg:default fg:default",
         "completion-menu.completion": "bg:default fg:default",
         "completion-menu.completion.current": "reverse",
-        "completion-menu.meta.completion": "bg:default fg:ansibrightblack",
-        "completion-menu.meta.completion.current": "bg:default fg:ansibrightblack",
+        "completion-menu.meta.completion": "bg:default fg:default dim",
+        "completion-menu.meta.completion.current": "bg:default fg:default dim",
     }
 )
 PLAIN_STYLE = Style.from_dict(

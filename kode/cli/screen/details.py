@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kode.broken_json import object_of
-from kode.cli.screen.lines import cell_width, clean, clip, duration, one_line
+from kode.cli.screen.event_lines import doing, tool_line
+from kode.cli.screen.lines import cell_width, clean, clip, fold
 from kode.cli.screen.screen import Screen
 from kode.events import (
     Event,
@@ -21,7 +22,6 @@ from kode.events import (
     ToolStarted,
     TurnStarted,
 )
-from kode.extensions.tool_names import verbs_of
 from kode.messages import Thinking, calls_of, plural
 
 MAX_ENTRIES = 50  # a few screens
@@ -115,23 +115,24 @@ class Details:
 
 
 def _entry(screen: Screen, entry: CallDetails | ThoughtDetails) -> str:
+    width = screen.width
     if isinstance(entry, ThoughtDetails):
-        return f"{_title(screen, 'Thought')}\n{screen.paint('dim', clean(entry.text).strip())}"
+        thought = fold(clean(entry.text).strip(), width)
+        return f"{_title(screen, 'Thought')}\n{screen.paint('dim', thought)}"
     finished = entry.finished
-    verbs = verbs_of(entry.name)
-    title = [f"{verbs[1 if finished else 0]} {one_line(entry.subject)}".strip()]
-    if finished:
-        title.append(one_line(finished.summary))
-        title.append(duration(finished.duration_ms / 1000))
-    parts = [_title(screen, " · ".join(part for part in title if part))]
+    room = max(width - 6, 10)
+    done = tool_line(finished, room) if finished else doing(entry.name, entry.subject, room)
+    parts = [_title(screen, done)]
     diff = finished.diff if finished else ""
-    parts += _arguments(entry.arguments, without=_SHOWN_BY_DIFF if diff else ())
+    arguments = _arguments(entry.arguments, without=_SHOWN_BY_DIFF if diff else ())
+    parts += [fold(line, width) for line in arguments]
     if diff:
         from kode.cli.screen.diffs import painted_diff
 
         parts.append("\n" + painted_diff(screen, diff).rstrip("\n"))
     elif text := clean((finished.for_model if finished else entry.output)[:MAX_CHARS]).strip("\n"):
         error = finished is not None and finished.is_error
+        text = fold(text, width)
         parts.append("\n" + (screen.paint("error", text) if error and len(text) < 500 else text))
     return "\n".join(parts)
 

@@ -1,7 +1,8 @@
 """Renders unified diffs for people: numbered lines in colour, without the format's markers.
 
-Added lines are green and removed lines red, with syntax colours on top; within a changed line the
-differing part stands out. Nothing here reads files or computes diffs; `syntax` recognizes code.
+The signs and numbers of added lines are green, those of removed ones red, the text has the colours
+of its syntax; within a changed line the differing part is underlined. Nothing here reads files or
+computes diffs; `syntax` recognizes code.
 """
 
 import difflib
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from kode.cli.screen.lines import cell_width, clean, head
+from kode.cli.screen.lines import breaks, clean
 from kode.cli.screen.screen import Screen
 from kode.messages import plural
 
@@ -128,20 +129,22 @@ def _rows(screen: Screen, line: Line, numbers: int, most: int | None) -> list[st
 
 
 def _wrap(parts: list[Part], width: int) -> list[list[Part]]:
-    """Rows of at most `width` columns, broken at the column."""
-    rows: list[list[Part]] = [[]]
-    room = width
+    """Rows of at most `width` columns."""
+    whole = "".join(text for _, text in parts)
+    starts = breaks(whole, width)
+    ends = [len(whole[:start].rstrip()) for start in starts]
+    return [
+        list(_between(parts, start, end))
+        for start, end in zip([0, *starts], [*ends, len(whole)], strict=True)
+    ]
+
+
+def _between(parts: list[Part], start: int, end: int) -> Iterator[Part]:
+    at = 0
     for style, text in parts:
-        while text:
-            piece = head(text, room)
-            if piece:
-                rows[-1].append((style, piece))
-                room -= cell_width(piece)
-                text = text[len(piece) :]
-            if text:
-                rows.append([])
-                room = width
-    return rows
+        if piece := text[max(start - at, 0) : max(end - at, 0)]:
+            yield style, piece
+        at += len(text)
 
 
 def _parse(diff: str) -> list[Line]:
@@ -187,7 +190,7 @@ def _parse(diff: str) -> list[Line]:
 def _colour(screen: Screen, lines: list[Line]) -> None:
     """Splits each line's text into parts, by differences and, in colour, by syntax."""
     for line in lines:
-        line.parts = line.parts or [(_STYLE.get(line.kind, ""), line.text)]
+        line.parts = line.parts or [("", line.text)]
     if not screen.color:
         return
     left = MAX_CODE_CHARS
@@ -212,19 +215,19 @@ def _colour_code(file: str, lines: list[Line], without: str) -> None:
 
 
 def _laid_over(parts: list[Part], code: list[Part]) -> Iterator[Part]:
-    """The parts in both styles; a highlighted part stays in one piece."""
+    """The parts in the colours of their syntax; a highlighted one stays in one piece."""
     position = 0
     styles = [style for style, text in code for _ in text]
     for style, text in parts:
         of_text = styles[position : position + len(text)]
         position += len(text)
-        if style.endswith("_part"):
+        if style:
             yield style, text
             continue
         start = 0
         for syntax, run in groupby(of_text):
             end = start + len(list(run))
-            yield f"{style} {syntax}".strip(), text[start:end]
+            yield syntax, text[start:end]
             start = end
 
 
@@ -253,8 +256,8 @@ def _mark_changes(removed: Line, added: Line) -> None:
     if matcher.ratio() < 0.5:
         return
     for kind, a, b, c, d in matcher.get_opcodes():
-        suffix = "" if kind == "equal" else "_part"
+        style = "" if kind == "equal" else "changed_part"
         if b > a:
-            removed.parts.append(("removed" + suffix, "".join(old[a:b])))
+            removed.parts.append((style, "".join(old[a:b])))
         if d > c:
-            added.parts.append(("added" + suffix, "".join(new[c:d])))
+            added.parts.append((style, "".join(new[c:d])))

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from kode.cli.screen.lines import clean, one_line, wrap
+from kode.cli.screen.lines import clean, one_line, wrap_words
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import Screen, open_screen
 from kode.extensions.mcp_values import Elicit, Field, Form
@@ -36,7 +36,7 @@ def make_elicit(screen: Screen | None = None) -> Elicit:
 
 async def _fill(screen: Screen, form: Form) -> Mapping[str, Any] | None:
     screen.print(f"The MCP server {visible(form.server)} asks (never type a key here):", "title")
-    for line in wrap(clean(visible(form.message)), screen.width - 2):
+    for line in wrap_words(clean(visible(form.message)), screen.width - 2):
         screen.print(f"│ {line}")
     if form.url:
         screen.print(f"│ {one_line(visible(form.url))}")

@@ -6,7 +6,7 @@ Pure functions. `event_lines` words events; `screen` and `render` add colour and
 import re
 from collections.abc import Sequence
 
-MIN_MEANING_COLUMNS = 30  # a meaning needs a few words a line to be read
+MIN_MEANING_COLUMNS = 22  # a meaning needs a few words a line to be read
 
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
@@ -19,8 +19,14 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u
 _WIDE = "\u2e80-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff60"
 _OPENING, _CLOSING = "「『（《〈【［｛", "」』）》〉】］｝、。，．：；？！"
 _WORD = re.compile(
-    rf"\s*[{_OPENING}]*(?:[^\s{_WIDE}]+|[{_WIDE}])[{_CLOSING}]*"  # a line may end after each
+    # A line may end after each; not between a number and what it counts.
+    rf"\s*[{_OPENING}]*(?:\d[\d.,]*k? (?=[a-z]{{1,12}}\b))?"
+    rf"(?:[^\s{_WIDE}]+|[{_WIDE}])[{_CLOSING}]*"
 )
+_BEFORE = re.compile(r"\s*(?:[-•●✗–│] |\[[ x>]\] )?")
+"""The margin of a line, and the mark of an item."""
+_GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
+"""Between the columns of a table."""
 
 
 def clean(text: str) -> str:
@@ -85,30 +91,18 @@ def head(text: str, width: int) -> str:
     return "".join(kept)
 
 
-def wrap(text: str, width: int) -> list[str]:
-    """Lines of at most `width` columns, broken at the column like a terminal does."""
-    lines: list[str] = []
-    for line in text.expandtabs(4).split("\n"):
-        while cell_width(line) > width > 1:
-            part = head(line, width)
-            lines.append(part)
-            line = line[len(part) :]
-        lines.append(line)
+def wrap_words(text: str, width: int) -> list[str]:
+    """As `fold`, but a word that no line can hold is broken, too: lines of at most `width`."""
+    lines = []
+    for line in fold(text.expandtabs(4), width).split("\n"):
+        starts = [0, *breaks(line, width)]
+        lines += [line[a:b].rstrip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
     return lines
 
 
-def wrap_words(text: str, width: int) -> list[str]:
-    """Lines of at most `width` columns, broken between words, at the column within a longer one."""
-    return [
-        line
-        for folded in fold(text.expandtabs(4), width).split("\n")
-        for line in wrap(folded, width)
-    ]
-
-
 def fold(text: str, width: int) -> str:
-    """Lines broken between words, indented like the line they continue. A long word is not broken:
-    a path or an address can still be copied."""
+    """Lines broken between words, indented like the text that they continue: an item, a column of a
+    table. A long word is not broken: a path or an address can still be copied."""
     return "\n".join(_fold(line, width) for line in text.split("\n"))
 
 
@@ -118,31 +112,65 @@ def words(line: str) -> list[str]:
     return _WORD.findall(line)
 
 
+def breaks(line: str, width: int) -> list[int]:
+    """Where the rows of a line begin, after the first: between words; within a word that no row can
+    hold after a slash, else at the column. The space before such a place may be left out."""
+    starts: list[int] = []
+    used = end = 0
+    for word in words(line):
+        begin, end = end + len(word) - len(word.lstrip()), end + len(word)
+        # A break of the text's own begins a new row too.
+        used = 0 if "\n" in word else used + cell_width(word[: begin - end])
+        is_first = not line[:begin].strip()
+        if used + cell_width(line[begin:end]) > width and (used >= width or not is_first):
+            starts.append(begin)
+            used = 0
+        while used + cell_width(line[begin:end]) > width:
+            piece = head(line[begin:end], width - used) or line[begin]
+            slash = piece.rfind("/") + 1
+            begin += slash if slash > len(piece) // 2 else len(piece)
+            starts.append(begin)
+            used = 0
+        used += cell_width(line[begin:end])
+    return [*starts, *range(end + max(width - used, 0), len(line), width)]
+
+
 def _fold(line: str, width: int) -> str:
     if cell_width(line) <= width:
         return line
-    indent = line[: len(line) - len(line.lstrip())]
+    margin = cell_width(_BEFORE.findall(line)[0])
+    columns = [cell_width(line[: gap.end()]) for gap in _GAP.finditer(line)]
+    hang = max((size for size in [margin, *columns] if size <= width // 2), default=0)
     lines, current = [], ""
     for word in words(line):
         if current.strip() and cell_width(current) + cell_width(word) > width:
             lines.append(current)
-            current = indent + word.lstrip()
+            # A path that fits the margin is not broken for its column.
+            is_long = hang + cell_width(word.lstrip()) > width
+            current = " " * (min(margin, hang) if is_long else hang) + word.lstrip()
         else:
             current += word
     return "\n".join([*lines, current])
 
 
 def explain(pairs: Sequence[tuple[str, str]], width: int) -> str:
-    """Names with their explanations beside them, or below them if there is not enough space."""
+    """Names with their explanations beside them, or below them if there is not enough space. One
+    without a name belongs to the one before."""
     names = max((cell_width(name) for name, _ in pairs), default=0)
-    beside = width - names - 4 >= MIN_MEANING_COLUMNS
-    indent = " " * (names + 4 if beside else 6)
-    lines = []
-    for name, what in pairs:
-        meaning = fold(indent + what, width)
-        lines.append(f"  {name:<{names}}  " + meaning[len(indent) :] if beside else f"  {name}")
-        lines += [] if beside else [meaning]
-    return "\n".join(lines)
+    longest = max(
+        (cell_width(word.strip()) for _, what in pairs for word in words(what)), default=0
+    )
+    room = width - names - 4
+    # A path that fits a line of its own is not broken.
+    if room < MIN_MEANING_COLUMNS or room < longest <= width - 6:
+        rows = (
+            ([f"  {name}"] if name else []) + [fold(f"      {what}", width)] for name, what in pairs
+        )
+        return "\n".join(line for row in rows for line in row)
+    meanings = (fold(" " * (names + 4) + what, width)[names + 4 :] for _, what in pairs)
+    return "\n".join(
+        f"  {name:<{names}}  {what}" for (name, _), what in zip(pairs, meanings, strict=True)
+    )
 
 
 def duration(seconds: float) -> str:

@@ -6,12 +6,12 @@ text into deltas does not show. `render` prints.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from kode.cli.screen.lines import cell_width, words
+from kode.cli.screen.lines import breaks, cell_width, words
 from kode.cli.screen.screen import SGR
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ MAX_BLOCK_CHARS = 20_000
 MAX_LINE_CHARS = 10_000
 """Longer lines are split, at a space if there is one."""
 
-MIN_COLUMN = 10
-"""If the columns of a table would be narrower, its rows are shown as lists."""
+BETWEEN_COLUMNS = 2
+"""What a table takes beside the text of each column."""
 
 _ADDRESS = re.compile(r"(https?://[^\s<>\"'`|]*[^\s<>\"'`|.,;:!?)\]}*_])")
 _FENCE = re.compile(r"^(\s*)(`{3,}|~{3,})([^`]*)$")
@@ -207,7 +207,6 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
         Paragraph,
         TableElement,
     )
-    from rich.measure import Measurement
     from rich.segment import Segment
     from rich.style import Style
     from rich.syntax import ANSISyntaxTheme, Syntax
@@ -238,21 +237,16 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
                 background_color="default",
             )
 
+    def filled(text: Text, width: int) -> Iterator[Text]:
+        for line in text.divide(breaks(text.plain, width)):
+            line.rstrip()
+            yield line
+
     class FilledParagraph(Paragraph):
         """A paragraph whose lines are filled, also where letters stand without spaces."""
 
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-            ends, at, used = [], 0, 0
-            for word in words(self.text.plain):
-                # A break of the text's own begins a new line too.
-                used = cell_width(word.lstrip()) if "\n" in word else used + cell_width(word)
-                if used > options.max_width and word.strip() and at:
-                    ends.append(at + len(word) - len(word.lstrip()))
-                    used = cell_width(word.lstrip())
-                at += len(word)
-            for line in self.text.divide(ends):
-                line.rstrip()
-                yield line
+            yield from filled(self.text, options.max_width)
 
     class BulletOrBox(ListItem):
         """An item of a list, or of a list of tasks."""
@@ -271,6 +265,14 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
                     part = Segment(f" {self.bullet} ", part.style)
                 yield part
 
+        def render_number(
+            self, console: Console, options: ConsoleOptions, number: int, last_number: int
+        ) -> RenderResult:
+            for part in super().render_number(console, options, number, last_number):
+                if isinstance(part, Segment) and part.text.strip() == str(number):
+                    part = Segment(f"{number}. ".rjust(len(part.text)), part.style)
+                yield part
+
     class PlainHeading(Heading):
         """A heading at the margin, without a box."""
 
@@ -279,36 +281,39 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
             yield self.text
 
     class FittingTable(TableElement):
-        """A table that loses nothing: cells are wrapped; if it is still too narrow, each row
-        becomes a list of its cells."""
+        """A table that loses nothing and breaks no word: cells are wrapped; if it is still too
+        wide, each row becomes a list of its cells."""
 
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-            head_row = self.header.row if self.header else None
-            heads = [cell.content for cell in head_row.cells] if head_row else []
+            heads = self.header.row.cells if self.header and self.header.row else []
             elements = self.body.rows if self.body else []
             rows = [[cell.content for cell in row.cells] for row in elements]
-            table = Table(
-                box=box.SIMPLE,
-                pad_edge=False,
-                style="markdown.table.border",
-                collapse_padding=True,
-            )
-            for head in heads:
-                heading = head.copy()
-                heading.stylize("markdown.table.header")
-                table.add_column(heading, overflow="fold")
-            for row in rows:
-                table.add_row(*row)
-            width = options.max_width
-            needed = Measurement.get(console, options.update(max_width=10_000), table).minimum
-            if needed <= width or width >= MIN_COLUMN * len(heads):
+            table = Table(box=box.SIMPLE, pad_edge=False, collapse_padding=True)
+            table.style = "markdown.table.border"
+            widest, least = [], []
+            for head, *cells in zip(heads, *rows, strict=False):
+                column = [head.content.plain, *(cell.plain for cell in cells)]
+                widest.append(max(map(cell_width, column)))
+                parts = [word.strip() for text in column for word in words(text)]
+                least.append(max(map(cell_width, parts), default=1))
+            spare = options.max_width - BETWEEN_COLUMNS * len(heads) - sum(least)
+            if spare >= 0:
+                wish = sum(widest) - sum(least)
+                for head, wanted, needed in zip(heads, widest, least, strict=True):
+                    title = head.content.copy()
+                    title.stylize("markdown.table.header")
+                    width = needed + (wanted - needed) * min(spare, wish) // (wish or 1)
+                    table.add_column(title, width=width, overflow="fold", justify=head.justify)
+                for row in rows:
+                    table.add_row(*row)
                 yield table
                 return
             for number, row in enumerate(rows):
                 if number:
                     yield Text("")
                 for head, cell in zip(heads, row, strict=False):
-                    yield Text.assemble((f"{head.plain}: ", "markdown.table.header"), cell)
+                    name = (f"{head.content.plain}: ", "markdown.table.header")
+                    yield from filled(Text.assemble(name, cell), options.max_width)
 
     class TerminalMarkdown(Markdown):
         elements: ClassVar[dict[str, type[MarkdownElement]]] = {

@@ -2,12 +2,13 @@
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
-from kode.cli.screen.lines import clean
+from kode.cli.screen.lines import clean, fold
 from kode.errors import EXIT_OK
 from kode.messages import columns
 
@@ -53,14 +54,22 @@ def print_answer(answer: Answered) -> int:
 def print_either(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
     """Writes what a command found to stdout: for programs `value` as JSON on one line, for people
     the lines, cleaned."""
-    for line in [to_json(value)] if as_json else map(clean, lines):
+    for line in [to_json(value)] if as_json else map(on_screen, lines):
         print_line(line)
 
 
 def complain(faults: Iterable[str]) -> None:
     """Writes to stderr what went wrong beside an answer; "" is nothing."""
     for fault in filter(None, faults):
-        print(clean(f"kode: {fault}"), file=sys.stderr)
+        print(on_screen(f"kode: {fault}", sys.stderr), file=sys.stderr)
+
+
+def on_screen(text: str, stream: TextIO | None = None) -> str:
+    """Text cleaned of what could control a terminal, and on one broken between words."""
+    shown = clean(text)
+    if not (stream or sys.stdout).isatty():
+        return shown
+    return fold(shown, shutil.get_terminal_size().columns)
 
 
 def to_json(value: Any) -> str:

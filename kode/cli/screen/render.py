@@ -8,7 +8,7 @@ run`.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Literal, assert_never
 
 from kode.cli.screen.details import Details
@@ -61,7 +61,6 @@ from kode.events import (
 from kode.messages import Text, Thinking, calls_of
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 MAX_DIFF_LINES = 40  # one screen
@@ -328,7 +327,8 @@ class Renderer:
         if event.status not in FINISHED:  # what was refused or failed stands above
             self._gap("line")
             self.screen.print(ending_line(event), "warning" if event.status != "error" else "error")
-        self._line(summary_line(event), "dim")
+        if event.steps or event.status not in FINISHED:  # a command of a plug-in asks no model
+            self._line(summary_line(event), "dim")
         if evidence := evidence_line(event):
             self.screen.print(evidence, "warning" if event.checked == "failed" else "dim")
         self._last = "line"
@@ -338,38 +338,27 @@ def plain_markdown(text: str) -> str:
     """The text of a settled block for a screen reader or a log."""
     if "|" not in text:
         return text
-    tokens = _parser().parse(text)
+    from markdown_it import MarkdownIt
+
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
     lines = text.split("\n")
-    for position in reversed(
-        [index for index, token in enumerate(tokens) if token.type == "table_open"]
-    ):
+    for position in reversed([at for at, token in enumerate(tokens) if token.type == "table_open"]):
         first, last = tokens[position].map or (0, 0)
         lines[first:last] = _list(tokens[position:])
     return "\n".join(lines)
 
 
-@cache
-def _parser() -> "MarkdownIt":
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark").enable("table")
-
-
 def _list(tokens: "list[Token]") -> list[str]:
     """The rows of the table at the start of the tokens: a line per cell, a blank one between
     rows."""
-    heads: list[str] = []
     rows: list[list[str]] = []
-    for index, token in enumerate(tokens):
+    for token, content in pairwise(tokens):
         if token.type == "table_close":
             break
-        if token.type == "th_open":
-            heads.append(tokens[index + 1].content)
-        elif token.type == "tr_open":
+        if token.type == "tr_open":
             rows.append([])
-        elif token.type == "td_open":
-            rows[-1].append(tokens[index + 1].content)
-    cells = [
-        [f"{head}: {cell}" for head, cell in zip(heads, row, strict=False)] for row in rows if row
-    ]
-    return [line for row in cells for line in (*row, "")]
+        elif token.type in ("th_open", "td_open"):
+            rows[-1].append(content.content)
+    heads, *cells = rows
+    named = ([f"{head}: {cell}" for head, cell in zip(heads, row, strict=False)] for row in cells)
+    return [line for row in named for line in (*row, "")]

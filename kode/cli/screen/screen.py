@@ -28,25 +28,22 @@ T = TypeVar("T")
 SGR = {
     "bold": "1",
     "dim": "2",
-    "title": "1;36",
+    "title": "1",
     "good": "32",
-    "warning": "33",
+    "warning": "1",
     "error": "1;31",
-    "added": "32",
-    "removed": "31",
-    "added_part": "7;32",
-    "removed_part": "7;31",
-    "place": "36",
+    "added": "1;32",
+    "removed": "1;31",
+    "changed_part": "1;4",
     "keyword": "94",
-    "builtin": "36",
-    "decorator": "95",
     "string": "35",
     "comment": "2",
 }
-"""Style name → the parameters of its escape sequence: the terminal's own colours, so that light and
-dark themes both stay readable."""
+"""Style name → the parameters of its escape sequence: the terminal's own colours. Cyan and yellow
+are too weak to read on white, blue on black: none is used. Green only paints signs and numbers."""
 
-COLOURLESS = {"bold": "1", "dim": "2", "title": "1", "error": "1", "keyword": "1"}
+_BARE = SGR | {"error": "1", "keyword": "1"}
+COLOURLESS = {name: code for name, code in _BARE.items() if code in ("1", "2", "1;4")}
 """What `NO_COLOR` leaves of the styles if the terminal supports escape sequences."""
 
 MAX_PROSE_COLUMNS = 110
@@ -233,7 +230,7 @@ class Screen:
             # The default paints inline code on black, which is unreadable on a light terminal.
             theme = Theme(
                 {
-                    "markdown.code": "cyan" if self.color else "bold",
+                    "markdown.code": "bold",
                     "markdown.h1": "bold underline",
                     "markdown.h2": "bold",
                     "markdown.h3": "bold",
@@ -241,8 +238,11 @@ class Screen:
                     "markdown.item.bullet": "bold",
                     "markdown.item.number": "bold",
                     "markdown.hr": "dim",
-                    "markdown.a": "bright_blue",
-                    "markdown.url": "underline blue",
+                    "markdown.table.header": "bold",
+                    "markdown.table.border": "dim",
+                    "markdown.block_quote": "none",
+                    "markdown.a": "underline",
+                    "markdown.url": "underline",
                 }
             )
             self._console = Console(

@@ -43,7 +43,7 @@ def table(
     for name in WIDEST.keys() & widths.keys():
         widths[name] = min(widths[name], WIDEST[name])
     number_columns = len(str(len(rows))) + 2 if numbered else 0
-    for name in (*_LESS_TELLING, "id") if numbered else _LESS_TELLING:
+    for name in (*_LESS_TELLING, "id" if numbered else "when"):
         if _taken(columns, widths) + number_columns + MIN_TASK_COLUMNS <= width:
             break
         columns = [column for column in columns if column != name]

@@ -21,14 +21,11 @@ MAX_LINE_CHARS = 1_000
 STYLES: dict["_TokenType", str] = {
     Token.Comment: "comment",
     Token.Keyword: "keyword",
-    Token.Keyword.Type: "builtin",
     Token.Operator.Word: "keyword",
-    Token.Name.Builtin: "builtin",
-    Token.Name.Exception: "builtin",
     Token.Name.Class: "bold",
     Token.Name.Function: "bold",
     Token.Name.Tag: "keyword",
-    Token.Name.Decorator: "decorator",
+    Token.Name.Decorator: "string",
     Token.Literal.String: "string",
     Token.Literal.Number: "keyword",
 }

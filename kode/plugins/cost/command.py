@@ -6,8 +6,11 @@ period.
 
 import argparse
 import itertools
+import math
 import os
 import re
+import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import date, datetime, timedelta
@@ -248,11 +251,20 @@ def _figures(spent: "Spent") -> tuple[str, ...]:
 
 
 def _align(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """The rows as lines. Tokens of thinking are part of the output; shown only if there are any."""
-    position = rows[0].index("thinking")
-    if all(row[position] == "0" for row in rows[1:]):
-        rows = [(*row[:position], *row[position + 1 :]) for row in rows]
-    return columns(rows, right=range(2, len(rows[0])))
+    """The rows as lines. Tokens of thinking are part of the output; shown only if there are any. On
+    a narrow screen the less telling columns are left out."""
+    if all(row[rows[0].index("thinking")] == "0" for row in rows[1:]):
+        rows = _without("thinking", rows)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else math.inf
+    for name in ("written", "cached", "thinking", "time"):
+        if len(max(columns(rows), key=len)) > width and name in rows[0]:
+            rows = _without(name, rows)
+    return columns(rows, right=range(1 if rows[0][0] == "request" else 2, len(rows[0])))
+
+
+def _without(name: str, rows: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:
+    position = rows[0].index(name)
+    return [(*row[:position], *row[position + 1 :]) for row in rows]
 
 
 def _local(at: str) -> str:

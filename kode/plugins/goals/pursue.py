@@ -119,7 +119,7 @@ async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn
         if passed := attempt["passed"]:
             continue
         if is_stalled(goal.attempts):
-            said = f"it failed in the same way {ALIKE} times and nothing changed what it reads"
+            said = f"the check failed {ALIKE} times in the same way, and nothing it reads changed"
             return _finish(opened, session, total, "stalled", said)
         if over:
             return _finish(opened, session, total, "out_of_budget", over)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kode.plugin import Opened, money, one_line
+from kode.plugin.messages import plural
 from kode.plugins.goals.state import Goal, Record, current
 
 RESUME = "Continue with the goal."
@@ -123,7 +124,7 @@ def attempt_line(attempt: Record) -> str:
     cost = money(attempt["cost_usd"]) or "unknown cost"
     return (
         f"Attempt {attempt['attempt']}: {names or 'no file changed'} · the check {how(attempt)}"
-        f"{tail} · {attempt['requests']} requests, {cost}, {attempt['seconds']:.0f} s"
+        f"{tail} · {plural(attempt['requests'], 'request')}, {cost}, {attempt['seconds']:.0f}s"
     )
 
 
@@ -149,7 +150,7 @@ STATUS: Mapping[str, str] = {
     "unfinished": "not reached yet; /goal resume continues, /goal stop ends it",
     "reached": "reached",
     "not_reached": "not reached",
-    "stalled": "stalled",
+    "stalled": "stalled: the check kept failing in the same way",
     "out_of_budget": "out of budget",
 }
 

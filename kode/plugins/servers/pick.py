@@ -19,7 +19,7 @@ def main(argv: Sequence[str]) -> int:
     """Runs `kode mcp import ...`. Raises: ConfigError, StorageError, BusyError."""
     parser = Parser(
         "kode mcp import",
-        "List the MCP servers of Claude Code, Codex, Cursor, VS Code, Zed and Gemini on this\n"
+        "List the MCP servers of Claude Code, Codex, Cursor, VS Code, Zed and Gemini on this "
         "machine; with names, take those. Secrets become references to your environment.",
     )
     add = parser.add_argument

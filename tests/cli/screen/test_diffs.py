@@ -57,17 +57,17 @@ def test_a_narrow_window_drops_the_line_numbers():
 def test_only_like_lines_have_their_differing_letters_marked():
     text = painted_diff(screen(color=True), DIFF.replace("calc.py", "calc"), 40)
 
-    assert "\x1b[31m    return a \x1b[0m\x1b[7;31m-\x1b[0m\x1b[31m b\x1b[0m" in text
-    assert "\x1b[32m    return a \x1b[0m\x1b[7;32m+\x1b[0m\x1b[32m b\x1b[0m" in text
-    assert "\x1b[31mold\x1b[0m" in text
+    assert "\x1b[1;31m-\x1b[0m     return a \x1b[1;4m-\x1b[0m b" in text
+    assert "\x1b[1;32m+\x1b[0m     return a \x1b[1;4m+\x1b[0m b" in text
+    assert "\x1b[1;31m-\x1b[0m old" in text
 
 
-def test_syntax_colours_lie_over_those_of_the_diff():
+def test_changed_lines_have_the_colours_of_their_syntax():
     text = painted_diff(screen(color=True), DIFF, 40)
 
     assert "\x1b[94mdef\x1b[0m \x1b[1madd\x1b[0m(a, b):" in text
-    assert "\x1b[31;94mreturn\x1b[0m\x1b[31m a \x1b[0m\x1b[7;31m-\x1b[0m\x1b[31m b\x1b[0m" in text
-    assert "\x1b[32;94mreturn\x1b[0m\x1b[32m a \x1b[0m\x1b[7;32m+\x1b[0m\x1b[32m b\x1b[0m" in text
+    assert "\x1b[94mreturn\x1b[0m a \x1b[1;4m-\x1b[0m b" in text
+    assert "\x1b[94mreturn\x1b[0m a \x1b[1;4m+\x1b[0m b" in text
     assert "\x1b[2m# end\x1b[0m" in text
 
 
@@ -76,8 +76,8 @@ def test_old_and_new_lines_are_parsed_apart():
 
     painted = painted_diff(screen(color=True), diff)
 
-    assert '\x1b[31;35m"""a\x1b[0m' in painted
-    assert "\x1b[32;94m1\x1b[0m" in painted
+    assert '\x1b[1;31m-\x1b[0m \x1b[35m"""a\x1b[0m' in painted
+    assert "\x1b[94m1\x1b[0m" in painted
     assert '\x1b[35mend"""\x1b[0m' in painted
 
 
@@ -85,15 +85,15 @@ def test_old_and_new_lines_are_parsed_apart():
 def test_an_unknown_language_has_no_syntax(name):
     painted = painted_diff(screen(color=True), f"--- {name}\n+++ {name}\n@@ -0,0 +1 @@\n+return 1")
 
-    assert painted.endswith("\x1b[32m+\x1b[0m \x1b[32mreturn 1\x1b[0m")
+    assert painted.endswith("\x1b[1;32m+\x1b[0m return 1")
 
 
 def test_code_that_would_take_long_has_no_syntax():
     wide = "return 1; " * 200
     painted = painted_diff(screen(color=True), f"+++ a.py\n@@ -0,0 +1 @@\n+{wide}")
 
-    assert "\x1b[32mreturn 1; return 1" in painted
-    assert "\x1b[32;94m" not in painted
+    assert "\x1b[1;32m+\x1b[0m return 1; return 1" in painted
+    assert "\x1b[94m" not in painted
 
 
 def test_colour_changes_nothing_else():
@@ -122,7 +122,7 @@ def test_signs_count_only_within_a_hunk():
 
     painted = painted_diff(screen(color=True), diff)
 
-    assert "\x1b[31m-\x1b[0m \x1b[31;2m-- a comment\x1b[0m" in painted
+    assert "\x1b[1;31m-\x1b[0m \x1b[2m-- a comment\x1b[0m" in painted
     assert "  1 - -- a comment" in painted_diff(screen(), diff, 40)
 
 

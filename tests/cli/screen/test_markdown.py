@@ -254,10 +254,10 @@ def test_nested_lists_keep_their_levels():
     )
 
     assert shown.split("\n") == [
-        " 1 one",
+        "1. one",
         "    • two words that wrap here",
         "       • deep",
-        " 2 x",
+        "2. x",
     ]
 
 
@@ -291,13 +291,13 @@ def test_chinese_letters_fill_the_line_they_begin_in():
 
 
 @pytest.mark.parametrize(
-    ("item", "sign"), [("- [x] a", "☑"), ("* [ ] a", "☐"), ("- a", "•"), ("1. [x] a", "1")]
+    ("item", "sign"), [("- [x] a", "☑"), ("* [ ] a", "☐"), ("- a", "•"), ("1. [x] a", "1.")]
 )
 def test_items_of_tasks_have_a_box_for_a_bullet(item, sign):
     shown = screen().rendered(markdown(item))
 
     assert shown.split()[0] == sign
-    assert ("[" in shown) is (sign == "1")
+    assert ("[" in shown) is (sign == "1.")
 
 
 def test_code_is_in_colours_that_light_screens_show_too():

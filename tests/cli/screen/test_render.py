@@ -85,8 +85,8 @@ def test_a_colourless_screen_gets_no_escape_sequence():
 def test_diffs_are_coloured_where_colour_is_on():
     text = Shown(color=True).show(tool("edit_file", "a.py", diff="@@ -1 +1 @@\n-x\n+y\n"))
 
-    assert "\x1b[31mx\x1b[0m" in text
-    assert "\x1b[32my\x1b[0m" in text
+    assert "\x1b[1;31m-\x1b[0m x" in text
+    assert "\x1b[1;32m+\x1b[0m y" in text
 
 
 def test_words_of_tools_and_models_cannot_control_the_terminal():
@@ -388,7 +388,7 @@ def test_a_failed_command_stands_out():
         failed=True,
     )
 
-    assert state.show(failed).startswith("\x1b[33m✗\x1b[0m Ran make")
+    assert state.show(failed).startswith("\x1b[1m✗\x1b[0m Ran make")
 
 
 @pytest.mark.parametrize(
