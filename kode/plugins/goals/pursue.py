@@ -12,7 +12,7 @@ from typing import Any
 from kode.plugin import Opened, Question, object_of, one_line
 from kode.plugin.contracts import Opinion, Tool, ToolContext
 from kode.plugin.events import FINISHED, Check, Checked, Notice, TurnEnded, Working
-from kode.plugin.messages import Text
+from kode.plugin.messages import Text, plural
 from kode.plugin.turns import OpenSession, RunTurn, fence_text, together
 from kode.plugins.goals import words
 from kode.plugins.goals.changes import changed_since, counted
@@ -97,7 +97,7 @@ async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn
             goal = _goal(opened)
             turn = await run(text, **_within(opened, session, goal, before))
         total = turn if total is None else together(total, turn)
-        over = _exhausted(opened, goal, spent(goal, opened.session))
+        over = _exhausted(opened, goal, spent(goal, opened.session), turn)
         steps_over = turn.steps >= opened.config.max_steps
         if turn.status == "interrupted" or (
             turn.status not in FINISHED and not over and not steps_over
@@ -246,10 +246,12 @@ def goal_limits(opened: Opened, goal: Goal) -> Mapping[str, float]:
     return {**goal.limits, **limits_of(opened)}
 
 
-def _exhausted(opened: Opened, goal: Goal, used: Spent) -> str:
-    """The limit that is used up, in a phrase; "" for none."""
+def _exhausted(opened: Opened, goal: Goal, used: Spent, turn: TurnEnded | None = None) -> str:
+    """The limit that is used up, in a phrase; "" for none. A `turn` has a clock of its own, which
+    may be ahead of the times in the session."""
     for name, limit in goal_limits(opened, goal).items():
-        if getattr(used, name) >= limit:
+        is_late = name == "seconds" and turn is not None and turn.status == "timeout"
+        if is_late or getattr(used, name) >= limit:
             flag, unit = _FLAGS[name]
             return f"its limit of {unit.format(f'{limit:g}')} is used up: raise it with {flag}"
     return ""
@@ -285,11 +287,16 @@ async def _find_check(opened: Opened, session: OpenSession, text: str, run: RunT
     total: TurnEnded | None = None
     if text == words.RESUME:
         text = words.ASK_CHECK.format(text=_goal(opened).text)
+    goal = _goal(opened)
     for _ in range(MAX_ASKED):
-        ended = await run(text, (_only_look,))
+        used = spent(goal, opened.session)
+        if over := _exhausted(opened, goal, used):
+            return _finish(opened, session, total, "out_of_budget", over)
+        ended = await run(text, (_only_look,), **_within(opened, session, goal, used))
         total = ended if total is None else together(total, ended)
         if ended.status not in FINISHED:
-            return total
+            over = _exhausted(opened, goal, spent(goal, opened.session), ended)
+            return _finish(opened, session, total, "out_of_budget", over) if over else total
         command = words.object_text(object_of(_braced(ended.result).encode()))
         if not command:
             text = words.ASK_AGAIN
@@ -337,8 +344,8 @@ def _finish(
     opened: Opened, session: OpenSession, total: TurnEnded | None, status: str, why: str
 ) -> TurnEnded:
     goal = _goal(opened)
-    count = len(goal.attempts)
-    error = "" if status == "reached" else f"The goal was not reached: {why} ({count} attempts)."
+    count = plural(len(goal.attempts), "attempt")
+    error = "" if status == "reached" else f"The goal was not reached: {why} ({count})."
     opened.record({"ended": status, "error": error})
     _protect(session, None)
     by = ", a check by the model" if goal.check_by == "model" else ""
