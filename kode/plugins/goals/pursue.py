@@ -97,12 +97,17 @@ async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn
             goal = _goal(opened)
             turn = await run(text, **_within(opened, session, goal, before))
         total = turn if total is None else together(total, turn)
-        over = _exhausted(opened, goal, spent(goal, opened.session), turn)
+        used = spent(goal, opened.session)
+        over = _exhausted(opened, goal, used, turn)
         steps_over = turn.steps >= opened.config.max_steps
+        # Each request was answered: what the turn failed of is the model, in circles for instance.
+        answered = 0 < turn.steps == used.requests - before.requests
         if turn.status == "interrupted" or (
-            turn.status not in FINISHED and not over and not steps_over
+            turn.status not in FINISHED and not over and not steps_over and not answered
         ):
             return replace(total, goal=_object(opened))
+        if turn.status == "error" and turn.error and not over:
+            opened.emit(Notice(text=turn.error, level="warning"))
         try:
             attempt = await _attempt(opened, session, goal, turn, began)
         except asyncio.CancelledError:
@@ -349,7 +354,11 @@ def _finish(
     opened.record({"ended": status, "error": error})
     _protect(session, None)
     by = ", a check by the model" if goal.check_by == "model" else ""
-    said = f"Goal reached{by}: {one_line(goal.verify)}" if status == "reached" else error
+    said = error
+    if status == "reached":
+        for line in words.passed_output(goal.attempts[-1]):
+            opened.emit(Notice(text=line, level="info"))
+        said = f"Goal reached{by}: {one_line(goal.verify)}"
     if goal.reviewed is not None and (fault := goal.reviewed["fault"]):
         said += f" Without a review: {fault}."
     value = _object(opened)
