@@ -137,7 +137,8 @@ def test_the_person_sees_how_the_output_of_a_passed_check_ends(goal_place: Place
     with ScriptedServer([READ, FIX, DONE]) as server:
         goal_place.url = server.openai_url
         done = goal_place.run("run", "--goal", "g", "--verify", VERIFY, *FLAGS)
-    assert done.err.index("test one") < done.err.index("2 passed") < done.err.index("Goal reached")
+    shown = "ends with:\ntest one\ntest two\n2 passed\nGoal reached: sh tests/check.sh\n"
+    assert shown in done.err
 
 
 def test_a_check_that_ended_early_is_seen_to_have_printed_nothing(goal_place: Place) -> None:
