@@ -1,5 +1,5 @@
 """kode is killed at random calls that change files while it pursues a goal: of `kode run`, with a
-review at its end, and typed at the prompt. After the next start each file is the one before or after
+review at its end, and typed at the prompt. After the next start each file is as before or after
 the change; `kode continue` reaches the goal, no attempt and no review is lost or repeated, what the
 check runs is as it was, and no process is left.
 
