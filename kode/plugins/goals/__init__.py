@@ -9,6 +9,7 @@ review     the review at its end, and the answers to its findings
 changes    what its turns changed in files
 words      what the model and the person read
 pages      the same in `kode view`
+forms      the same for programs, by `kode schema`
 """
 
 from kode.plugin import Command, Plugin

@@ -1,12 +1,14 @@
 """What a goal's turns have changed in files, from the copies that undo keeps."""
 
 import difflib
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from kode.plugin import FileChanges, Opened
+from kode.plugin import FileChanges, Opened, credentials
 from kode.plugins.goals.guard import side_folder
 
 MAX_COMPARED_LINES = 20_000
@@ -43,8 +45,42 @@ def changed_since(opened: Opened, first: int, more: Iterable[str] = ()) -> list[
     for path in dict.fromkeys((*turns, *more)):
         before, after = past.before(turns.get(path, first), path).splitlines(), _lines(path)
         if before != after:
-            found.append(Changed(path=_name(opened, path), before=before, after=after))
+            root = opened.place.project
+            found.append(Changed(path=_name(root, path), before=before, after=after))
     return found
+
+
+def changed_by(past: FileChanges, first: int, last: int, root: Path) -> list[Changed]:
+    """The files that the turns from `first` to `last` have changed. One of which neither the disk
+    nor a later turn has what these turns left is as it was before: it has no diff."""
+    states: dict[str, list[Any]] = {}
+    turns: dict[str, int] = {}
+    for group in past.groups:
+        for path, changes in group.files.items() if first <= group.turn <= last else ():
+            turns.setdefault(path, group.turn)
+            states.setdefault(path, []).extend(changes)
+    found = []
+    for path, changes in states.items():
+        left = changes[-1].after
+        before = past.before(turns[path], path).splitlines()
+        after = [] if left is None else _content(past, path, left)
+        if before != after:
+            known = before if after is None else after
+            found.append(Changed(path=_name(root, path), before=before, after=known))
+    return found
+
+
+def _content(past: FileChanges, path: str, state: str) -> list[str] | None:
+    """What a file held in this state; None if nobody has that any more."""
+    data = past.contents.data(state)
+    if data is None:
+        try:
+            data = Path(path).read_bytes()
+        except OSError:
+            return None
+        if hashlib.sha256(data).hexdigest() != state:
+            return None
+    return _text(data)
 
 
 def counted(one: Changed) -> dict[str, str | int]:
@@ -65,13 +101,17 @@ def diff_text(changed: Sequence[Changed]) -> str:
     return f"{names}\n\n{diff[:MAX_DIFF_CHARS]}{cut}"
 
 
-def _name(opened: Opened, path: str) -> str:
-    root = opened.place.project
+def _name(root: Path, path: str) -> str:
     return os.path.relpath(path, root) if Path(path).is_relative_to(root) else path
 
 
 def _lines(path: str) -> list[str]:
     try:
-        return Path(path).read_bytes().decode("utf-8", "replace").splitlines()
+        return _text(Path(path).read_bytes())
     except OSError:
         return []
+
+
+def _text(data: bytes) -> list[str]:
+    """Lines with credentials masked, as they are in what `FileChanges` gives."""
+    return credentials.redact(data.decode("utf-8", "replace")).splitlines()

@@ -12,7 +12,7 @@ from typing import Any
 from kode.plugin import Opened, Question, object_of, one_line
 from kode.plugin.contracts import Opinion, Tool, ToolContext
 from kode.plugin.events import FINISHED, Check, Checked, Notice, TurnEnded, Working
-from kode.plugin.messages import Text
+from kode.plugin.messages import Text, plural
 from kode.plugin.turns import OpenSession, RunTurn, fence_text, together
 from kode.plugins.goals import words
 from kode.plugins.goals.changes import changed_since, counted
@@ -97,12 +97,17 @@ async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn
             goal = _goal(opened)
             turn = await run(text, **_within(opened, session, goal, before))
         total = turn if total is None else together(total, turn)
-        over = _exhausted(opened, goal, spent(goal, opened.session))
+        used = spent(goal, opened.session)
+        over = _exhausted(opened, goal, used, turn)
         steps_over = turn.steps >= opened.config.max_steps
+        # Each request was answered: what the turn failed of is the model, in circles for instance.
+        answered = 0 < turn.steps == used.requests - before.requests
         if turn.status == "interrupted" or (
-            turn.status not in FINISHED and not over and not steps_over
+            turn.status not in FINISHED and not over and not steps_over and not answered
         ):
             return replace(total, goal=_object(opened))
+        if turn.status == "error" and turn.error and not over:
+            opened.emit(Notice(text=turn.error, level="warning"))
         try:
             attempt = await _attempt(opened, session, goal, turn, began)
         except asyncio.CancelledError:
@@ -246,10 +251,12 @@ def goal_limits(opened: Opened, goal: Goal) -> Mapping[str, float]:
     return {**goal.limits, **limits_of(opened)}
 
 
-def _exhausted(opened: Opened, goal: Goal, used: Spent) -> str:
-    """The limit that is used up, in a phrase; "" for none."""
+def _exhausted(opened: Opened, goal: Goal, used: Spent, turn: TurnEnded | None = None) -> str:
+    """The limit that is used up, in a phrase; "" for none. A `turn` has a clock of its own, which
+    may be ahead of the times in the session."""
     for name, limit in goal_limits(opened, goal).items():
-        if getattr(used, name) >= limit:
+        is_late = name == "seconds" and turn is not None and turn.status == "timeout"
+        if is_late or getattr(used, name) >= limit:
             flag, unit = _FLAGS[name]
             return f"its limit of {unit.format(f'{limit:g}')} is used up: raise it with {flag}"
     return ""
@@ -285,11 +292,16 @@ async def _find_check(opened: Opened, session: OpenSession, text: str, run: RunT
     total: TurnEnded | None = None
     if text == words.RESUME:
         text = words.ASK_CHECK.format(text=_goal(opened).text)
+    goal = _goal(opened)
     for _ in range(MAX_ASKED):
-        ended = await run(text, (_only_look,))
+        used = spent(goal, opened.session)
+        if over := _exhausted(opened, goal, used):
+            return _finish(opened, session, total, "out_of_budget", over)
+        ended = await run(text, (_only_look,), **_within(opened, session, goal, used))
         total = ended if total is None else together(total, ended)
         if ended.status not in FINISHED:
-            return total
+            over = _exhausted(opened, goal, spent(goal, opened.session), ended)
+            return _finish(opened, session, total, "out_of_budget", over) if over else total
         command = words.object_text(object_of(_braced(ended.result).encode()))
         if not command:
             text = words.ASK_AGAIN
@@ -337,12 +349,16 @@ def _finish(
     opened: Opened, session: OpenSession, total: TurnEnded | None, status: str, why: str
 ) -> TurnEnded:
     goal = _goal(opened)
-    count = len(goal.attempts)
-    error = "" if status == "reached" else f"The goal was not reached: {why} ({count} attempts)."
+    count = plural(len(goal.attempts), "attempt")
+    error = "" if status == "reached" else f"The goal was not reached: {why} ({count})."
     opened.record({"ended": status, "error": error})
     _protect(session, None)
     by = ", a check by the model" if goal.check_by == "model" else ""
-    said = f"Goal reached{by}: {one_line(goal.verify)}" if status == "reached" else error
+    said = error
+    if status == "reached":
+        for line in words.passed_output(goal.attempts[-1]):
+            opened.emit(Notice(text=line, level="info"))
+        said = f"Goal reached{by}: {one_line(goal.verify)}"
     if goal.reviewed is not None and (fault := goal.reviewed["fault"]):
         said += f" Without a review: {fault}."
     value = _object(opened)

@@ -24,7 +24,7 @@ from kode.plugin.contracts import Tool, ToolContext
 from kode.plugin.entries import SystemEntry, TaintEntry
 from kode.plugin.errors import KodeError
 from kode.plugin.events import FINISHED, Notice, Working
-from kode.plugin.messages import Text
+from kode.plugin.messages import Text, Usage
 from kode.plugin.turns import OpenSession, fence_text
 from kode.plugins.goals import words
 from kode.plugins.goals.changes import changed_since, diff_text
@@ -63,13 +63,13 @@ async def review(
     """Runs the review, within these limits; returns its record, which a fault keeps from having
     findings. Raises: StorageError."""
     began = time.monotonic()
-    before = session.session.cost_usd
+    costs: list[float | None] = []
     first = min(one["turn"] for one in goal.attempts)
     changed = await asyncio.to_thread(changed_since, opened, first)
     context = fence_text(diff_text(changed), "the changes under review")
     opened.emit(Working(what="Reviewing what the goal's turns changed"))
     task = Task(goal=words.REVIEW.format(text=goal.text), context=context, permission_mode="plan")
-    found, fault, requests, untrusted = await _ask(session, task, within)
+    found, fault, requests, untrusted = await _ask(session, task, within, costs)
     opened.emit(Working(what=""))
     return {
         "review": [
@@ -86,16 +86,17 @@ async def review(
         "untrusted": untrusted,
         "turn": opened.session.turns,
         "requests": requests,
-        "cost_usd": session.session.cost_usd - before,
+        "cost_usd": None if None in costs else math.fsum(one or 0.0 for one in costs),
         "seconds": round(time.monotonic() - began, 3),
     }
 
 
 async def _ask(
-    session: OpenSession, task: Task, within: Mapping[str, Any]
+    session: OpenSession, task: Task, within: Mapping[str, Any], costs: list[float | None]
 ) -> tuple[list[dict[str, Any]], str, int, bool]:
     """What the subagent finds, or a phrase that says why there is no review; its requests; whether
-    it read untrusted text. It is asked again once for an answer that does not fit."""
+    it read untrusted text. It is asked again once for an answer that does not fit. `costs` gets
+    what each of its requests costs, None where that is unknown."""
     given = session.started.delegation if session.started is not None else None
     if given is None:
         return [], "there are no subagents here (`subagent.max_depth`)", 0, False
@@ -113,8 +114,13 @@ async def _ask(
         tree = begun.max_tree_steps if left is None else left - requests
         return begun.model_copy(update={"config": config, "max_tree_steps": tree})
 
+    def record(usage: Usage, cost_usd: float | None) -> None:
+        costs.append(cost_usd)
+        given.record(usage, cost_usd)
+
     delegation = replace(
         given,
+        record=record,
         # Beside those of the model, which reads what its own subagents leave behind.
         folder=given.folder.with_name("reviews"),
         start=start,

@@ -126,19 +126,24 @@ class Spent:
 
 def spent(goal: Goal, session: Session) -> Spent:
     """Requests are the replies since the goal began and those of its review; the time is that of
-    the turns, checks and review, and of a turn that was cut, up to its last reply."""
+    the turns, checks and review, and of a turn without a check, up to its end or last reply."""
     since = _since(session.entries, goal.number)
-    replies = [one for one in since if isinstance(one, MessageEntry) and one.role == "assistant"]
-    seconds, began, reviewing = 0.0, "", 0
-    last = ""
+    seconds, replies, reviewing = 0.0, 0, 0
+    began = last = ""
+    asking = goal.check_by == "model" or not goal.verify
     for entry in since:
         if isinstance(entry, MessageEntry) and entry.role == "assistant":
+            last, replies = entry.at, replies + 1
+        elif isinstance(entry, TurnEntry):
             last = entry.at
+        elif isinstance(entry, MessageEntry) and entry.role == "user" and asking:
+            seconds += _between(began, last)
+            began, last = entry.at, ""
         if not isinstance(entry, PluginEntry) or entry.type != TYPE:
             continue
         if "began" in entry.value:
             seconds += _between(began, last)
-            began, last = entry.at, ""
+            began, last, asking = entry.at, "", False
         elif "attempt" in entry.value:
             seconds += entry.value["seconds"]
             began = ""
@@ -147,7 +152,7 @@ def spent(goal: Goal, session: Session) -> Spent:
             reviewing += entry.value["requests"]
     seconds += _between(began, last)
     usd = max(0.0, session.cost_usd - goal.before_usd)
-    return Spent(requests=len(replies) + reviewing, usd=usd, seconds=seconds)
+    return Spent(requests=replies + reviewing, usd=usd, seconds=seconds)
 
 
 def finished_turn(goal: Goal, session: Session) -> TurnEntry | None:

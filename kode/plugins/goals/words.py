@@ -43,8 +43,8 @@ REVIEW = """\
 Review the changes below, which were made for this goal: {text}
 
 Read what you need of the project and change nothing. Look for defects: what is wrong, missing, \
-or breaks something else. No praise, no matters of taste. Write no plan; answer with one JSON \
-array and nothing else, [] if you find nothing:
+breaks something else, or lets the check pass without being right. No praise, no matters of \
+taste. Write no plan; answer with one JSON array and nothing else, [] if you find nothing:
 [{{"file": "PATH", "line": NUMBER or null, "what": "the defect, in a sentence"}}]"""
 
 REVIEW_AGAIN = """\
@@ -57,6 +57,8 @@ refuse it with a reason. Answer each with answer_finding; the goal is reached wh
 answered and the check passes."""
 
 MAX_NAMED = 12
+MAX_LINES, MAX_LINE_CHARS = 4, 120
+"""Of the output of a check, for the person."""
 
 
 def goal_text(goal: Goal) -> str:
@@ -120,17 +122,28 @@ def attempt_line(attempt: Record) -> str:
     names = ", ".join(f"{one['path']} +{one['added']} -{one['removed']}" for one in files[:4])
     names += f" and {len(files) - 4} more" if len(files) > 4 else ""
     said = _last_line(attempt["output"])
-    tail = f" ({said})" if said and not attempt["passed"] else ""
+    tail = f" ({said})" if said else " and printed nothing"
     cost = money(attempt["cost_usd"]) or "unknown cost"
     return (
         f"Attempt {attempt['attempt']}: {names or 'no file changed'} · the check {how(attempt)}"
-        f"{tail} · {plural(attempt['requests'], 'request')}, {cost}, {attempt['seconds']:.0f}s"
+        f"{tail} · {plural(attempt['requests'], 'request')}, {cost}, {attempt['seconds']:.0f} s"
     )
+
+
+def passed_output(attempt: Record) -> list[str]:
+    """The end of what a check printed that passed, for the person: code under test can end the
+    process of its check with status 0, and then this is not how the check ends. Of a line or none,
+    `attempt_line` says it."""
+    lines = [line for line in attempt["output"].splitlines() if line.strip()]
+    if len(lines) < 2:
+        return []
+    shown = [f"  {one_line(line)[:MAX_LINE_CHARS]}" for line in lines[-MAX_LINES:]]
+    return ["The output of its check ends with:", *shown]
 
 
 def _last_line(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
-    return one_line(lines[-1])[:120] if lines else ""
+    return one_line(lines[-1])[:MAX_LINE_CHARS] if lines else ""
 
 
 def summary(goal: Goal, whose: str = "") -> str:

@@ -57,6 +57,13 @@ def _result() -> dict[str, Any]:
     return TypeAdapter(Result).json_schema(mode="serialization", schema_generator=_Whole)
 
 
+def _goal() -> dict[str, Any]:
+    """`goal` in a result, and the `value` of a line of type `notice` about a goal."""
+    from kode.plugins.goals.forms import FORMS
+
+    return TypeAdapter(FORMS).json_schema(mode="serialization", schema_generator=_Whole)
+
+
 def _session() -> dict[str, Any]:
     """A line of a session file, where default values are omitted."""
     from kode.plugin.entries import OWN_TYPES, Header, PluginEntry
@@ -98,6 +105,7 @@ def _of_kinds(kinds: Any, generator: type[GenerateJsonSchema]) -> dict[str, Any]
 SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "events": _events,
     "result": _result,
+    "goal": _goal,
     "session": _session,
     "messages": _messages,
     "task": _task,

@@ -8,6 +8,8 @@ from kode.plugin import SubagentRecord, Transcript, paths, session_files, subage
 from kode.plugin.errors import SessionError, StorageError
 
 MAX_DEPTH = 8  # subagents nest less deeply
+REVIEWS = "reviews"
+"""Where a session keeps the subagents that reviewed a goal: the model did not start them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,28 +21,35 @@ class Agent:
     children: "tuple[Agent, ...]"
 
 
-def tree(agents_folder: Path, address: str = "", depth: int = 0) -> tuple[Agent, ...]:
-    """The children recorded in a folder, oldest first, each with its own."""
+def tree(folder: Path, address: str = "", depth: int = 0) -> tuple[Agent, ...]:
+    """The children recorded in the folder of a session or a subagent, the model's first and each
+    kind oldest first, each with its own."""
     if depth == MAX_DEPTH:
         return ()
     agents = []
-    for record in subagent_records(agents_folder):
+    for record in _records(folder):
         own = f"{address}/{record.id}".lstrip("/")
         agents.append(
             Agent(
                 record=record,
                 address=own,
                 has_transcript=record.transcript.is_file(),
-                children=tree(paths.agents_folder(record.folder), own, depth + 1),
+                children=tree(record.folder, own, depth + 1),
             )
         )
     return tuple(agents)
 
 
+def _records(folder: Path) -> list[SubagentRecord]:
+    kinds = (paths.agents_folder(folder), folder / REVIEWS)
+    return [record for kind in kinds for record in subagent_records(kind)]
+
+
 def sessions_with_agents(home: Path) -> Iterator[str]:
     """The ids of sessions that have started subagents, the newest first."""
     for session_id in sorted((id for _, id in session_files(home)), reverse=True):
-        if paths.agents_folder(paths.session_folder(home, session_id)).is_dir():
+        folder = paths.session_folder(home, session_id)
+        if paths.agents_folder(folder).is_dir() or (folder / REVIEWS).is_dir():
             yield session_id
 
 
@@ -48,8 +57,9 @@ def find(session_folder: Path, address: str) -> SubagentRecord | None:
     """A subagent by its address; None if there is none."""
     found: SubagentRecord | None = None
     for name in address.split("/")[:MAX_DEPTH]:
-        folder = found.folder if found else session_folder
-        records = {record.id: record for record in subagent_records(paths.agents_folder(folder))}
+        records = {
+            record.id: record for record in _records(found.folder if found else session_folder)
+        }
         if name not in records:
             return None
         found = records[name]

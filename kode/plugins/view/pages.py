@@ -161,7 +161,7 @@ class _Pages:
         found = [
             (
                 summarize_session(paths.session_file(home, session_id)),
-                agents.tree(paths.agents_folder(paths.session_folder(home, session_id))),
+                agents.tree(paths.session_folder(home, session_id)),
             )
             for session_id in rows[:TREES]
         ]

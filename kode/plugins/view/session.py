@@ -41,7 +41,7 @@ def session_view(transcript: Transcript) -> SessionView:
         spending=session_spending(turns),
         updated_at=_last_used(transcript),
         faults=transcript.faults,
-        tree=agents.tree(paths.agents_folder(folder)),
+        tree=agents.tree(folder),
     )
 
 
@@ -59,7 +59,7 @@ def agent_view(home: Path, session_id: str, address: str) -> SessionView:
         turns=tuple(turns),
         spending=session_spending(turns),
         updated_at=_last_used(transcript),
-        tree=agents.tree(paths.agents_folder(record.folder), address),
+        tree=agents.tree(record.folder, address),
         agent_of=session_id,
     )
 

@@ -90,6 +90,20 @@ def test_edits_that_come_and_go_stall(goal_place: Place) -> None:
     assert len(goal["attempts"]) < 8
 
 
+def test_a_model_that_goes_in_circles_stalls(goal_place: Place) -> None:
+    done = pursue(goal_place, [READ])
+    goal = done.json["goal"]
+    assert (done.code, done.json["status"], goal["status"]) == (1, "incomplete", "stalled")
+    assert [one["passed"] for one in goal["attempts"]] == [False, False, False]
+
+
+def test_a_goal_whose_model_cannot_be_asked_stays_unfinished(goal_place: Place) -> None:
+    refused = {"error": {"status": "refused", "text": "no"}}
+    done = pursue(goal_place, [READ, refused])
+    assert (done.code, done.json["goal"]["status"]) == (1, "unfinished")
+    assert done.json["goal"]["attempts"] == []
+
+
 EDITS = {
     "a file tool": call("write_file", path="tests/check.sh", content="exit 0\n"),
     "a command": call("shell", command="echo 'exit 0' > tests/check.sh"),

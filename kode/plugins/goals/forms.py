@@ -1,0 +1,86 @@
+"""The forms of a goal for programs, from which `kode schema goal` is made: `goal` in the result of
+a task, and the `value` of the notices of a goal."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    path: str
+    added: int
+    removed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    attempt: int
+    turn: int
+    files: list[File]
+    passed: bool
+    exit_status: int | None
+    fault: str
+    output: str
+    restored: list[str]
+    differing: list[str]
+    requests: int
+    cost_usd: float | None
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Review:
+    fault: str
+    requests: int
+    cost_usd: float | None
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    id: int
+    file: str
+    line: int | None
+    what: str
+    answer: Literal["", "fixed", "refused"]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Used:
+    requests: int
+    usd: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal:
+    text: str
+    verify: str
+    check_by: Literal["person", "model"]
+    status: Literal["unfinished", "reached", "not_reached", "stalled", "out_of_budget"]
+    protected: list[str]
+    attempts: list[Attempt]
+    review: Review | None
+    findings: list[Finding]
+    spent: Used
+    limits: Mapping[Literal["requests", "usd", "seconds"], float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoalNotice(Goal):
+    type: Literal["goal"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptNotice(Attempt):
+    type: Literal["goal_attempt"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindingNotice(Finding):
+    type: Literal["goal_finding"]
+
+
+FORMS = Goal | GoalNotice | AttemptNotice | FindingNotice
