@@ -18,7 +18,7 @@ from kode.tools import processes
 from kode.tools.processes import WATCH
 
 MAX_OUTPUT_BYTES = 256 * 1024
-"""Limit of each stream; the rest is read and dropped."""
+"""Limit of each stream; the middle is dropped."""
 _READ_BYTES = 65_536
 """The capacity of a pipe on Linux, see pipe(7)."""
 
@@ -122,17 +122,17 @@ async def _run(
             start_new_session=True,
         )
         WATCH.runs(mark, process.pid)
+        out, err, code, fault = bytearray(), bytearray(), process.returncode, ""
         try:
             async with asyncio.timeout(timeout_s):
-                out, err, _ = await asyncio.gather(
-                    _read(process.stdout, takes), _read(process.stderr), _give(process.stdin, given)
-                )
+                reading = _read(process.stdout, out, takes), _read(process.stderr, err)
+                await asyncio.gather(*reading, _give(process.stdin, given))
                 code = await process.wait()
         except TimeoutError:
-            opened = wrapped.opened() if wrapped is not None else None
-            return Ran(exit_code=None, fault=f"did not end within {timeout_s:g} s", opened=opened)
+            fault = f"did not end within {timeout_s:g} s"
         opened = wrapped.opened() if wrapped is not None else None
-        return Ran(exit_code=code, stdout=out, stderr=err, opened=opened)
+        said = [kept.decode("utf-8", "replace") for kept in (out, err)]
+        return Ran(exit_code=code, stdout=said[0], stderr=said[1], fault=fault, opened=opened)
     finally:
         group = process.pid if process is not None else processes.NO_GROUP
         if gently:
@@ -149,17 +149,17 @@ async def _run(
 
 
 async def _read(
-    stream: asyncio.StreamReader | None, takes: Callable[[bytes], bool] = _nothing
-) -> str:
+    stream: asyncio.StreamReader | None, kept: bytearray, takes: Callable[[bytes], bool] = _nothing
+) -> None:
     assert stream is not None
-    kept, begins = bytearray(), True
+    begins = True
     while data := await stream.read(_READ_BYTES):
-        kept += data[: max(0, MAX_OUTPUT_BYTES - len(kept))]
+        kept += data
         if begins and b"\n" in kept:
             begins = False
             line, _, rest = bytes(kept).partition(b"\n")
-            kept = bytearray(rest) if takes(line) else kept
-    return kept.decode("utf-8", "replace")
+            kept[:] = rest if takes(line) else kept
+        del kept[MAX_OUTPUT_BYTES // 2 : -MAX_OUTPUT_BYTES // 2]
 
 
 async def _give(stream: asyncio.StreamWriter | None, given: bytes) -> None:

@@ -29,6 +29,10 @@ ALIKE = 3
 ALIKE_WHATEVER = 8
 """So many equal failures in a row end it whatever was changed."""
 
+_RUN = 'exec /bin/bash -o pipefail -c "$0" 2>&1'
+"""A pipeline fails where any part of it does: `pytest | tail` would always pass. Errors and output
+come in the order in which they are written, or warnings would stand for the end of the output."""
+
 _VARIES = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*")
 """Numbers: times, addresses, line numbers, process ids."""
 
@@ -71,7 +75,7 @@ async def run_check(
         )
     try:
         ran = await run_program(
-            ("/bin/bash", "-c", command),
+            ("/bin/bash", "-c", _RUN, command),
             cwd=place.cwd,
             environment=place.environment,
             timeout_s=max(LEAST_S, min(CHECK_S, timeout_s)),
@@ -81,7 +85,7 @@ async def run_check(
     finally:
         if sandbox is not None:
             await asyncio.to_thread(sandbox.close)
-    said = [ran.stdout.rstrip(), ran.stderr.rstrip()]
+    said = [ran.stdout.rstrip()]
     if ran.exit_code != 0:
         said += [
             f"[In the sandbox it {one.words}, which is not possible there.]" for one in ran.hits
@@ -111,8 +115,8 @@ def _digest(paths: Sequence[str], project: str) -> str:
 
 def is_stalled(attempts: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a goal goes nowhere: the last `ALIKE` attempts failed, and each but the first of them
-    with an exit status and with files, as the check opens them, that an earlier one had already; or
-    the last `ALIKE_WHATEVER` failed in the same way."""
+    with the exit status of an earlier one, and with the files, as the check opens them, that this
+    had, or with none changed since; or the last `ALIKE_WHATEVER` failed in the same way."""
     whatever = [one["same"] for one in attempts[-ALIKE_WHATEVER:]]
     if len(whatever) == ALIKE_WHATEVER and len(set(whatever)) == 1:
         return True
@@ -120,12 +124,18 @@ def is_stalled(attempts: Sequence[Mapping[str, Any]]) -> bool:
         return False
     return all(
         any(_alike(attempts[at], earlier) for earlier in attempts[:at])
+        or _unchanged(attempts[at - 1], attempts[at])
         for at in range(len(attempts) - ALIKE + 1, len(attempts))
     )
 
 
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return (one["tree"], one["exit_status"]) == (other["tree"], other["exit_status"])
+
+
+def _unchanged(before: Mapping[str, Any], one: Mapping[str, Any]) -> bool:
+    """Whether an attempt changed nothing: a check that is stopped opens more files or fewer."""
+    return not one["files"] and before["exit_status"] == one["exit_status"]
 
 
 def end_of(text: str) -> str:

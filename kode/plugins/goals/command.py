@@ -72,7 +72,9 @@ async def goal(opened: Opened, argument: str) -> str | Prompt:
     word = argument.strip()
     if not word:
         goals = goals_of(opened.records())
-        return words.summary(goals[-1]) if goals else "No goal. /goal TEXT --verify CMD begins one."
+        if goals:
+            return words.as_it_is(words.summary(goals[-1]))
+        return "No goal. /goal TEXT --verify CMD begins one."
     if word == "stop":
         if now is None:
             return "No goal is pursued."

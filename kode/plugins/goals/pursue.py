@@ -58,6 +58,8 @@ async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn
         total = await _find_check(opened, session, text, run)
         goal = goals_of(opened.records())[-1]
         if not goal.verify:
+            if goal.status == "unfinished" and total.error is None:
+                opened.emit(Notice(text=words.UNFINISHED, level="info"))
             return replace(total, goal=_object(opened))
         text = words.goal_text(goal)
     _protect(session, _guard(goal))
@@ -105,6 +107,7 @@ async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn
         if turn.status == "interrupted" or (
             turn.status not in FINISHED and not over and not steps_over and not answered
         ):
+            opened.emit(Notice(text=words.UNFINISHED, level="info"))
             return replace(total, goal=_object(opened))
         if turn.status == "error" and turn.error and not over:
             opened.emit(Notice(text=turn.error, level="warning"))
@@ -173,7 +176,8 @@ async def _settle(
 def _interrupted(opened: Opened, total: TurnEnded | None, what: str) -> TurnEnded:
     if (task := asyncio.current_task()) is not None:
         task.uncancel()
-    said = f"Interrupted while the goal's {what} ran: it runs again when the goal continues."
+    said = f"Interrupted while the goal's {what} ran, which runs again. {words.UNFINISHED}"
+    opened.emit(Notice(text=said, level="info"))
     stopped = replace(total or TurnEnded(status="incomplete"), status="interrupted", error=said)
     return replace(stopped, goal=_object(opened))
 
@@ -289,7 +293,7 @@ def _within(opened: Opened, session: OpenSession, goal: Goal, used: Spent) -> di
 
 async def _find_check(opened: Opened, session: OpenSession, text: str, run: RunTurn) -> TurnEnded:
     """Asks the model for a check, and the person whether to use it, if somebody can be asked."""
-    total: TurnEnded | None = None
+    total, why = None, ""
     if text == words.RESUME:
         text = words.ASK_CHECK.format(text=_goal(opened).text)
     goal = _goal(opened)
@@ -304,17 +308,36 @@ async def _find_check(opened: Opened, session: OpenSession, text: str, run: RunT
             return _finish(opened, session, total, "out_of_budget", over) if over else total
         command = words.object_text(object_of(_braced(ended.result).encode()))
         if not command:
-            text = words.ASK_AGAIN
+            text, why = words.ASK_AGAIN, "the model proposed no check"
             continue
+        try:
+            passes = await _passes_already(opened, session, command)
+        except asyncio.CancelledError:
+            return _interrupted(opened, total, "check")
+        said = ", which passes before anything has changed" if passes else ""
         opened.emit(
-            Notice(text=f"The model proposes this check: {one_line(command)}", level="info")
+            Notice(text=f"The model proposes this check: {one_line(command)}{said}", level="info")
         )
+        if passes:
+            text = words.PASSES_ALREADY
+            why = "the check that the model proposed passes before anything has changed"
+            continue
         if session.terms.ask is not None and not await _agreed(session, command):
             return _finish(opened, session, total, "not_reached", "its check was not accepted")
         await with_check(opened, command)
         return total
     assert total is not None
-    return _finish(opened, session, total, "not_reached", "the model proposed no check")
+    return _finish(opened, session, total, "not_reached", f"{why}: give one with --verify")
+
+
+async def _passes_already(opened: Opened, session: OpenSession, command: str) -> bool:
+    """Whether a proposed check passes on the files as they are, so that it cannot tell when the
+    goal is reached. Raises: UserError."""
+    opened.emit(Working(what=f"Trying the check: {one_line(command)}"))
+    left = goal_limits(opened, _goal(opened)).get("seconds", math.inf)
+    checked = await run_check(session, command, timeout_s=left, changed=(), by_model=True)
+    opened.emit(Working(what=""))
+    return checked.exit_status == 0
 
 
 async def _agreed(session: OpenSession, command: str) -> bool:
@@ -353,7 +376,7 @@ def _finish(
     error = "" if status == "reached" else f"The goal was not reached: {why} ({count})."
     opened.record({"ended": status, "error": error})
     _protect(session, None)
-    by = ", a check by the model" if goal.check_by == "model" else ""
+    by = ", by a check that the model proposed" if goal.check_by == "model" else ""
     said = error
     if status == "reached":
         for line in words.passed_output(goal.attempts[-1]):

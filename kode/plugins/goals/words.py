@@ -1,6 +1,7 @@
 """What the model and the person read of a goal."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ from kode.plugins.goals.state import Goal, Record, current
 
 RESUME = "Continue with the goal."
 """The message of a goal that continues after kode was stopped."""
+
+UNFINISHED = "The goal is not reached yet: `/goal resume` or `kode continue` resumes it."
 
 FAILED = "The goal is not reached: its check failed. Continue until it passes."
 
@@ -23,6 +26,10 @@ directory. Change nothing yet. Answer with one JSON object and nothing else: \
 {{"check": "COMMAND"}}"""
 
 ASK_AGAIN = 'That is no JSON object with a command. Answer with {"check": "COMMAND"} alone.'
+
+PASSES_ALREADY = """\
+That command succeeds now, before anything has changed: it cannot tell when the goal is reached. \
+Propose one that fails until then: {"check": "COMMAND"} alone."""
 
 _GOAL = """\
 Goal: {text}
@@ -157,6 +164,13 @@ def summary(goal: Goal, whose: str = "") -> str:
         *map(finding_line, goal.findings),
     ]
     return "\n".join(lines)
+
+
+def as_it_is(text: str) -> str:
+    """Text that Markdown shows as it is: `__init__.py` is a name."""
+    longest = max((len(ticks) for ticks in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"
 
 
 STATUS: Mapping[str, str] = {

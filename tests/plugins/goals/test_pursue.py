@@ -1,6 +1,7 @@
 """Goals of the installed kode: the exit status of a command decides, whatever the model does."""
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,69 @@ def test_a_check_of_the_model_is_called_so(goal_place: Place) -> None:
     goal = done.json["goal"]
     assert (goal["check_by"], goal["verify"], goal["status"]) == ("model", VERIFY, "reached")
     assert len(goal["attempts"]) == 1
+
+
+def test_a_check_with_a_pipe_fails_with_its_first_part(goal_place: Place) -> None:
+    done = pursue(goal_place, [DONE], verify=f"cd . && {VERIFY} | cat")
+    assert done.json["goal"]["status"] == "stalled"
+    assert [one["exit_status"] for one in done.json["goal"]["attempts"]] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("useless", ["true", f"{VERIFY} || true"])
+def test_a_check_that_passes_at_once_is_asked_for_again(goal_place: Place, useless: str) -> None:
+    proposed = [{"text": json.dumps({"check": command})} for command in (useless, VERIFY)]
+    goal = pursue(goal_place, [*proposed, READ, FIX, DONE], verify="").json["goal"]
+    assert (goal["verify"], goal["status"], len(goal["attempts"])) == (VERIFY, "reached", 1)
+
+
+def test_a_goal_with_useless_checks_alone_is_not_begun(goal_place: Place) -> None:
+    done = pursue(goal_place, [{"text": '{"check": "true"}'}], verify="")
+    assert (done.code, done.json["goal"]["status"]) == (1, "not_reached")
+    assert (done.json["steps"], done.json["goal"]["attempts"]) == (3, [])
+    assert "passes before anything has changed" in done.json["error"]
+
+
+def test_the_end_of_a_long_check_is_kept_in_order(goal_place: Place) -> None:
+    noisy = "echo begun >&2; seq 100000; echo warning >&2; echo failed: add; exit 1\n"
+    (goal_place.project / "tests" / "check.sh").write_text(noisy)
+    goal = pursue(goal_place, [DONE]).json["goal"]
+    assert goal["attempts"][0]["output"].endswith("\n100000\nwarning\nfailed: add")
+
+
+def test_a_check_that_does_not_end_shows_its_output(goal_place: Place) -> None:
+    (goal_place.project / "tests" / "check.sh").write_text("echo waiting for the port; sleep 99\n")
+    goal = pursue(goal_place, [DONE], "--timeout", "12").json["goal"]
+    first = goal["attempts"][0]
+    assert (first["exit_status"], first["output"]) == (None, "waiting for the port")
+    assert first["fault"].startswith("did not end within")
+
+
+def test_a_stop_says_what_resumes_the_goal(goal_place: Place) -> None:
+    (goal_place.project / "tests" / "check.sh").write_text("sleep 99\n")
+    with ScriptedServer([DONE]) as server:
+        goal_place.url = server.openai_url
+        flags = ("--permission-mode", "auto-edit", "--output-format", "stream-json")
+        with goal_place.start("run", "--goal", "g", "--verify", VERIFY, *flags) as running:
+            assert running.stdout is not None
+            lines = []
+            for line in running.stdout:
+                lines.append(json.loads(line))
+                if lines[-1].get("what", "").startswith("Checking"):
+                    running.send_signal(signal.SIGINT)
+    said = [line["text"] for line in lines if line["type"] == "notice"]
+    assert any("`kode continue` resumes it" in text for text in said)
+    assert lines[-1]["goal"]["status"] == "unfinished"
+
+
+def test_the_names_in_a_shown_goal_stay_as_they_are(goal_place: Place) -> None:
+    (goal_place.project / "__init__.py").write_text("")
+    with ScriptedServer([DONE], repeat_last=True) as server:
+        goal_place.url = server.openai_url
+        goal = f"/goal g --verify {VERIFY} __init__.py"
+        goal_place.run("run", goal, "--permission-mode", "auto-edit")
+        shown = goal_place.run("continue", "/goal").out
+    assert shown.startswith("```\nGoal: g\n")
+    assert f"Check: {VERIFY} __init__.py" in shown
 
 
 def test_the_limit_of_requests_is_of_the_whole_goal(goal_place: Place) -> None:

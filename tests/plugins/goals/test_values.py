@@ -75,8 +75,16 @@ def test_changed_lost_and_new_files_differ(project: Path) -> None:
 
 
 def attempts(*kinds: tuple[str, str]) -> list[dict[str, Any]]:
-    """(tree, failure) of each."""
-    return [{"tree": tree, "same": same, "exit_status": 1} for tree, same in kinds]
+    """(tree, failure) of each; one that ends in `=` changed no file."""
+    return [
+        {
+            "tree": tree,
+            "same": same,
+            "exit_status": 1,
+            "files": [] if tree.endswith("=") else [{"path": "calc.py"}],
+        }
+        for tree, same in kinds
+    ]
 
 
 @pytest.mark.parametrize(
@@ -87,6 +95,7 @@ def attempts(*kinds: tuple[str, str]) -> list[dict[str, Any]]:
         ([("a", "x"), ("b", "x"), ("c", "x")], False),
         ([("a", "x"), ("b", "x"), ("a", "x"), ("b", "x")], True),
         ([("a", "x"), ("b", "y"), ("a", "x"), ("c", "z")], False),
+        ([("a", "x"), ("b=", "y"), ("c=", "z")], True),
         ([(str(n), "x") for n in range(ALIKE_WHATEVER)], True),
         ([(str(n), str(n)) for n in range(ALIKE_WHATEVER)], False),
     ],
