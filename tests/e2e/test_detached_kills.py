@@ -74,7 +74,7 @@ def kill(target: str, folder: Path, attached: Terminal | None) -> None:
 def test_a_kill_loses_and_repeats_nothing(sessions: Background, seed: int) -> None:
     chance, target = random.Random(seed), TARGETS[seed % len(TARGETS)]
     place = sessions.place
-    replies = [step(0), WRITE, step(1), step(2), {"text": "done"}]
+    replies: list[dict[str, object]] = [step(0), WRITE, step(1), step(2), {"text": "done"}]
     with ScriptedServer(replies, repeat_last=True) as server:
         place.url = server.openai_url
         id = sessions.start("do it", "--permission-mode", "full")

@@ -12,7 +12,8 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from tests.scripted_server import ScriptedServer
 USERS = {"ann": 1000, "bob": 1001}
 KODE = [sys.executable, "-P", "-m", "kode"]
 LONGEST_S = 90.0
-READ = {"calls": [{"name": "read_file", "arguments": {"path": "a.txt"}}]}
-EDIT = {
+Reply = dict[str, Any]
+
+READ: Reply = {"calls": [{"name": "read_file", "arguments": {"path": "a.txt"}}]}
+EDIT: Reply = {
     "calls": [
         {
             "name": "edit_file",
@@ -41,7 +44,6 @@ def secret(name: str) -> str:
 class User:
     name: str
     server: ScriptedServer
-    sessions: dict[str, str] = field(default_factory=dict)
 
     @property
     def home(self) -> Path:
@@ -97,25 +99,28 @@ class User:
     def until(self, id: str, *states: str) -> None:
         deadline = time.monotonic() + LONGEST_S
         while self.state(id) not in states:
-            assert time.monotonic() < deadline, self.kode("ps").stdout
+            assert time.monotonic() < deadline, self.state(id)
             time.sleep(0.1)
 
     def state(self, id: str) -> str:
-        every = json.loads(self.kode("ps", "--json").stdout)
-        return next((str(one["state"]) for one in every if one["id"] == id), "")
+        """As its prompt said it last."""
+        path = self.home / ".kode" / "detached" / id / "state.json"
+        return str(json.loads(path.read_text())["doing"])
 
 
 LOOKS = r"""
-import contextlib, json, os, socket, sys
-word, found = sys.argv[1].encode(), set()
+import contextlib, json, os, socket, stat, sys
+word, found = sys.stdin.read().encode(), set()
 for number in filter(str.isdecimal, os.listdir("/proc")):
+    with contextlib.suppress(OSError):
+        if os.stat(f"/proc/{number}").st_uid == os.getuid():
+            continue
     for name in ("cmdline", "environ", "comm", "maps", "mem", "fd", "cwd", "root", "status"):
         path = f"/proc/{number}/{name}"
         with contextlib.suppress(OSError):
             if name == "mem":
                 os.close(os.open(path, os.O_RDONLY))
-                if os.stat(f"/proc/{number}").st_uid != os.getuid():
-                    found.add(path)
+                found.add(path)
             elif name == "fd":
                 said = " ".join(os.readlink(f"{path}/{fd}") for fd in os.listdir(path)).encode()
                 if word in said or b"detached" in said:
@@ -134,48 +139,48 @@ for top in ("/home", "/tmp", "/var", "/dev/shm", "/run", "/etc", "/srv"):
             with contextlib.suppress(OSError):
                 if os.path.isfile(path) and word in open(path, "rb").read():
                     found.add(path)
-                elif not os.path.isfile(path) and not os.path.isdir(path):
+                about = os.stat(path)
+                if stat.S_ISSOCK(about.st_mode) and about.st_uid != os.getuid():
                     made = socket.socket(socket.AF_UNIX)
                     made.connect(path)
                     found.add(f"connects {path}")
 for line in open("/proc/net/unix", "rb"):
-    if word in line or b"detached" in line:
+    if word in line:
         found.add("/proc/net/unix: " + line.decode())
 print(json.dumps(sorted(found)))
 """
 
 
 def looks(user: User, word: str) -> list[str]:
-    """Where a user finds a word of the other's: processes, files, sockets."""
-    done = user.runs(sys.executable, "-c", LOOKS, word)
+    """Where a user finds a word of the other's, or can connect: processes, files, sockets."""
+    done = user.runs(sys.executable, "-c", LOOKS, stdin=word)
     assert done.returncode == 0, done.stderr
     return list(json.loads(done.stdout))
 
 
-def tries(user: User, id: str, kode_home: Path | None) -> dict[str, dict[str, Any]]:
-    """What a user gets who knows the id of the other's session."""
-    commands = (
-        ("ps", "--json"),
-        ("ps", "--done", "--json"),
-        ("session", "list", "--all", "--json"),
-        ("session", "show", id),
-        ("session", "export", id),
-        ("attach", id),
-        ("answer", id),
-        ("answer", id, "yes"),
-        ("stop", id),
-        ("continue", "and more", "--id", id),
-        ("ps", "--done", "--drop", id),
-        *([("start", "something", "--session-id", id)] if kode_home else []),
-    )
+READS = (
+    ("ps", "--done", "--json"),
+    ("session", "list", "--all", "--json"),
+    ("session", "show", "ID"),
+    ("attach", "ID"),
+    ("answer", "ID"),
+)
+ACTS = (
+    ("answer", "ID", "yes"),
+    ("stop", "ID"),
+    ("ps", "--drop", "ID"),
+    ("continue", "and more", "--id", "ID"),
+)
+
+
+def tries(
+    user: User, id: str, commands: Sequence[tuple[str, ...]], kode_home: Path | None = None
+) -> dict[str, tuple[int, str, str]]:
+    """What a user gets who knows the id of the other's session: exit status and both outputs."""
     found = {}
     for words in commands:
-        done = user.kode(*words, kode_home=kode_home)
-        found[" ".join(words).replace(id, "ID")] = {
-            "status": done.returncode,
-            "out": done.stdout,
-            "err": done.stderr,
-        }
+        done = user.kode(*(id if word == "ID" else word for word in words), kode_home=kode_home)
+        found[" ".join(words)] = (done.returncode, done.stdout, done.stderr)
     return found
 
 
@@ -184,27 +189,29 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         users = []
         for name in USERS:
-            replies = [READ, EDIT, {"text": f"Done, {secret(name)}."}]
+            replies: list[Reply] = [READ, EDIT, {"text": f"Done, {secret(name)}."}]
             server = stack.enter_context(ScriptedServer(replies, repeat_last=True))
             users.append(User(name, server))
             users[-1].make()
+        ids = {one.name: one.starts() for one in users}
         for one, other in (users, users[::-1]):
-            id = one.starts()
-            seen: dict[str, Any] = {"id": id, "looks": looks(other, secret(one.name))}
-            seen["tries"] = tries(other, id, None)
-            seen["tries in the other's home"] = tries(other, id, one.home / ".kode")
+            id = ids[one.name]
+            found[one.name] = {
+                "looks": looks(other, secret(one.name)),
+                "own home": tries(other, id, READS + ACTS[:2]),
+            }
+        ann, bob = users
+        found["ann"]["her home"] = tries(bob, ids["ann"], READS + ACTS, ann.home / ".kode")
+        for one, other in (users, users[::-1]):
+            id, seen = ids[one.name], found[one.name]
             seen["state"] = one.state(id)
-            seen["files"] = sorted(
-                f"{path} of {path.stat().st_uid}"
-                for path in one.home.rglob("*")
-                if path.lstat().st_uid != USERS[one.name]
-            )
-            answered = one.kode("answer", id, "yes")
-            seen["answered"] = answered.returncode
+            seen["of others"] = [
+                str(path) for path in one.home.rglob("*") if path.lstat().st_uid != USERS[one.name]
+            ]
+            seen["answered"] = one.kode("answer", id, "yes").returncode
             one.until(id, "ended")
             seen["looks afterwards"] = looks(other, secret(one.name))
             seen["file"] = (one.home / "project/a.txt").read_text()
-            found[one.name] = seen
     print(json.dumps(found, indent=1))
     return 0
 
