@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.background import (
+    LONGEST_S,
     Background,
     background,
     clients_of,
@@ -81,6 +82,8 @@ def test_a_kill_loses_and_repeats_nothing(sessions: Background, seed: int) -> No
         folder = sessions.folder(id)
         seen = target not in ("holder", "prompt", "both")
         attached = sessions.attach(id) if seen else None
+        if attached is not None:  # later it would resume what was killed
+            attached.until("detaches", timeout_s=LONGEST_S)
         kill_at = time.monotonic() + chance.uniform(0, LONGEST_RUN_S)
         while time.monotonic() < kill_at:
             time.sleep(0.02)
