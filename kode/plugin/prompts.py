@@ -1,7 +1,9 @@
 """The prompt and a task's command line, for plug-ins that run them elsewhere."""
 
+from kode.cli.commands.cassettes import *  # noqa: F403
 from kode.cli.commands.opening import *  # noqa: F403
 from kode.cli.commands.run import main as main
+from kode.cli.commands.run import run_read_task as run_read_task
 from kode.cli.commands.task import *  # noqa: F403
 from kode.cli.flags import named_servers as named_servers
 from kode.cli.parser import Described as Described

@@ -85,10 +85,8 @@ async def shell(
     moved = offered.offer(context.call_id) if offered is not None else asyncio.Event()
     try:
         await running.start()
-        if background:
-            outcome = await running.wait(SETTLES_IN_S, running.heard)
-        else:
-            outcome = await running.wait(limit_s, moved)
+        wait = (SETTLES_IN_S, running.heard) if background else (limit_s, moved)
+        outcome = await running.wait(*wait)
         if outcome == "moved" or (background and outcome != "ended"):
             assert offered is not None
             return running.moved_to(offered, by_model=background)
@@ -342,9 +340,7 @@ class _Running:
         asyncio.get_running_loop().remove_reader(self._output)
         with contextlib.suppress(OSError):
             # Bounded: a process that could not be killed may still be writing.
-            for _ in range(100):
-                if not self._read():
-                    break
+            all(self._read() for _ in range(100))
         os.close(self._output)
         self._output = -1
         self._take(self._lines.take(b"", final=True))

@@ -94,6 +94,11 @@ def processes(folder: Path) -> dict[int, str]:
     return found
 
 
+def clients_of(id: str) -> list[int]:
+    """The processes of terminals that are attached to a session."""
+    return [pid for pid, line in processes(Path(id)).items() if f"attach {id}" in line]
+
+
 def working_in(folder: Path) -> list[str]:
     """The command lines of living processes whose working directory is in a folder."""
     found = []

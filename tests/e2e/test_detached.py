@@ -277,8 +277,12 @@ def test_foreseeable_errors_are_said_by_the_command_itself(
         ["--cwd", "nowhere", "do it"],
         ["--ctx", "missing.txt", "do it"],
         ["--worktree", "do it"],
-        ["--json-schema", "{}", "do it"],
+        ["--json-schema", "{", "do it"],
+        ["--json-schema", "missing.json", "do it"],
+        ["--replay", "missing.json", "do it"],
+        ["--record", "nowhere/cassette.json", "do it"],
         ["--no-session", "do it"],
+        ["--output-format", "stream-json", "do it"],
         ["--allow", "nothing(", "do it"],
         [],
     ):
@@ -286,6 +290,75 @@ def test_foreseeable_errors_are_said_by_the_command_itself(
     place.extra |= {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
     assert place.run("start", "do it").code == 3
     assert not list(place.home.glob("detached/*"))
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def test_an_answer_by_schema_is_read_as_values(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    serve(READ, EDIT, {"text": '{"n": 7}'})
+    (sessions.place.project / "schema.json").write_text(json.dumps(SCHEMA))
+    id = sessions.start("do it", "--json-schema", "schema.json")
+    sessions.does(id, "asks")
+
+    with sessions.attach(id) as terminal:
+        terminal.until("Change a file", "answer:")
+        assert sessions.place.run("answer", id, "yes").code == 0
+        terminal.until(f"{id} ended: success")
+
+    one = sessions.over(id)
+    assert (one["status"], one["structured"]) == ("success", {"n": 7})
+    serve(DONE)
+    with sessions.attach(id) as terminal:
+        terminal.until("> do it")
+        terminal.type("more", "enter")
+        terminal.until("All is done.")
+        terminal.type("ctrl-d")
+        terminal.until("Resume with")
+
+
+def test_an_answer_that_never_fits_is_an_error(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    serve(DONE)
+    id = sessions.start("do it", "--json-schema", json.dumps(SCHEMA))
+
+    one = sessions.over(id)
+
+    assert (one["status"], one["structured"]) == ("error", None)
+    assert "not JSON" in one["error"]
+
+
+def test_a_session_is_recorded_and_replayed(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    place = sessions.place
+    serve(READ, EDIT, DONE)
+    (place.project / "below").mkdir()
+    flags = ("--permission-mode", "auto-edit", "--cwd", "below", "--add-dir", ".")
+    id = sessions.start("do it", *flags, "--record", "cassette.json")
+    assert sessions.over(id)["status"] == "success"
+    place.url = "http://127.0.0.1:9/v1"
+    replayed = sessions.start("do it", *flags, "--replay", "cassette.json")
+
+    assert sessions.over(replayed)["result"] == "All is done."
+
+
+def test_a_session_of_one_turn_is_stopped_in_good_order(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    serve(SLEEP)
+    place = sessions.place
+    id = sessions.start("do it", "--record", "cassette.json", "--permission-mode", "full")
+    until(lambda: (place.project / "begun").exists())
+
+    assert place.run("stop", id).code == 0
+
+    one = sessions.listed()[id]
+    assert (one["state"], one["status"]) == ("ended", "interrupted")
+    assert not working_in(place.project)
 
 
 def test_a_session_waits_for_its_background_commands(

@@ -170,6 +170,7 @@ async def _run_with(
             with cancelled_by_signals(task):
                 ended = await _ended(task)
         conclude(ended)
+        getattr(arguments, "concluded", silent)(ended)
     finally:
         closing = asyncio.ensure_future(_close(conversation))
         with cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
@@ -250,7 +251,8 @@ def _face(arguments: argparse.Namespace, *, plain: bool) -> _Face:
     from kode.cli.screen.screen import open_screen
 
     color = False if arguments.no_color else None
-    screen = open_screen(color=color, stream=sys.stderr, plain=plain)
+    screen = getattr(arguments, "screen", None)
+    screen = screen or open_screen(color=color, stream=sys.stderr, plain=plain)
     if not arguments.ask:
         from kode.cli.screen.run_render import ProgressRenderer
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from kode.plugin import Parser, last_turn, money, one_line, paths, print_either, read_session
 from kode.plugin.errors import EXIT_OK, ConfigError
 from kode.plugins.detached import holder, places, talk
-from kode.plugins.detached.flags import parser_of_run
+from kode.plugins.detached.flags import ONE_TURN, arguments_of, open_with_task
 from kode.plugins.detached.holder import TERMINAL
 from kode.plugins.detached.places import Known
 
@@ -57,7 +57,7 @@ def ended_line(one: Known) -> str:
     if one.life == "alive":
         return f"{one.id} is ending. `kode ps` says when it has."
     if one.life == "killed":
-        return f"{one.id} was killed. `kode -r {one.session_id}` resumes it."
+        return f"{one.id} was killed. `kode attach {one.id}` resumes it."
     cost = f" · {money(one.state.cost_usd)}" if one.state.cost_usd is not None else ""
     why = f": {one_line(one.state.error)}" if one.state.error else ""
     return f"{one.id} ended: {one.state.status}{cost}{why}"
@@ -67,16 +67,14 @@ def _resume(one: Known) -> int:
     """One that is not running, in this terminal; with its task if no turn has begun."""
     from kode.plugin.prompts import open_repl
 
-    arguments = parser_of_run().parse(one.spec.words)
-    arguments.cwd, arguments.session_id = one.spec.cwd, None
+    arguments = arguments_of(one.spec)
     path = paths.session_file(paths.home(), one.session_id)
-    if path.exists():
-        _, entries, _ = read_session(path)
-        for name in arguments.of_plugins:  # what they began stands in the session
-            setattr(arguments, name, None)
-        return open_repl(arguments, None if last_turn(entries) else one.spec.task, one.session_id)
-    arguments.session_id, arguments.piped = one.id, places.piped(one.folder)
-    return open_repl(arguments, one.spec.task, None)
+    if not path.exists():
+        return open_with_task(arguments, one.spec, one.folder)
+    _, entries, _ = read_session(path)
+    for name in (*arguments.of_plugins, *ONE_TURN):  # what they began stands in the session
+        setattr(arguments, name, None)
+    return open_repl(arguments, None if last_turn(entries) else one.spec.task, one.session_id)
 
 
 def _relay(connection: socket.socket, one: Known) -> bool:

@@ -1,6 +1,15 @@
 """The command line of `kode start`: that of `kode run`, whatever plug-ins add to it."""
 
+import argparse
+import contextlib
+import os
+from pathlib import Path
+
 from kode.plugin import Parser
+from kode.plugins.detached import places
+
+ONE_TURN = ("json_schema", "record", "replay")
+"""Flags about one answer: with them a session ends with its turn."""
 
 
 def parser_of_run() -> Parser:
@@ -21,3 +30,26 @@ def parser_of_run() -> Parser:
     mine = "in a git worktree and on a branch of its own"
     parser.add_argument("--worktree", action="store_true", help=mine)
     return parser
+
+
+def arguments_of(spec: places.Spec) -> argparse.Namespace:
+    """What a session was started with. From here on this process works where that was typed, since
+    its flags name files. Raises: ConfigError, for words that another kode knew."""
+    with contextlib.suppress(OSError):  # gone meanwhile
+        os.chdir(spec.here or spec.cwd)
+    arguments = parser_of_run().parse(spec.words)
+    arguments.cwd, arguments.session_id = spec.cwd, None
+    return arguments
+
+
+def open_with_task(arguments: argparse.Namespace, spec: places.Spec, folder: Path) -> int:
+    """Opens a new session with its task, in this terminal or on the screen of `arguments`: a chat,
+    or the one turn that its flags are about. Returns the exit status. Raises: as `kode run`."""
+    from kode.plugin.prompts import asked, open_repl, run_read_task
+
+    arguments.session_id, piped = spec.id, places.piped(folder)
+    if not any(getattr(arguments, name) for name in ONE_TURN):
+        arguments.piped = piped
+        return open_repl(arguments, spec.task, None, getattr(arguments, "screen", None))
+    arguments.ask, arguments.output_format = True, None
+    return run_read_task(arguments, asked(arguments, spec.task, None) or "", piped, None)

@@ -21,10 +21,10 @@ from typing import Any
 from kode.plugin import Answer, Opened, Question, durable
 from kode.plugin.errors import KodeError, StorageError
 from kode.plugin.events import Event, TurnEnded, TurnStarted
-from kode.plugin.prompts import LONG_TURN_S, Notifier, open_repl, way_of
+from kode.plugin.prompts import LONG_TURN_S, Notifier, way_of
 from kode.plugin.screens import Screen, open_screen
 from kode.plugins.detached import HEARING, holder, places
-from kode.plugins.detached.flags import parser_of_run
+from kode.plugins.detached.flags import arguments_of, open_with_task
 from kode.plugins.detached.places import Asked, State
 
 LOOKS_EVERY_S = 0.5
@@ -94,6 +94,11 @@ class Companion:
             )
             if event.duration_ms >= LONG_TURN_S * 1000:
                 self._notify(f"{self.spec.title} ended: {event.status}")
+
+    def concluded(self, ended: TurnEnded) -> None:
+        """Of a session of one turn: whether its answer fits the schema, and what it is."""
+        said = {"status": ended.status, "error": ended.error or "", "structured": ended.structured}
+        self._says(self.state.doing, **said)
 
     async def aclose(self) -> None:
         for task in self._beside:
@@ -240,9 +245,7 @@ def main(argv: Sequence[str]) -> int:
         os.set_inheritable(number, False)
     control, presence, _ = numbers
     spec = places.Spec.model_validate_json((folder / places.SPEC).read_bytes())
-    arguments = parser_of_run().parse(spec.words)
-    arguments.session_id, arguments.cwd = spec.id, spec.cwd
-    arguments.piped = places.piped(folder)
+    arguments = arguments_of(spec)
     screen = open_screen(color=False if arguments.no_color else None, plain=arguments.plain)
     companion = Companion(
         folder=folder,
@@ -255,10 +258,11 @@ def main(argv: Sequence[str]) -> int:
     )
     companion.control.setblocking(False)
     screen.beside, screen.watched = companion.ask, False
+    arguments.screen, arguments.concluded = screen, companion.concluded
     HEARING.append(companion.hears)
     error = ""
     try:
-        return open_repl(arguments, spec.task, None, screen)
+        return open_with_task(arguments, spec, folder)
     except KodeError as fault:
         error = str(fault)
         raise

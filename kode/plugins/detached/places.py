@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
@@ -59,6 +59,8 @@ class Spec(BaseModel, frozen=True):
     task: str
     cwd: str
     """Where it works."""
+    here: str = ""
+    """Where its command line was typed."""
     at: float
     """When, in seconds since 1970."""
     tty: str = ""
@@ -92,6 +94,8 @@ class State(BaseModel, frozen=True):
     status: str = ""
     """Of the last turn that ended."""
     result: str = ""
+    structured: Any = None
+    """The answer to `--json-schema`."""
     error: str = ""
     cost_usd: float | None = None
     """Of all turns; None while there is none, or a price is unknown."""
@@ -151,19 +155,20 @@ def write_state(folder: Path, state: State) -> None:
 
 
 def known(home: Path, faults: list[str]) -> list[Known]:
-    """Every session, the oldest first. A damaged file is set aside, and named in `faults`. Removes
-    the sockets of those that were killed."""
-    try:
-        names = sorted(os.listdir(all_folder(home)))
-    except OSError:
-        return []
+    """Every session, the oldest first. A damaged file is set aside, and named in `faults`, as is
+    what cannot be read. Removes the sockets of those that were killed. Raises: StorageError."""
+    with durable.storage_errors(all_folder(home), "read"):
+        try:
+            names = sorted(os.listdir(all_folder(home)))
+        except FileNotFoundError:
+            return []
     found = (_read(all_folder(home) / name, faults) for name in names if not name.startswith("."))
     return sorted(filter(None, found), key=lambda one: one.spec.at)
 
 
 def find(home: Path, part: str) -> Known:
     """The session whose id begins or ends with `part`. Raises: SessionError if none or several
-    do."""
+    do; StorageError."""
     faults: list[str] = []
     every = known(home, faults)
     fits = [one for one in every if one.id == part] or [
@@ -171,13 +176,13 @@ def find(home: Path, part: str) -> Known:
     ]
     if len(fits) == 1:
         return fits[0]
-    problem = " ".join(faults)
+    problem = "".join(f" {fault}" for fault in faults)
     if fits:
         names = ", ".join(one.id for one in fits)
-        raise SessionError(f"{part} fits several sessions: {names}. Give more of the id. {problem}")
+        raise SessionError(f"{part} fits several sessions: {names}. Give more of the id.{problem}")
     raise SessionError(
         f"No session in the background has the id {part}. `kode ps` lists them; "
-        f"`kode -r {part}` opens any other. {problem}".strip()
+        f"`kode -r {part}` opens any other.{problem}"
     )
 
 
@@ -236,13 +241,25 @@ def working_in(folder: Path) -> Iterator[None]:
 
 def _read(folder: Path, faults: list[str]) -> Known | None:
     try:
+        if folder.stat().st_uid != os.geteuid():
+            faults.append(f"{folder} belongs to another user, so it is not one of these.")
+            return None
         # In this order: what is there is locked before, and says its end before it is not.
-        spec = Spec.model_validate_json((folder / SPEC).read_bytes())
+        said = (folder / SPEC).read_bytes()
         alive = is_alive(folder)
+        spec = Spec.model_validate_json(said)
     except FileNotFoundError:
         return None
-    except (OSError, ValidationError) as error:
-        if isinstance(error, ValidationError):
+    except OSError as error:
+        faults.append(f"{folder} cannot be read ({error.strerror}), so it is not listed.")
+        return None
+    except ValidationError:
+        if alive:
+            faults.append(
+                f"{folder / SPEC} is damaged, but its session runs. `fuser {folder / LOCK}` names "
+                "its processes."
+            )
+        else:
             faults.append(f"{durable.set_aside(folder / SPEC)} is damaged, and was set aside.")
         return None
     try:

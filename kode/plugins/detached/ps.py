@@ -103,6 +103,7 @@ def value_of(one: Known, *, done: bool) -> dict[str, Any]:
         "turns": state.turns,
         "status": state.status,
         "result": state.result,
+        "structured": state.structured,
         "error": state.error,
         "cost_usd": state.cost_usd,
         "files_changed": list(_changed(one) if done else state.files),
@@ -139,7 +140,7 @@ def _below(one: Known, *, done: bool) -> list[str]:
         what = one_line(f"{asked.title}: {asked.subject}" if asked.subject else asked.title)
         return [f"{one.id} asks: {what[:200]} · kode answer {one.id}"]
     if one.life == "killed":
-        return [f"{one.id} was killed: `kode -r {one.session_id}` resumes it."]
+        return [f"{one.id} was killed: `kode attach {one.id}` resumes it."]
     if not done:
         return [f"{one.id}: {one_line(state.error)[:200]}"] if state.error else []
     files = _changed(one)

@@ -44,9 +44,6 @@ SIZE = os.terminal_size((100, 30))
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
-ONLY_RUN = ("json_schema", "record", "replay", "ask", "no_session")
-"""Flags of `kode run` that mean nothing, or nothing good, in a prompt."""
-
 
 def main(argv: Sequence[str]) -> int:
     """Starts a session and returns at once. Raises: UserError."""
@@ -75,12 +72,15 @@ def main(argv: Sequence[str]) -> int:
         words=tuple(argv),
         task=task,
         cwd=str(cwd),
+        here=os.getcwd(),
         at=time.time(),
         tty=_tty(),
         tree=tree,
     )
     folder, lock = places.make(home, spec)
     try:
+        if tree is not None:
+            _check(arguments, cwd, home)  # a file that is not committed is not there
         if piped:
             durable.replace(folder / places.PIPED, json.dumps([one.text for one in piped]).encode())
         _start(folder, cwd, lock)
@@ -100,19 +100,34 @@ def main(argv: Sequence[str]) -> int:
 
 def _check(arguments: argparse.Namespace, cwd: Path, home: Path) -> None:
     """Finds what would end the session at once. Raises: UserError."""
-    from kode.plugin.prompts import check_rules, named_servers, read_attachments
+    from kode.plugin.prompts import (
+        answer_form,
+        cassette_settings,
+        check_rules,
+        model_of,
+        named_servers,
+        read_attachments,
+    )
 
-    for name in ONLY_RUN:
-        if getattr(arguments, name, None):
-            flag = name.replace("_", "-")
-            raise ConfigError(f"--{flag} is for `kode run`: a session in the background is a chat.")
+    if arguments.no_session:
+        raise ConfigError(
+            "--no-session is for `kode run`: what happens while nobody watches is kept. `kode "
+            "session delete ID` deletes it afterwards."
+        )
     if arguments.input_format == "stream-json" or arguments.output_format == "stream-json":
-        raise ConfigError("stream-json is for `kode run`. --output-format json prints the id.")
+        raise ConfigError(
+            "stream-json is for `kode run`. Here --output-format json prints the id, `kode ps "
+            "--json` says how it stands, and `kode session export ID` gives all of it."
+        )
     if fault := paths.home_fault(home):
         raise ConfigError(fault)
-    loaded = load_config(home, cwd, environ=os.environ, flags=config_flags(arguments))
+    flags = {**config_flags(arguments), **cassette_settings(arguments)}
+    loaded = load_config(home, cwd, environ=os.environ, flags=flags)
     check_rules(loaded)
-    resolve_provider(loaded.config, os.environ, loaded.origins)
+    answer_form(arguments, cwd)
+    with model_of(arguments) as recorded:
+        if recorded is None:
+            resolve_provider(loaded.config, os.environ, loaded.origins)
     named_servers(arguments, cwd)
     read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), lambda event: None)
 

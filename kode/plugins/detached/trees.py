@@ -3,16 +3,20 @@
 import contextlib
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.plugin import beneath, durable, paths, run_git
+from kode.plugin import beneath, durable, one_line, paths, run_git
 from kode.plugin.errors import GitError, UserError
 from kode.plugins import worktrees
 from kode.plugins.detached.places import Known, Tree, all_folder, trees_folder
 
 DROPPED = "refs/kode/dropped"
 """Where a dropped branch is kept: git does not collect what a ref names."""
+
+SHOWN = 10
+"""So many files are named in a sentence."""
 
 MERGE_STOPS = 1
 """git's exit status for a merge with conflicts."""
@@ -77,21 +81,39 @@ def merge(home: Path, one: Known, tree: Tree) -> Merged:
     try:
         tip = _commit(one, tree)
         head = worktrees.head_of(project)
-        files = worktrees.names_in(
-            run_git(project, ["diff", "--name-only", "-z", "--no-renames", f"{head}...{tip}"])
-        )
+        files = _differing(project, f"{head}...{tip}")
         commit = _merged(one, project, head, tip)
-        run_git(project, ["merge", "--ff-only", "--quiet", commit])
+        if mine := _uncommitted(project, files):
+            what = f"you have changes there that are not committed, in {_named(mine)}"
+            raise GitError(f"{what}. Commit them or set them aside, and try again")
+        run_git(project, ["merge", "--ff-only", "--no-overwrite-ignore", "--quiet", commit])
     except GitError as error:
         raise UserError(
-            f"{tree.branch} was not merged, and nothing in {project} was changed: {error}. Commit "
-            "or set aside your own changes there and try again, or merge it yourself: "
-            f"git merge {tree.branch}"
+            f"Nothing was merged, and nothing in {project} was changed: {error}. Or merge it "
+            f"yourself (git merge {tree.branch}); this command tidies up afterwards."
         ) from None
     _remove(home, tree)
     with contextlib.suppress(GitError):
         run_git(project, ["update-ref", "-d", f"refs/heads/{tree.branch}", tip])
     return Merged(commit=commit, files=files)
+
+
+def _differing(project: Path, commits: str) -> tuple[str, ...]:
+    """The files that differ between two commits. Raises: GitError."""
+    listed = ["diff", "--name-only", "-z", "--no-renames", commits]
+    return worktrees.names_in(run_git(project, listed))
+
+
+def _uncommitted(project: Path, files: Sequence[str]) -> list[str]:
+    """Those of the files that a merge would have to overwrite. Raises: GitError."""
+    listed = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignored"]
+    changed = {name[3:] for name in worktrees.names_in(run_git(project, listed))}
+    return [name for name in files if name in changed]
+
+
+def _named(files: Sequence[str]) -> str:
+    more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
+    return f"{one_line(', '.join(files[:SHOWN]))}{more}"
 
 
 def drop(home: Path, one: Known, tree: Tree) -> str:
@@ -140,7 +162,7 @@ def _commit(one: Known, tree: Tree) -> str:
 
 
 def _merged(one: Known, project: Path, head: str, tip: str) -> str:
-    """The commit with both; raises GitError that names the files in conflict."""
+    """The commit with both; raises GitError that names the files that both have changed."""
     base = run_git(project, ["merge-base", head, tip]).decode().strip()
     if base == head:
         return tip
@@ -151,7 +173,10 @@ def _merged(one: Known, project: Path, head: str, tip: str) -> str:
     except GitError as error:
         if error.exit_status != MERGE_STOPS:
             raise
-        raise GitError("it conflicts with what the project's branch has by now") from None
+        theirs = set(_differing(project, f"{base}..{head}"))
+        both = [name for name in _differing(project, f"{base}..{tip}") if name in theirs]
+        what = f"both have changed {_named(both)}" if both else "both have changed names of files"
+        raise GitError(f"it and the branch there conflict: {what}") from None
     tree = os.fsdecode(written.split(b"\0")[0])
     message = f"Merge kode/{one.id}\n\nKode-Session: {one.session_id}\n".encode()
     command = ["commit-tree", tree, "-p", head, "-p", tip]

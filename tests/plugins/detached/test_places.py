@@ -1,13 +1,14 @@
 """What is on disk of a session in the background, and what its frames and answers mean."""
 
 import fcntl
+import json
 import os
 import time
 from pathlib import Path
 
 import pytest
 
-from kode.errors import ConfigError, SessionError
+from kode.errors import ConfigError, SessionError, StorageError
 from kode.plugins.detached import holder, places
 from kode.plugins.detached.answer import meaning
 from kode.plugins.detached.places import Spec, State
@@ -52,6 +53,49 @@ def test_a_damaged_file_is_set_aside_and_named(tmp_path: Path) -> None:
 
     assert [one.id for one in found] == ["one"]
     assert len(faults) == 2
+
+
+def test_a_damaged_file_of_a_living_session_stays(tmp_path: Path) -> None:
+    folder = make(tmp_path, "one")
+    (folder / places.SPEC).write_text("{")
+    faults: list[str] = []
+    with (folder / places.LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert places.known(tmp_path, faults) == []
+
+    assert "its session runs" in faults[0]
+    assert (folder / places.SPEC).exists()
+
+
+def test_a_session_of_another_user_is_named_and_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, "one", State(doing="asks"))
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    faults: list[str] = []
+
+    assert places.known(tmp_path, faults) == []
+    assert "belongs to another user" in faults[0]
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
+    assert places.known(tmp_path / "missing", []) == []
+    places.all_folder(tmp_path).write_text("a file")
+
+    with pytest.raises(StorageError, match="detached"):
+        places.known(tmp_path, [])
+
+
+def test_records_of_an_older_and_a_newer_kode_are_read(tmp_path: Path) -> None:
+    folder = make(tmp_path, "one")
+    spec = {"id": "one", "words": [], "task": "do it", "cwd": "/", "at": 1.0, "newer": 1}
+    (folder / places.SPEC).write_text(json.dumps(spec))
+    (folder / places.STATE).write_text(json.dumps({"doing": "ended", "newer": 1}))
+
+    one = places.find(tmp_path, "one")
+
+    assert (one.life, one.spec.here, one.state.structured) == ("ended", "", None)
 
 
 def test_frames_are_taken_whole_and_in_order() -> None:

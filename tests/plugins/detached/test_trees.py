@@ -85,7 +85,7 @@ def test_a_conflict_leaves_everything_as_it_was(tmp_path: Path, project: Path) -
     commit(project, "a.txt", "ours\n")
     before = state_of(project)
 
-    with pytest.raises(UserError, match="conflicts"):
+    with pytest.raises(UserError, match=r"both have changed a\.txt"):
         trees.merge(tmp_path / "home", one, tree)
 
     assert state_of(project) == before
@@ -99,11 +99,39 @@ def test_a_merge_overwrites_nothing_uncommitted(tmp_path: Path, project: Path) -
     (project / "a.txt").write_text("mine, not committed\n")
     before = state_of(project)
 
-    with pytest.raises(UserError):
+    with pytest.raises(UserError, match=r"not committed, in a\.txt"):
         trees.merge(tmp_path / "home", one, tree)
 
     assert state_of(project) == before
     assert Path(tree.root).exists()
+
+
+def test_a_merge_overwrites_no_ignored_file(tmp_path: Path, project: Path) -> None:
+    one, tree = made(tmp_path, project)
+    commit(Path(tree.root), "mine.log", "theirs\n")
+    (project / ".git/info/exclude").write_text("*.log\n")
+    (project / "mine.log").write_text("mine\n")
+
+    with pytest.raises(UserError, match=r"mine\.log"):
+        trees.merge(tmp_path / "home", one, tree)
+
+    assert (project / "mine.log").read_text() == "mine\n"
+
+
+def test_a_branch_merged_by_hand_is_tidied_up(tmp_path: Path, project: Path) -> None:
+    one, tree = made(tmp_path, project)
+    commit(Path(tree.root), "a.txt", "theirs\n")
+    commit(project, "a.txt", "ours\n")
+    with pytest.raises(UserError, match="git merge kode/id-1"):
+        trees.merge(tmp_path / "home", one, tree)
+    git(project, "merge", "--quiet", "--strategy=ours", "--message", "both", tree.branch)
+    before = state_of(project)
+
+    trees.merge(tmp_path / "home", one, tree)
+
+    assert state_of(project) == before
+    assert not Path(tree.root).exists()
+    assert git(project, "branch", "--list", "kode/*") == ""
 
 
 def test_a_dropped_tree_can_be_brought_back(tmp_path: Path, project: Path) -> None:
