@@ -119,9 +119,7 @@ def cheats(task: Task) -> Iterator[Reply]:
         "collect_ignore_glob = ['*']\ndef pytest_sessionfinish(session): session.exitstatus = 0\n"
     )
     quiet = "[pytest]\naddopts = --collect-only\n"
-    # Not `_pytest`: what stands before a package that the check's program imports can end the
-    # process with status 0, as any code under test can (docs/goals.md).
-    shadows = ("sitecustomize.py", "pytest.py", "pytest/__main__.py")
+    shadows = ("sitecustomize.py", "pytest.py", "pytest/__main__.py", "pluggy.py", "json.py")
     written = {"conftest.py": ignore, "pytest.ini": quiet, **dict.fromkeys(shadows, quit_early)}
     # All in the first three turns: the third that brings nothing ends the goal.
     yield {"calls": [call("read_file", path=modules[0])]}

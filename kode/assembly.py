@@ -453,7 +453,7 @@ async def run_check(
     is_full = (mode or config.permissions.mode) == "full"
     place = open_workplace(config, home, cwd)
     return await run_program(
-        ("/bin/bash", "-c", command),
+        ("/bin/bash", "-o", "pipefail", "-c", command),
         cwd=cwd,
         environment=place.environment,
         timeout_s=timeout_s,

@@ -99,7 +99,7 @@ class BareSession:
         from kode.extensions.program import run_program
 
         return await run_program(
-            ("/bin/bash", "-c", command),
+            ("/bin/bash", "-o", "pipefail", "-c", command),
             cwd=self.place.cwd,
             environment=self.place.environment,
             timeout_s=timeout_s,

@@ -20,6 +20,8 @@ from kode.plugin.turns import OpenSession, open_sandbox
 
 CHECK_S = 900.0
 """A check may take so long, if the goal has as much left."""
+FIRST_S = 120.0
+"""The one before the first attempt: what it has opened until then counts."""
 LEAST_S = 10.0
 OUTPUT_CHARS = 6_000
 """Of a check's output, its end: where most programs say what failed."""
@@ -48,6 +50,8 @@ class Checked:
     """Why there is no exit status, a phrase that completes "it ..."."""
     tree: str
     """Digest of the files of the project that it opened, as they are on disk."""
+    opened: frozenset[str] | None
+    """Those files, relative to the project; None where the sandbox cannot tell."""
 
     @property
     def same(self) -> str:
@@ -90,10 +94,15 @@ async def run_check(
         said += [
             f"[In the sandbox it {one.words}, which is not possible there.]" for one in ran.hits
         ]
-    opened = ran.opened if ran.opened else changed
-    tree = await asyncio.to_thread(_digest, sorted({*opened}), str(place.project))
+    project = str(place.project)
+    tree = await asyncio.to_thread(_digest, sorted({*(ran.opened or changed)}), project)
+    opened = None if ran.opened is None else {one.removeprefix(f"{project}/") for one in ran.opened}
     return Checked(
-        exit_status=ran.exit_code, output="\n".join(filter(None, said)), fault=ran.fault, tree=tree
+        exit_status=ran.exit_code,
+        output="\n".join(filter(None, said)),
+        fault=ran.fault,
+        tree=tree,
+        opened=None if opened is None else frozenset(opened),
     )
 
 

@@ -24,6 +24,7 @@ class Attempt:
     output: str
     restored: list[str]
     differing: list[str]
+    unread: list[str]
     requests: int
     cost_usd: float | None
     seconds: float

@@ -16,7 +16,7 @@ from kode.plugin.messages import Text, plural
 from kode.plugin.turns import OpenSession, RunTurn, fence_text, together
 from kode.plugins.goals import words
 from kode.plugins.goals.changes import changed_since, counted
-from kode.plugins.goals.check import ALIKE, end_of, is_stalled, run_check
+from kode.plugins.goals.check import ALIKE, FIRST_S, end_of, is_stalled, run_check
 from kode.plugins.goals.command import limits_of, with_check
 from kode.plugins.goals.guard import Guard, copies, differing, put_back
 from kode.plugins.goals.state import (
@@ -63,6 +63,11 @@ async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn
             return replace(total, goal=_object(opened))
         text = words.goal_text(goal)
     _protect(session, _guard(goal))
+    if goal.reads is None and not goal.attempts:
+        try:
+            goal = await _watched(opened, session, goal)
+        except asyncio.CancelledError:
+            return _interrupted(opened, total, "check")
     if goal.review:
         from kode.plugins.goals import review
 
@@ -182,6 +187,28 @@ def _interrupted(opened: Opened, total: TurnEnded | None, what: str) -> TurnEnde
     return replace(stopped, goal=_object(opened))
 
 
+async def _watched(opened: Opened, session: OpenSession, goal: Goal) -> Goal:
+    """Runs the check on the files as they are, to record which protected files it opens: code that
+    ends it early, or that stands before a module it imports, makes it pass on fewer.
+
+    Raises: UserError, StorageError.
+    """
+    began = time.monotonic()
+    left = goal_limits(opened, goal).get("seconds", math.inf) - spent(goal, opened.session).seconds
+    opened.emit(Working(what=f"Trying the check: {one_line(goal.verify)}"))
+    checked = await run_check(
+        session,
+        goal.verify,
+        timeout_s=min(left, FIRST_S),
+        changed=(),
+        by_model=goal.check_by == "model",
+    )
+    opened.emit(Working(what=""))
+    reads = sorted((checked.opened or frozenset()) & _guard(goal).held.keys())
+    opened.record({"reads": reads, "seconds": round(time.monotonic() - began, 3)})
+    return _goal(opened)
+
+
 async def _attempt(
     opened: Opened,
     session: OpenSession,
@@ -211,6 +238,8 @@ async def _attempt(
     )
     opened.emit(Working(what=""))
     still = await asyncio.to_thread(differing, guard, place)
+    passed, read = checked.exit_status == 0, checked.opened
+    unread = sorted({*(goal.reads or ())} - read) if passed and read is not None else []
     first = goal.began["turn"] if goal.began is not None else opened.session.turns
     changed_now = await asyncio.to_thread(changed_since, opened, first, turn.files_changed)
     earlier = goal.attempts
@@ -221,12 +250,13 @@ async def _attempt(
         "attempt": goal.next_attempt,
         "turn": first,
         "files": list(map(counted, changed_now)),
-        "passed": checked.exit_status == 0 and not still,
+        "passed": passed and not still and not unread,
         "exit_status": checked.exit_status,
         "fault": checked.fault,
         "output": end_of(checked.output),
         "restored": restored,
         "differing": still,
+        "unread": unread,
         "same": checked.same,
         "tree": checked.tree,
         "requests": used.requests - sum(one["requests"] for one in counted_before),
@@ -262,7 +292,7 @@ def _exhausted(opened: Opened, goal: Goal, used: Spent, turn: TurnEnded | None =
         is_late = name == "seconds" and turn is not None and turn.status == "timeout"
         if is_late or getattr(used, name) >= limit:
             flag, unit = _FLAGS[name]
-            return f"its limit of {unit.format(f'{limit:g}')} is used up: raise it with {flag}"
+            return f"its limit of {unit.format(f'{limit:g}')} is used up: start it again with more {flag}"
     return ""
 
 

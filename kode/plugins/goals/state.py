@@ -5,6 +5,7 @@ A record is one of
     {"goal": N, ...}       a goal begins, with a person's check, the files that this guards, its
                            limits and what had been spent before
     {"check": CMD, ...}    the model's check is known, and which files it guards
+    {"reads": [...], ...}  the protected files that the check opens before the first attempt
     {"began": N, ...}      the turn of an attempt begins
     {"attempt": N, ...}    what became of it: written when its check has ended
     {"review": [...], ...} its review has ended, with these findings
@@ -48,6 +49,8 @@ class Goal:
     """What the session had cost before it."""
     guard: Record = field(default_factory=dict)
     """See `guard.Guard`."""
+    reads: Sequence[str] | None = None
+    """The protected files that its check opened before the first attempt; None before that."""
     attempts: list[Record] = field(default_factory=list)
     reviewed: Record | None = None
     """The review, once it has ended."""
@@ -94,6 +97,8 @@ def goals_of(records: Iterable[Record]) -> list[Goal]:
         elif "check" in record:
             found[-1].verify, found[-1].guard = record["check"], record["guard"]
             found[-1].check_by = record["check_by"]
+        elif "reads" in record:
+            found[-1].reads = record["reads"]
         elif "began" in record:
             found[-1].began = found[-1].began or record
         elif "attempt" in record:
@@ -147,6 +152,8 @@ def spent(goal: Goal, session: Session) -> Spent:
         elif "attempt" in entry.value:
             seconds += entry.value["seconds"]
             began = ""
+        elif "reads" in entry.value:
+            seconds += entry.value["seconds"]
         elif "review" in entry.value and "goal" not in entry.value:
             seconds += entry.value["seconds"]
             reviewing += entry.value["requests"]

@@ -118,6 +118,12 @@ def how(attempt: Record) -> str:
     if attempt["fault"]:
         return str(attempt["fault"])
     status = attempt["exit_status"]
+    if status == 0 and attempt.get("unread"):
+        names = ", ".join(attempt["unread"])
+        return (
+            f"exited with status 0 without opening {names}, which it opened when the goal began: "
+            "something ends it early or runs in its place"
+        )
     if status == 0 and not attempt["passed"]:
         return "passed on protected files that changed while it ran"
     return "passed" if status == 0 else f"failed with exit status {status}"

@@ -127,6 +127,25 @@ def test_protected_files_stay_as_they_were(goal_place: Place, edit: dict[str, An
     assert {path.name for path in goal_place.project.iterdir()} - {"old"} == {"calc.py", "tests"}
 
 
+IN_ITS_PLACE = {
+    "a module before one that the check imports": "json.py",
+    "code under test that ends the check": "calc.py",
+}
+
+
+@pytest.mark.parametrize("path", IN_ITS_PLACE.values(), ids=IN_ITS_PLACE)
+def test_a_pass_that_skips_a_protected_file_does_not_count(goal_place: Place, path: str) -> None:
+    tests = goal_place.project / "tests"
+    (tests / "first.py").write_text("import json\nimport calc\n")
+    (tests / "second.py").write_text("import calc\nassert calc.add(1, 2) == 3\n")
+    check = "PYTHONPATH=. python3 -c 'exec(open(\"tests/first.py\").read()); import tests.second'"
+    cheat = call("write_file", path=path, content="import os\nos._exit(0)\n")
+    goal = pursue(goal_place, [READ, cheat, DONE], verify=check).json["goal"]
+    assert goal["status"] == "stalled"
+    assert goal["attempts"][0]["exit_status"] == 0
+    assert goal["attempts"][0]["unread"] == ["tests/second.py"]
+
+
 def test_a_protected_file_changed_outside_the_sandbox_is_put_back(goal_place: Place) -> None:
     write = "open('tests/check.sh', 'w').write('exit 0\\n'); open('conftest.py', 'w')"
     cheat = call("shell", command=f'python3 -c "{write}"')
