@@ -80,6 +80,8 @@ class Session:
                 self.read(READING_S)  # keys typed just before a question appears are ignored
                 self.process.send("y")
                 self.read(0.5)
+                self.process.send("\r")
+                self.read(0.5)
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{text!r} did not appear:\n{self.text}")
 

@@ -137,7 +137,7 @@ async def test_a_file_changed_after_a_fork_is_left_alone(
     assert "it has changed since" in undone
 
 
-async def test_a_fork_in_the_background_is_undone_before_the_turn_that_ended(
+async def test_a_background_fork_is_undone_before_its_turn(
     place: Place, opened: Callable[..., Any]
 ) -> None:
     conversation = await opened(READ, edit("one", "two"), forks(LATE, background=True), END)
@@ -155,7 +155,7 @@ async def test_a_fork_in_the_background_is_undone_before_the_turn_that_ended(
     assert files(place.project)["a"] == "late\n"
 
 
-async def test_a_later_turn_and_a_fork_beside_it_are_undone_one_by_one(
+async def test_a_fork_beside_a_later_turn_is_undone_apart(
     place: Place, opened: Callable[..., Any]
 ) -> None:
     made = [call("write_file", path=f"{name}.txt", content=name) for name in ("first", "second")]

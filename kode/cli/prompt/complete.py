@@ -4,8 +4,7 @@ anywhere.
 `choices` knows what may follow a command; `files` lists files and folders.
 """
 
-import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -15,7 +14,6 @@ from prompt_toolkit.document import Document
 from kode.cli.prompt.choices import Choice, Choices
 from kode.cli.prompt.files import FileIndex
 from kode.cli.prompt.mentions import BEING_TYPED, query_of, written
-from kode.cli.screen.lines import cell_width, clip
 
 HELD = 2
 """From this many letters on, matches inside of choices count too; one is only a beginning."""
@@ -57,21 +55,14 @@ class ReplCompleter(Completer):
             fitting = matching_choices([(command[1:], "") for command in known], name[1:])
             named = [f"/{one}" for one, _ in fitting] or get_close_matches(name, known)
             offered = named if name[1:] else self.first
-            yield from _rows([(command, known[command]) for command in offered], name)
+            for command in offered:
+                yield Completion(command, start_position=-len(name), display_meta=known[command])
             return
         if name not in self.arguments:
             return
         *said, typed = rest.split(" ")
-        known_here = self.arguments[name](tuple(filter(None, said)))
-        yield from _rows(matching_choices(known_here, typed), typed)
-
-
-def _rows(choices: Sequence[Choice], typed: str) -> Iterable[Completion]:
-    """The choices with as much of their descriptions as fits a line."""
-    names = max((cell_width(value) for value, _ in choices), default=0)
-    room = shutil.get_terminal_size().columns - names - 6  # spaces, and the scroll bar
-    for value, what in choices:
-        yield Completion(value, start_position=-len(typed), display_meta=clip(what, room))
+        for value, what in matching_choices(self.arguments[name](tuple(filter(None, said))), typed):
+            yield Completion(value, start_position=-len(typed), display_meta=what)
 
 
 def matching_choices(choices: Iterable[Choice], typed: str) -> list[Choice]:

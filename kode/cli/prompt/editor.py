@@ -7,6 +7,7 @@ handles a message.
 import asyncio
 import contextlib
 import fcntl
+import itertools
 import os
 import termios
 import time
@@ -202,9 +203,8 @@ class Editor:
             await asyncio.sleep(left)
 
     async def read_answer(self, label: str, menu: Menu | None = None) -> str | None:
-        """Reads one line as an answer, or the value of a menu choice; puts the current draft aside
-        meanwhile. None at end of input, or if the menu was left. Words that were not sent when the
-        question disappears are kept in the draft."""
+        """Reads one line as an answer, or the value of a menu choice; None at end of input, or if
+        the menu was left. The draft is back afterwards, with words that were not sent."""
         loop = asyncio.get_running_loop()
         async with self._one_question:
             question = _Question(label, loop.create_future(), self.buffer.document, menu)
@@ -305,8 +305,7 @@ class Editor:
         self.answer(choice.value if choice is not None else text)
 
     def leave_menu(self) -> None:
-        """Handles Esc in a menu: back from words, or from a list behind a choice, else out of
-        it."""
+        """Handles Esc: back from words or from a list behind a choice, else out of the menu."""
         menu = self.menu
         if menu is None or menu.find is not None or not (menu.writing or self.buffer.text):
             self.answer(None)
@@ -391,9 +390,10 @@ class Editor:
             self._question.answer.set_result(None)
 
     async def _spin(self) -> None:
-        while True:
+        for frame in itertools.count():
             await asyncio.sleep(SPIN_S)
-            if self.state.jobs.busy and self.state.screen.watched:
+            still = self.asking and frame % 10  # one a second: a question may wait for hours
+            if self.state.jobs.busy and self.state.screen.watched and not still:
                 self.state.refresh()
             else:
                 # Output queued while another program had the terminal.

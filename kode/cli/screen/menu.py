@@ -109,7 +109,9 @@ class Menu:
         offered = self.offered(typed)
         if typed.isdecimal() and 0 < int(typed) <= len(offered) and not offered[0].key:
             return offered[int(typed) - 1]
-        return next((choice for choice in offered if choice.key == typed.lower()), None)
+        keys = {one.key: one for one in offered if one.key not in self.behind}
+        again = typed.isalpha() and len({*typed.lower()}) == 1  # pressed again while it waits
+        return keys.get(typed[0].lower() if again else typed.lower())
 
     def write(self, on: bool) -> None:
         """Begins to write words, or goes back to the choices."""
@@ -141,9 +143,9 @@ class Menu:
         current = self.highlighted(typed)
         about = self.above(width)
         preview = self.preview(current)[:MAX_PREVIEW] if self.preview and current else []
-        hint = WRITING if worded else OPENED if self.opened(typed) else self.hint
-        if self.takes_words and current is not None and typed:
-            hint = BEGUN
+        begun = self.takes_words and typed and current is not None
+        opened = OPENED if self.opened(typed) else self.hint
+        hint = WRITING if worded else BEGUN if begun else opened
         below = [line for line in wrap_words(hint, width - 2) if line]
         room = max(height - len(about) - len(preview) - len(below), 3)
         position = offered.index(current) if current in offered else 0

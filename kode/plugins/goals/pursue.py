@@ -158,7 +158,9 @@ async def _settle(
             return _finish(opened, session, total, "out_of_budget", over)
         within = _within(opened, session, goal, used)
         if within.get("max_steps", math.inf) <= review.SPARE:
-            said = "its limit of requests leaves none for its review: raise it with --max-steps"
+            said = (
+                "its limit of requests leaves none for its review: start it with more --max-steps"
+            )
             return _finish(opened, session, total, "out_of_budget", said)
         opened.record(await review.review(opened, session, goal, within))
         goal = _goal(opened)
@@ -292,7 +294,8 @@ def _exhausted(opened: Opened, goal: Goal, used: Spent, turn: TurnEnded | None =
         is_late = name == "seconds" and turn is not None and turn.status == "timeout"
         if is_late or getattr(used, name) >= limit:
             flag, unit = _FLAGS[name]
-            return f"its limit of {unit.format(f'{limit:g}')} is used up: start it again with more {flag}"
+            what = unit.format(f"{limit:g}")
+            return f"its limit of {what} is used up: start it again with a higher {flag}"
     return ""
 
 

@@ -143,11 +143,11 @@ def test_check_finds_and_repair_mends(home: Path, capsys: pytest.CaptureFixture[
     assert "no damage" in said(capsys, "check")
 
 
-def test_a_wrong_id_is_one_sentence_and_exit_code_1(home: Path) -> None:
+def test_a_wrong_id_is_one_sentence_and_status_3(home: Path) -> None:
     for command in (["show"], ["delete"], ["export"], ["trim", "3"], ["fork"], ["check"]):
         with pytest.raises(SessionError, match="There is no session 'zz'") as caught:
             run(session, [command[0], "zz", *command[1:]])
-        assert caught.value.exit_code == 1
+        assert caught.value.exit_code == 3
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,13 @@ def test_a_letter_shows_its_choice_and_two_show_words():
     assert not any("yes" in line for line in menu.lines(SCREEN.paint, "no", 80, 10))
 
 
+def test_a_key_pressed_again_stays_that_key():
+    menu = asking()
+
+    assert menu.by_key("yyy") == YES
+    assert menu.by_key("aa") is menu.by_key("yn") is None
+
+
 def test_a_search_is_never_words():
     assert not sessions().worded("session 1")
 

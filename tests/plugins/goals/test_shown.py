@@ -88,7 +88,7 @@ def test_the_costs_of_a_goal_add_up_on_its_page(goal_place: Place) -> None:
     assert "Together 7 $7.00" in rows
 
 
-def test_the_subagent_of_a_review_is_among_those_of_its_session(goal_place: Place) -> None:
+def test_the_subagent_of_a_review_is_listed_with_its_session(goal_place: Place) -> None:
     assert reviewed(goal_place).code == 0
     session = goal_place.session_files[-1].stem
     (child,) = (goal_place.home / "sessions" / session / "reviews").iterdir()
@@ -109,7 +109,7 @@ def fits(place: Place, name: str, values: list[Any]) -> dict[str, Any]:
     return schema
 
 
-def test_what_programs_read_of_a_goal_fits_its_schema(goal_place: Place) -> None:
+def test_goals_for_programs_fit_their_schema(goal_place: Place) -> None:
     done = reviewed(goal_place, "--max-steps", "30", "--output-format", "stream-json")
     fits(goal_place, "events", done.lines)
     goal = done.lines[-1]["goal"]
@@ -130,7 +130,7 @@ def test_what_programs_read_of_a_goal_fits_its_schema(goal_place: Place) -> None
         jsonschema.validate({**goal, "status": "done"}, schema)
 
 
-def test_the_person_sees_how_the_output_of_a_passed_check_ends(goal_place: Place) -> None:
+def test_the_end_of_a_passing_output_is_shown(goal_place: Place) -> None:
     (goal_place.project / "tests" / "check.sh").write_text(
         "echo test one; echo test two; grep -q 'a + b' calc.py && echo 2 passed\n"
     )
@@ -141,7 +141,7 @@ def test_the_person_sees_how_the_output_of_a_passed_check_ends(goal_place: Place
     assert shown in done.err
 
 
-def test_a_check_that_ended_early_is_seen_to_have_printed_nothing(goal_place: Place) -> None:
+def test_a_passing_check_that_printed_nothing_says_so(goal_place: Place) -> None:
     """What code under test does that ends the process of its check with status 0."""
     (goal_place.project / "tests" / "check.sh").write_text(". ./calc.py; echo 2 passed; exit 1\n")
     quits = {"name": "write_file", "arguments": {"path": "calc.py", "content": "exit 0\n"}}
@@ -158,7 +158,7 @@ def test_a_hostile_goal_is_shown_as_text(goal_place: Place) -> None:
     assert_harmless(pages_of(goal_place)(f"/sessions/{session}"))
 
 
-def test_a_file_that_was_changed_later_has_the_diff_of_its_attempt(goal_place: Place) -> None:
+def test_a_file_changed_later_has_its_attempts_diff(goal_place: Place) -> None:
     assert reviewed(goal_place).code == 0
     (goal_place.project / "calc.py").write_text("an edit by hand\n")
     session = goal_place.session_files[-1].stem
