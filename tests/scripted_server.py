@@ -347,6 +347,10 @@ class Connection(asyncio.Protocol):
         if fixed is not None:
             self.transport.write(whole_response(200, json.dumps(fixed), "application/json"))
             return
+        if request.method != "POST":  # as vendors answer, without a reply of the script
+            text = json.dumps({"error": {"message": "Method Not Allowed", "code": 405}})
+            self.transport.write(whole_response(405, text, "application/json"))
+            return
         if not (
             request.path.endswith("/chat/completions")
             or is_anthropic(request)
