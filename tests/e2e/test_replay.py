@@ -191,7 +191,7 @@ def test_a_project_that_is_gone_can_be_named_elsewhere(place: Place) -> None:
     lost = place.run("replay", session_id, cwd=place.folder)
     done = replay(place, session_id, "--cwd", str(moved))
 
-    assert lost.code == 1
+    assert lost.code == 3
     assert "--cwd DIR" in lost.err
     assert done.json["identical"] is True
 
@@ -216,7 +216,7 @@ def test_a_session_without_a_reply_has_nothing_to_replay(place: Place) -> None:
 
     done = place.run("replay", session_id)
 
-    assert done.code == 1
+    assert done.code == 3
     assert "nothing to replay" in done.err
 
 
