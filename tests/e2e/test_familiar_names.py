@@ -172,7 +172,7 @@ def test_question_mark_and_aliases_do_at_once_what_they_mean(place: Place, promp
     text = terminal.until("New session.")
     assert "Did you mean" not in text
     terminal.type("/mcp", "enter")
-    terminal.until("No MCP servers run here.")
+    terminal.until("No MCP servers here.")
     terminal.type("/exit", "enter")
     assert terminal.ended() == 0
     assert list(server.requests) == []

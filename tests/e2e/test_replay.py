@@ -439,7 +439,7 @@ def test_a_file_that_is_no_cassette_is_refused(place: Place, data: bytes) -> Non
 
     done = place.run("replay", str(path))
 
-    assert done.code == 1
+    assert done.code == 3
     assert str(path) in done.err
 
 
