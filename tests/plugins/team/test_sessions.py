@@ -428,7 +428,7 @@ def test_a_session_of_another_machine_is_named_with_the_machine(machine, kode, a
     unknown = kode(bob, *argv, "20200101-000000-abcdef")
     away = kode(bob, *argv, session_id, url="postgresql://bob@127.0.0.1:9/x")
 
-    assert code == 1
+    assert code == 3
     assert f"Session {session_id} is on adas-laptop, where ada last used it" in err
     assert "'20200101-000000-abcdef'" in unknown[2]
     assert "adas-laptop" not in unknown[2] + away[2]
