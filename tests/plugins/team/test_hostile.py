@@ -69,7 +69,7 @@ def test_a_hostile_line_breaks_neither_the_list_nor_the_terminal(
         code = main(["session", *argv])
         out, err = capsys.readouterr()
         assert "internal error" not in err, err
-        assert code == (1 if argv[0] == "show" else 0), err
+        assert code == (3 if argv[0] == "show" else 0), err
         assert len(out) + len(err) < 20_000
         if "--json" not in argv:
             assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(out + err)
