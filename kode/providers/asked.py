@@ -81,8 +81,7 @@ async def _ask(row: ProviderRow, endpoint: Endpoint, file: Path) -> Facts:
     facts: Facts | None = None
     # Clients have errors of many families, and the first request will name the fault.
     with contextlib.suppress(Exception):
-        client = await asyncio.to_thread(open_client, row, endpoint)
-        async with asyncio.timeout(ASK_TIMEOUT_S), client:
+        async with asyncio.timeout(ASK_TIMEOUT_S), open_client(row, endpoint) as client:
             facts = await listed_facts(client, row, endpoint)
     await asyncio.to_thread(_keep, file, _key(endpoint), facts, datetime.now(UTC))
     return facts or {}

@@ -69,8 +69,7 @@ async def served_facts(
     """What a near server says; {} if nothing. It is not made to load its model for a window in
     `given`. Waits for one that loads its model, after calling `loading`. Never raises."""
     try:
-        client = await asyncio.to_thread(open_client, row, endpoint)
-        async with asyncio.timeout(MAX_LOADING_S), client:
+        async with asyncio.timeout(MAX_LOADING_S), open_client(row, endpoint) as client:
             asked = (client, row, endpoint, WINDOW not in given, loading)
             try:
                 return await _facts_of(*asked)
@@ -85,7 +84,7 @@ async def served_facts(
 
 
 def open_client(row: ProviderRow, endpoint: Endpoint) -> "httpx2.AsyncClient":
-    """A client that asks with the key, and follows no redirect. Call it in a thread: it imports."""
+    """A client that asks with the key, and follows no redirect."""
     import httpx2
 
     headers = dict(row.headers)
