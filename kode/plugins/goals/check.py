@@ -82,7 +82,7 @@ async def run_check(
             ("/bin/bash", "-c", _RUN, command),
             cwd=place.cwd,
             environment=place.environment,
-            timeout_s=max(LEAST_S, min(CHECK_S, timeout_s)),
+            timeout_s=min(CHECK_S, timeout_s),
             sandbox=sandbox,
             records_opens=sandbox is not None,
         )

@@ -16,7 +16,7 @@ from kode.plugin.messages import Text, plural
 from kode.plugin.turns import OpenSession, RunTurn, fence_text, together
 from kode.plugins.goals import words
 from kode.plugins.goals.changes import changed_since, counted
-from kode.plugins.goals.check import ALIKE, FIRST_S, end_of, is_stalled, run_check
+from kode.plugins.goals.check import ALIKE, FIRST_S, LEAST_S, end_of, is_stalled, run_check
 from kode.plugins.goals.command import limits_of, with_check
 from kode.plugins.goals.guard import Guard, copies, differing, put_back
 from kode.plugins.goals.state import (
@@ -201,7 +201,7 @@ async def _watched(opened: Opened, session: OpenSession, goal: Goal) -> Goal:
     checked = await run_check(
         session,
         goal.verify,
-        timeout_s=min(left, FIRST_S),
+        timeout_s=min(max(left / 10, 1.0), FIRST_S),
         changed=(),
         by_model=goal.check_by == "model",
     )
@@ -234,7 +234,7 @@ async def _attempt(
     checked = await run_check(
         session,
         goal.verify,
-        timeout_s=timeout_s,
+        timeout_s=max(LEAST_S, timeout_s),
         changed=[*changed, *turn.files_changed],
         by_model=goal.check_by == "model",
     )
@@ -368,7 +368,9 @@ async def _passes_already(opened: Opened, session: OpenSession, command: str) ->
     goal is reached. Raises: UserError."""
     opened.emit(Working(what=f"Trying the check: {one_line(command)}"))
     left = goal_limits(opened, _goal(opened)).get("seconds", math.inf)
-    checked = await run_check(session, command, timeout_s=left, changed=(), by_model=True)
+    checked = await run_check(
+        session, command, timeout_s=max(LEAST_S, left), changed=(), by_model=True
+    )
     opened.emit(Working(what=""))
     return checked.exit_status == 0
 
