@@ -201,7 +201,7 @@ async def _watched(opened: Opened, session: OpenSession, goal: Goal) -> Goal:
     checked = await run_check(
         session,
         goal.verify,
-        timeout_s=min(max(left / 10, 1.0), FIRST_S),
+        timeout_s=min(max(left / 10, 0.1), FIRST_S),
         changed=(),
         by_model=goal.check_by == "model",
     )

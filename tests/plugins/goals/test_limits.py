@@ -66,7 +66,7 @@ def test_time_ends_a_goal_while_the_model_is_silent(goal_place: Place) -> None:
 
 def test_time_ends_a_goal_while_its_check_runs(goal_place: Place) -> None:
     (goal_place.project / "tests" / "check.sh").write_text("sleep 600\n")
-    done = pursue(goal_place, [DONE], "--timeout", "1")
+    done = pursue(goal_place, [DONE], "--timeout", "6")
     goal = ends_out_of_budget(done, "--timeout")
     assert [(one["exit_status"], one["passed"]) for one in goal["attempts"]] == [(None, False)]
     assert "did not end" in goal["attempts"][0]["fault"]
