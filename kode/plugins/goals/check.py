@@ -96,13 +96,13 @@ async def run_check(
         ]
     project = str(place.project)
     tree = await asyncio.to_thread(_digest, sorted({*(ran.opened or changed)}), project)
-    opened = None if ran.opened is None else {one.removeprefix(f"{project}/") for one in ran.opened}
+    opened = frozenset(one.removeprefix(f"{project}/") for one in ran.opened or ())
     return Checked(
         exit_status=ran.exit_code,
         output="\n".join(filter(None, said)),
         fault=ran.fault,
         tree=tree,
-        opened=None if opened is None else frozenset(opened),
+        opened=None if ran.opened is None else opened,
     )
 
 

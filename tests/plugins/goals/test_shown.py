@@ -1,4 +1,4 @@
-"""What `kode view` shows of a goal, and what the person and programs are told of its end."""
+"""What `kode view` shows of a goal, and what the person and programs learn of its end."""
 
 import json
 from collections.abc import Callable
