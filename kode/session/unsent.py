@@ -48,9 +48,10 @@ def of(home: Path, session_id: str, turns: int) -> str:
 
 
 def joined(unsent: str, text: str) -> str:
-    """One message of two, unless the person has asked the same again; a command stays at the
-    beginning."""
-    if unsent == text:
+    """One message of two, unless the person has asked the same or given the same command again; a
+    command stays at the beginning."""
+    same_command = text.startswith("/") and unsent.split()[:1] == text.split()[:1]
+    if unsent == text or same_command:
         return text
     parts = (text, unsent) if text.startswith("/") else (unsent, text)
     return "\n\n".join(filter(None, parts))

@@ -77,6 +77,18 @@ async def test_a_task_given_again_is_sent_once(
     assert [text_of(one) for one in again.past.messages()] == ["fix the tests"]
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "sent"),
+    [
+        ("/goal it adds", "/goal resume", "/goal resume"),
+        ("fix the tests", "/goal it adds", "/goal it adds\n\nfix the tests"),
+        ("/goals", "/goal it adds", "/goal it adds\n\n/goals"),
+    ],
+)
+def test_a_command_stays_first_and_is_sent_once(before: str, now: str, sent: str) -> None:
+    assert unsent.joined(before, now) == sent
+
+
 async def test_a_task_that_was_recorded_is_not_sent_again(
     opened: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -204,11 +204,13 @@ def test_a_goal_killed_anywhere_loses_and_repeats_no_attempt(kind: str, tmp_path
     kills = 0
     with made(tmp_path / "place") as place:
         before = place.tree()
-        place.pursue(kind, Point(BEGINS, counted=str(counted)))
+        place.pursue(kind, Point(BEGINS))
         states = [before, place.tree()]
         whole = place.records()
         assert [one["ended"] for one in whole if "ended" in one] == ["reached"]
         assert [one["passed"] for one in whole if "attempt" in one][:2] == [False, True]
+        place.restore()  # the first run of a home makes files that later ones find there
+        place.pursue(kind, Point(BEGINS, counted=str(counted)))
         total = int(counted.read_text())
         assert total > 20
         points = range(1, total + 1)

@@ -57,6 +57,8 @@ class Spec(BaseModel, frozen=True):
     words: tuple[str, ...]
     """The command line after `kode start`."""
     task: str
+    asks: str = ""
+    """What is asked in its place, by a flag of a plug-in."""
     cwd: str
     """Where it works."""
     here: str = ""
@@ -70,7 +72,7 @@ class Spec(BaseModel, frozen=True):
     @property
     def title(self) -> str:
         """What it does, in the person's words."""
-        return self.task.strip() or shlex.join(self.words)
+        return (self.asks or self.task).strip() or shlex.join(self.words)
 
 
 class Asked(BaseModel, frozen=True):

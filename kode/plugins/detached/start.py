@@ -54,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser_of_run().parse(argv)
     cwd, home = working_directory(arguments), paths.home()
     _check(arguments, cwd, home)
-    task, piped = _task(arguments)
+    task, asks, piped = _task(arguments)
     id = arguments.session_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
     if not _ID.fullmatch(id):
         raise ConfigError(f"--session-id {id}: use letters, digits, dots and hyphens.")
@@ -71,6 +71,7 @@ def main(argv: Sequence[str]) -> int:
         id=id,
         words=tuple(argv),
         task=task,
+        asks=asks,
         cwd=str(cwd),
         here=os.getcwd(),
         at=time.time(),
@@ -132,18 +133,20 @@ def _check(arguments: argparse.Namespace, cwd: Path, home: Path) -> None:
     read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), lambda event: None)
 
 
-def _task(arguments: argparse.Namespace) -> tuple[str, tuple[Text, ...]]:
+def _task(arguments: argparse.Namespace) -> tuple[str, str, tuple[Text, ...]]:
+    """The task, what a plug-in's flag asks in its place, and piped input. Raises: ConfigError."""
     from kode.plugin.prompts import asked, read_task
 
-    if arguments.task is None and asked(arguments, None, None):  # a flag of a plug-in says it
-        return "", ()
+    if arguments.task is None and (asks := asked(arguments, None, None)):
+        return "", asks, ()
     task, piped = read_task(arguments.task)
-    if not (asked(arguments, task, None) or "").strip():
+    asks = (asked(arguments, task, None) or "").strip()
+    if not asks:
         raise ConfigError(
             'There is no task. Give one in quotes, e.g. `kode start "fix the failing test"`, '
             "or pipe it in. `kode` opens a chat."
         )
-    return task, piped
+    return task, asks if asks != task.strip() else "", piped
 
 
 def _tty() -> str:

@@ -132,19 +132,19 @@ def is_stalled(attempts: Sequence[Mapping[str, Any]]) -> bool:
     if len(attempts) < ALIKE:
         return False
     return all(
-        any(_alike(attempts[at], earlier) for earlier in attempts[:at])
-        or _unchanged(attempts[at - 1], attempts[at])
+        any(_alike(attempts[earlier:at], attempts[at]) for earlier in range(at))
         for at in range(len(attempts) - ALIKE + 1, len(attempts))
     )
 
 
-def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return (one["tree"], one["exit_status"]) == (other["tree"], other["exit_status"])
-
-
-def _unchanged(before: Mapping[str, Any], one: Mapping[str, Any]) -> bool:
-    """Whether an attempt changed nothing: a check that is stopped opens more files or fewer."""
-    return not one["files"] and before["exit_status"] == one["exit_status"]
+def _alike(before: Sequence[Mapping[str, Any]], one: Mapping[str, Any]) -> bool:
+    """Whether an attempt fails as the first of those before it did, on the same files, or without a
+    change since: a check that is stopped opens more of them or fewer."""
+    if before[0]["exit_status"] != one["exit_status"]:
+        return False
+    return before[0]["tree"] == one["tree"] or not any(
+        changed["files"] for changed in (*before[1:], one)
+    )
 
 
 def end_of(text: str) -> str:

@@ -39,12 +39,13 @@ def task(arguments: argparse.Namespace, text: str | None, session_id: str | None
     if given.get("goal"):
         value = {
             "text": given["goal"],
-            "verify": given["verify"],
+            "verify": given["verify"] or "",
             "protect": given["protect"],
             "review": given["review"],
             "task": text or "",
         }
-        return f"{NAME} {json.dumps(value, ensure_ascii=False)}"
+        typed = _typed(value)
+        return f"{NAME} {typed or json.dumps(value, ensure_ascii=False)}"
     for flag in ("verify", "protect", "review"):
         if given.get(flag):
             raise ConfigError(f"--{flag} belongs to a goal: give --goal TEXT with it.")
@@ -80,7 +81,7 @@ async def goal(opened: Opened, argument: str) -> str | Prompt:
             return "No goal is pursued."
         _end(opened, "stopped by the person")
         return "The goal is no longer pursued. What was done stays; /undo takes back a turn."
-    if word.split()[0] == "resume":
+    if word == "resume":
         if now is None:
             raise UserError("There is no goal to resume. /goal TEXT --verify CMD begins one.")
         return Prompt(text=words.RESUME)
@@ -110,7 +111,7 @@ async def begin(opened: Opened, value: Mapping[str, Any]) -> Prompt:
     found = current(opened.records())
     assert found is not None
     text = words.goal_text(found) if verify else words.ASK_CHECK.format(text=found.text)
-    return Prompt(text="\n\n".join(filter(None, (value.get("task") or "", text))))
+    return Prompt(text=_paragraphs(value["task"], text))
 
 
 async def with_check(opened: Opened, command: str) -> None:
@@ -146,24 +147,22 @@ def _end(opened: Opened, why: str) -> None:
 
 
 def _given(text: str) -> dict[str, Any]:
-    """What a person typed: TEXT, `--verify CMD` up to the next flag, `--protect PATTERN`,
-    `--review`; or the object of `task`. Raises: UserError."""
+    """What a person typed: TEXT, `--verify CMD` up to the next flag or empty line, `--protect
+    PATTERN`, `--review`; or the object of `task`. What follows is another message, which had not
+    been sent. Raises: UserError."""
     value: Any
     if text.startswith("{"):
         try:
-            value, _ = json.JSONDecoder().raw_decode(text)
+            value, end = json.JSONDecoder().raw_decode(text)
         except ValueError:
             value = None
         if isinstance(value, dict) and {"text", "verify", "protect"} <= value.keys():
-            return dict(value)
+            return {**value, "task": _paragraphs(value.get("task"), text[end:])}
     parts = _FLAG.split(text)
-    value = {
-        "text": parts[0].strip(),
-        "verify": "",
-        "protect": None,
-        "review": False,
-    }
+    value = {"text": parts[0].strip(), "verify": "", "protect": None, "review": False, "task": ""}
     for flag, given in zip(parts[1::2], parts[2::2], strict=True):
+        given, _, rest = given.partition("\n\n")
+        value["task"] = _paragraphs(value["task"], rest)
         if flag == "verify":
             value["verify"] = _unquoted(given)
         elif flag == "protect":
@@ -174,6 +173,24 @@ def _given(text: str) -> dict[str, Any]:
     if not value["text"]:
         raise UserError("A goal needs words: /goal TEXT --verify CMD")
     return dict(value)
+
+
+def _paragraphs(*texts: str | None) -> str:
+    return "\n\n".join(one.strip() for one in texts if one and one.strip())
+
+
+def _typed(value: Mapping[str, Any]) -> str:
+    """What a person would type for it, which the screen shows; "" where that says something else,
+    for instance of a goal whose text has a flag in it."""
+    verify = [f"--verify {shlex.quote(value['verify'])}"] if value["verify"] else []
+    protect = [f"--protect {shlex.quote(one)}" for one in value["protect"] or ()]
+    review = ["--review"] if value["review"] else []
+    text = " ".join((value["text"], *verify, *protect, *review))
+    try:
+        known = _given(text) == value and text not in ("stop", "resume")
+    except UserError:
+        return ""
+    return text if known else ""
 
 
 def _unquoted(text: str) -> str:

@@ -13,7 +13,7 @@ import shlex
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -88,18 +88,37 @@ def make_guard(command: str, protect: Sequence[str] | None, place: Workplace) ->
     rules |= dict.fromkeys(CONFIG, "it says how checks run")
     rules |= {f"{name}/**": INSTALLED for name in _installed(place)}
     rules |= dict.fromkeys(_before(command, place), "it would stand before what the check runs")
-    return Guard(rules=rules, held=_held(rules, files, place))
+    return Guard(rules=rules, held=_held(rules, [*files, *_ignored(rules, place)], place))
 
 
 def listed(place: Workplace) -> list[str]:
     """The files of the project that git tracks or would, or all, relative to it."""
-    root = place.project
     try:
-        names = run_git(root, ["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-        found = names.decode("utf-8", "surrogateescape").split("\0")[:-1]
-        return sorted({name for name in found if os.path.lexists(root / name)})
+        return _known_to_git(place, "--cached", "--others", "--exclude-standard")
     except GitError:
-        return list(_walked(root))
+        return list(_walked(place.project))
+
+
+def _ignored(rules: Mapping[str, str], place: Workplace) -> list[str]:
+    """Those that git ignores, but for what is installed there."""
+    try:
+        names = _known_to_git(place, "--others", "--ignored", "--exclude-standard")
+    except GitError:
+        return []
+    return _not_installed(names, rules)
+
+
+def _known_to_git(place: Workplace, *arguments: str) -> list[str]:
+    names = run_git(place.project, ["ls-files", "-z", *arguments])
+    found = names.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    return sorted({name for name in found if os.path.lexists(place.project / name)})
+
+
+def _not_installed(names: Iterable[str], rules: Mapping[str, str]) -> list[str]:
+    folders = tuple(one[2:-2] for one, why in rules.items() if why == INSTALLED)
+    return [
+        one for one in names if not one.startswith(folders) and _SKIPPED.isdisjoint(one.split("/"))
+    ]
 
 
 def _walked(root: Path) -> Iterator[str]:
@@ -270,21 +289,23 @@ def keep_copies(guard: Guard, place: Workplace, folder: Path) -> None:
             durable.replace(folder / digest, data)
 
 
-def differing(guard: Guard, place: Workplace) -> list[str]:
-    """The protected files that are not as they were when the goal began: changed, gone, or new."""
+def differing(guard: Guard, place: Workplace, read: Iterable[str]) -> list[str]:
+    """The protected files that are not as they were when the goal began: changed, gone, or new. Of
+    new ones that git ignores only those of `read`, which a check has opened."""
     if not guard.rules:
         return []
     changed = [name for name, digest in guard.held.items() if digest_at(place, name) != digest]
-    covered = covering(guard.rules, place)
-    known = guard.held.keys()
-    return [*changed, *(name for name in listed(place) if name not in known and covered(name))]
+    covered, known = covering(guard.rules, place), guard.held.keys()
+    names = dict.fromkeys((*listed(place), *sorted(_not_installed(read, guard.rules))))
+    new = (name for name in names if name not in known and covered(name))
+    return [*changed, *(name for name in new if digest_at(place, name))]
 
 
-def put_back(guard: Guard, place: Workplace, folder: Path) -> list[str]:
+def put_back(guard: Guard, place: Workplace, folder: Path, read: Iterable[str]) -> list[str]:
     """Makes the protected files as they were, where there is a copy, and keeps what stood there in
-    `folder`; returns those that it made so. Raises: StorageError."""
+    `folder`; returns those that it made so. `read`: see `differing`. Raises: StorageError."""
     done = []
-    for name in differing(guard, place):
+    for name in differing(guard, place, read):
         path, digest = place.project / name, guard.held.get(name, "")
         if digest and not (folder / digest).is_file():
             continue

@@ -223,7 +223,8 @@ async def _attempt(
     place = session.agent.place
     restored: list[str] = []
     if folder is not None:
-        restored = await asyncio.to_thread(put_back, guard, place, folder)
+        read = {name for one in goal.attempts for name in one["differing"]}
+        restored = await asyncio.to_thread(put_back, guard, place, folder, read)
     left = goal_limits(opened, goal).get("seconds")
     used = spent(goal, opened.session)
     timeout_s = float("inf") if left is None else left - used.seconds
@@ -239,9 +240,9 @@ async def _attempt(
         by_model=goal.check_by == "model",
     )
     opened.emit(Working(what=""))
-    still = await asyncio.to_thread(differing, guard, place)
-    passed, read = checked.exit_status == 0, checked.opened
-    unread = sorted({*(goal.reads or ())} - read) if passed and read is not None else []
+    still = await asyncio.to_thread(differing, guard, place, checked.opened or ())
+    passed, seen = checked.exit_status == 0, checked.opened
+    unread = sorted({*(goal.reads or ())} - seen) if passed and seen is not None else []
     first = goal.began["turn"] if goal.began is not None else opened.session.turns
     changed_now = await asyncio.to_thread(changed_since, opened, first, turn.files_changed)
     earlier = goal.attempts

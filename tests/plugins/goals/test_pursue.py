@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from kode.plugin import run_git
 from tests.e2e.command import Finished, Place, needs_a_whole_sandbox
+from tests.needs import skip_without
 from tests.scripted_server import Script, ScriptedServer
 
 RIGHT = "def add(a, b):\n    return a + b\n"
@@ -157,6 +159,21 @@ def test_a_protected_file_changed_outside_the_sandbox_is_put_back(goal_place: Pl
     assert not (goal_place.project / "conftest.py").exists()
     kept = [path.read_text() for path in goal_place.home.glob("sessions/*/goals/*-check.sh*")]
     assert kept == ["exit 0\n"]
+
+
+def test_a_new_file_that_git_ignores_is_removed_once_read(goal_place: Place) -> None:
+    skip_without("git")
+    run_git(goal_place.project, ["init", "-q"])
+    (goal_place.project / ".gitignore").write_text("conftest.py\n")
+    (goal_place.project / "tests" / "check.sh").write_text(f". ./conftest.py; {CHECK}")
+    write = "open('conftest.py', 'w').write('exit 0\\n')"
+    cheat = call("shell", command=f'python3 -c "{write}"')
+    goal = pursue(goal_place, [cheat, DONE], "--permission-mode", "full").json["goal"]
+    first, second = goal["attempts"][:2]
+    assert goal["status"] == "stalled"
+    assert (first["exit_status"], first["differing"]) == (0, ["conftest.py"])
+    assert second["restored"] == ["conftest.py"]
+    assert not (goal_place.project / "conftest.py").exists()
 
 
 def test_a_goal_that_protects_nothing_may_change_its_check(goal_place: Place) -> None:

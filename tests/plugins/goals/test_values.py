@@ -1,14 +1,17 @@
 """What a goal protects, when it stalls, and how `/goal` is read, as values."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kode.plugin import run_git
 from kode.plugins.goals.check import ALIKE_WHATEVER, Checked, is_stalled
-from kode.plugins.goals.command import _given
+from kode.plugins.goals.command import _given, _typed
 from kode.plugins.goals.guard import Guard, differing, make_guard
+from tests.needs import skip_without
 from tests.workplaces import workplace
 
 FILES = (
@@ -65,23 +68,46 @@ def test_patterns_take_the_place_of_the_tests(project: Path) -> None:
 def test_changed_lost_and_new_files_differ(project: Path) -> None:
     place = workplace(project)
     guard = make_guard("pytest tests", None, place)
-    assert differing(guard, place) == []
+    assert differing(guard, place, ()) == []
     (project / "tests" / "test_calc.py").write_text("changed")
     (project / "tests" / "test_more.py").unlink()
     (project / "src" / "conftest.py").write_text("new")
     (project / "src" / "calc.py").write_text("this one may change")
-    found = set(differing(guard, place))
+    found = set(differing(guard, place, ()))
     assert found == {"tests/test_calc.py", "tests/test_more.py", "src/conftest.py"}
 
 
+def test_ignored_files_are_protected_and_new_ones_once_opened(project: Path) -> None:
+    """What git ignores may be very much: of new ones those count that the check opens."""
+    skip_without("git")
+    (project / ".gitignore").write_text("local*\nconftest.py\n.tools/\nnode_modules/\n")
+    run_git(project, ["init", "-q"])
+    (project / "tests" / "local.py").write_text("an ignored one")
+    (project / ".tools").mkdir()
+    place = workplace(project, environment={"PATH": str(project / ".tools")})
+    (project / "node_modules").mkdir()
+    for folder in (".tools", "node_modules"):
+        (project / folder / "conftest.py").write_text("as installed")
+    guard = make_guard("pytest tests", None, place)
+    assert "tests/local.py" in guard.held
+    assert not [name for name in guard.held if name.endswith("conftest.py")]
+    for name in ("conftest.py", ".tools/conftest.py", "node_modules/new.py", "tests/local_2.py"):
+        (project / name).write_text("new")
+    assert differing(guard, place, ()) == []
+    opened = ("conftest.py", ".tools/conftest.py", "node_modules/conftest.py", "tests/gone.py")
+    assert differing(guard, place, opened) == ["conftest.py"]
+    (project / "tests" / "local.py").write_text("changed")
+    assert differing(guard, place, ()) == ["tests/local.py"]
+
+
 def attempts(*kinds: tuple[str, str]) -> list[dict[str, Any]]:
-    """(tree, failure) of each; one that ends in `=` changed no file."""
+    """(tree, failure) of each; one that ends in `=` changed no file, one in `~` did not end."""
     return [
         {
             "tree": tree,
             "same": same,
-            "exit_status": 1,
-            "files": [] if tree.endswith("=") else [{"path": "calc.py"}],
+            "exit_status": 124 if tree.endswith("~") else 1,
+            "files": [] if tree.endswith(("=", "~")) else [{"path": "calc.py"}],
         }
         for tree, same in kinds
     ]
@@ -96,6 +122,8 @@ def attempts(*kinds: tuple[str, str]) -> list[dict[str, Any]]:
         ([("a", "x"), ("b", "x"), ("a", "x"), ("b", "x")], True),
         ([("a", "x"), ("b", "y"), ("a", "x"), ("c", "z")], False),
         ([("a", "x"), ("b=", "y"), ("c=", "z")], True),
+        ([("a", "x"), ("b~", "y"), ("c=", "x"), ("d~", "y")], True),
+        ([("a", "x"), ("b~", "y"), ("c", "x"), ("d~", "y")], False),
         ([(str(n), "x") for n in range(ALIKE_WHATEVER)], True),
         ([(str(n), str(n)) for n in range(ALIKE_WHATEVER)], False),
     ],
@@ -131,3 +159,22 @@ def test_a_typed_goal_needs_no_quotes(line: str) -> None:
 def test_a_typed_goal_may_ask_for_a_review(line: str) -> None:
     value = _given(line)
     assert (value["text"], value["verify"], value["review"]) == ("add adds", "sh x", True)
+
+
+@pytest.mark.parametrize("line", [*TYPED, "add adds --verify \"grep -q 'a b' c\" --review", "stop"])
+def test_a_goal_of_flags_is_shown_as_typed(line: str) -> None:
+    value = _given(line)
+    shown = _typed(value)
+    assert not shown.startswith("{")
+    assert shown == "" if line == "stop" else _given(shown) == value
+
+
+@pytest.mark.parametrize("change", [{"text": "say --review"}, {"task": "and the docs"}])
+def test_what_cannot_be_typed_is_shown_as_values(change: dict[str, str]) -> None:
+    assert _typed({**_given("add adds --verify true"), **change}) == ""
+
+
+@pytest.mark.parametrize("line", ["adds --verify 'make x'", json.dumps(_given("adds --verify x"))])
+def test_words_that_were_not_sent_stay_beside_a_goal(line: str) -> None:
+    alone, both = _given(line), _given(f"{line}\n\nand see the docs")
+    assert both == {**alone, "task": "and see the docs"}
