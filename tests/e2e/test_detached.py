@@ -20,7 +20,7 @@ from tests.e2e.background import (
     until,
     working_in,
 )
-from tests.e2e.command import KODE, Place
+from tests.e2e.command import KODE, Place, needs_a_whole_sandbox
 from tests.e2e.terminal import Terminal
 from tests.e2e.test_hooks import bring
 from tests.needs import needs
@@ -524,6 +524,26 @@ def git(project: Any, *words: str) -> str:
         ["git", *identity, *words], cwd=project, capture_output=True, text=True, check=True
     )
     return done.stdout.strip()
+
+
+@pytest.mark.parametrize("face", [(), ("--plain",)], ids=["rich", "plain"])
+@pytest.mark.parametrize("reached", [True, False])
+def test_the_list_says_how_a_goal_ended(
+    sessions: Background, serve: Callable[..., ScriptedServer], reached: bool, face: tuple[str, ...]
+) -> None:
+    """Not how its turns did: the first ends with a check of the model's own that fails."""
+    needs_a_whole_sandbox(sessions.place)
+    check = {"calls": [{"name": "shell", "arguments": {"command": "pytest --version; false"}}]}
+    serve(check, DONE, *((READ, EDIT) if reached else ()), DONE)
+    goal = ("--goal", "it says two", "--verify", "grep -rq two .")
+    mode = ("--permission-mode", "full")
+    started = sessions.place.run("start", *goal, *mode, *face, "--output-format", "json")
+
+    one = sessions.over(started.json["id"])
+
+    assert one["task"] == "/goal it says two --verify 'grep -rq two .'"
+    assert one["status"] == ("success" if reached else "incomplete")
+    assert bool(one["error"]) is not reached
 
 
 def test_a_flag_of_run_is_a_flag_of_start(sessions: Background) -> None:

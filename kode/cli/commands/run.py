@@ -164,13 +164,12 @@ async def _run_with(
             from kode.cli.prompt.repl import run_one
 
             face.prompt.opened = conversation
-            ended = await _ended(run_one(face.prompt, text, typed, form))
+            face.prompt.screen.ended = ended = await _ended(run_one(face.prompt, text, typed, form))
         else:
             task = asyncio.ensure_future(_turn(conversation, form, text, typed=typed))
             with cancelled_by_signals(task):
                 ended = await _ended(task)
         conclude(ended)
-        getattr(arguments, "concluded", silent)(ended)
     finally:
         closing = asyncio.ensure_future(_close(conversation))
         with cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):

@@ -18,7 +18,7 @@ from kode import paths
 from kode.cli.prompt.slash import COMMANDS
 from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.submit import Opening, begin, open_conversation, submit
-from kode.cli.prompt.turn import run_turn
+from kode.cli.prompt.turn import UNBEGUN, run_turn
 from kode.cli.screen.lines import clip
 from kode.cli.screen.progress import spinner_line
 from kode.cli.screen.render import Renderer
@@ -99,8 +99,7 @@ async def run_one(
             await state.idle()
     if state.fault is not None:
         raise state.fault
-    unbegun = TurnEnded(status="interrupted", error="Interrupted before the turn began.")
-    return state.ended or unbegun
+    return state.screen.ended or UNBEGUN
 
 
 def asking(state: PromptState) -> "contextlib.AbstractAsyncContextManager[object]":

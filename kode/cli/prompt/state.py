@@ -23,7 +23,6 @@ from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation, StatusLine
-    from kode.events import TurnEnded
     from kode.providers.listing import Listing, Offer
 
 OPENING_IS_SHOWN_AFTER_S = 1.0  # shorter waits need no explanation
@@ -119,8 +118,6 @@ class PromptState:
     """Whether the next message replaces the last one (Esc Esc)."""
     unfinished: str | None = None
     """The unfinished output line of the person's running shell command."""
-    ended: "TurnEnded | None" = None
-    """How the last turn ended."""
     closing: "asyncio.Task[None] | None" = None
     listing: "Listing | None" = None
     """The models that can be switched to; None until they are wanted."""

@@ -10,11 +10,14 @@ from kode.cli.screen.lines import one_line
 from kode.cli.screen.menu import WORD_S, Choice, Menu
 from kode.cli.screen.notify import LONG_TURN_S
 from kode.contracts import PermissionMode
+from kode.events import TurnEnded
 from kode.permissions.gate import Question, visible
 from kode.session.plan import read_plan
 
 if TYPE_CHECKING:
     from kode.conversation.structured import Form
+
+UNBEGUN = TurnEnded(status="interrupted", error="Interrupted before the turn began.")
 
 
 async def run_turn(
@@ -23,17 +26,16 @@ async def run_turn(
     """Runs a turn to its end, and notifies a person who is elsewhere. `shown` is how they typed it,
     with pasted blocks folded; `form` is that of the answer. Raises: KodeError."""
     conversation = state.conversation
-    state.jobs.doing, state.in_turn = "", True
+    state.jobs.doing, state.in_turn, state.screen.ended, ended = "", True, None, UNBEGUN
     try:
-        state.ended = ended = await conversation.turn(
+        ended = await conversation.turn(
             text, steering=state.take_steering, typed=shown or text, form=form
         )
     finally:
-        state.in_turn = False
+        state.in_turn, state.screen.ended = False, ended
     if conversation.fresh_plan:
         await _ask_about_plan(state)
-        return
-    if ended.duration_ms >= LONG_TURN_S * 1000 and state.waiting == []:
+    elif ended.duration_ms >= LONG_TURN_S * 1000 and state.waiting == []:
         outcome = "is done" if ended.status == "success" else f"ended: {ended.status}"
         state.screen.notify(f"{one_line(shown or text)} {outcome}")
 

@@ -85,11 +85,12 @@ def _subject(name: str, subject: str, width: int) -> str:
 
 
 def agent_line(event: AgentFinished, width: int) -> str:
-    """A finished subagent in one line of at most `width` columns."""
+    """A finished subagent in one line of at most `width` columns: at least a word of its goal."""
     end = f" · {event.status} · {duration(event.elapsed_s)} · {count(event.tokens)} tokens"
     head = f"Agent {event.index + 1}: "
-    room = width - len(head) - len(end)
-    return clip(head + (clip(one_line(event.goal), room) if room >= 4 else "") + end, width)
+    while end and len(head + end) > width - 12:
+        end = end.rpartition(" · ")[0]
+    return clip(head + clip(one_line(event.goal), width - len(head + end)) + end, width)
 
 
 MIN_SAME_CHARS = 40  # enough of a fact to know it by

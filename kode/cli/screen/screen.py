@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from kode.cli.screen.menu import Menu
     from kode.cli.screen.notify import Notifier
+    from kode.events import TurnEnded
     from kode.permissions.gate import Answer, Ask, Question
 
 T = TypeVar("T")
@@ -107,6 +108,8 @@ class Screen:
     """Asks somebody who is not at the keys."""
     watched: bool = True
     """Whether anybody sees it; what only moves is not drawn for nobody."""
+    ended: "TurnEnded | None" = None
+    """How the last task ended; None while one runs, or before it."""
     approved: str = ""
     """The preview that a person has just approved: the outcome need not repeat it."""
     _line_shown: bool = False

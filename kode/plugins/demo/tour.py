@@ -181,7 +181,7 @@ class _Tour:
     async def ask(self, text: str) -> "TurnEnded":
         """Runs a turn. Raises: Left if Ctrl-C stopped it without a refusal."""
         await self.turn(text)
-        ended = self.state.ended
+        ended = self.state.screen.ended
         if ended is None or (ended.status == "interrupted" and not self.refused):
             raise Left
         return ended
@@ -190,7 +190,7 @@ class _Tour:
         """A turn as the prompt runs it. Raises: Left, if the person has left."""
         if self.screen.editor is None:  # where a line would have been typed
             self.screen.print_prompt(text)
-        self.state.ended = None
+        self.state.screen.ended = None
         start(self.state, text)
         with heeding({signal.SIGINT: self.state.interrupt}):
             await self.state.idle()

@@ -58,8 +58,8 @@ class Companion:
     waiting: list[_Waiting] = field(default_factory=list)
     """Questions without an answer, the one that is shown first."""
     opened: Opened | None = None
-    in_turn: bool = True
-    """Whether a turn runs, or the first one is still to come."""
+    ended: TurnEnded | None = None
+    """How the last task ended: of a goal, after all its turns."""
     alone: bool = False
     """Whether the holder is gone."""
     _beside: list["asyncio.Task[Any]"] = field(default_factory=list)
@@ -75,10 +75,8 @@ class Companion:
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, TurnStarted):
-            self.in_turn = True
             self._says("works")
         elif isinstance(event, TurnEnded):
-            self.in_turn = False
             with contextlib.suppress(StorageError):
                 durable.remove(self.folder / places.PIPED)  # the session has it by now
             known = self.state.cost_usd if self.state.turns else 0.0
@@ -92,15 +90,21 @@ class Companion:
                 cost_usd=cost,
                 files=tuple(dict.fromkeys((*self.state.files, *event.files_changed))),
             )
-            if event.duration_ms >= LONG_TURN_S * 1000:
-                self._notify(f"{self.spec.title} ended: {event.status}")
 
-    def concluded(self, ended: TurnEnded) -> None:
-        """Of a session of one turn: whether its answer fits the schema, and what it is."""
+    def _conclude(self) -> None:
+        """Takes in how the last task ended, and notifies of a long one: a goal has several turns,
+        and an answer may not fit its schema."""
+        ended = self.screen.ended
+        if ended is None or ended is self.ended:
+            return
+        self.ended = ended
         said = {"status": ended.status, "error": ended.error or "", "structured": ended.structured}
         self._says(self.state.doing, **said)
+        if ended.duration_ms >= LONG_TURN_S * 1000:
+            self._notify(f"{self.spec.title} ended: {ended.status}")
 
     async def aclose(self) -> None:
+        self._conclude()
         for task in self._beside:
             task.cancel()
         asyncio.get_running_loop().remove_reader(self.presence)
@@ -169,6 +173,7 @@ class Companion:
             if self._is_busy():
                 self._says("works")
                 continue
+            self._conclude()
             self._says("idle")
             if not self.watching:
                 self.leave()
@@ -177,7 +182,7 @@ class Companion:
     def _is_busy(self) -> bool:
         editor: Any = self.screen.editor
         if editor is None:  # a plain face, or it is ending
-            return self.screen.rich_terminal or self.in_turn
+            return self.screen.rich_terminal or self.screen.ended is None
         state = editor.state
         running = state.opened is None or state.conversation.commands.running()
         return bool(state.jobs.busy or state.waiting or running)
@@ -258,7 +263,7 @@ def main(argv: Sequence[str]) -> int:
     )
     companion.control.setblocking(False)
     screen.beside, screen.watched = companion.ask, False
-    arguments.screen, arguments.concluded = screen, companion.concluded
+    arguments.screen = screen
     HEARING.append(companion.hears)
     error = ""
     try:
@@ -273,6 +278,6 @@ def main(argv: Sequence[str]) -> int:
         ended = {"doing": "ended", "question": None, "since": time.time()}
         if error:
             ended |= {"status": "error", "error": error}
-        elif last.turns == 0 or companion.in_turn:
+        elif screen.ended is None:
             ended |= {"status": "interrupted"}
         places.write_state(folder, last.model_copy(update=ended))

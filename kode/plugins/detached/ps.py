@@ -142,7 +142,8 @@ def _below(one: Known, *, done: bool) -> list[str]:
     if one.life == "killed":
         return [f"{one.id} was killed: `kode attach {one.id}` resumes it."]
     if not done:
-        return [f"{one.id}: {one_line(state.error)[:200]}"] if state.error else []
+        is_over = one.life != "alive" or state.doing != "works"
+        return [f"{one.id}: {one_line(state.error)[:200]}"] if state.error and is_over else []
     files = _changed(one)
     where = f" on {one.spec.tree.branch}" if one.spec.tree and not state.settled else ""
     named = ", ".join(files[:10]) + (f" and {len(files) - 10} more" if len(files) > 10 else "")

@@ -53,4 +53,5 @@ def test_a_finished_agent_fits_in_twenty_columns():
     )
 
     assert agent_line(event, 60) == "Agent 1: find it all · success · 3.0s · 1.2k tokens"
+    assert agent_line(event, 40).startswith("Agent 1: find it all · success")
     assert len(agent_line(event, 20)) <= 20

@@ -170,7 +170,7 @@ def test_a_goal_of_flags_is_shown_as_typed(line: str) -> None:
 
 
 @pytest.mark.parametrize("change", [{"text": "say --review"}, {"task": "and the docs"}])
-def test_what_cannot_be_typed_is_shown_as_values(change: dict[str, str]) -> None:
+def test_a_goal_that_cannot_be_typed_stays_values(change: dict[str, str]) -> None:
     assert _typed({**_given("add adds --verify true"), **change}) == ""
 
 
