@@ -26,7 +26,7 @@ _COPY_ENDS = tuple("~ # - .bak .old .orig .save .backup .swp .swo .1 .2".split()
 _COPY = re.compile(r"#(.+)#|\.(.+)\.sw[op]|(.+?)(?:[~-]|\.(?:bak|old|orig|save|backup|[12]))")
 
 _KEY_IN_SETTINGS = re.compile(rb"_auth|_password|authtoken|password\s*[:=]", re.IGNORECASE)
-_SAMPLE_BYTES = 65_536  # settings of git are far smaller
+_SAMPLE_BYTES = 1 << 20  # a bundle of authorities has a third, settings far less
 
 _BEGIN, _END, _OR_BELOW = "(?:^|/)", r"\Z", r"(?:/|\Z)"
 
@@ -197,17 +197,17 @@ def is_named_like_keys(path: str, *, is_folder: bool) -> bool:
 
 
 def holds_keys(path: str) -> bool:
-    """Whether a file with a name for keys really has any: an empty one does not, and settings that
-    only sometimes hold keys are searched. Never raises."""
+    """Whether a file with a name for keys really has any: not an empty one, nor certificates alone,
+    and settings that only sometimes hold keys are searched. Never raises."""
     try:
-        if os.path.getsize(path) == 0:
-            return False
-        if os.path.basename(path).casefold() not in places.KEYS_AMONG_SETTINGS:
-            return True
         with open(path, "rb") as file:
-            return _KEY_IN_SETTINGS.search(file.read(_SAMPLE_BYTES)) is not None
+            text = file.read(_SAMPLE_BYTES)
     except (OSError, ValueError):
-        return False
+        return os.path.exists(path)
+    if os.path.basename(path).casefold() in places.KEYS_AMONG_SETTINGS:
+        return _KEY_IN_SETTINGS.search(text) is not None
+    certifies = b"BEGIN CERTIFICATE" in text and b"PRIVATE" not in text
+    return bool(text) and not (certifies and len(text) < _SAMPLE_BYTES)
 
 
 def is_rebuilt_unasked(name: str) -> bool:

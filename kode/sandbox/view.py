@@ -6,6 +6,7 @@ Only a private temporary folder and an empty home are writable; the working fold
 under a `layer` and read-only otherwise.
 """
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -321,11 +322,9 @@ def _is_of_programs(folder: Path, home: Path) -> bool:
 
 
 def _holds_key(path: Path) -> bool:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return _KEY_IN_SETTINGS.search(file.read(1 << 20)) is not None
-    except OSError:
-        return False
+    with contextlib.suppress(OSError):
+        return _KEY_IN_SETTINGS.search(path.read_text("utf-8", "replace")) is not None
+    return False
 
 
 def _secrets_in_folders(ground: Ground) -> Iterator[Path]:

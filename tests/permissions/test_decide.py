@@ -390,6 +390,17 @@ def test_an_allow_rule_does_not_follow_a_link_out(tmp_path, rule):
     assert outcome(deny=parse_all([rule])) == "deny"
 
 
+def test_certificates_alone_are_no_keys(tmp_path):
+    path = tmp_path / "bundle.pem"
+    certificate = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+    path.write_text(f"# an authority\n{certificate * 200}")
+    assert not sensitive.holds_keys(str(path))
+    path.write_text(f"{certificate}-----BEGIN ENCRYPTED PRIVATE KEY-----\n")
+    assert sensitive.holds_keys(str(path))
+    path.write_text("a key in a form of its own")
+    assert sensitive.holds_keys(str(path))
+
+
 def test_settings_hold_keys_only_where_one_is_in_them(tmp_path):
     path = tmp_path / ".npmrc"
     path.write_text("registry=https://r.example/")
