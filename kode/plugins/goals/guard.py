@@ -37,6 +37,7 @@ TEST_FOLDERS = frozenset("test tests spec specs __tests__ testing".split())
 TEST_FILE = re.compile(r"(?:test_.*|tests?|.*_tests?|.*[_.]spec|.*\.test)\.\w+")
 
 INSTALLED = "the check may run it"
+BEFORE = "it would stand before what the check runs"
 
 MAX_LISTED = 50_000
 """Files of a project without git that are looked at."""
@@ -87,37 +88,43 @@ def make_guard(command: str, protect: Sequence[str] | None, place: Workplace) ->
         rules = dict.fromkeys(protect, "the goal says so")
     rules |= dict.fromkeys(CONFIG, "it says how checks run")
     rules |= {f"{name}/**": INSTALLED for name in _installed(place)}
-    rules |= dict.fromkeys(_before(command, place), "it would stand before what the check runs")
+    rules |= dict.fromkeys(_before(command, place), BEFORE)
     return Guard(rules=rules, held=_held(rules, [*files, *_ignored(rules, place)], place))
 
 
 def listed(place: Workplace) -> list[str]:
     """The files of the project that git tracks or would, or all, relative to it."""
     try:
-        return _known_to_git(place, "--cached", "--others", "--exclude-standard")
+        names = _git_lists(place, "--cached", "--others", "--exclude-standard")
     except GitError:
         return list(_walked(place.project))
+    return sorted({name for name in names if os.path.lexists(place.project / name)})
 
 
 def _ignored(rules: Mapping[str, str], place: Workplace) -> list[str]:
-    """Those that git ignores, but for what is installed there."""
+    """The protected ones that git ignores."""
     try:
-        names = _known_to_git(place, "--others", "--ignored", "--exclude-standard")
+        names = _git_lists(place, "--others", "--ignored", "--exclude-standard")
     except GitError:
         return []
-    return _not_installed(names, rules)
+    return _among_ignored(names, rules, place)
 
 
-def _known_to_git(place: Workplace, *arguments: str) -> list[str]:
+def _git_lists(place: Workplace, *arguments: str) -> list[str]:
     names = run_git(place.project, ["ls-files", "-z", *arguments])
-    found = names.decode("utf-8", "surrogateescape").split("\0")[:-1]
-    return sorted({name for name in found if os.path.lexists(place.project / name)})
+    return names.decode("utf-8", "surrogateescape").split("\0")[:-1]
 
 
-def _not_installed(names: Iterable[str], rules: Mapping[str, str]) -> list[str]:
-    folders = tuple(one[2:-2] for one, why in rules.items() if why == INSTALLED)
+def _among_ignored(names: Iterable[str], rules: Mapping[str, str], place: Workplace) -> list[str]:
+    """Those that are protected though git may ignore them: by their own names, and what would stand
+    before what the check runs. A folder of tests may have data of any size that git ignores."""
+    installed = tuple(one[2:-2] for one, why in rules.items() if why == INSTALLED)
+    named = {one: why for one, why in rules.items() if why == BEFORE or not one.endswith("/**")}
+    covered = covering(named, place)
     return [
-        one for one in names if not one.startswith(folders) and _SKIPPED.isdisjoint(one.split("/"))
+        one
+        for one in names
+        if not one.startswith(installed) and _SKIPPED.isdisjoint(one.split("/")) and covered(one)
     ]
 
 
@@ -296,9 +303,9 @@ def differing(guard: Guard, place: Workplace, read: Iterable[str]) -> list[str]:
         return []
     changed = [name for name, digest in guard.held.items() if digest_at(place, name) != digest]
     covered, known = covering(guard.rules, place), guard.held.keys()
-    names = dict.fromkeys((*listed(place), *sorted(_not_installed(read, guard.rules))))
-    new = (name for name in names if name not in known and covered(name))
-    return [*changed, *(name for name in new if digest_at(place, name))]
+    ignored = _among_ignored(sorted(read), guard.rules, place)
+    names = dict.fromkeys((*filter(covered, listed(place)), *ignored))
+    return [*changed, *(name for name in names if name not in known and digest_at(place, name))]
 
 
 def put_back(guard: Guard, place: Workplace, folder: Path, read: Iterable[str]) -> list[str]:

@@ -80,24 +80,26 @@ def test_changed_lost_and_new_files_differ(project: Path) -> None:
 def test_ignored_files_are_protected_and_new_ones_once_opened(project: Path) -> None:
     """What git ignores may be very much: of new ones those count that the check opens."""
     skip_without("git")
-    (project / ".gitignore").write_text("local*\nconftest.py\n.tools/\nnode_modules/\n")
+    ignored = "local*\n*.ini\nconftest.py\n.tools/\nnode_modules/\n"
+    (project / ".gitignore").write_text(ignored)
     run_git(project, ["init", "-q"])
-    (project / "tests" / "local.py").write_text("an ignored one")
+    for name in ("pytest.ini", "tests/local.bin"):
+        (project / name).write_text("there before")
     (project / ".tools").mkdir()
     place = workplace(project, environment={"PATH": str(project / ".tools")})
     (project / "node_modules").mkdir()
     for folder in (".tools", "node_modules"):
         (project / folder / "conftest.py").write_text("as installed")
     guard = make_guard("pytest tests", None, place)
-    assert "tests/local.py" in guard.held
-    assert not [name for name in guard.held if name.endswith("conftest.py")]
+    assert "pytest.ini" in guard.held
+    assert not {"tests/local.bin", ".tools/conftest.py", "node_modules/conftest.py"} & {*guard.held}
     for name in ("conftest.py", ".tools/conftest.py", "node_modules/new.py", "tests/local_2.py"):
         (project / name).write_text("new")
     assert differing(guard, place, ()) == []
-    opened = ("conftest.py", ".tools/conftest.py", "node_modules/conftest.py", "tests/gone.py")
+    opened = ("conftest.py", ".tools/conftest.py", "tests/local.bin", "tests/gone.py")
     assert differing(guard, place, opened) == ["conftest.py"]
-    (project / "tests" / "local.py").write_text("changed")
-    assert differing(guard, place, ()) == ["tests/local.py"]
+    (project / "pytest.ini").write_text("changed")
+    assert differing(guard, place, ()) == ["pytest.ini"]
 
 
 def attempts(*kinds: tuple[str, str]) -> list[dict[str, Any]]:
