@@ -40,6 +40,8 @@ STOP_S = 20.0
 NEVER_WRAP, WRAP = b"\x1b[?7l", b"\x1b[?7h"
 """Old lines may be wider than this terminal: cut, they keep the places of those that follow."""
 
+CUT = b"\x1b[2mOlder lines have up to %d columns and are cut: kode session show %s\x1b[0m\r\n"
+
 MODES = b"\x1b[?2004h\x1b[?1004h\x1b[?25h"
 """What the prompt asked the terminal for at its start: whole pastes, focus; and the cursor."""
 
@@ -113,6 +115,8 @@ class Holder:
     keys: bytearray = field(default_factory=bytearray)
     """Typed, and not taken by the prompt yet."""
     joined: list[Joined] = field(default_factory=list)
+    widest: int = 0
+    """The most columns that it was drawn for."""
     kill_at: float | None = None
 
     def output(self) -> bool:
@@ -206,6 +210,9 @@ class Holder:
             old = bytes(self.kept).replace(WRAP, b"")
             for asked in ASKED:
                 old = old.replace(asked, b"")
+            if columns < self.widest:
+                folder = os.fsencode(os.path.basename(os.getcwd()))
+                self.send(one, CUT % (self.widest, folder))
             self.send(one, NEVER_WRAP + old + WRAP + MODES)
             self.count()
             self.resize(rows, columns)
@@ -228,6 +235,7 @@ class Holder:
     def resize(self, rows: int, columns: int) -> None:
         """Gives the terminal a size. The prompt draws itself again, also for the size it had."""
         set_size(self.master, rows, columns)
+        self.widest = max(self.widest, columns)
         with contextlib.suppress(OSError):
             os.kill(self.child, signal.SIGWINCH)
 
@@ -274,7 +282,8 @@ def main(argv: list[str]) -> int:
     answers.close()
     os.set_blocking(master, False)
     with open("token", "rb") as file:
-        holder = Holder(master, child, presence, selector, file.read())
+        token = file.read()
+    holder = Holder(master, child, presence, selector, token, widest=int(columns))
     selector.register(master, selectors.EVENT_READ, None)
     selector.register(listener, selectors.EVENT_READ, listener)
     selector.register(woken, selectors.EVENT_READ, woken)
