@@ -10,6 +10,7 @@ started.
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -32,6 +33,7 @@ EMIT_EVERY_S = 0.1  # ten changes a second can be read
 MAX_EVENT_CHARS = 4_000
 """A watcher gets only the end of longer bursts."""
 
+_NUMBERS = re.compile(r"^(?:\S+?[:-])?\d+[:-]|^ *\d+\t", re.MULTILINE)  # of grep -n, cat -n
 _READ_BYTES = 65_536
 """The capacity of a pipe on Linux, see pipe(7)."""
 
@@ -39,9 +41,7 @@ Outcome = Literal["ended", "timed out", "moved"]
 
 _ADDED = {
     # Nobody is there to page, to answer or to see colours.
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "MANPAGER": "cat",
+    **dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER"), "cat"),
     "GIT_TERMINAL_PROMPT": "0",
     "TERM": "dumb",
     "NO_COLOR": "1",
@@ -110,7 +110,8 @@ async def shell(
     if timeout_s > MAX_TIMEOUT_S:
         notes.append(f"[`timeout_s` is at most {MAX_TIMEOUT_S}: that was used.]")
     output = running.capture.text()
-    context.shown_lines.setdefault("", set()).update(command.split("\n"), output.split("\n"))
+    texts = (command, output, _NUMBERS.sub("", output))
+    context.shown_lines.setdefault("", set()).update(*(text.split("\n") for text in texts))
     return ToolOutput(
         text=_or_none(output),
         notes=tuple(notes),

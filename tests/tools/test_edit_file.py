@@ -70,9 +70,15 @@ async def test_a_line_shown_by_a_search_may_be_edited(call: Call, source: Path) 
     assert source.read_bytes().startswith(b"x = 1\r\n\r\n")
 
 
-async def test_a_line_shown_by_a_command_may_be_edited(call: Call, source: Path) -> None:
+@pytest.mark.parametrize(
+    "command",
+    ["head -2 a.py", "grep -n -A1 one a.py", "grep -rn -A1 one .", "cat -n a.py | head -2"],
+)
+async def test_a_line_shown_by_a_command_may_be_edited(
+    call: Call, source: Path, command: str
+) -> None:
     source.write_text("def one():\n    return 1\n\n\ndef two():\n    return 2\n")
-    await call(shell, command="head -2 a.py")
+    await call(shell, command=command)
 
     with pytest.raises(ToolError, match="has not been read"):
         await call(edit_file, path="a.py", old_text="    return 2", new_text="    return 3")

@@ -84,4 +84,12 @@ class FindingNotice(Finding):
     type: Literal["goal_finding"]
 
 
-FORMS = Goal | GoalNotice | AttemptNotice | FindingNotice
+@dataclass(frozen=True, kw_only=True)
+class CheckNotice:
+    """The check passes before anything has changed."""
+
+    type: Literal["goal_check"]
+    passed: Literal[True]
+
+
+FORMS = CheckNotice | Goal | GoalNotice | AttemptNotice | FindingNotice

@@ -206,6 +206,10 @@ async def _watched(opened: Opened, session: OpenSession, goal: Goal) -> Goal:
         by_model=goal.check_by == "model",
     )
     opened.emit(Working(what=""))
+    if checked.exit_status == 0:
+        value = {"type": "goal_check", "passed": True}
+        opened.emit(Notice(text=words.PASSES_BEFORE, value=value))
+        session.note(words.PASSES_BEFORE)
     reads = sorted((checked.opened or frozenset()) & _guard(goal).held.keys())
     opened.record({"reads": reads, "seconds": round(time.monotonic() - began, 3)})
     return _goal(opened)

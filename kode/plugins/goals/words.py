@@ -27,6 +27,10 @@ directory. Change nothing yet. Answer with one JSON object and nothing else: \
 
 ASK_AGAIN = 'That is no JSON object with a command. Answer with {"check": "COMMAND"} alone.'
 
+PASSES_BEFORE = (
+    "The check passes already, before anything has changed: it cannot say when the goal is reached."
+)
+
 PASSES_ALREADY = """\
 That command succeeds now, before anything has changed: it cannot tell when the goal is reached. \
 Propose one that fails until then: {"check": "COMMAND"} alone."""
@@ -125,7 +129,8 @@ def how(attempt: Record) -> str:
             "something ends it early or runs in its place"
         )
     if status == 0 and not attempt["passed"]:
-        return "passed on protected files that changed while it ran"
+        names = ", ".join(attempt["differing"])
+        return f"passed on protected files that are not as they were: {names}"
     return "passed" if status == 0 else f"failed with exit status {status}"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kode.plugin import run_git
+from kode.plugins.goals import words
 from tests.e2e.command import Finished, Place, needs_a_whole_sandbox
 from tests.needs import skip_without
 from tests.scripted_server import Script, ScriptedServer
@@ -207,6 +208,17 @@ def test_a_goal_with_useless_checks_alone_is_not_begun(goal_place: Place) -> Non
     assert (done.code, done.json["goal"]["status"]) == (1, "not_reached")
     assert (done.json["steps"], done.json["goal"]["attempts"]) == (3, [])
     assert "passes before anything has changed" in done.json["error"]
+
+
+def test_a_check_that_passes_before_any_change_is_reported(goal_place: Place) -> None:
+    flags = ("--goal", "add adds", "--verify", "true", "--output-format", "stream-json")
+    with ScriptedServer([DONE]) as server:
+        goal_place.url = server.openai_url
+        done = goal_place.run("run", *flags)
+        asked = json.dumps(server.requests[0].json["messages"])
+    values = [line["value"] for line in done.lines if line["type"] == "notice"]
+    assert {"type": "goal_check", "passed": True} in values
+    assert words.PASSES_BEFORE in asked
 
 
 def test_the_end_of_a_long_check_is_kept_in_order(goal_place: Place) -> None:
