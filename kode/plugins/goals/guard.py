@@ -303,7 +303,8 @@ def differing(guard: Guard, place: Workplace, read: Iterable[str]) -> list[str]:
         return []
     changed = [name for name, digest in guard.held.items() if digest_at(place, name) != digest]
     covered, known = covering(guard.rules, place), guard.held.keys()
-    ignored = _among_ignored(sorted(read), guard.rules, place)
+    inside = sorted(one for one in read if not os.path.isabs(one))
+    ignored = _among_ignored(inside, guard.rules, place)
     names = dict.fromkeys((*filter(covered, listed(place)), *ignored))
     return [*changed, *(name for name in names if name not in known and digest_at(place, name))]
 

@@ -96,7 +96,9 @@ def test_ignored_files_are_protected_and_new_ones_once_opened(project: Path) -> 
     for name in ("conftest.py", ".tools/conftest.py", "node_modules/new.py", "tests/local_2.py"):
         (project / name).write_text("new")
     assert differing(guard, place, ()) == []
-    opened = ("conftest.py", ".tools/conftest.py", "tests/local.bin", "tests/gone.py")
+    other = project.parent / "conftest.py"
+    other.write_text("of another folder")
+    opened = ("conftest.py", ".tools/conftest.py", "tests/local.bin", "tests/gone.py", str(other))
     assert differing(guard, place, opened) == ["conftest.py"]
     (project / "pytest.ini").write_text("changed")
     assert differing(guard, place, ()) == ["pytest.ini"]
