@@ -265,6 +265,10 @@ def test_a_killed_session_can_be_resumed(
         terminal.until("> do it")
         terminal.type("go on", "enter")
         terminal.until("All is done.")
+        terminal.type("\x04")
+        assert terminal.ended() == 0
+    one = sessions.over(id)
+    assert (one["state"], one["status"]) == ("ended", "success")
 
 
 def test_foreseeable_errors_are_said_by_the_command_itself(

@@ -1,5 +1,6 @@
 """`kode attach ID`: this terminal becomes the session's, until it detaches or the session ends."""
 
+import argparse
 import contextlib
 import os
 import select
@@ -8,13 +9,16 @@ import signal
 import socket
 import sys
 import termios
+import time
 import tty
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from kode.plugin import Parser, last_turn, money, one_line, paths, print_either, read_session
-from kode.plugin.errors import EXIT_OK, ConfigError
+from kode.plugin.errors import EXIT_OK, ConfigError, StorageError
+from kode.plugin.screens import Screen
 from kode.plugins.detached import holder, places, talk
-from kode.plugins.detached.flags import ONE_TURN, arguments_of, open_with_task
+from kode.plugins.detached.flags import ONE_TURN, arguments_of, open_with_task, screen_of
 from kode.plugins.detached.holder import TERMINAL
 from kode.plugins.detached.places import Known
 
@@ -65,16 +69,28 @@ def ended_line(one: Known) -> str:
 
 def _resume(one: Known) -> int:
     """One that is not running, in this terminal; with its task if no turn has begun."""
+    arguments = arguments_of(one.spec)
+    arguments.screen = screen = screen_of(arguments, Path(one.spec.cwd))
+    try:
+        return _open(arguments, one, screen)
+    finally:
+        if screen.ended is not None:
+            said = {"doing": "ended", "since": time.time(), **places.outcome(screen.ended)}
+            with contextlib.suppress(StorageError):  # the session matters more
+                places.write_state(one.folder, one.state.model_copy(update=said))
+
+
+def _open(arguments: argparse.Namespace, one: Known, screen: Screen) -> int:
     from kode.plugin.prompts import open_repl
 
-    arguments = arguments_of(one.spec)
     path = paths.session_file(paths.home(), one.session_id)
     if not path.exists():
         return open_with_task(arguments, one.spec, one.folder)
     _, entries, _ = read_session(path)
     for name in (*arguments.of_plugins, *ONE_TURN):  # what they began stands in the session
         setattr(arguments, name, None)
-    return open_repl(arguments, None if last_turn(entries) else one.spec.task, one.session_id)
+    task = None if last_turn(entries) else one.spec.task
+    return open_repl(arguments, task, one.session_id, screen)
 
 
 def _relay(connection: socket.socket, one: Known) -> bool:

@@ -5,7 +5,8 @@ import contextlib
 import os
 from pathlib import Path
 
-from kode.plugin import Parser
+from kode.plugin import Parser, config_flags, load_config, paths
+from kode.plugin.screens import Screen, open_screen
 from kode.plugins.detached import places
 
 ONE_TURN = ("json_schema", "record", "replay")
@@ -40,6 +41,14 @@ def arguments_of(spec: places.Spec) -> argparse.Namespace:
     arguments = parser_of_run().parse(spec.words)
     arguments.cwd, arguments.session_id = spec.cwd, None
     return arguments
+
+
+def screen_of(arguments: argparse.Namespace, cwd: Path) -> Screen:
+    """The screen that its flags and `repl.plain` ask for. Raises: ConfigError."""
+    flags = config_flags(arguments)
+    loaded = load_config(paths.home(), cwd, environ=os.environ, flags=flags)
+    plain = arguments.plain or loaded.config.repl.plain
+    return open_screen(color=False if arguments.no_color else None, plain=plain)
 
 
 def open_with_task(arguments: argparse.Namespace, spec: places.Spec, folder: Path) -> int:

@@ -22,9 +22,9 @@ from kode.plugin import Answer, Opened, Question, durable
 from kode.plugin.errors import KodeError, StorageError
 from kode.plugin.events import Event, TurnEnded, TurnStarted
 from kode.plugin.prompts import LONG_TURN_S, Notifier, way_of
-from kode.plugin.screens import Screen, open_screen
+from kode.plugin.screens import Screen
 from kode.plugins.detached import HEARING, holder, places
-from kode.plugins.detached.flags import arguments_of, open_with_task
+from kode.plugins.detached.flags import arguments_of, open_with_task, screen_of
 from kode.plugins.detached.places import Asked, State
 
 LOOKS_EVERY_S = 0.5
@@ -92,14 +92,12 @@ class Companion:
             )
 
     def _conclude(self) -> None:
-        """Takes in how the last task ended, and notifies of a long one: a goal has several turns,
-        and an answer may not fit its schema."""
+        """Takes in how the last task ended, and notifies of a long one."""
         ended = self.screen.ended
         if ended is None or ended is self.ended:
             return
         self.ended = ended
-        said = {"status": ended.status, "error": ended.error or "", "structured": ended.structured}
-        self._says(self.state.doing, **said)
+        self._says(self.state.doing, **places.outcome(ended))
         if ended.duration_ms >= LONG_TURN_S * 1000:
             self._notify(f"{self.spec.title} ended: {ended.status}")
 
@@ -251,7 +249,7 @@ def main(argv: Sequence[str]) -> int:
     control, presence, _ = numbers
     spec = places.Spec.model_validate_json((folder / places.SPEC).read_bytes())
     arguments = arguments_of(spec)
-    screen = open_screen(color=False if arguments.no_color else None, plain=arguments.plain)
+    screen = screen_of(arguments, Path(spec.cwd))
     companion = Companion(
         folder=folder,
         spec=spec,

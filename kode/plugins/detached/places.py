@@ -26,6 +26,7 @@ from pydantic import BaseModel, ValidationError
 
 from kode.plugin import beneath, durable, paths
 from kode.plugin.errors import SessionError
+from kode.plugin.events import TurnEnded
 from kode.plugin.messages import Text
 from kode.plugins.detached.holder import TERMINAL
 
@@ -150,6 +151,12 @@ def make(home: Path, spec: Spec) -> tuple[Path, int]:
     durable.replace(folder / SPEC, spec.model_dump_json(indent=1).encode())
     write_state(folder, State(since=spec.at))
     return folder, lock
+
+
+def outcome(ended: TurnEnded) -> dict[str, Any]:
+    """How a task ended, for a state: a goal has several turns, and an answer may not fit its
+    schema."""
+    return {"status": ended.status, "error": ended.error or "", "structured": ended.structured}
 
 
 def write_state(folder: Path, state: State) -> None:
