@@ -69,7 +69,7 @@ def goes_on(life: Life, place: Place, shown: Sequence[Event]) -> list[str]:
     """What is missing, before and after the next start on a sound disk."""
     faults = outlive(place) + life.missing(place, shown)
     started = place.run(life.argv_after(place))
-    if started.returncode == 1 and b"no session" in started.stderr and not session_of(shown):
+    if started.returncode == 3 and b"no session" in started.stderr and not session_of(shown):
         return faults
     if started.returncode != 0 and not any(event["type"] == "replied" for event in shown):
         started = place.run(life.argv_after(place, "run"))

@@ -81,7 +81,7 @@ def start_again(recorded: Recorded, shown: list[Event]) -> list[str]:
     life, place = recorded.life, recorded.place
     started = place.run(life.argv_after(place))
     is_new = not any(event["type"] == "replied" for event in shown)
-    if started.returncode == 1 and b"no session" in started.stderr and is_new:
+    if started.returncode == 3 and b"no session" in started.stderr and is_new:
         started = place.run(life.argv_after(place, "run"))
     if started.returncode != 0 or b"Traceback" in started.stderr:
         return [f"does not start ({started.returncode}): {started.stderr[-400:]!r}"]
