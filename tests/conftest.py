@@ -30,9 +30,11 @@ settings.register_profile("all", deadline=None, max_examples=ALL)
 settings.register_profile("not slow", deadline=None, max_examples=PART)
 settings.load_profile("all")
 
-# A shell's job in the background ignores SIGINT, and so would every kode that a test starts.
+# A shell's job in the background ignores SIGINT, and `nohup` SIGHUP: every kode that a test starts
+# would ignore them, too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Each parser of a command line looks for the catalog of each of its words anew, and there is none.
 gettext.find = functools.cache(gettext.find)  # type: ignore[assignment]

@@ -585,7 +585,11 @@ async def test_a_closed_session_can_be_opened_by_another_kode(
 async def test_prompts_of_several_sessions_run_at_the_same_time(
     zed: Editor, server: ScriptedServer
 ) -> None:
-    slow = {"match": "slow", "text": " ".join(map(str, range(4_000))), "wire": {"chunk_delay_s": 0.05}}
+    slow = {
+        "match": "slow",
+        "text": " ".join(map(str, range(4_000))),
+        "wire": {"chunk_delay_s": 0.05},
+    }
     server.play([slow, {"match": "quick", "text": "there"}])
     first, second = await zed.open(), await zed.open()
     turn = asyncio.ensure_future(zed.prompt(first, "slow"))
