@@ -84,9 +84,8 @@ class Companion:
             self._says(
                 self.state.doing,
                 turns=self.state.turns + 1,
-                status=event.status,
+                **places.outcome(event),
                 result=event.result[:RESULT_CHARS],
-                error=event.error or "",
                 cost_usd=cost,
                 files=tuple(dict.fromkeys((*self.state.files, *event.files_changed))),
             )
