@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 # Tests start the interpreter hundreds of times: each would compile all of kode again without these.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-all check bench attacks faults soak harbor picture models clean
+.PHONY: run test test-all check bench soak harbor picture models clean
 
 run: $(READY)
 	@$(BIN)/kode $(ARGS)
@@ -17,9 +17,9 @@ run: $(READY)
 test: $(READY)
 	$(BIN)/pytest -n auto -m "not slow" $(ARGS)
 
-# Everything; with ARGS="-m slow" what `make test` leaves out.
+# Everything, each moment and case: hours. `.ci/run` takes a sample of it.
 test-all: $(READY)
-	$(BIN)/pytest -n auto $(ARGS)
+	EVERYTHING=1 $(BIN)/pytest -n auto $(ARGS)
 
 check: $(READY)
 	$(BIN)/ruff format --check .
@@ -30,12 +30,6 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m bench $(ARGS)
-
-attacks: $(READY)
-	ATTACKS=all $(BIN)/pytest tests/attacks $(ARGS)
-
-faults: $(READY)
-	FAULTS=all $(BIN)/pytest tests/faults tests/memory/journal/test_processes.py -s $(ARGS)
 
 soak: $(READY)
 	$(BIN)/python -m tests.faults.soak $(ARGS)

@@ -22,7 +22,7 @@ from pytest_socket import socket_allow_hosts
 from kode import credentials
 from kode.sandbox.attempt import Kind
 from kode.sandbox.sandbox import Sandbox
-from tests.effort import ALL, PART
+from tests.effort import ALL, EVERYTHING, IS_SEEDED, PART, unsampled
 from tests.needs import Lacking, skip_without, summary
 
 # How long an example takes is the machine's business, not the test's.
@@ -56,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Collecting makes objects that live to the end; looking at all of them again and again for
     # garbage is a fifth of its time.
     gc.disable()
-    if config.option.markexpr == "not slow" and os.environ.get("EXAMPLES") != "all":
+    if not EVERYTHING and (IS_SEEDED or config.option.markexpr == "not slow"):
         settings.load_profile("not slow")
 
 
@@ -78,14 +78,17 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """`make test` leaves out what is slow: these folders but for their `smoke` tests, and what is
-    marked where it stands."""
+    marked where it stands. CI leaves out a part of the cases of `sampled` tests."""
     for item in items:
         if item.get_closest_marker("smoke") is None and any(
             item.path.is_relative_to(folder) for folder in SLOW
         ):
             item.add_marker("slow")
+    if IS_SEEDED and (left_out := set(unsampled(items))):
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
 
 
 _ALL_SLOW = re.compile(r"^pytestmark = (pytest\.mark\.slow$|\[[^]]*pytest\.mark\.slow[,\]])", re.M)

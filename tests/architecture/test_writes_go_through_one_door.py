@@ -6,11 +6,10 @@ nobody else changes, for the reason that stands there.
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-KODE = Path(__file__).parents[2] / "kode"
+from tests.architecture import modules
 
 HOME = "in $KODE_HOME, where kode alone writes"
 NEW = "in a folder that this process has just made, under a name nobody could know"
@@ -96,8 +95,8 @@ def writes(call: ast.Call) -> bool:
     )
 
 
-def is_by_path(call: ast.Call, function: str) -> bool:
-    """Whether a call in the text of a function changes a file, or opens one to change it, by its
+def is_by_path(call: ast.Call, function: ast.AST) -> bool:
+    """Whether a call in a function changes a file, or opens one to change it, by its
     path."""
     if any("dir_fd" in (word.arg or "") for word in call.keywords):
         return False
@@ -112,7 +111,7 @@ def is_by_path(call: ast.Call, function: str) -> bool:
     name, of = call.func.attr, ast.unparse(call.func.value)
     if of == "os":
         opens = name == "open" and any(
-            flag in function for flag in ("O_CREAT", "O_TRUNC", "O_APPEND")
+            flag in ast.unparse(function) for flag in ("O_CREAT", "O_TRUNC", "O_APPEND")
         )
         # A descriptor is no path.
         by_descriptor = bool(call.args) and "fileno()" in ast.unparse(call.args[0])
@@ -124,30 +123,26 @@ def is_by_path(call: ast.Call, function: str) -> bool:
     return name in OF_PATH or (name == "open" and writes(call))
 
 
-def changes_by_path(source: str) -> Iterator[tuple[str, str]]:
+def changes_by_path(module: ast.Module) -> Iterator[tuple[str, str]]:
     """(function, call) of each change."""
-    for function in ast.walk(ast.parse(source)):
+    for function in ast.walk(module):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            text = ast.unparse(function)
             for call in ast.walk(function):
-                if isinstance(call, ast.Call) and is_by_path(call, text):
+                if isinstance(call, ast.Call) and is_by_path(call, function):
                     yield function.name, ast.unparse(call)
 
 
 def found_in(module: str) -> dict[str, list[str]]:
     calls: dict[str, list[str]] = {}
-    for function, call in changes_by_path((KODE / module).read_text()):
+    for function, call in changes_by_path(modules()[f"kode/{module}"]):
         calls.setdefault(function, []).append(call)
     return calls
-
-
-MODULES = sorted(str(path.relative_to(KODE)) for path in KODE.rglob("*.py"))
 
 
 def test_no_file_is_changed_by_its_path_anywhere_else() -> None:
     wrong = {
         f"{module}:{function}": calls
-        for module in MODULES
+        for module in (path.removeprefix("kode/") for path in modules())
         if module != DOOR
         for function, calls in found_in(module).items()
         if function not in BY_PATH.get(module, {})
@@ -174,7 +169,7 @@ def test_every_function_of_the_list_changes_something() -> None:
     ],
 )
 def test_a_write_by_path_is_found(call: str) -> None:
-    assert list(changes_by_path(f"def f():\n    {call}")) == [("f", call)]
+    assert list(changes_by_path(ast.parse(f"def f():\n    {call}"))) == [("f", call)]
 
 
 @pytest.mark.parametrize(
@@ -187,4 +182,4 @@ def test_a_write_by_path_is_found(call: str) -> None:
     ],
 )
 def test_other_calls_write_nothing_by_path(call: str) -> None:
-    assert list(changes_by_path(f"def f():\n    {call}")) == []
+    assert list(changes_by_path(ast.parse(f"def f():\n    {call}"))) == []

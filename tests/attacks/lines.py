@@ -103,14 +103,13 @@ _WORDS = (
 ).split(" ")
 
 
-def random_lines(count: int, seed: int) -> list[str]:
+def random_lines(count: int, draw: random.Random) -> list[str]:
     """Words of shells after each other, some glued together, some lines cut."""
-    generator = random.Random(seed)
     found = []
     for _ in range(count):
-        words = generator.choices(_WORDS, k=generator.randint(2, 12))
+        words = draw.choices(_WORDS, k=draw.randint(2, 12))
         line = "".join(
-            word + generator.choices((" ", "", "\n", ";"), (20, 2, 1, 1))[0] for word in words
+            word + draw.choices((" ", "", "\n", ";"), (20, 2, 1, 1))[0] for word in words
         ).strip()
         found.append(line or "true")
     return found

@@ -1,6 +1,6 @@
 """Command lines that attack, run for real: nothing of them may have an effect.
 
-A small part runs with the other tests; `make attacks` (`ATTACKS=all`) runs every line in every
+A sample runs with the other tests. `make test-all ARGS=tests/attacks` runs every line in every
 mode, as root and as an ordinary user, in each kind of sandbox and without one; from a script whose
 text nobody reads; and straight in the sandbox. Variants and random lines are shared out among
 these. It takes about two hours. All of it happens in a jail (`attacks.jail`), so that a hole harms
@@ -8,7 +8,6 @@ nothing but the jail.
 """
 
 import itertools
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -19,12 +18,13 @@ import pytest
 from tests.attacks import lines
 from tests.attacks.campaign import Job, run
 from tests.attacks.jail import REPOSITORY
+from tests.effort import EVERYTHING, draws, sample
 from tests.needs import lacking
 
-ALL = os.environ.get("ATTACKS") == "all"
-SEED = int(os.environ.get("ATTACKS_SEED", "12"))
-RANDOM = int(os.environ.get("ATTACKS_RANDOM", "200"))
-"""So many random lines in each case; another seed makes others."""
+RANDOM_LINES = 200
+"""In each case; another seed makes others."""
+SAMPLE_SHARE = 80
+"""One of so many lines is in a sample."""
 
 MODES = ("plan", "ask", "auto-edit")
 USERS = ("root", "dev")
@@ -99,7 +99,8 @@ def assert_without_effect(tried: list[str], job: Job) -> None:
 
 @pytest.mark.parametrize("job", SAMPLED, ids=name)
 def test_a_sample_of_the_lines_has_no_effect(job: Job) -> None:
-    assert_without_effect(lines.listed()[SAMPLED.index(job) :: 80], job)
+    every = lines.listed()
+    assert_without_effect(sample(every, len(every) // SAMPLE_SHARE, name(job)), job)
 
 
 def test_the_lines_have_effects_outside_the_sandbox() -> None:
@@ -114,7 +115,7 @@ def test_the_lines_have_effects_outside_the_sandbox() -> None:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("job", CASES, ids=name)
 class TestAll:
-    __test__ = ALL
+    __test__ = EVERYTHING
 
     def test_no_line_has_an_effect(self, job: Job) -> None:
         assert_without_effect(lines.listed(), job)
@@ -123,4 +124,4 @@ class TestAll:
         assert_without_effect(lines.variants()[CASES.index(job) :: len(CASES)], job)
 
     def test_no_random_line_has_an_effect(self, job: Job) -> None:
-        assert_without_effect(lines.random_lines(RANDOM, SEED + CASES.index(job)), job)
+        assert_without_effect(lines.random_lines(RANDOM_LINES, draws(name(job))), job)

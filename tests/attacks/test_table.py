@@ -3,11 +3,9 @@
 A cell is an attack that plants it there, says that it has begun (a file it leaves, a swap that was
 made, what happens after a yes), and finds no effect; or the reason why there is none to run.
 
-A run tries a third of the cells, each run others; `make attacks` (`ATTACKS=all`) tries all.
+A run tries a third of the cells; `make test-all` tries all.
 """
 
-import os
-import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -26,6 +24,7 @@ from tests.attacks.ground import (
     swapped,
 )
 from tests.e2e.command import Place, needs_a_whole_sandbox
+from tests.effort import sample
 from tests.needs import skip_without
 
 Cell = Callable[[Ground], None] | str
@@ -144,10 +143,7 @@ CELLS = [
     for kind, cell in row.items()
     if not isinstance(cell, str)
 ]
-if os.environ.get("ATTACKS") != "all":
-    # The same in all processes of a run.
-    seed = os.environ.get("ATTACKS_SEED") or os.environ.get("PYTEST_XDIST_TESTRUNUID", "12")
-    CELLS = random.Random(seed).sample(CELLS, len(CELLS) // 3)
+CELLS = sample(CELLS, len(CELLS) // 3, "cells")
 
 
 @pytest.fixture(scope="session")

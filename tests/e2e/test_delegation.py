@@ -21,12 +21,13 @@ from kode.permissions.gate import Answer, Question
 from kode.subagents import records
 from kode.tools import processes
 from tests.e2e import command
+from tests.effort import EVERYTHING
 from tests.scripted_server import ScriptedServer, read_in_order
 
 KEY = "sk-test-0123456789abcdefghij"
 PRICES = {"gpt-4o": {"input": 2.5, "output": 10}}
 """A server of one's own has no other."""
-KILLS = int(os.environ.get("KODE_TEST_KILLS") or (20 if os.environ.get("CI") else 5))
+KILLS = 20 if EVERYTHING else 5
 """How often the parent is killed at a random time."""
 ORPHANS_GONE_S = 15.0
 

@@ -1,7 +1,7 @@
 """Sessions in the background are killed at random moments: their holder, their prompt, both, or the
 terminal that is attached. No process is left, the session resumes, and nothing is done twice.
 
-The suite has 30 moments; `KODE_TEST_KILLS=100` has 100.
+`make test-all` has 100 moments, CI draws some of 30.
 """
 
 import contextlib
@@ -29,6 +29,7 @@ from tests.e2e.background import (
 )
 from tests.e2e.command import Place
 from tests.e2e.terminal import Terminal
+from tests.effort import EVERYTHING
 from tests.scripted_server import ScriptedServer
 
 pytestmark = [
@@ -37,7 +38,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
 ]
 
-KILLS = int(os.environ.get("KODE_TEST_KILLS") or 30)
+KILLS = 100 if EVERYTHING else 30
 TARGETS = ("holder", "prompt", "both", "client", "window", "holder seen", "prompt seen")
 """What is killed; "seen": while a terminal is attached. A window that is closed hangs up."""
 TEXT = "\n".join(map(str, range(50_000)))
@@ -71,6 +72,7 @@ def kill(target: str, folder: Path, attached: Terminal | None) -> None:
                 os.kill(of(folder), signal.SIGKILL)
 
 
+@pytest.mark.sampled(of=3)
 @pytest.mark.parametrize("seed", range(KILLS))
 def test_a_kill_loses_and_repeats_nothing(sessions: Background, seed: int) -> None:
     chance, target = random.Random(seed), TARGETS[seed % len(TARGETS)]

@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.command import KODE, Place
 from tests.e2e.terminal import Terminal
+from tests.effort import EVERYTHING
 from tests.needs import needs, skip_without
 from tests.scripted_server import ScriptedServer
 
@@ -29,7 +30,7 @@ SERVERS = {
     "bun": ("bunx @modelcontextprotocol/server-memory", "read_graph"),
 }
 """Name → the line of its README, and one of its tools."""
-TRIED = tuple(SERVERS) if os.environ.get("REGISTRIES") == "all" else ("memory", "time")
+TRIED = tuple(SERVERS) if EVERYTHING else ("memory", "time")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE")
 
 

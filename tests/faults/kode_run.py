@@ -329,10 +329,3 @@ def newest(place: Place) -> str | None:
 
 def remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def spread(points: Sequence[Any], count: int) -> list[Any]:
-    """So many of them, from the first to the last."""
-    if len(points) <= count:
-        return list(points)
-    return [points[round(i * (len(points) - 1) / (count - 1))] for i in range(count)]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import EVERYTHING, draws, sample
 from tests.faults import strace
 from tests.faults.conftest import Record
 from tests.faults.kode_run import (
@@ -20,7 +21,6 @@ from tests.faults.kode_run import (
     kode,
     outlive,
     session_of,
-    spread,
     task,
     unfit,
 )
@@ -28,7 +28,6 @@ from tests.faults.lives import LIVES, NOTES, TIERED, Life
 from tests.faults.recorded import Recorded
 from tests.needs import lacking, skip_without
 
-LONG = os.environ.get("FAULTS") == "all"
 MOST = 60
 """Of the calls of a life, so many take an error once, and half as many from then on."""
 PAGE = 4096
@@ -88,7 +87,7 @@ def place(tmp_path: Path) -> Place:
 
 def sizes_kb(life: Life) -> Sequence[int]:
     """What is free on the disk."""
-    if LONG:
+    if EVERYTHING:
         return range(4, 400, 12) if life is NOTES else range(0, 132, 4)
     return (8, 28, 52) if life is TIERED else (96,) if life is NOTES else (32,)
 
@@ -175,9 +174,9 @@ def faults_of_the_disk(recorded: Recorded) -> list[tuple[str, str]]:
     once = [(name, str(count)) for name, count in points if name in names]
     # From one on: of syncs only, since every later write would be one to standard output too.
     lasting = [(name, f"{count}+") for name, count in points if name.endswith("sync")]
-    if LONG:
-        return spread(once, MOST) + spread(lasting, MOST // 2)
-    return [once[len(once) // 2], lasting[len(lasting) // 2]]
+    if EVERYTHING:
+        return sample(once, MOST, "once") + sample(lasting, MOST // 2, "lasting")
+    return [draws("once").choice(once), draws("lasting").choice(lasting)]
 
 
 def ended_needlessly(place: Place, shown: Sequence[Event]) -> list[str]:
@@ -188,13 +187,13 @@ def ended_needlessly(place: Place, shown: Sequence[Event]) -> list[str]:
     return [f"ended: {e}" for e in errors if any(path in e for path in dispensable)]
 
 
-@pytest.mark.timeout(7200 if LONG else 600)
+@pytest.mark.timeout(7200 if EVERYTHING else 600)
 @pytest.mark.parametrize(
     ("life", "error"),
     [
         pytest.param(life, error, id=f"{life.name}-{error}")
         for life in LIVES
-        for error in (("EIO", "ENOSPC") if LONG or life is TIERED else ("EIO",))
+        for error in (("EIO", "ENOSPC") if EVERYTHING or life is TIERED else ("EIO",))
     ],
 )
 def test_an_error_of_the_disk_loses_nothing_that_was_shown(

@@ -7,7 +7,6 @@ Here a sample; `make faults` takes every write, and a hundred moments.
 import contextlib
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -22,12 +21,10 @@ import pytest
 
 from kode.plugins.fleet.queue import open_queue
 from tests.e2e.command import KODE
+from tests.effort import EVERYTHING, SEED, draws, sample
 from tests.faults import strace
-from tests.faults.kode_run import spread
 
-LONG = os.environ.get("FAULTS") == "all"
-WRITES, MOMENTS = (None, 100) if LONG else (4, 2)
-SEED = int(os.environ.get("FAULTS_SEED") or (time.time_ns() if LONG else 1))
+WRITES, MOMENTS = 4, 100 if EVERYTHING else 2
 TASKS, JOBS = 4, 2
 REPLY_USD = 1.0
 LIMIT_USD = 5.5
@@ -129,16 +126,15 @@ class Stand:
         return faults
 
 
-@pytest.mark.timeout(7200 if LONG else 600)
+@pytest.mark.timeout(7200 if EVERYTHING else 600)
 def test_a_fleet_killed_while_writing_its_queue_continues(tmp_path: Path) -> None:
     strace.needed()
     stand = Stand(tmp_path / "recorded")
     calls, done = strace.record(stand.run, environ=stand.environ, cwd=stand.folder)
     assert done.returncode in (0, 1), done.stderr
     own = [call for call in calls if call.pid == calls[0].pid]
-    points = strace.kill_points(own, [stand.queue])
-    every = len(points)
-    points = points if WRITES is None else spread(points, WRITES)
+    every = strace.kill_points(own, [stand.queue])
+    points = sample(every, WRITES, "fleet")
     faults, kills = [], 0
     for number, (name, count) in enumerate(points):
         stand = Stand(tmp_path / str(number))
@@ -146,13 +142,13 @@ def test_a_fleet_killed_while_writing_its_queue_continues(tmp_path: Path) -> Non
         kills += stand.start(killed).wait(120) != 0
         faults += [f"{name} {count}: {fault}" for fault in stand.continue_it()]
         shutil.rmtree(stand.folder)
-    print(f"\nfleet: killed at {kills} of {every} writes")
+    print(f"\nfleet: killed at {kills} of {len(every)} writes")
     assert faults == [], "\n".join(faults)
 
 
-@pytest.mark.timeout(7200 if LONG else 600)
+@pytest.mark.timeout(7200 if EVERYTHING else 600)
 def test_a_fleet_killed_at_any_moment_is_continued(tmp_path: Path) -> None:
-    draw = random.Random(SEED)
+    draw = draws("fleet")
     faults = []
     for number in range(MOMENTS):
         stand = Stand(tmp_path / str(number))

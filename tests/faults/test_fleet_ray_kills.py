@@ -17,18 +17,19 @@ import pytest
 from kode.errors import KodeError
 from kode.plugins.fleet.queue import open_queue
 from tests.e2e.ray_nodes import Cluster, cluster
-from tests.faults.test_fleet_kills import LONG, SEED, Stand
+from tests.effort import EVERYTHING, SEED, draws
+from tests.faults.test_fleet_kills import Stand
 from tests.needs import needs
 
-MOMENTS = 100 if LONG else 3
+MOMENTS = 100 if EVERYTHING else 3
 LONGEST_S = 8.0
 """The fleet takes about that long, from the first word to Ray to the last result."""
 
 
 @needs("ray")
-@pytest.mark.timeout(7200 if LONG else 600)
+@pytest.mark.timeout(7200 if EVERYTHING else 600)
 def test_a_fleet_on_ray_killed_at_any_moment_is_continued(tmp_path: Path) -> None:
-    draw = random.Random(SEED)
+    draw = draws("fleet on Ray")
     faults = []
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     with cluster(environ) as nodes:

@@ -9,7 +9,6 @@ Here two calls of each; `make faults` takes forty, or as many as the variable GO
 import json
 import os
 import pty
-import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,15 +17,15 @@ from typing import Any
 import pytest
 
 from kode.session import upkeep
+from tests.effort import EVERYTHING, sample
 from tests.faults.file_events import Point
-from tests.faults.test_kill_at_file_events import LONG, Place, Seen, Tree
+from tests.faults.test_kill_at_file_events import Place, Seen, Tree
 from tests.needs import skip_without
 from tests.scripted_server import ScriptedServer
 from tests.warm import Warm
 
-KILLS = int(os.environ.get("GOAL_KILLS", 40 if LONG else 2))
-"""Of each kind of goal."""
-SEED = 1
+KILLS = 2
+"""Of each kind of goal, where not all are tried."""
 
 CHECK = "grep -q right answer.txt\n"
 CHANGE = (
@@ -195,7 +194,7 @@ def faults_of(place: GoalPlace, shown: Seen, states: list[Tree]) -> list[str]:
     return faults + place.left_behind()
 
 
-@pytest.mark.timeout(3600 if LONG else 300)
+@pytest.mark.timeout(3600 if EVERYTHING else 300)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_goal_killed_anywhere_loses_and_repeats_no_attempt(kind: str, tmp_path: Path) -> None:
     skip_without("bwrap")
@@ -213,8 +212,7 @@ def test_a_goal_killed_anywhere_loses_and_repeats_no_attempt(kind: str, tmp_path
         place.pursue(kind, Point(BEGINS, counted=str(counted)))
         total = int(counted.read_text())
         assert total > 20
-        points = range(1, total + 1)
-        numbers = sorted(random.Random(f"{SEED} {kind}").sample(points, min(KILLS, total)))
+        numbers = sample(range(1, total + 1), KILLS, kind)
         for number in numbers:
             place.restore()
             shown = place.pursue(kind, Point(BEGINS, "", number))
@@ -227,9 +225,9 @@ def test_a_goal_killed_anywhere_loses_and_repeats_no_attempt(kind: str, tmp_path
                 for fault in one.faults
             ]
             faults += [f"{kind} {number}: {one}" for one in found]
-            if LONG:
+            if EVERYTHING:
                 print(f"{kind}: {kills} kills, event {number}: {found}", flush=True)
-    print(f"\n{kind}: {kills} kills at {len(numbers)} of {total} file events, seed {SEED}")
+    print(f"\n{kind}: {kills} kills at {len(numbers)} of {total} file events")
     assert faults == [], "\n".join(faults)
     # With threads the number of events differs from run to run.
     assert kills >= len(numbers) // 2

@@ -18,15 +18,15 @@ from kode.memory.journal.said import Conversation
 from kode.memory.queue import read_item
 from kode.memory.tiered.episodes import Ended
 from kode.memory.vault.reflect import Asked
+from tests.effort import EVERYTHING
 from tests.faults.damage import damaged
 from tests.faults.in_process import FAULT, Finished, Here, made, undone_and_diffed
 
-LONG = os.environ.get("FAULTS") == "all"
-pytestmark = pytest.mark.timeout(1800 if LONG else 600)
+pytestmark = pytest.mark.timeout(1800 if EVERYTHING else 600)
 EXAMPLES = settings(
-    max_examples=100 if LONG else 7,
+    max_examples=100 if EVERYTHING else 7,
     deadline=None,
-    derandomize=not LONG,
+    derandomize=not EVERYTHING,
     database=None,
     phases=(Phase.generate,),  # what is found can be read as it is; shrinking takes minutes
     suppress_health_check=list(HealthCheck),

@@ -27,15 +27,15 @@ from kode.session.messages import said
 from kode.subagents.channel import Child, Delegation, take
 from kode.subagents.protocol import Start, Task, parse_snapshot, parse_task, snapshot_text
 from kode.subagents.records import report_text
+from tests.effort import EVERYTHING
 from tests.faults.damage import Bytes, damaged
 from tests.session.stories import assert_sendable, whole_story
 
-LONG = os.environ.get("FAULTS") == "all"
-pytestmark = pytest.mark.timeout(1800 if LONG else 600)
+pytestmark = pytest.mark.timeout(1800 if EVERYTHING else 600)
 EXAMPLES = settings(
-    max_examples=1500 if LONG else 60,
+    max_examples=1500 if EVERYTHING else 60,
     deadline=None,
-    derandomize=not LONG,
+    derandomize=not EVERYTHING,
     database=None,
     phases=(Phase.generate,),
     suppress_health_check=list(HealthCheck),

@@ -1,9 +1,8 @@
 """kode is killed at the calls that change files, and started again: nothing shown is lost.
 
-Here a sample of the calls, spread over each life of a session; `make faults` takes every one.
+Here a sample of the calls of each life of a session; `make test-all` takes every one.
 """
 
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,16 +12,16 @@ from queue import SimpleQueue
 import pytest
 
 from kode.session import upkeep
+from tests.effort import EVERYTHING, sample
 from tests.faults import strace
 from tests.faults.conftest import Record
-from tests.faults.kode_run import Event, events, outlive, spread, unfit
+from tests.faults.kode_run import Event, events, outlive, unfit
 from tests.faults.lives import LIVES, SUBAGENTS, TIERED, Life
 from tests.faults.recorded import Recorded, live
 
-LONG = os.environ.get("FAULTS") == "all"
 SAMPLE = {"tiered": 9, "subagents": 6}
 USUAL_SAMPLE = 4
-WORKERS = 2 if LONG else 1
+WORKERS = 2 if EVERYTHING else 1
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def points_of(recorded: Recorded) -> list[Point]:
             if not strace.changes_files(call) or not strace.below(call, roots):
                 continue
             alone = recorded.life is SUBAGENTS and call.pid == calls[0].pid
-            if LONG or not _of_a_cache(call):
+            if EVERYTHING or not _of_a_cache(call):
                 points[Point(number, call.name, call.count, alone)] = None
     return list(points)
 
@@ -89,7 +88,7 @@ def start_again(recorded: Recorded, shown: list[Event]) -> list[str]:
     return life.missing(place, shown) + unfit(place, None) + life.unfit(place)
 
 
-@pytest.mark.timeout(7200 if LONG else 600)
+@pytest.mark.timeout(7200 if EVERYTHING else 600)
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.name)
 def test_a_shown_turn_survives_a_kill_at_any_call(
     life: Life, record: Record, tmp_path: Path
@@ -99,7 +98,7 @@ def test_a_shown_turn_survives_a_kill_at_any_call(
     for stand in (first, *(live(life, tmp_path / str(n)) for n in range(1, WORKERS))):
         stands.put(stand)
     every = points_of(first)
-    points = every if LONG else spread(every, SAMPLE.get(life.name, USUAL_SAMPLE))
+    points = sample(every, SAMPLE.get(life.name, USUAL_SAMPLE), life.name)
 
     def kill_one(point: Point) -> Tried:
         stand = stands.get()

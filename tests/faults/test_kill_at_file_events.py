@@ -23,15 +23,15 @@ import pytest
 from kode import durable
 from kode.session import upkeep
 from kode.session.index import list_sessions
+from tests.effort import EVERYTHING, sample
 from tests.faults.file_events import Point
-from tests.faults.kode_run import call, damaged_history, events, spread
+from tests.faults.kode_run import call, damaged_history, events
 from tests.faults.test_kill_under_clients import Wire
 from tests.needs import skip_without
 from tests.plugins.imports.test_sessions import CLAUDE
 from tests.warm import Warm
 
-LONG = os.environ.get("FAULTS") == "all"
-SAMPLE = 100 if LONG else 4
+SAMPLE = 4
 ENDED_S = 20.0
 FILES = 8
 FACTS = ("Prefers tabs", "Likes short answers")
@@ -408,7 +408,7 @@ WORKS = (
 )
 
 
-@pytest.mark.timeout(3600 if LONG else 300)
+@pytest.mark.timeout(3600 if EVERYTHING else 300)
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.name)
 def test_a_kill_at_any_file_event_loses_nothing(work: Work, tmp_path: Path) -> None:
     skip_without("bwrap")
@@ -422,7 +422,7 @@ def test_a_kill_at_any_file_event_loses_nothing(work: Work, tmp_path: Path) -> N
     work.states = [before, place.tree()]
     total = int(counted.read_text())
     assert total > 20, "the functions of this work are called no more"
-    numbers = spread(range(1, total + 1), SAMPLE)
+    numbers = sample(range(1, total + 1), SAMPLE, work.name)
 
     faults: list[str] = []
     kills = 0
@@ -441,7 +441,7 @@ def test_a_kill_at_any_file_event_loses_nothing(work: Work, tmp_path: Path) -> N
             for fault in one.faults
         ]
         faults += [f"{work.name} {number}: {fault}" for fault in found]
-        if LONG and found:
+        if EVERYTHING and found:
             print(*faults[-len(found) :], sep="\n", flush=True)
 
     print(f"\n{work.name}: {kills} kills at {len(numbers)} of {total} file events")

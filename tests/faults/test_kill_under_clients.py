@@ -6,7 +6,6 @@ Here a sample of the calls; `make faults` takes every one.
 """
 
 import json
-import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -18,10 +17,10 @@ from typing import Any
 import pytest
 
 from kode.session import upkeep
+from tests.effort import EVERYTHING, sample
 from tests.faults import strace
-from tests.faults.kode_run import Place, call, kode, spread, unfit
+from tests.faults.kode_run import Place, call, kode, unfit
 
-LONG = os.environ.get("FAULTS") == "all"
 SAMPLE = 4
 SILENCE_S = 60.0
 
@@ -227,7 +226,7 @@ def made(folder: Path, face: Face) -> tuple[Place, list[str]]:
     return place, kode(*face.words)
 
 
-@pytest.mark.timeout(7200 if LONG else 600)
+@pytest.mark.timeout(7200 if EVERYTHING else 600)
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
 def test_a_kill_gives_the_client_an_error_and_loses_nothing(face: Face, tmp_path: Path) -> None:
     strace.needed()
@@ -237,7 +236,7 @@ def test_a_kill_gives_the_client_an_error_and_loses_nothing(face: Face, tmp_path
         face.work(place, wire)
     calls = strace.parse(trace.read_text(encoding="ascii", errors="replace"))
     every = strace.kill_points(calls, [place.home, place.project])
-    points = every if LONG else spread(every, SAMPLE)
+    points = sample(every, SAMPLE, face.name)
 
     faults: list[str] = []
     kills = 0

@@ -4,8 +4,6 @@ that was shown as done is missing, and the session can be gone on with.
 What a disk may hold is computed (`power_cut.py`) from the recorded system calls.
 """
 
-import os
-import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kode.session import log, upkeep
+from tests.effort import EVERYTHING, sample
 from tests.faults import power_cut, strace
 from tests.faults.conftest import Record
 from tests.faults.kode_run import (
@@ -25,16 +24,14 @@ from tests.faults.kode_run import (
     move_memory,
     remove,
     session_of,
-    spread,
     unfit,
 )
 from tests.faults.lives import LIVES, TIERED, Life
 from tests.faults.recorded import Recorded
 
-LONG = os.environ.get("FAULTS") == "all"
 SAMPLE = {"tiered": 150, "notes": 40}
 USUAL_SAMPLE = 60
-STARTED = 100 if LONG else 1
+STARTED = 1
 """On so many of the disks the whole program is started too."""
 
 State = tuple[dict[str, bytes | None], list[Event]]
@@ -71,17 +68,15 @@ def wrong_with(life: Life, place: Place, shown: list[Event]) -> list[str]:
     return faults + life.missing(place, shown)
 
 
-@pytest.mark.timeout(7200 if LONG else 600)
+@pytest.mark.timeout(7200 if EVERYTHING else 600)
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.name)
 def test_a_power_cut_loses_nothing_that_was_shown(
     life: Life, record: Record, tmp_path: Path
 ) -> None:
     recorded = record(life)
     every = list(states(recorded, recorded.every_call()))
-    draw = random.Random(1)
-    size = SAMPLE.get(life.name, USUAL_SAMPLE)
-    chosen = every if LONG else draw.sample(every, min(size, len(every)))
-    started = set(draw.sample(range(len(chosen)), min(STARTED, len(chosen))))
+    chosen = sample(every, SAMPLE.get(life.name, USUAL_SAMPLE), life.name)
+    started = set(sample(range(len(chosen)), STARTED, life.name))
     faults: Counter[str] = Counter()
     for number, (tree, shown) in enumerate(chosen):
         place = Place(tmp_path / "cut")
@@ -125,10 +120,10 @@ def without_syncs(calls: Sequence[strace.Call], part: str, *, folders: bool) -> 
     ]
 
 
-@pytest.mark.timeout(7200 if LONG else 600)
+@pytest.mark.timeout(7200 if EVERYTHING else 600)
 @pytest.mark.parametrize("folders", [True, False], ids=["folders", "files"])
 @pytest.mark.parametrize("part", ["/sessions", "/memory"])
-@pytest.mark.parametrize("life", LIVES if LONG else (TIERED,), ids=lambda life: life.name)
+@pytest.mark.parametrize("life", LIVES if EVERYTHING else (TIERED,), ids=lambda life: life.name)
 def test_the_model_would_find_a_sync_left_out(
     life: Life, part: str, folders: bool, record: Record, tmp_path: Path
 ) -> None:
@@ -144,12 +139,12 @@ def test_the_model_would_find_a_sync_left_out(
     raise AssertionError("a lost sync was not found")
 
 
-CUTS_AFTER_KILLS = 40 if LONG else 3
+CUTS_AFTER_KILLS = 3
 """In each life."""
 
 
-@pytest.mark.timeout(7200 if LONG else 600)
-@pytest.mark.parametrize("life", LIVES if LONG else (TIERED,), ids=lambda life: life.name)
+@pytest.mark.timeout(7200 if EVERYTHING else 600)
+@pytest.mark.parametrize("life", LIVES if EVERYTHING else (TIERED,), ids=lambda life: life.name)
 def test_work_after_a_kill_survives_a_power_cut_too(
     life: Life, record: Record, tmp_path: Path
 ) -> None:
@@ -161,9 +156,10 @@ def test_work_after_a_kill_survives_a_power_cut_too(
         call
         for call in recorded.calls[0]
         if not any(map(leave_out, call.paths))
-        and (LONG or (call.name == "fsync" and Path(call.paths[0]).is_dir()))
+        and (EVERYTHING or (call.name == "fsync" and Path(call.paths[0]).is_dir()))
     ]
-    points = spread(strace.kill_points(looked_at, [place.home, place.project]), CUTS_AFTER_KILLS)
+    every = strace.kill_points(looked_at, [place.home, place.project])
+    points = sample(every, CUTS_AFTER_KILLS, life.name)
     faults = []
     cuts = 0
     for number, point in enumerate(points):

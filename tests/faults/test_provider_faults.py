@@ -7,7 +7,6 @@ and a handful the installed command; `make faults` takes all through the install
 
 import contextlib
 import json
-import os
 import re
 import socket
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from kode.providers import warm_up
 from kode.session import log, upkeep
 from kode.session.messages import model_messages
 from tests.e2e.command import Finished, Place
+from tests.effort import EVERYTHING
 from tests.faults.provider_faults import (
     ASKING,
     ATTEMPTS,
@@ -38,7 +38,6 @@ from tests.scripted_server import Recorded, ScriptedServer, chunks
 from tests.wire_rules import faults_of
 
 ROOT = Path(__file__).parents[2]
-LONG = os.environ.get("FAULTS") == "all"
 HANDFUL = {
     "refuses the connection",
     "stalls in its answer",
@@ -124,7 +123,7 @@ def free_port() -> int:
 
 def ways(name: str) -> list[tuple[str, bool]]:
     """(provider, whether through the installed command)."""
-    if LONG:
+    if EVERYTHING:
         return [("openai", True), ("anthropic", True)]
     handful = [("openai", True)] if name in HANDFUL else []
     return [("openai", False), ("anthropic", False), *handful]

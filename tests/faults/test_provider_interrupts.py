@@ -19,12 +19,12 @@ from kode.conversation import Conversation, open_conversation
 from kode.events import Event, RetryScheduled, TextDelta, ThinkingDelta
 from kode.session import upkeep
 from tests.e2e.command import Place
+from tests.effort import EVERYTHING
 from tests.faults.provider_faults import ASKING, Reply, told_lines, wire
 from tests.scripted_server import ScriptedServer
 from tests.wire_rules import faults_of
 
 ROOT = Path(__file__).parents[2]
-LONG = os.environ.get("FAULTS") == "all"
 MAX_ROUNDS = 10
 """They take one or two."""
 HANG_GUARD_S = 30.0
@@ -112,8 +112,8 @@ async def test_an_interrupt_ends_the_turn_and_saves_the_partial_text(
 INSTALLED = ["before the answer", "in the text", "in a flood", "before it is asked again"]
 
 
-@pytest.mark.parametrize("moment", MOMENTS if LONG else INSTALLED)
-@pytest.mark.parametrize("provider", ["openai", "anthropic"] if LONG else ["openai"])
+@pytest.mark.parametrize("moment", MOMENTS if EVERYTHING else INSTALLED)
+@pytest.mark.parametrize("provider", ["openai", "anthropic"] if EVERYTHING else ["openai"])
 def test_ctrl_c_exits_130_and_saves_the_partial_text(
     tmp_path: Path, provider: str, moment: str
 ) -> None:

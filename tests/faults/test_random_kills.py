@@ -2,8 +2,6 @@
 as done is there in the end, and nothing of another is gone.
 """
 
-import os
-import random
 import signal
 import subprocess
 import threading
@@ -17,6 +15,7 @@ import pytest
 
 from kode.memory.tiered.facts import parse
 from kode.session import upkeep
+from tests.effort import EVERYTHING, SEED, draws
 from tests.faults.kode_run import (
     Event,
     Place,
@@ -29,11 +28,8 @@ from tests.faults.kode_run import (
 )
 from tests.faults.lives import EPISODE
 
-LONG = os.environ.get("FAULTS") == "all"
-KILLS = 300 if LONG else 20
+KILLS = 300 if EVERYTHING else 20
 PROCESSES = 3
-SEED = int(os.environ.get("FAULTS_SEED") or (time.time_ns() if LONG else 1))
-"""Of the times of the kills. The long run takes others each time, and prints it."""
 SETTINGS = {
     "memory": {
         "min_turns_for_extraction": 1,
@@ -65,7 +61,7 @@ def script(worker: int, number: int) -> tuple[list[str], list[Any]]:
 
 
 def work(place: Place, worker: int, tried: Tried) -> None:
-    draw = random.Random(f"{SEED} {worker}")
+    draw = draws(f"kills of worker {worker}")
     number = 0
     worked_s = 60.0
     """From the first event to the end of a run that was left alone."""
@@ -106,11 +102,11 @@ def work(place: Place, worker: int, tried: Tried) -> None:
         number += 1
 
 
-@pytest.mark.timeout(3600 if LONG else 120)
+@pytest.mark.timeout(3600 if EVERYTHING else 120)
 def test_three_processes_killed_at_random_lose_nothing(tmp_path: Path) -> None:
     place = Place(tmp_path / "place")
     place.prepare(SETTINGS)
-    print(f"\nFAULTS_SEED={SEED}")
+    print(f"\nSAMPLE_SEED={SEED}")
     tried = Tried()
     with ThreadPoolExecutor(PROCESSES) as pool:
         list(pool.map(lambda worker: work(place, worker, tried), range(PROCESSES)))

@@ -13,7 +13,7 @@ import pytest
 from kode.sandbox.sandbox import Sandbox
 from tests.sandbox.sandboxed import Run, attempted_in, begun, fault, opened, ran
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(of=3)]
 
 TRY = """
 import array, ctypes, errno, fcntl, mmap, os, resource, signal, socket, struct, sys

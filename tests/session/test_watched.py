@@ -16,7 +16,7 @@ from kode.session.watched import Repositories
 from tests.needs import needs
 from tests.session.stories import contents_in
 
-pytestmark = needs("git")
+pytestmark = [pytest.mark.slow, needs("git")]
 
 BETWEEN = {
     "nothing": "true",

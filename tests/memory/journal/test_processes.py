@@ -1,5 +1,5 @@
 """Nothing is lost: consolidations by many processes, and by processes that are killed anywhere: at
-steps spread over a consolidation, with `make faults` at each.
+steps spread over a consolidation, with `make test-all` at each.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import pytest
 from kode.errors import ProviderError
 from kode.memory.base import reconcile
 from kode.memory.history import History
-from tests.faults.kode_run import spread
+from tests.effort import EVERYTHING, sample
 from tests.memory.journal.life import (
     answer,
     history_of,
@@ -25,7 +25,6 @@ from tests.memory.journal.life import (
 from tests.memory.life import OTHER_SESSION
 from tests.memory.replies import Replies
 
-LONG = os.environ.get("FAULTS") == "all"
 SAMPLE = 20
 STEPS = ("open", "write", "fsync", "rename", "unlink", "ftruncate", "mkdir")
 FACTS = "- likes tabs\n- works in Berlin"
@@ -92,7 +91,7 @@ def steps_of(folder, facts=None, reply=None):
     assert in_a_child(count) == 0
     every = range(1, int((folder / "steps").read_text()) + 1)
     assert len(every) > 40
-    return every if LONG else spread(every, SAMPLE)
+    return sample(every, SAMPLE, "consolidation")
 
 
 def every_number(text):
@@ -125,7 +124,7 @@ async def next_start(root):
     await again.before_drop(messages(12), "exit")
 
 
-@pytest.mark.timeout(1200 if LONG else 120)
+@pytest.mark.timeout(1200 if EVERYTHING else 120)
 @pytest.mark.parametrize(
     ("reply", "entries"),
     [(sums_up, 1), (ProviderError("down"), 2)],
