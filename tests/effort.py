@@ -47,13 +47,14 @@ def sample(items: Sequence[Item], count: int, purpose: str) -> list[Item]:
 
 
 def unsampled(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """The cases of `sampled` tests that this run leaves out.
+    """The slow cases of `sampled` tests that this run leaves out.
 
     `@pytest.mark.sampled(of=4)` keeps one of each four cases of a test function, at least one.
     """
     cases: dict[tuple[Any, int], list[pytest.Item]] = {}
     for item in items:
-        if (mark := item.get_closest_marker("sampled")) is not None:
+        mark = item.get_closest_marker("sampled")
+        if mark is not None and item.get_closest_marker("slow") is not None:
             name = item.nodeid.partition("[")[0]
             cases.setdefault((name, mark.kwargs["of"]), []).append(item)
     left_out = []

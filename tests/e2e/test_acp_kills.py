@@ -45,6 +45,7 @@ def after_updates(number: int) -> Callable[[Editor], object]:
     return lambda client: len(client.updates) >= number
 
 
+@pytest.mark.sampled(of=3)
 @pytest.mark.parametrize(
     ("script", "holds"),
     [

@@ -55,6 +55,7 @@ ROUTES = {
     "openrouter": Route("openrouter", "anthropic/claude-sonnet-5.5", "deepseek/deepseek-v4-pro"),
 }
 ALL = pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
+pytestmark = pytest.mark.sampled(of=3)
 
 
 @dataclass

@@ -129,6 +129,8 @@ def ways(name: str) -> list[tuple[str, bool]]:
     return [("openai", False), ("anthropic", False), *handful]
 
 
+pytestmark = pytest.mark.sampled(of=4)
+
 CASES = [
     pytest.param(way, fault, id=f"{fault.name}-{way[0]}{'-installed' if way[1] else ''}")
     for fault in FAULTS

@@ -70,6 +70,7 @@ async def opened(
     return await open_conversation(loaded, cwd=folder, emit=events.append, ask=None)
 
 
+@pytest.mark.sampled(of=4)
 @pytest.mark.parametrize("presses", [1, 5])
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])

@@ -202,6 +202,7 @@ def test_there_are_two_hundred_and_each_is_another():
     assert len(set(ATTACKS)) == 200
 
 
+@pytest.mark.sampled(of=4)
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", SYSTEMS)
 @pytest.mark.parametrize(

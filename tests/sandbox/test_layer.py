@@ -26,7 +26,7 @@ from tests.effort import share
 from tests.needs import lacking, lacking_sandbox, needs
 from tests.sandbox.sandboxed import SOURCES, attempted_in, begun, fault, opened, ran
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(of=2)]
 
 Tree = dict[str, tuple[object, ...]]
 

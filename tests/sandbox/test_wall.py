@@ -18,7 +18,7 @@ from tests.needs import lacking_sandbox
 from tests.sandbox.sandboxed import Kind, Run, attempted_in, begun, fault, ran
 from tests.workplaces import workplace
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(of=2)]
 
 KINDS: list[Kind] = ["layered", "plain", "landlock"]
 

@@ -16,7 +16,7 @@ from kode.session.watched import Repositories
 from tests.needs import needs
 from tests.session.stories import contents_in
 
-pytestmark = [pytest.mark.slow, needs("git")]
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(of=4), needs("git")]
 
 BETWEEN = {
     "nothing": "true",

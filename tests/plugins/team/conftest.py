@@ -13,15 +13,16 @@ from kode.memory.notes import system as notes_system
 from kode.plugins.team.address import Address, project_name
 from kode.plugins.team.member import Member
 from tests.plugins.team.life import Machine, Team
-from tests.postgres import PACKAGE, SYSTEM, Postgres, started
+from tests.postgres import PACKAGE, SYSTEM, Postgres, programs, started
 
 _numbers = itertools.count(1)
 PEOPLE = ("ada", "bob", "eve")
 
 
-@pytest.fixture(scope="session", params=[SYSTEM, PACKAGE])
-def server(request: pytest.FixtureRequest) -> Iterator[Postgres]:
-    running = started(request.param)
+@pytest.fixture(scope="session")
+def server() -> Iterator[Postgres]:
+    """The system's own where there is one."""
+    running = started(SYSTEM if programs(SYSTEM) else PACKAGE)
     yield running
     running.end()
 
