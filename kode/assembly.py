@@ -195,7 +195,7 @@ def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
         readable=readable,
         outputs=paths.outputs_folder(home, None),
         environment=child_environment(os.environ, config.shell.environment),
-        user_home=Path(os.path.expanduser("~")),
+        user_home=paths.user_home() or paths.NO_HOME,
         temp=(Path(tempfile.gettempdir()),),
     )
 

@@ -5,7 +5,7 @@ import traceback
 
 from kode import durable, paths
 from kode.credentials import redact
-from kode.errors import StorageError
+from kode.errors import KodeError
 
 
 def describe(error: BaseException) -> str:
@@ -22,11 +22,11 @@ def write_report(error: BaseException) -> str:
     except PackageNotFoundError:
         now = "(not installed)"
     text = redact("".join(traceback.format_exception(error)))
-    folder = paths.logs_folder(paths.home())
-    path = folder / f"fault-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}.txt"
     try:
+        folder = paths.logs_folder(paths.home())
+        path = folder / f"fault-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}.txt"
         durable.make_folder(folder)
         durable.replace(path, f"kode {now}\n{text}".encode("utf-8", "replace"))
-    except (StorageError, OSError):
+    except (KodeError, OSError):
         return "The error report could not be written to the log folder."
     return f"The report is in {path}; please attach it when you report this."

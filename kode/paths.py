@@ -9,25 +9,44 @@ import re
 from pathlib import Path
 
 from kode.beneath import real_path as real_path
+from kode.errors import ConfigError
+
+NO_HOME = Path("/nonexistent")
+"""Stands for the home folder of a person who has none, where files are only looked for."""
+
+
+def user_home(name: str = "") -> Path | None:
+    """The home folder of the person, or of the user with this name: `$HOME`, else what the system
+    has for them. None for a user whom it does not know, as in many containers."""
+    path = os.path.expanduser(f"~{name}")
+    return Path(path) if os.path.isabs(path) else None
 
 
 def home() -> Path:
     """`$KODE_HOME`, by default `~/.kode`. A relative value is resolved against the working
-    directory."""
-    value = os.environ.get("KODE_HOME", "")
-    return Path(os.path.abspath(os.path.expanduser(value or "~/.kode")))
+    directory. Raises: ConfigError if it needs a home folder and there is none."""
+    value = os.environ.get("KODE_HOME") or "~/.kode"
+    if value.partition("/")[0] == "~" and user_home() is None:
+        raise ConfigError(
+            "There is no folder to keep sessions in: this user has no home folder, and HOME names "
+            "none. Set KODE_HOME to the path of a folder that this user may write in."
+        )
+    return Path(os.path.abspath(expand(value)))
 
 
 def short_path(path: Path | str) -> str:
     """A path for a person, with `~` for their home folder."""
-    own, path = os.path.expanduser("~"), str(path)
-    return f"~{path.removeprefix(own)}" if own != "/" and path.startswith(f"{own}/") else path
+    own, path = str(user_home() or "/"), str(path)
+    is_inside = path == own or path.startswith(f"{own}/")
+    return f"~{path.removeprefix(own)}" if is_inside and own != "/" else path
 
 
 def expand(written: str | os.PathLike[str]) -> Path:
     """A path as a person wrote it, with `~` and `~name` as home folders. One that is nobody's stays
-    as it is, as in a shell: it may be the name of a file. `Path.expanduser` raises there."""
-    return Path(os.path.expanduser(written))
+    as it is, as in a shell: it may be the name of a file."""
+    name, _, rest = os.fspath(written).partition("/")
+    folder = user_home(name[1:]) if name.startswith("~") else None
+    return folder / rest.lstrip("/") if folder else Path(written)
 
 
 def home_fault(home: Path) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kode import beneath
+from kode import beneath, paths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,7 @@ class Workplace:
     """More of it for commands in the sandbox alone: what a repository sets must not steer what runs
     with the person's rights."""
     user_home: Path
+    """`paths.NO_HOME` for a person without one."""
     temp: tuple[Path, ...] = ()
     """Folders for temporary files besides `/tmp`."""
     private_tmp: Callable[[], Path | None] = lambda: None
@@ -49,10 +50,10 @@ NOWHERE = Workplace(
     cwd=Path("/"),
     project=Path("/"),
     roots=(),
-    home=Path("/nonexistent"),
+    home=paths.NO_HOME,
     protected=(),
-    outputs=Path("/nonexistent"),
-    user_home=Path("/nonexistent"),
+    outputs=paths.NO_HOME,
+    user_home=paths.NO_HOME,
 )
 """For tool calls that touch no file."""
 
@@ -87,7 +88,7 @@ def as_seen(place: Workplace, path: str) -> str:
 def real_path(place: Workplace, path: str) -> str:
     """The real absolute path that a tool's argument means: `~` expanded, relative to the working
     directory, every link resolved as far as the path exists. Raises: OSError, ValueError."""
-    return beneath.real_path(located(place, os.path.join(place.cwd, os.path.expanduser(path))))
+    return beneath.real_path(located(place, str(place.cwd / paths.expand(path))))
 
 
 def below(path: str, folder: str) -> bool:

@@ -1,14 +1,19 @@
 """Paths as people write them."""
 
 import errno
+import json
 import os
+import pwd
 import re
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from kode import paths
+from kode.cli.main import main
 from kode.config.model import Config
+from kode.errors import EXIT_FAILED, EXIT_NOT_STARTED, EXIT_OK
 
 ROOT = Path(__file__).parents[1]
 
@@ -38,11 +43,74 @@ def test_settings_may_name_such_a_folder(tmp_path: Path) -> None:
     assert paths.memory_folder(tmp_path, "~no-such-person") == tmp_path / "~no-such-person"
 
 
-def test_no_module_expands_a_home_by_a_method_that_raises() -> None:
-    """`Path.expanduser` raises RuntimeError for `~draft.txt`, which is the name of a file."""
+def test_one_module_alone_asks_for_a_home_folder() -> None:
+    """`Path.home` raises RuntimeError where there is none, and `os.path.expanduser` leaves `~`."""
+    asks = re.compile(r"expanduser|Path\.home\b")
     modules = sorted((ROOT / "kode").rglob("*.py"))
 
-    assert [path for path in modules if re.search(r"\.expanduser\(\)", path.read_text())] == []
+    assert [path.name for path in modules if asks.search(path.read_text())] == ["paths.py"]
+
+
+@pytest.fixture
+def without_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty working directory of a user whom the system does not know, as in a container."""
+
+    def find_user(uid: int) -> NoReturn:
+        raise KeyError(uid)
+
+    monkeypatch.setattr(pwd, "getpwuid", find_user)
+    monkeypatch.delenv("HOME")
+    monkeypatch.delenv("KODE_HOME")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "environ"),
+    [
+        ("run hi", {}),
+        ("doctor", {"KODE_HOME": ""}),
+        ("session list", {"KODE_HOME": "~"}),
+        ("continue", {"KODE_HOME": "~/kode", "HOME": "relative"}),
+    ],
+)
+def test_a_user_without_any_home_reads_what_to_set(
+    command: str,
+    environ: dict[str, str],
+    without_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+
+    assert main(command.split()) == EXIT_NOT_STARTED
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "Set KODE_HOME" in line
+    assert list(without_home.iterdir()) == []
+
+
+def test_kode_works_for_a_user_without_a_home_folder(
+    without_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kode_home = without_home.parent / "kode"
+    monkeypatch.setenv("KODE_HOME", str(kode_home))
+    (without_home / "CLAUDE.md").write_text("See @~/notes.md and ~/x.")
+    script = without_home / "script.jsonl"
+    script.write_text(json.dumps({"text": "Hello."}))
+
+    assert main(["run", "hi", "--provider", "scripted", "--script", str(script)]) == EXIT_OK
+    assert main(["doctor", "--json"]) == EXIT_FAILED
+
+    answer, findings = capsys.readouterr().out.split("\n", 1)
+    assert answer == "Hello."
+    states = {row["what"]: (row["state"], row["detail"]) for row in json.loads(findings)}
+    assert {what for what, (state, _) in states.items() if state == "missing"} == {"key"}
+    assert [path.name for path in without_home.iterdir() if path.name.startswith("~")] == []
+    assert paths.short_path("/a") == "/a"
 
 
 def test_a_folder_that_was_swapped_is_looked_at_again(tmp_path, monkeypatch):

@@ -74,7 +74,8 @@ def given(text: str, cwd: Path) -> Foreign:
 
 
 def _folders(cwd: Path) -> Iterator[tuple[Path, Literal["project", "home"]]]:
-    home, top = Path(real_path(Path.home())), paths.project_root(cwd)
+    home = Path(real_path(paths.user_home() or paths.NO_HOME))
+    top = paths.project_root(cwd)
     here = Path(real_path(cwd))
     for folder in (here, *here.parents):
         if folder != home and (folder == top or top in folder.parents):

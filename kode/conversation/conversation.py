@@ -4,12 +4,12 @@ A facade: the functions of this package do the work, on the `OpenSession` that i
 `opening` opens one.
 """
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kode import paths
 from kode.config import Config, Loaded
 from kode.contracts import Effort, MemorySystem, PermissionMode
 from kode.conversation import models
@@ -187,7 +187,7 @@ class Conversation:
     def _file(self, name: str) -> Text | Image:
         from kode.pictures import fitting, read_picture
 
-        path, agent = self.cwd / os.path.expanduser(name), self.agent
+        path, agent = self.cwd / paths.expand(name), self.agent
         picture = read_picture(path)
         if picture is not None:
             return self.keep_picture(picture.name, fitting(picture).data)

@@ -2,7 +2,6 @@
 agents by name. `kode.extensions` finds them."""
 
 import asyncio
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -151,7 +150,7 @@ def with_checkers(agent: Agent, around: Around) -> Around:
 def definition_of(name: str, cwd: Path, *, trust_project: bool = False) -> AgentDefinition:
     """The definition of an agent that may be used in `cwd`. Raises: UserError."""
     home = paths.home()
-    where = surroundings(cwd, home, Path(os.path.expanduser("~")))
+    where = surroundings(cwd, home, paths.user_home())
     found = brought.find(where, trust.load(home, where.project, trust_project=trust_project))
     for agent in in_use(found.agents):
         if agent.item.name == name:

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import groupby, repeat
 from typing import Any
 
-from kode import durable
+from kode import durable, paths
 from kode.contracts import Rewritten, Tool, ToolContext, ToolOutput, Verdict
 from kode.credentials import mask, redact
 from kode.engine.agent import Agent
@@ -457,7 +457,7 @@ def _without_label(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> Ma
 
 def _exists(agent: Agent, path: str) -> bool:
     try:
-        full = os.path.join(agent.place.cwd, os.path.expanduser(path))
+        full = str(agent.place.cwd / paths.expand(path))
         return bool(path) and os.path.lexists(located(agent.place, full))
     except ValueError:  # a NUL, which the tool refuses
         return False

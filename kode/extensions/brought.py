@@ -4,12 +4,12 @@ picks the nearest of each name.
 `skills`, `commands`, `agents` and `hooks` read each kind.
 """
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, Literal, Protocol, TypeVar
 
+from kode import paths
 from kode.extensions import trust
 from kode.extensions.agents import AgentDefinition, find_agents
 from kode.extensions.commands import Command, find_commands
@@ -72,7 +72,7 @@ def in_use(found: Iterable[Found[T]]) -> tuple[T, ...]:
 
 def items(home: Path, cwd: Path) -> tuple[Item, ...]:
     """Everything found for `cwd`, trusted or not; `home` is `$KODE_HOME`. Never raises."""
-    around = surroundings(cwd, home, Path(os.path.expanduser("~")))
+    around = surroundings(cwd, home, paths.user_home())
     return find(around, Approvals()).items()
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from kode import paths
 from kode.contracts import PermissionMode, Tool, ToolOutput
 from kode.extensions.tool_names import TOOLS
 
@@ -119,8 +120,7 @@ def output_fields(tool: Tool, output: ToolOutput, text: str) -> dict[str, Any]:
 
 def _input(tool: str, given: dict[str, Any], cwd: Path) -> dict[str, Any]:
     if "path" in given and tool in _FILE_TOOLS:
-        path = os.path.expanduser(str(given["path"]))
-        given["path"] = os.path.normpath(os.path.join(cwd, path))
+        given["path"] = os.path.normpath(cwd / paths.expand(str(given["path"])))
     match tool:
         case "shell":
             timeout_ms = int(given.pop("timeout_s", 0) * 1000)

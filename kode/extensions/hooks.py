@@ -10,7 +10,6 @@ and `sandbox`, which only `$KODE_HOME/config.json` may set to false.
 import contextlib
 import fnmatch
 import json
-import os
 import re
 import shlex
 from collections import Counter
@@ -268,7 +267,7 @@ def _wanted(entry: Mapping[str, Any], top: Path) -> Grants:
         raise ConfigError("its `write` is not a list of folders")
     return Grants(
         network=entry.get("network") is True,
-        write=tuple(real_path(top / os.path.expanduser(one)) for one in folders),
+        write=tuple(real_path(top / paths.expand(one)) for one in folders),
         outside=entry.get("sandbox") is False,
     )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kode import extras
+from kode import extras, paths
 from kode.contracts import WrapCommand, Wrapped
 from kode.errors import ConfigError, SandboxError, ServerError
 from kode.extensions import mcp_cache, trust
@@ -138,8 +138,9 @@ class Opener:
         """Raises: ConfigError without a sandbox, or for what cannot be shown; StorageError."""
         from kode.sandbox.confine import confine
 
+        user_home = paths.user_home()
         for path in server.read:
-            if Path.home().is_relative_to(real_path(path)):
+            if user_home and user_home.is_relative_to(real_path(path)):
                 raise ConfigError(
                     f"`read` names {path}, with all of your home: name a folder in it."
                 )

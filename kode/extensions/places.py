@@ -62,14 +62,14 @@ class Place:
     """The project, or the person's home, around it."""
 
 
-def surroundings(cwd: Path, home: Path, user_home: Path) -> Surroundings:
-    """The surroundings of a working directory."""
+def surroundings(cwd: Path, home: Path, user_home: Path | None) -> Surroundings:
+    """The surroundings of a working directory, for a person with this home folder, or none."""
     bundles, faults = bundles_in(home)
     return Surroundings(
         cwd=cwd,
         repository=paths.repository_root(cwd),
         home=home,
-        user_home=user_home,
+        user_home=user_home or paths.NO_HOME,
         bundles=bundles,
         faults=faults,
     )

@@ -260,8 +260,8 @@ def grants_of(item: Item, approvals: Approvals) -> Grants:
 def may_write_in(folder: Path, home: Path, project: Path) -> bool:
     """Whether a hook can be let write there (absolute, without links): it is neither in kode's own
     folder, nor around that, the person's home or the project."""
-    own, at_home = (Path(real_path(one)) for one in (home, Path.home()))
-    around = (own, at_home, *project.parents)
+    own, user_home = Path(real_path(home)), Path(real_path(paths.user_home() or paths.NO_HOME))
+    around = (own, user_home, *project.parents)
     return not folder.is_relative_to(own) and not any(o.is_relative_to(folder) for o in around)
 
 

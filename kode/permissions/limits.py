@@ -1,9 +1,9 @@
 """The limits of a turn that a command started: which calls may run, whatever else allows them."""
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kode import paths
 from kode.contracts import Interceptor, Opinion, Tool, ToolContext, Verdict
 from kode.messages import Refusal
 from kode.permissions import rules as grammar
@@ -49,10 +49,10 @@ def limited_to(only: Sequence[str], place: Workplace) -> Interceptor:
 def _matches(rule: Rule, arguments: Mapping[str, Any], place: Workplace) -> bool:
     if rule.kind == "fetch":
         return grammar.matches_url(rule, str(arguments.get("url")))
-    path = os.path.expanduser(str(arguments.get("path") or "."))
+    path = paths.expand(str(arguments.get("path") or "."))
     return grammar.matches_path(
         rule,
-        os.path.join(place.cwd, path),
+        str(place.cwd / path),
         project=place.project,
         user_home=place.user_home,
         loosely=False,

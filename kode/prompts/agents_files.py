@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kode import paths
 from kode.messages import plural
 from kode.paths import real_path
 
@@ -75,11 +76,10 @@ def read_agents_files(
     *,
     is_secret: Callable[[str], bool] = lambda path: False,
     waits: Callable[[Source], bool] = lambda source: False,
-    home: Path | None = None,
 ) -> ProjectInstructions:
     """Reads the instructions of each folder from `cwd` up to the repository root, nearest first, 32
     KB in all. `is_secret` says which paths no import may name, `waits` which texts a person must
-    approve first; `home` is the person's.
+    approve first.
 
     Outside a repository only the working directory's own file counts. Never raises: an unreadable
     file is reported in `warning`.
@@ -89,7 +89,7 @@ def read_agents_files(
         folders = [f for f in (cwd, *cwd.parents) if f == repository or repository in f.parents]
     reading = _Reading(
         top=Path(real_path(folders[-1])),
-        own=(home or Path.home()) / ".claude",
+        own=(paths.user_home() or paths.NO_HOME) / ".claude",
         is_secret=is_secret,
         waits=waits,
     )
@@ -208,10 +208,7 @@ class _Reading:
         """The files that a text names after `@`, outside code; anything else is just a word."""
         for match in _IMPORT.finditer(_CODE.sub("", text)):
             name = match[1]
-            if name.startswith("~/"):
-                path = self.own.parent / name[2:]
-            else:
-                path = Path(os.path.normpath(importer.parent / name))
+            path = Path(os.path.normpath(importer.parent / paths.expand(name)))
             try:
                 real = Path(real_path(path))
                 if not real.is_file() or real in self.seen:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kode.paths import expand
 from kode.permissions import places
 from kode.session.git import GitError, run_git
 from kode.workplace import below
@@ -178,7 +179,7 @@ class _Reading:
     def _inside(self, word: str, *folders: str) -> list[str]:
         """The paths in the project that a word may mean; its root is none. The rest of
         `$(git rev-parse --show-toplevel)/x`, `/x`, is meant from the root."""
-        word = os.path.expanduser(word)
+        word = str(expand(word))
         paths = [os.path.normpath(os.path.join(folder, word)) for folder in folders or (self.root,)]
         if os.path.isabs(word) and not below(paths[0], self.root):
             bases = folders or (self.root,)

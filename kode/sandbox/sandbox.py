@@ -24,6 +24,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from kode import paths
 from kode.contracts import Grants
 from kode.paths import real_path
 from kode.sandbox import layer as layers
@@ -275,7 +276,7 @@ def open_sandbox(
     """A sandbox for a session, not yet probed. `denied` says whether a rule of the person denies
     reading a path; `writable`, whether changes to the project are real; `shown`, `cache`: see
     `Ground`."""
-    homes = [Path.home()]
+    homes = [paths.user_home() or paths.NO_HOME]
     with contextlib.suppress(KeyError):  # a user without an entry, as in containers
         homes.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
     folders = dict.fromkeys(map(_real, (place.project, place.cwd, *place.roots)))

@@ -116,7 +116,8 @@ def test_only_rules_that_always_apply_are_read(repository: Path) -> None:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "home" / ".claude").mkdir(parents=True)
     return tmp_path / "home"
 
@@ -132,7 +133,7 @@ def test_imports_are_read_once_each_and_named_with_their_importer(
     )
     (repository / "sub" / "deep" / "code.md").write_text("in code")
 
-    found = read_agents_files(repository, repository, home=home)
+    found = read_agents_files(repository, repository)
 
     assert found.described(repository) == [
         "CLAUDE.md (1 line)",
@@ -158,7 +159,7 @@ def test_an_import_brings_no_private_file_and_no_key(
     (repository / "CLAUDE.md").write_text(f"@{name}")
 
     found = read_agents_files(
-        repository, repository, home=home, is_secret=lambda path: path.endswith((".env", "_rsa"))
+        repository, repository, is_secret=lambda path: path.endswith((".env", "_rsa"))
     )
 
     assert "PRIVATE" not in found.section

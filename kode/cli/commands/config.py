@@ -189,9 +189,8 @@ def _hidden_by(key: str, text: str, values: Mapping[str, Any]) -> str | None:
 def _touches_home(text: str) -> str | None:
     from kode.permissions.rules import parse
 
-    rule, home = parse(text), paths.home()
-    pattern = os.path.expanduser(rule.pattern)
-    if rule.kind == "edit" and os.path.isabs(pattern) and pattern.startswith(f"{home}{os.sep}"):
+    rule = parse(text)
+    if rule.kind == "edit" and paths.expand(rule.pattern).is_relative_to(paths.home()):
         return "tools never write in kode's own folder"
     return None
 

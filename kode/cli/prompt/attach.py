@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kode import paths
 from kode.cli.prompt.folders import mentioned_folders
 from kode.cli.prompt.mentions import mentions
 from kode.cli.prompt.pictures import mentioned_pictures
@@ -44,7 +45,7 @@ async def attach(
 def names_attachment(text: str, cwd: Path) -> bool:
     """Whether `attach` would attach something that this message names."""
     pictures = mentioned_pictures(text, cwd)
-    folders = (os.path.isdir(cwd / os.path.expanduser(name)) for name in mentions(text))
+    folders = (os.path.isdir(cwd / paths.expand(name)) for name in mentions(text))
     return next(pictures, None) is not None or any(folders)
 
 

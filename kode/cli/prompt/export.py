@@ -76,7 +76,7 @@ async def export(state: PromptState, argument: str) -> None:
     session = state.conversation.session
     transcript = Transcript(header=session.header, entries=session.entries)
     name = argument.strip("\"'")
-    path = state.conversation.cwd / os.path.expanduser(name)
+    path = state.conversation.cwd / paths.expand(name)
     if name.endswith(".json"):
         text = json.dumps(as_json(transcript), indent=2) + "\n"
     else:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from kode import paths
 from kode.cli.prompt.mentions import mentions
 from kode.images import NAMED_SO, looks_of
 from kode.pictures import Picture, read_picture
@@ -49,7 +50,7 @@ def pasted_pictures(text: str, cwd: Path) -> list[Picture]:
 def _path(written: str, cwd: Path) -> Path:
     if written.startswith("file://"):
         return Path(unquote(urlsplit(written).path))
-    return cwd / os.path.expanduser(written)
+    return cwd / paths.expand(written)
 
 
 def mentioned_pictures(text: str, cwd: Path) -> Iterator[Picture]:
@@ -59,7 +60,7 @@ def mentioned_pictures(text: str, cwd: Path) -> Iterator[Picture]:
     quoted = [name for _, name in _QUOTED.findall(text) if name.lower().endswith(NAMED_SO)]
     named = mentions(text)
     for name in (*named, *quoted):
-        path = cwd / os.path.expanduser(name)
+        path = cwd / paths.expand(name)
         picture = read_picture(path) if path not in seen else None
         if (
             picture is None

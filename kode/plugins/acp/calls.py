@@ -2,7 +2,6 @@
 Pure functions of the call and a diff."""
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from acp.schema import (
     ToolKind,
 )
 
-from kode.plugin import calling, parts_of, subject_of, verbs_of
+from kode.plugin import calling, parts_of, paths, subject_of, verbs_of
 from kode.plugin.contracts import Tool
 from kode.plugin.errors import ToolError
 from kode.plugin.messages import ToolCall, shorten
@@ -96,7 +95,7 @@ def title_of(name: str, subject: str) -> str:
 
 
 def absolute(cwd: Path, path: str) -> str:
-    return os.path.join(cwd, os.path.expanduser(path))
+    return str(cwd / paths.expand(path))
 
 
 def text_content(text: str) -> ContentToolCallContent:

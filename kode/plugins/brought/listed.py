@@ -84,7 +84,7 @@ def _cwd() -> Path:
 
 def _found(cwd: Path) -> Any:
     home = paths.home()
-    around = surroundings(cwd, home, Path(os.path.expanduser("~")))
+    around = surroundings(cwd, home, paths.user_home())
     return brought.find(around, trust.load(home, around.project))
 
 

@@ -177,7 +177,7 @@ def _paths_in(word: str, place: Workplace) -> Iterator[str]:
     for part in {word, word.partition("=")[2], word.partition("::")[0]}:
         if not part or part.startswith("-") or "\0" in part:
             continue
-        path = os.path.normpath(os.path.join(place.cwd, os.path.expanduser(part)))
+        path = os.path.normpath(place.cwd / paths.expand(part))
         if os.path.exists(path) and Path(path).is_relative_to(place.project):
             yield os.path.relpath(path, place.project)
 

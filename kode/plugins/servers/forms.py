@@ -240,7 +240,7 @@ def _hidden(word: str, cwd: Path) -> Iterator[str]:
 
 
 def _is_covered(path: Path) -> bool:
-    home = Path.home()
+    home = paths.user_home() or paths.NO_HOME
     return path != home and any(path.is_relative_to(one) for one in (home, "/tmp", "/var/tmp"))
 
 

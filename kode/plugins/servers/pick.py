@@ -5,7 +5,6 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from kode.plugin import Parser, clean, credentials, paths, print_either, visible, working_directory
 from kode.plugin.errors import ConfigError
@@ -30,7 +29,9 @@ def main(argv: Sequence[str]) -> int:
     add("--json", action="store_true", help="one JSON list, and take nothing")
     arguments = parser.parse(argv)
     cwd = working_directory(argparse.Namespace(cwd=None))
-    found, faults = found_servers(Path.home(), cwd, paths.project_root(cwd), os.environ)
+    found, faults = found_servers(
+        paths.user_home() or paths.NO_HOME, cwd, paths.project_root(cwd), os.environ
+    )
     for fault in faults:
         print(clean(f"kode: {visible(fault)}"), file=sys.stderr)
     here = {entry.name for entry in find_servers(paths.home(), cwd).entries}

@@ -16,6 +16,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from kode.plugin import paths
 from kode.plugin.messages import plural
 
 OWN = "kode.plugins.view"
@@ -83,7 +84,7 @@ def _environment(package: str) -> Environment:
         "number": number,
         "plural": plural,
         "seconds": seconds,
-        "folder": folder,
+        "folder": paths.short_path,
     }
     return environment
 
@@ -109,10 +110,3 @@ def number(value: float) -> str:
 def seconds(duration_ms: int) -> str:
     whole = duration_ms / 1000
     return f"{whole:.1f} s" if whole < 60 else f"{int(whole // 60)} min {int(whole % 60)} s"
-
-
-def folder(path: str) -> str:
-    """A path with `~` for the person's home."""
-    home = str(Path.home())
-    inside = path == home or path.startswith(home + "/")
-    return "~" + path[len(home) :] if inside and home != "/" else path

@@ -24,7 +24,7 @@ _TEXTS = (".md", ".markdown", ".mdc", ".txt")
 def usual(cwd: Path, *, environ: Mapping[str, str] = os.environ) -> list[Source]:
     """The existing files in the usual places: the person's own, and those of the project around
     `cwd`."""
-    home, project = Path.home(), paths.project_root(cwd)
+    home, project = paths.user_home() or paths.NO_HOME, paths.project_root(cwd)
     claude = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
     codex = Path(environ.get("CODEX_HOME") or home / ".codex")
     sources = [
@@ -52,8 +52,9 @@ def named(path: Path, agent: Agent) -> list[Source]:
     """The file, or the files of this agent in a folder."""
     if path.is_dir():
         return _folder(agent, path)
-    own = (Path.home() / ".claude", Path.home() / ".codex")
-    about: About = "user" if path.parent in own else "project"
+    home = paths.user_home() or paths.NO_HOME
+    is_own = path.parent in (home / ".claude", home / ".codex")
+    about: About = "user" if is_own else "project"
     return [Source(agent=agent, path=path, about=about)]
 
 
