@@ -3,6 +3,7 @@
 `assembly.open_workplace` builds it from the settings.
 """
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -88,6 +89,8 @@ def as_seen(place: Workplace, path: str) -> str:
 def real_path(place: Workplace, path: str) -> str:
     """The real absolute path that a tool's argument means: `~` expanded, relative to the working
     directory, every link resolved as far as the path exists. Raises: OSError, ValueError."""
+    if path.partition("/")[0] == "~" and place.user_home == paths.NO_HOME:
+        raise FileNotFoundError(errno.ENOENT, "this user has no home folder", path)
     return beneath.real_path(located(place, str(place.cwd / paths.expand(path))))
 
 

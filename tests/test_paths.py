@@ -10,10 +10,11 @@ from typing import NoReturn
 
 import pytest
 
-from kode import paths
+from kode import paths, workplace
 from kode.cli.main import main
 from kode.config.model import Config
 from kode.errors import EXIT_FAILED, EXIT_NOT_STARTED, EXIT_OK
+from kode.workplace import NOWHERE
 
 ROOT = Path(__file__).parents[1]
 
@@ -34,6 +35,12 @@ def test_a_tilde_that_is_nobodys_home_stays_in_names(
     monkeypatch.setenv("HOME", str(tmp_path))
 
     assert str(paths.expand(written)) == meant.format(home=tmp_path)
+
+
+@pytest.mark.parametrize("path", ["~", "~/notes.txt"])
+def test_a_tool_creates_no_folder_called_like_a_missing_home(path: str) -> None:
+    with pytest.raises(FileNotFoundError, match="no home folder"):
+        workplace.real_path(NOWHERE, path)
 
 
 def test_settings_may_name_such_a_folder(tmp_path: Path) -> None:
