@@ -181,6 +181,11 @@ def exports_folder(home: Path) -> Path:
     return home / "exports"
 
 
+def said_once(home: Path, about: str) -> Path:
+    """What the prompt has said about something, which it says again only in other words."""
+    return home / "said" / about
+
+
 def history_file(home: Path) -> Path:
     """The REPL's input history."""
     return home / "history"

@@ -1,11 +1,12 @@
 """Opens a conversation: checks the rules, creates or loads the session, builds the agent."""
 
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kode import paths
+from kode import durable, paths
 from kode.assembly import (
     make_extensions,
     make_provider,
@@ -15,7 +16,7 @@ from kode.assembly import (
 )
 from kode.config import Faults, Loaded, flat, resolve_provider
 from kode.config.layers import locate
-from kode.contracts import MemorySystem, Provider, Tool
+from kode.contracts import MemorySystem, Provider, Sandbox, Tool
 from kode.conversation.conversation import Conversation
 from kode.conversation.open_session import Child, Terms, announce, enter
 from kode.conversation.plugged import plug_in
@@ -35,6 +36,7 @@ from kode.messages import Text
 from kode.permissions.gate import Ask
 from kode.permissions.rules import parse
 from kode.programs import depth
+from kode.sandbox.deferred import missing_protection
 from kode.session import unsent
 from kode.session.entries import TaintEntry
 from kode.tools.background import BackgroundCommands
@@ -147,10 +149,25 @@ async def open_conversation(
         announce(opened)
         opened.in_background(remove_abandoned_layers(home))
         extensions.begin()
-        sandbox = opened.agent.sandbox
-        if sandbox is not None and (why := sandbox.cannot_hold()):
-            emit(no_sandbox(why))
+        if opened.agent.sandbox is not None:
+            _say_protection(opened.agent.sandbox, home, emit, is_attended=ask is not None)
     return Conversation(opened)
+
+
+def _say_protection(sandbox: Sandbox, home: Path, emit: Emit, *, is_attended: bool) -> None:
+    """Says what commands lack here: to a person once in a home, to whoever reads a log each time
+    that there is no sandbox."""
+    said, text = paths.said_once(home, "sandbox"), missing_protection()
+    if not text or not is_attended:
+        if why := sandbox.cannot_hold():
+            emit(no_sandbox(why))
+        return
+    with contextlib.suppress(OSError, StorageError):  # then it is said again
+        if said.is_file() and said.read_text() == text:
+            return
+        durable.make_folder(said.parent)
+        durable.replace(said, text.encode())
+    emit(Notice(text=text))
 
 
 def not_kept(error: StorageError) -> UserError:

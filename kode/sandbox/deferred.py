@@ -15,6 +15,20 @@ WHERE = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin:/run/current-system/sw/bin
 """Where programs are searched: a project's folder on PATH must not supply them."""
 
 
+def missing_protection() -> str:
+    """What commands lack where bubblewrap is not installed, and how to get it, for a person; ""
+    where it is, or does not exist. Looks at the machine alone: tries nothing."""
+    if sys.platform != "linux" or shutil.which("bwrap", path=WHERE):
+        return ""
+    from kode.sandbox.sandbox import gaps_without_bubblewrap
+
+    gaps = "; ".join(gaps_without_bubblewrap())
+    return (
+        f"bubblewrap is not installed: {gaps}. To get all of the protection, install your system's "
+        "package `bubblewrap`; `kode doctor` checks it."
+    )
+
+
 class DeferredSandbox:
     """A `contracts.Sandbox`."""
 

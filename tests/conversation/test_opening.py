@@ -1,6 +1,7 @@
 """What goes with the first message: where kode works and what the project says. The system prompt
 and the tools before it are the same in every folder and on every day."""
 
+import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,8 +13,10 @@ from kode import assembly
 from kode.config import load_config
 from kode.conversation import Conversation, open_conversation
 from kode.engine.context import NO_LONGER
-from kode.events import silent
+from kode.events import Event, Notice, silent
 from kode.messages import Message, Text
+from kode.permissions.gate import Answer, Question
+from kode.sandbox import deferred, sandbox
 from tests.scripted_server import ScriptedServer
 
 
@@ -136,3 +139,36 @@ async def test_the_opening_outlasts_a_compaction_and_a_rewind(
 
     assert compacted == list(talk.context.opening.values())
     assert openings(talk.session.messages[0]) == compacted
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
+@pytest.mark.parametrize(
+    ("landlock", "is_attended", "times"), [(0, True, 1), (6, True, 1), (0, False, 2), (6, False, 0)]
+)
+async def test_a_person_reads_once_what_commands_lack_without_bubblewrap(
+    landlock: int,
+    is_attended: bool,
+    times: int,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A run that nobody attends says each time that there is no sandbox."""
+    for module in (deferred, sandbox):
+        monkeypatch.setattr(module, "WHERE", "/nowhere")
+    monkeypatch.setattr(sandbox, "landlock_version", lambda: landlock)
+    flags = {"provider": "openai", "base_url": "http://127.0.0.1:9", "api_key": "k", "model": "m"}
+    loaded = load_config(home, tmp_path, environ={}, flags=flags)
+    events: list[Event] = []
+
+    async def allow(question: Question) -> Answer:
+        return Answer(choice="once")
+
+    for _ in range(2):
+        talk = await open_conversation(
+            loaded, cwd=tmp_path, emit=events.append, ask=allow if is_attended else None
+        )
+        await talk.close(interrupted=True)
+
+    notices = [event.text for event in events if isinstance(event, Notice)]
+    assert [text.count("bubblewrap is not installed") for text in notices] == [1] * times

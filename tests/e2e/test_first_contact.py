@@ -23,7 +23,7 @@ def test_leaving_the_set_up_tells_how_to_come_back(place: Place, key: str) -> No
         terminal.until("q to quit")
         terminal.type(key)
         text = terminal.until("Nothing was set up", "kode demo")
-        assert terminal.ended() == 3
+        assert terminal.ended() == 0
     assert "Traceback" not in text
     assert not (place.home / "config.json").exists()
 

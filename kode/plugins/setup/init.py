@@ -44,6 +44,10 @@ MAX_TRIES = 3  # as a login prompt
 WAYS_OUT = "back, or q to quit"
 
 
+class _Quit(UserError):
+    """The person leaves without choosing."""
+
+
 class _Back(Exception):
     """The person goes back to the first question."""
 
@@ -92,15 +96,17 @@ def main(argv: Sequence[str]) -> int:
 
 def first_run(argv: Sequence[str]) -> int | None:
     """Sets up before the first prompt; returns None to continue to the prompt, or an exit status.
-
-    Raises: UserError if the person leaves without choosing.
-    """
+    Leaving is no fault. Raises: UserError if nothing could be set up."""
     home = paths.home()
     _say(
         "Welcome to kode. It needs a model to work with; nothing is set up yet.\n"
         f"Your answers are saved in {paths.config_file(home)}; only you can read it.\n"
     )
-    settings = choose()
+    try:
+        settings = choose()
+    except _Quit as quitting:
+        _say(str(quitting))
+        return EXIT_OK
     if settings is None:
         return _demo()
     write_config(paths.config_file(home), settings)
@@ -415,7 +421,7 @@ def _left(read: Any, question: str) -> str:
     if answer.lower() == "back":
         raise _Back
     if answer.lower() in ("q", "quit", "exit"):
-        raise UserError("Nothing was set up. Run `kode init` when you are ready, or `kode demo`.")
+        raise _Quit("Nothing was set up. Run `kode init` when you are ready, or `kode demo`.")
     return answer
 
 

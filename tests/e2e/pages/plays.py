@@ -293,7 +293,7 @@ TERMINAL = (
 )
 
 CANNOT_RUN: dict[str, str] = {
-    "README.md: make run ARGS=demo": INSTALLS,
+    "README.md: make run": INSTALLS,
     "README.md: uv tool install '.[all]'": INSTALLS,
     "README.md: kode": TERMINAL,
     "docs/install.md: uv tool install '.[all]'": INSTALLS,
