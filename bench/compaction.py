@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from bench.measure import report, workplace
+from bench.measure import configure, report, sized, workplace
 from bench.prefix import asks_for_note, share_kept
 from tests.scripted_server import ScriptedServer, last_user_text
 
-WINDOWS = (20_000, 40_000, 64_000, 100_000, 200_000)
-COMPACTIONS = 3
+WINDOWS = sized((20_000, 40_000, 64_000, 100_000, 200_000), (20_000,))
+COMPACTIONS = sized(3, 1)
 READS = 4
 """Files read in one reply."""
 WINDOWS_PER_FILE = 14
@@ -45,22 +45,16 @@ def main(argv: Sequence[str]) -> int:
     figures = {
         name: {window: row[own] for window, row in rows.items()} for name, own in names.items()
     }
-    if "--json" in argv:
-        print(json.dumps(figures))
-        return 0
-    report("compaction", {f"{n} {w}": v for n, of in figures.items() for w, v in of.items()}, [])
-    return 0
+    return report(figures, as_json="--json" in argv)
 
 
 def kept(window: int, compactions: int = COMPACTIONS) -> dict[str, Any]:
     """The figures of a session with this window. Raises: RuntimeError if a turn failed, or there
     were fewer compactions."""
     with ScriptedServer(_reply) as server, workplace(server.openai_url) as (project, environ):
-        home = Path(environ["KODE_HOME"])
-        home.mkdir()
-        config = {"context": {"window": window}, "memory": {"enabled": False}}
-        (home / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        configure(environ, context={"window": window}, memory={"enabled": False})
         with patch.dict(os.environ, environ, clear=True):
+            home = Path(environ["KODE_HOME"])
             shares = asyncio.run(_session(project, home, window, compactions, server))
         requests = [request.json for request in server.requests]
     repeated = [

@@ -21,10 +21,10 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import kode
-from bench.measure import Pair, median_baseline, median_ratio, report, workplace
+from bench.measure import Pair, median_baseline, median_ratio, report, sized, workplace
 
-AT_ONCE = 20
-RUNS = 5
+AT_ONCE = sized(20, 2)
+RUNS = sized(5, 1)
 SCRIPT = [
     {"match": "Look", "calls": [{"name": "list_files", "arguments": {}}]},
     {"text": "There is one file."},
@@ -36,8 +36,7 @@ def main(argv: Sequence[str]) -> int:
     with workplace("http://127.0.0.1:9/v1") as (project, environ), _server(project) as url:
         os.environ.update({**environ, "OPENAI_BASE_URL": url, "KODE_MODEL": "gpt-4o"})
         figures = asyncio.run(_measure(project))
-    report("conversations", figures, argv)
-    return 0
+    return report(figures, as_json="--json" in argv)
 
 
 async def _measure(project: Path) -> dict[str, float]:

@@ -32,13 +32,13 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from bench.measure import workplace
+from bench.measure import report, sized, workplace
 from bench.prefix import asks_for_note, is_of_session
 from tests.strict_server import StrictServer
 from tests.strict_server.cache import Cache, Cost, Piece
 from tests.strict_server.server import said_last
 
-TURNS = 40
+TURNS = sized(40, 8)
 OPENINGS = 4
 FILE_BYTES = (2_000, 3_100, 4_200, 5_300, 6_000)
 SLACK = 128
@@ -95,26 +95,15 @@ class WatchedCache(Cache):
 
 def main(argv: Sequence[str]) -> int:
     """Prints the figures; exits 0 whatever they are."""
-    days = {name: day(route) for name, route in ROUTES.items()}
+    routes = sized([*ROUTES], ["chat"])
+    days = {name: day(ROUTES[name]) for name in routes}
     if "--why" in argv:
         for name, requests in days.items():
             for line in misses(requests):
                 print(f"{name}: {line}")
         return 0
     figures = {name: figures_of(requests) for name, requests in days.items()}
-    if "--json" in argv:
-        print(json.dumps(figures))
-        return 0
-    for line in table(figures):
-        print(line)
-    return 0
-
-
-def table(figures: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
-    names = list(next(iter(figures.values())))
-    yield f"{'':<10}" + "".join(f"{name:>11}" for name in names)
-    for format, row in figures.items():
-        yield f"{format:<10}" + "".join(f"{row[name]:>11,}" for name in names)
+    return report(figures, as_json="--json" in argv)
 
 
 # ── the day ──────────────────────────────────────────────────────────────────────────────────

@@ -19,17 +19,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pexpect
-
-from bench.measure import KODE, Pair, median_baseline, median_ratio, report, workplace
-from bench.startup import prompt_ms
+from bench.measure import (
+    KODE,
+    Pair,
+    median_baseline,
+    median_ratio,
+    paired,
+    report,
+    sized,
+    workplace,
+)
+from bench.time_to_prompt import seconds_to_key
+from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
 from tests.workplaces import workplace as make_workplace
 
 SERVERS = 3
-TYPING_S = 4.0
+TYPING_S = sized(4, 0)
 """A person takes so long for a first message; servers start meanwhile."""
-RUNS = 7
+RUNS = sized(7, 1)
 TURNS = 5
 ANSWER = "Answered."
 BY_NPX = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]}
@@ -39,21 +47,22 @@ def main(argv: Sequence[str]) -> int:
     """Prints the figures; exits 0 whatever they are."""
     with ScriptedServer([{"text": ANSWER}], repeat_last=True) as server:
         with workplace(server.openai_url) as (project, bare), _served(bare, project) as served:
-            prompts = [
-                Pair(prompt_ms(bare, project), prompt_ms(served, project)) for _ in range(RUNS)
-            ]
-            _turns_ms(served, project)
-            turns = [
-                Pair(_turns_ms(bare, project)[0], _turns_ms(served, project)[0])
-                for _ in range(RUNS)
-            ]
+            prompt = f"{KODE} --provider openai"
+            prompts = paired(
+                lambda: seconds_to_key(prompt, bare, project) * 1000,
+                lambda: seconds_to_key(prompt, served, project) * 1000,
+                RUNS,
+            )
+            turns = paired(
+                lambda: _turns_ms(bare, project)[0], lambda: _turns_ms(served, project)[0], RUNS
+            )
             server.requests.clear()
             _turns_ms(served, project, TURNS)
             sent = [request.json for request in server.requests]
     beginnings = [json.dumps([one["messages"][0], one["tools"]]) for one in sent]
     tools = [tool["function"]["name"] for tool in sent[0]["tools"]]
     starts = asyncio.run(_starts({"command": sys.executable, "args": ["mcp_tools.py"]}))
-    by_npx = asyncio.run(_starts(BY_NPX)) if shutil.which("npx") else []
+    by_npx = asyncio.run(_starts(BY_NPX)) if sized(shutil.which("npx"), None) else []
     figures = {
         "start_ratio": median_ratio(starts),
         "npx_start_ratio": median_ratio(by_npx) if by_npx else None,
@@ -66,8 +75,7 @@ def main(argv: Sequence[str]) -> int:
         "start_ms": median_baseline(starts),
         "npx_start_ms": median_baseline(by_npx) if by_npx else None,
     }
-    report("extensions", figures, argv)
-    return 0
+    return report(figures, as_json="--json" in argv)
 
 
 async def _starts(values: Mapping[str, Any]) -> list[Pair]:
@@ -122,28 +130,18 @@ def _served(environ: Mapping[str, str], project: Path) -> Iterator[dict[str, str
 
 def _turns_ms(environ: Mapping[str, str], project: Path, turns: int = 1) -> list[float]:
     """From Enter to the answer, for each turn of a session of its own."""
-    child = pexpect.spawn(
-        KODE,
-        ["--provider", "openai", "--model", "gpt-4o", "--no-memory"],
-        env=dict(environ),
-        cwd=str(project),
-        dimensions=(24, 80),
-        encoding="utf-8",
-    )
-    child.delaybeforesend = None
+    flags = ["--provider", "openai", "--model", "gpt-4o", "--no-memory"]
     taken = []
-    try:
-        child.expect("> ", timeout=30)
-        child.expect("gpt-4o", timeout=30)
+    with Terminal(KODE, flags, cwd=project, env=environ) as terminal:
+        terminal.process.delaybeforesend = None
+        terminal.until("gpt-4o")
         time.sleep(TYPING_S)
-        for _ in range(turns):
+        for turn in range(1, turns + 1):
             started = time.perf_counter()
-            child.send("hello\r")
-            child.expect(ANSWER, timeout=30)
+            terminal.type("hello\r")
+            terminal.until_count(ANSWER, turn)
             taken.append((time.perf_counter() - started) * 1000)
-            child.expect("in, ", timeout=30)
-    finally:
-        child.close(force=True)
+            terminal.until_count("in, ", turn)
     return taken
 
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.measure import KODE, report, speak, workplace
+from bench.measure import KODE, configure, report, workplace
 from kode.providers.wire import encode_json
 from tests.scripted_server import ScriptedServer
 
@@ -36,20 +36,15 @@ def main(argv: Sequence[str]) -> int:
         for name, flags in FORMATS.items()
         for part, tokens in parts(first_request(name, *flags)).items()
     }
-    report("first_request", figures, argv)
-    return 0
+    return report(figures, as_json="--json" in argv)
 
 
 def first_request(api: str, *flags: str) -> bytes:
     """The body of the first request of `kode run` in an empty folder, with every tool offered."""
     with ScriptedServer([{"text": "Done."}]) as server, workplace(server.openai_url) as place:
         project, environ = place
-        environ |= {
-            "ANTHROPIC_API_KEY": "bench",
-            "ANTHROPIC_BASE_URL": server.anthropic_url,
-        }
         if api != "messages":
-            speak(environ, api)
+            configure(environ, providers={"openai": {"api": api}})
         subprocess.run(
             [KODE, "run", TASK, "--permission-mode", "full", *flags],
             env=environ,

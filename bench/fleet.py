@@ -71,8 +71,7 @@ def main(argv: Sequence[str]) -> int:
         figures["loop_s"] = round(loop_s, 1)
         figures |= _driver(project, arguments.many, arguments.jobs)
         figures["loop_ratio"] = round(figures["wall_s"] / loop_s, 3)
-    report("fleet", figures, argv)
-    return 0
+    return report(figures, as_json=arguments.json)
 
 
 def _fleet(project: Path, environ: Mapping[str, str], tasks: int, jobs: int) -> dict[str, Any]:

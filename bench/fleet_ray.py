@@ -63,8 +63,7 @@ def main(argv: Sequence[str]) -> int:
     figures["connect_s"] = round(ran["two_nodes"]["first_s"], 1)
     figures["same"] = len({str(one["results"]) for one in ran.values()}) == 1
     figures |= {name: sum(one[name] for one in ran.values()) for name in ("lost", "repeated")}
-    report("fleet_ray", figures, argv)
-    return 0
+    return report(figures, as_json=arguments.json)
 
 
 def _fleet(

@@ -19,15 +19,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from bench.cost_of_a_day import ROUTES, Route, WatchedCache, table
-from bench.measure import KODE, workplace
+from bench.cost_of_a_day import ROUTES, Route, WatchedCache
+from bench.measure import KODE, configure, report, sized, workplace
 from tests.strict_server import StrictServer
 from tests.strict_server.cache import Cost
 
-CHILDREN = 4
+CHILDREN = sized(4, 1)
 FILES = tuple(f"part{number}.py" for number in range(6))
 FILE_BYTES = 6_000
 GOAL = "# Goal\\n"
@@ -40,16 +39,13 @@ Prompt = tuple[str, Cost]
 def main(argv: Sequence[str]) -> int:
     """Prints the figures; exits 0 whatever they are."""
     figures = {}
-    for name, route in ROUTES.items():
+    for name in sized([*ROUTES], ["chat"]):
+        route = ROUTES[name]
         fresh, forked = (_figures(prompts(route, fork=fork)) for fork in (False, True))
         dear = (forked["new"] + forked["written"]) / (fresh["new"] + fresh["written"])
         figures[f"{name[:4]} new"] = {**fresh, "forks": 1.0}
         figures[f"{name[:4]} fork"] = {**forked, "forks": round(dear, 3)}
-    if "--json" in argv:
-        print(json.dumps(figures))
-        return 0
-    print("\n".join(table(figures)))
-    return 0
+    return report(figures, as_json="--json" in argv)
 
 
 def _figures(asked: Sequence[Prompt]) -> Mapping[str, float]:
@@ -71,13 +67,10 @@ def prompts(route: Route, *, fork: bool) -> list[Prompt]:
     ):
         cache = WatchedCache()
         server.prompts = cache
-        home = Path(environ["KODE_HOME"])
-        home.mkdir()
-        config = {
-            "providers": {route.vendor: {"base_url": server.url, "api_key": "bench"}},
-            "subagent": {"max_concurrency": CHILDREN},
-        }
-        (home / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        provider = {"base_url": server.url, "api_key": "bench"}
+        configure(
+            environ, providers={route.vendor: provider}, subagent={"max_concurrency": CHILDREN}
+        )
         for number, name in enumerate((*FILES, "more.py")):
             line = f"value_{number} = {number}  # of {name}\n"
             (project / name).write_text(line * (FILE_BYTES // len(line)), encoding="utf-8")

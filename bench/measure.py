@@ -2,9 +2,9 @@
 a machine that is slow today is slow for both; the ratio is the median over the pairs.
 """
 
+import contextlib
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -14,9 +14,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from unittest.mock import patch
 
+from kode.messages import Message, Text, Usage, user_message
+from kode.session import log
+from kode.session.entries import SystemEntry, TurnEntry
+
+T = TypeVar("T")
 KODE = str(Path(sys.executable).parent / "kode")
+LOOP = str(Path(__file__).with_name("baseline_loop.py"))
+FORMATS = {
+    "chat": ("openai", "gpt-4o"),
+    "responses": ("openai", "gpt-4o"),
+    "messages": ("anthropic", "claude-sonnet-4-5"),
+}
+"""Wire format → vendor and model."""
+
+
+def sized(full: T, small: T) -> T:
+    """How much is measured: `small` with BENCH=small, which asks only whether a benchmark runs."""
+    return small if os.environ.get("BENCH") == "small" else full
 
 
 @dataclass(frozen=True)
@@ -31,8 +49,9 @@ class Pair:
 
 def paired(baseline: Callable[[], float], kode: Callable[[], float], runs: int = 7) -> list[Pair]:
     """`runs` pairs after one that warms the caches; each function returns milliseconds."""
-    baseline(), kode()
-    return [Pair(baseline(), kode()) for _ in range(runs)]
+    for _ in range(sized(1, 0)):
+        baseline(), kode()
+    return [Pair(baseline(), kode()) for _ in range(sized(runs, 1))]
 
 
 def median_ratio(pairs: Sequence[Pair]) -> float:
@@ -43,31 +62,37 @@ def median_baseline(pairs: Sequence[Pair]) -> float:
     return round(statistics.median(pair.baseline_ms for pair in pairs), 2)
 
 
-def run_ms(command: Sequence[str], environ: Mapping[str, str], cwd: Path) -> float:
-    """Wall time of a command that must succeed, in milliseconds."""
+@dataclass(frozen=True)
+class Run:
+    """What a command took, with the processes it waited for. Processor time is nearly the same on a
+    busy machine."""
+
+    wall_ms: float
+    processor_ms: float
+    rss_kb: float
+
+
+def run(command: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Run:
+    """Runs a command. Raises: RuntimeError if it fails."""
     started = time.perf_counter()
-    subprocess.run(
+    process = subprocess.Popen(
         command,
         env=dict(environ),
         cwd=cwd,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        check=True,
+        stderr=subprocess.DEVNULL,
     )
-    return (time.perf_counter() - started) * 1000
-
-
-def peak_rss_kb(command: Sequence[str], environ: Mapping[str, str], cwd: Path) -> float:
-    """Peak memory of a command that must succeed, in KB."""
-    return _kilobytes(_usage_of(command, environ, cwd))
-
-
-def processor_ms(command: Sequence[str], environ: Mapping[str, str], cwd: Path) -> float:
-    """Processor time of a command that must succeed and of the processes it waited for, in
-    milliseconds: nearly the same on a busy machine."""
-    usage = _usage_of(command, environ, cwd)
-    return (usage.ru_utime + usage.ru_stime) * 1000
+    _, status, usage = os.wait4(process.pid, 0)
+    wall_ms = (time.perf_counter() - started) * 1000
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{command[:2]} ended with {process.returncode}")
+    return Run(
+        wall_ms=wall_ms,
+        processor_ms=(usage.ru_utime + usage.ru_stime) * 1000,
+        rss_kb=usage.ru_maxrss / (1024 if sys.platform == "darwin" else 1),
+    )
 
 
 def answered_ms(
@@ -107,31 +132,9 @@ def answered_ms(
     return (usage.ru_utime + usage.ru_stime) * 1000
 
 
-def _usage_of(
-    command: Sequence[str], environ: Mapping[str, str], cwd: Path
-) -> resource.struct_rusage:
-    process = subprocess.Popen(
-        command,
-        env=dict(environ),
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"{command[0]} ended with {process.returncode}")
-    return usage
-
-
-def _kilobytes(usage: resource.struct_rusage) -> float:
-    return usage.ru_maxrss / (1024 if sys.platform == "darwin" else 1)
-
-
 @contextmanager
 def workplace(base_url: str) -> Iterator[tuple[Path, dict[str, str]]]:
-    """A project folder and an environment that reach nothing but `base_url`."""
+    """A project folder and an environment that reach nothing but `base_url`, which ends in /v1."""
     with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
         project = Path(folder) / "project"
         project.mkdir()
@@ -143,22 +146,74 @@ def workplace(base_url: str) -> Iterator[tuple[Path, dict[str, str]]]:
             "KODE_HOME": str(Path(folder) / "kode"),
             "OPENAI_API_KEY": "bench",
             "OPENAI_BASE_URL": base_url,
+            "ANTHROPIC_API_KEY": "bench",
+            "ANTHROPIC_BASE_URL": base_url.removesuffix("/v1"),
         }
         yield project, environ
 
 
-def speak(environ: Mapping[str, str], api: str) -> None:
-    """Sets the wire format in which kode asks the server of a workplace."""
+def configure(environ: Mapping[str, str], **settings: Any) -> None:
+    """Writes the settings of a workplace."""
     config = Path(environ["KODE_HOME"]) / "config.json"
     config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text(json.dumps({"providers": {"openai": {"api": api}}}), encoding="utf-8")
+    config.write_text(json.dumps(settings), encoding="utf-8")
 
 
-def report(name: str, figures: Mapping[str, Any], argv: Sequence[str]) -> None:
-    """One JSON object with `--json`, else a line a figure."""
-    if "--json" in argv:
+def loop_and_kode(
+    environ: Mapping[str, str], api: str, task: str, *flags: str
+) -> tuple[list[str], list[str]]:
+    """The commands of the plainest loop and of kode for a task, in a wire format, which is set."""
+    vendor, model = FORMATS[api]
+    configure(environ, providers={vendor: {"api": api}})
+    named = ["--provider", vendor, "--model", model]
+    return [sys.executable, LOOP, api, task], [KODE, "run", task, *named, *flags]
+
+
+def fill_with_sessions(home: Path, project: Path, count: int, size: int = 0) -> None:
+    """Makes sessions of this many bytes or more, each with a usual beginning and end. The middle,
+    which a list never looks at, is a hole in the file, so that no gigabytes are written."""
+    with patch("os.fsync"):
+        for number in range(count):
+            with contextlib.closing(
+                log.create(home, cwd=project, model="m", provider="openai")
+            ) as session:
+                session.append(SystemEntry(text="instructions " * 500))
+                session.append_message(user_message(f"task number {number}"))
+                assert session.path is not None
+                if size:
+                    os.truncate(session.path, size - 4_000)
+                    with session.path.open("ab") as file:
+                        file.write(b"\n")
+                answer = Text(text="word " * 600)
+                session.append_message(
+                    Message(role="assistant", parts=(answer,), stop="end", model="m")
+                )
+                usage = Usage(input_tokens=10, output_tokens=5)
+                session.append(
+                    TurnEntry(
+                        number=1,
+                        status="success",
+                        steps=1,
+                        usage=usage,
+                        duration_ms=1,
+                        total_usage=usage,
+                        total_cost_usd=0.0,
+                    )
+                )
+
+
+def report(figures: Mapping[str, Any], *, as_json: bool) -> int:
+    """Prints one JSON object, or a line a figure, or a table of rows of figures with
+    a column for each row. Returns 0."""
+    if as_json:
         print(json.dumps(figures))
-        return
-    width = max(map(len, figures))
-    for key, value in figures.items():
-        print(f"{key:<{width}}  {value}")
+        return 0
+    rows = figures if all(isinstance(row, Mapping) for row in figures.values()) else {"": figures}
+    names = list(next(iter(rows.values())))
+    width = max(map(len, names))
+    print(" " * width, *(f"{name:>14}" for name in rows) if len(rows) > 1 else ())
+    for name in names:
+        values = (row[name] for row in rows.values())
+        texts = (f"{one:,}" if isinstance(one, int) else str(one) for one in values)
+        print(f"{name:<{width}} ", *(f"{text:>14}" for text in texts))
+    return 0

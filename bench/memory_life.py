@@ -61,6 +61,7 @@ from bench.life.story import (
     question_text,
     target_of,
 )
+from bench.measure import report, sized
 from kode.contracts import MemoryContext, MemorySystem, Turn
 from kode.events import silent
 from kode.memory.base import NullMemory
@@ -74,7 +75,7 @@ LIMITS = {"facts_limit_user": 1500, "facts_limit_env": 2500}
 """Characters of tiered's files; `--systems "tiered*4"` lives with four times as many."""
 LOOK_UPS = 3
 """Calls of tools that the model makes for one question."""
-CONFLICTING, CONFLICT_QUESTIONS = 240, 60
+CONFLICTING, CONFLICT_QUESTIONS = sized((240, 60), (16, 2))
 
 
 @dataclass
@@ -405,20 +406,12 @@ def main(argv: Sequence[str]) -> int:
         for table in tables.values():
             table[name] |= conflict
     if options.json:
-        print(json.dumps({"errors": options.errors, "seed": options.seed, "sizes": tables}))
-        return 0
+        how_made = {"errors": options.errors, "seed": options.seed}
+        return report({**how_made, "sizes": tables}, as_json=True)
     for sessions, table in tables.items():
-        _print(f"{sessions} sessions, {options.errors:.0%} wrong judgments", table)
+        print(f"\n{sessions} sessions, {options.errors:.0%} wrong judgments")
+        report(table, as_json=False)
     return 0
-
-
-def _print(head: str, rows: dict[str, dict[str, Any]]) -> None:
-    print(f"\n{head}")
-    print(" " * 12 + "".join(f"{name:>13}" for name in rows))
-    for figure in next(iter(rows.values())):
-        print(
-            f"{figure:<12}" + "".join(f"{row[figure]!s:>13}" for row in rows.values()), flush=True
-        )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import statistics
 import sys
@@ -20,12 +19,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench.measure import report, sized
 from kode.contracts import MemoryContext
 from kode.events import silent
 from kode.memory.tiered.episode_files import Episode
 from kode.memory.tiered.episode_index import EpisodeIndex
 
-EPISODES = 100_000
+EPISODES = sized(100_000, 200)
 FEW = 100
 ADDED = 200
 WORDS_AN_EPISODE = 60
@@ -127,12 +127,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
     figures = measure(max(options.data, FEW + 1))
-    if options.json:
-        print(json.dumps(figures))
-        return 0
-    for name, value in figures.items():
-        print(f"{name:14} {value}")
-    return 0
+    return report(figures, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,19 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.measure import KODE, median_baseline, median_ratio, paired, report, run_ms
-from kode.messages import Message, Text, Usage, user_message
-from kode.session import log
-from kode.session.entries import SystemEntry, TurnEntry
+from bench.measure import (
+    KODE,
+    fill_with_sessions,
+    median_baseline,
+    median_ratio,
+    paired,
+    report,
+    run,
+    sized,
+)
 from kode.session.index import list_sessions
 
-FEW, MANY = 10, 1_000
+FEW, MANY = sized(10, 2), sized(1_000, 4)
 BYTES = 1_000_000
 RUNS = 5
 
@@ -28,12 +34,14 @@ def main(argv: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
         project = Path(folder) / "project"
         project.mkdir()
-        homes = {count: _fill(Path(folder) / str(count), project, count) for count in (FEW, MANY)}
+        homes = {count: Path(folder) / str(count) for count in (FEW, MANY)}
+        for count, home in homes.items():
+            fill_with_sessions(home, project, count, BYTES)
         environ = {"PATH": os.environ.get("PATH", ""), "HOME": folder, "LANG": "C.UTF-8"}
 
         def command(count: int, *flags: str) -> float:
             place = {**environ, "KODE_HOME": str(homes[count])}
-            return run_ms([KODE, "session", "list", *flags], place, project)
+            return run([KODE, "session", "list", *flags], place, project).wall_ms
 
         def opening(count: int) -> float:
             started = time.perf_counter()
@@ -50,38 +58,7 @@ def main(argv: Sequence[str]) -> int:
         "list_10_ms": median_baseline(newest),
         "open_10_ms": median_baseline(alone),
     }
-    report("sessions", figures, argv)
-    return 0
-
-
-def _fill(home: Path, project: Path, count: int) -> Path:
-    """`count` sessions of 1 MB each, with a usual beginning and end. The middle, which a list never
-    looks at, is a hole in the file, so that the benchmark does not write a gigabyte."""
-    for number in range(count):
-        session = log.create(home, cwd=project, model="m", provider="openai")
-        session.append(SystemEntry(text="instructions " * 500))
-        session.append_message(user_message(f"task number {number}"))
-        path = session.path
-        assert path is not None
-        os.truncate(path, BYTES - 4_000)
-        with path.open("ab") as file:
-            file.write(b"\n")
-        session.append_message(
-            Message(role="assistant", parts=(Text(text="word " * 600),), stop="end", model="m")
-        )
-        session.append(
-            TurnEntry(
-                number=1,
-                status="success",
-                steps=1,
-                usage=Usage(input_tokens=10, output_tokens=5),
-                duration_ms=1,
-                total_usage=Usage(input_tokens=10, output_tokens=5),
-                total_cost_usd=0.0,
-            )
-        )
-        session.close()
-    return home
+    return report(figures, as_json="--json" in argv)
 
 
 if __name__ == "__main__":

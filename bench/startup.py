@@ -1,38 +1,39 @@
 """How fast kode is there: `python -m bench.startup [--json]`.
 
 Ratios against `python -c pass`, `python -c "import prompt_toolkit"` and the plainest loop with the
-same SDK, each the median of paired runs on this machine. For an editor and another agent: the
-processor time until kode has answered, against the mere import of the SDK that serves them.
+SDK of the vendor, each the median of paired runs on this machine, in a home with memory and many
+sessions. `prompt_ratio` is for the time until a key stands on the screen; `responses_...` and
+`messages_...` are in the other wire formats. For an editor and another agent: the processor time
+until kode has answered, against the mere import of the SDK that serves them.
 """
 
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.measure import (
+    FORMATS,
     KODE,
     Pair,
     answered_ms,
+    fill_with_sessions,
+    loop_and_kode,
     median_baseline,
     median_ratio,
     paired,
-    peak_rss_kb,
-    processor_ms,
     report,
-    run_ms,
-    speak,
+    run,
+    sized,
     workplace,
 )
+from bench.time_to_prompt import seconds_to_key
 from tests.scripted_server import ScriptedServer
 
+SESSIONS = sized(10_000, 20)
+RUNS, WARM_UPS = sized(8, 1), sized(1, 0)
+TASK = "say hello"
 PYTHON = sys.executable
-LOOP = [PYTHON, str(Path(__file__).with_name("baseline_loop.py")), "say hello"]
-RESPONSES_LOOP = [PYTHON, str(Path(__file__).with_name("baseline_responses.py")), "say hello"]
-RUN = [KODE, "run", "say hello", "--provider", "openai", "--model", "gpt-4o"]
-
-
 ACP_SDK = [PYTHON, "-c", "import acp"]
 MCP_SDK = [PYTHON, "-c", "import mcp.server.mcpserver"]
 
@@ -43,57 +44,67 @@ def main(argv: Sequence[str]) -> int:
         ScriptedServer([{"text": "Hello."}], repeat_last=True) as server,
         workplace(server.openai_url) as (project, environ),
     ):
+        use_home(environ, project)
         version = paired(
-            lambda: run_ms([PYTHON, "-c", "pass"], environ, project),
-            lambda: run_ms([KODE, "--version"], environ, project),
+            lambda: run([PYTHON, "-c", "pass"], environ, project).wall_ms,
+            lambda: run([KODE, "--version"], environ, project).wall_ms,
             runs=15,
         )
+        command = f"{KODE} --provider openai"
         prompt = paired(
-            lambda: run_ms([PYTHON, "-c", "import prompt_toolkit"], environ, project),
-            lambda: prompt_ms(environ, project),
+            lambda: run([PYTHON, "-c", "import prompt_toolkit"], environ, project).wall_ms,
+            lambda: seconds_to_key(command, environ, project) * 1000,
             runs=9,
-        )
-        run = paired(
-            lambda: run_ms(LOOP, environ, project),
-            lambda: run_ms(RUN, environ, project),
-        )
-        processor = paired(
-            lambda: processor_ms(LOOP, environ, project),
-            lambda: processor_ms(RUN, environ, project),
         )
         editor = _answers([KODE, "acp"], ACP_SDK, editor_says(project), environ, project)
         agent = _answers([KODE, "mcp", "serve"], MCP_SDK, AGENT_SAYS, environ, project)
-        memory = [
-            Pair(peak_rss_kb(LOOP, environ, project), peak_rss_kb(RUN, environ, project))
-            for _ in range(5)
-        ]
-        speak(environ, "responses")
-        responses = paired(
-            lambda: run_ms(RESPONSES_LOOP, environ, project),
-            lambda: run_ms(RUN, environ, project),
-        )
-    figures = {
-        "version_ratio": median_ratio(version),
-        "prompt_ratio": median_ratio(prompt),
-        "run_ratio": median_ratio(run),
+        figures = {
+            "version_ratio": median_ratio(version),
+            "prompt_ratio": median_ratio(prompt),
+            "python_pass_ms": median_baseline(version),
+            "import_prompt_toolkit_ms": median_baseline(prompt),
+            "acp_initialize_processor_ratio": median_ratio(editor[0]),
+            "acp_session_processor_ratio": median_ratio(editor[1]),
+            "mcp_initialize_processor_ratio": median_ratio(agent[0]),
+            "mcp_call_processor_ratio": median_ratio(agent[1]),
+            "import_acp_processor_ms": median_baseline(editor[0]),
+            "import_mcp_processor_ms": median_baseline(agent[0]),
+        }
+        for api in FORMATS:
+            before = "" if api == "chat" else f"{api}_"
+            for name, value in _runs(api, environ, project).items():
+                figures[f"{before}{name}"] = value
+    return report(figures, as_json="--json" in argv)
+
+
+def use_home(environ: Mapping[str, str], project: Path) -> None:
+    """Makes the home one that has been used: facts, an episode with its index, many sessions."""
+    home = Path(environ["KODE_HOME"])
+    fill_with_sessions(home, project, SESSIONS)
+    ask = loop_and_kode(environ, "chat", TASK)[1]
+    # The third turn is the first to leave an episode.
+    for words in (ask, [KODE, "continue", *ask[2:]], [KODE, "continue", *ask[2:]]):
+        run(words, environ, project)
+    for target, text in {"user": "Prefers short answers.", "env": "Tests run with tox."}.items():
+        run([KODE, "memory", "add", target, text], environ, project)
+    assert list((home / "memory" / "episodes").glob("*.md"))
+
+
+def _runs(api: str, environ: Mapping[str, str], project: Path) -> dict[str, float]:
+    """One task in a wire format, by the loop and by kode."""
+    loop, kode = loop_and_kode(environ, api, TASK)
+    runs = [(run(loop, environ, project), run(kode, environ, project)) for _ in range(RUNS)]
+    wall = [Pair(bare.wall_ms, own.wall_ms) for bare, own in runs[WARM_UPS:]]
+    processor = [Pair(bare.processor_ms, own.processor_ms) for bare, own in runs[WARM_UPS:]]
+    memory = [Pair(bare.rss_kb, own.rss_kb) for bare, own in runs[WARM_UPS:]]
+    return {
+        "run_ratio": median_ratio(wall),
         "run_processor_ratio": median_ratio(processor),
-        "responses_run_ratio": median_ratio(responses),
-        "acp_initialize_processor_ratio": median_ratio(editor[0]),
-        "acp_session_processor_ratio": median_ratio(editor[1]),
-        "mcp_initialize_processor_ratio": median_ratio(agent[0]),
-        "mcp_call_processor_ratio": median_ratio(agent[1]),
         "rss_ratio": median_ratio(memory),
-        "python_pass_ms": median_baseline(version),
-        "import_prompt_toolkit_ms": median_baseline(prompt),
-        "baseline_run_ms": median_baseline(run),
+        "baseline_run_ms": median_baseline(wall),
         "baseline_run_processor_ms": median_baseline(processor),
-        "import_acp_processor_ms": median_baseline(editor[0]),
-        "import_mcp_processor_ms": median_baseline(agent[0]),
-        "baseline_responses_run_ms": median_baseline(responses),
         "baseline_rss_kb": median_baseline(memory),
     }
-    report("startup", figures, argv)
-    return 0
 
 
 AGENT_SAYS = (
@@ -130,33 +141,12 @@ def _answers(
 
     def until(last: int) -> list[Pair]:
         return paired(
-            lambda: processor_ms(sdk, environ, project),
+            lambda: run(sdk, environ, project).processor_ms,
             lambda: answered_ms(command, says, last, environ, project),
             runs=9,
         )
 
     return until(1), until(2)
-
-
-def prompt_ms(environ: Mapping[str, str], project: Path) -> float:
-    """From the start of `kode` in a terminal to its prompt on the screen."""
-    import pexpect
-
-    started = time.perf_counter()
-    child = pexpect.spawn(
-        KODE,
-        ["--provider", "openai"],
-        env=dict(environ),
-        cwd=str(project),
-        dimensions=(24, 80),
-        encoding="utf-8",
-    )
-    try:
-        child.expect("> ", timeout=30)
-        elapsed = (time.perf_counter() - started) * 1000
-    finally:
-        child.close(force=True)
-    return elapsed
 
 
 if __name__ == "__main__":

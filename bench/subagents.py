@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.measure import Pair, median_baseline, median_ratio, report, workplace
+from bench.measure import Pair, median_baseline, median_ratio, report, sized, workplace
 from kode.config import Config
 from kode.contracts import SnapshotSection
 from kode.engine.agent import Spend
@@ -30,8 +30,8 @@ REQUEST = Path(__file__).with_name("baseline_request.py")
 TASKS = 8
 AT_ONCE = 3
 ANSWER_S = 0.2
-SPAWNS = 9
-SCHEDULES = 5
+SPAWNS = sized(9, 1)
+SCHEDULES = sized(5, 1)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -57,8 +57,7 @@ def main(argv: Sequence[str]) -> int:
         "bare_spawn_ms": median_baseline(spawns),
         "bare_schedule_ms": median_baseline(schedules),
     }
-    report("subagents", figures, argv)
-    return 0
+    return report(figures, as_json="--json" in argv)
 
 
 def _bare_spawn_ms(server: ScriptedServer, body: Path, environ: Mapping[str, str]) -> float:

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bench import month
+from bench.measure import report, sized
 from bench.month import Fact, Said, Session
 from kode.contracts import MemoryContext, MemorySystem, Request, Tool, ToolContext, Turn
 from kode.errors import KodeError
@@ -49,15 +50,8 @@ def main(argv: Sequence[str]) -> int:
     from kode.registry import SYSTEMS
 
     rows = {name: asyncio.run(live(name)) for name in SYSTEMS}
-    if "--json" in argv:
-        print(json.dumps({"systems": rows}))
-        return 0
-    names = list(next(iter(rows.values())))
-    width = max(map(len, names)) + 2
-    print(" " * width + "".join(f"{system:>12}" for system in rows))
-    for name in names:
-        print(f"{name:<{width}}" + "".join(f"{row[name]!s:>12}" for row in rows.values()))
-    return 0
+    as_json = "--json" in argv
+    return report({"systems": rows} if as_json else rows, as_json=as_json)
 
 
 @dataclass
@@ -89,7 +83,7 @@ class Figures:
         self.sensitive += sum(mark in shown for mark in PRIVATE_MARKS)
 
 
-async def live(name: str, days: int = month.DAYS) -> dict[str, Any]:
+async def live(name: str, days: int = sized(month.DAYS, 3)) -> dict[str, Any]:
     """One system's month, or its first `days`."""
     from kode.config import MemoryConfig
     from kode.memory import make_system

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import statistics
 import sys
@@ -26,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.measure import report
 from bench.memory_scale import make_texts
 from kode.config import MemoryConfig
 from kode.config.model import Notes as Settings
@@ -221,12 +221,7 @@ def main(argv: list[str] | None = None) -> int:
             )
             return 0
         figures = asyncio.run(measure(max(options.data, SEARCHES), url))
-    if options.json:
-        print(json.dumps(figures))
-        return 0
-    for name, value in figures.items():
-        print(f"{name:17} {value}")
-    return 0
+    return report(figures, as_json=options.json)
 
 
 if __name__ == "__main__":

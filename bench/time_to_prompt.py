@@ -18,11 +18,11 @@ from pathlib import Path
 import pexpect
 import pyte
 
-from bench.measure import KODE, report, workplace
+from bench.measure import KODE, report, sized, workplace
 
 KEY = "Ω"
 """A letter that no program prints by itself."""
-RUNS = 5
+RUNS = sized(5, 1)
 PRESSED_EVERY_S = 0.05
 GIVEN_UP_AFTER_S = 60.0
 
@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
     with workplace("http://127.0.0.1:9") as (_, environ):
         for run in range(RUNS + 1):
             for name, command in programs.items():
-                took = seconds_to_key(command, environ)
+                took = seconds_to_key(command, {**environ, **os.environ}, Path.cwd())
                 if run:  # the first one warms up
                     seconds[name].append(took)
     medians = {name: statistics.median(took) for name, took in seconds.items()}
@@ -45,11 +45,10 @@ def main(argv: Sequence[str]) -> int:
         for name, took in medians.items()
         if name != "kode"
     }
-    report("time_to_prompt", figures | ratios, argv)
-    return 0
+    return report(figures | ratios, as_json="--json" in argv)
 
 
-def seconds_to_key(command: str, environ: Mapping[str, str]) -> float:
+def seconds_to_key(command: str, environ: Mapping[str, str], cwd: Path) -> float:
     """From the start of a program to the first key on its screen."""
     screen = pyte.Screen(100, 30)
     stream = pyte.ByteStream(screen)
@@ -58,7 +57,8 @@ def seconds_to_key(command: str, environ: Mapping[str, str]) -> float:
     child: pexpect.spawn[bytes] = pexpect.spawn(
         program,
         arguments,
-        env={**environ, **os.environ, "TERM": "xterm-256color"},
+        env={**environ, "TERM": "xterm-256color"},
+        cwd=str(cwd),
         dimensions=(30, 100),
         echo=False,
     )

@@ -3,7 +3,7 @@
 per_turn_ratio      20 shell calls in one run, against the plainest loop with the same SDK
 gap_ratio           likewise the median time from one request to the next, as the server sees it:
                     the answer read, the command run, its result kept and sent
-responses_...       both over Responses
+responses_...       both over Responses; messages_...: over Messages, with Anthropic's SDK
 late_turn_ratio     time of the 1,000th turn of a session to that of the 10th
 bytes_ratio         bytes written to the session, likewise
 first_shared        share of a first request that is the same in another folder, in the order of
@@ -16,6 +16,7 @@ import asyncio
 import itertools
 import json
 import os
+import re
 import statistics
 import sys
 import time
@@ -24,51 +25,46 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import (
-    KODE,
+    loop_and_kode,
     median_baseline,
     median_ratio,
     paired,
     report,
-    run_ms,
-    speak,
+    run,
+    sized,
     workplace,
 )
 from tests.scripted_server import Recorded, ScriptedServer
 
-CALLS = 20
-TURNS = 1_000
+CALLS = sized(20, 2)
+TURNS = sized(1_000, 20)
 AROUND = 9
 """Turns on either side of the 10th and the 1,000th whose median counts."""
 
-LOOPS = {"chat": "baseline_loop.py", "responses": "baseline_responses.py"}
-RESULTS = ("tool", "function_call_output")
-"""Role of a message, and type of an item, that is the result of a call."""
-RUN = [
-    *(KODE, "run", "count", "--provider", "openai", "--model", "gpt-4o"),
-    *("--permission-mode", "full"),
-]
+RESULT = re.compile(r'"role": "tool"|"type": "(?:function_call_output|tool_result)"')
+"""In a request, the result of a call."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Prints the figures; exits 0 whatever they are."""
-    responses = {f"responses_{name}": figure for name, figure in twenty_calls("responses").items()}
     figures = {
         **twenty_calls("chat"),
-        **responses,
+        **{
+            f"{api}_{name}": figure
+            for api in ("responses", "messages")
+            for name, figure in twenty_calls(api).items()
+        },
         "first_shared": first_shared(),
         **asyncio.run(thousand_turns()),
     }
-    report("turns", figures, argv)
-    return 0
+    return report(figures, as_json="--json" in argv)
 
 
 def twenty_calls(api: str) -> dict[str, Any]:
     """One process, 20 replies with a shell call each, then the answer."""
-    loop = [sys.executable, str(Path(__file__).with_name(LOOPS[api])), "count"]
 
     def script(request: dict[str, Any]) -> dict[str, Any]:
-        sent = request.get("messages") or request["input"]
-        done = sum(one.get("type", one.get("role")) in RESULTS for one in sent)
+        done = len(RESULT.findall(json.dumps(request)))
         if done >= CALLS:
             return {"text": "Counted."}
         return {"calls": [{"name": "shell", "arguments": {"command": f"echo {done}"}}]}
@@ -77,14 +73,14 @@ def twenty_calls(api: str) -> dict[str, Any]:
 
     def timed(name: str, command: Sequence[str]) -> float:
         before = len(server.requests)
-        took_ms = run_ms(command, environ, project)
+        took_ms = run(command, environ, project).wall_ms
         at = [request.at for request in itertools.islice(server.requests, before, None)]
         gaps[name].append(statistics.median(b - a for a, b in itertools.pairwise(at)) * 1000)
         return took_ms
 
     with ScriptedServer(script) as server, workplace(server.openai_url) as (project, environ):
-        speak(environ, api)
-        pairs = paired(lambda: timed("loop", loop), lambda: timed("kode", RUN), runs=5)
+        loop, kode = loop_and_kode(environ, api, "count", "--permission-mode", "full")
+        pairs = paired(lambda: timed("loop", loop), lambda: timed("kode", kode), runs=5)
     ratios = [kode / loop for loop, kode in zip(gaps["loop"], gaps["kode"], strict=True)]
     return {
         "per_turn_ratio": median_ratio(pairs),
@@ -102,7 +98,7 @@ def first_shared() -> float:
             with workplace(server.openai_url) as (project, environ):
                 if instructions:
                     (project / "AGENTS.md").write_text(instructions)
-                run_ms(RUN, environ, project)
+                run(loop_and_kode(environ, "chat", "count")[1], environ, project)
             body = server.requests[0].json
             system, *messages = body["messages"]
             texts.append(json.dumps([system, body["tools"], messages]))

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench.measure import report
+from bench.measure import report, sized
 from kode.contracts import AtStake
 from kode.sandbox.sandbox import Sandbox, open_sandbox
 from kode.session.checkpoints import Checkpoints
@@ -27,8 +27,8 @@ from kode.session.content_store import MEGABYTE, Contents
 from kode.session.git import survey
 from tests.workplaces import workplace
 
-SIZES = (500, 5_000, 50_000)
-ROUNDS = 7
+SIZES = sized((500, 5_000, 50_000), (10,))
+ROUNDS = sized(7, 1)
 GIT = "git -c user.name=bench -c user.email=b@example.test"
 
 
@@ -42,8 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for files in options.files:
         with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
             figures[f"{files} files"] = _measure(Path(folder), files)
-    report("undo", figures, ["--json"] if options.json else [])
-    return 0
+    return report(figures, as_json=options.json)
 
 
 def _measure(folder: Path, files: int) -> dict[str, float | None]:

@@ -28,6 +28,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+from bench.measure import report
 from kode.config import MemoryConfig
 from kode.contracts import MemoryContext, Request, ToolContext, Turn
 from kode.events import silent
@@ -270,13 +271,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     found = asyncio.run(measure(options.lives, options.seed))
     rows: dict[str, dict[str, Any]] = {name: asdict(one) for name, one in found.items()}
-    if options.json:
-        print(json.dumps(rows))
-        return 0
-    print(f"{'':10}" + "".join(f"{name:>12}" for name in next(iter(rows.values()))))
-    for name, row in rows.items():
-        print(f"{name:10}" + "".join(f"{value:>12}" for value in row.values()))
-    return 0
+    return report(rows, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -25,8 +25,7 @@ FACTS = ("The tests run with tox.", "Releases are cut on Fridays.", "The linter 
 
 def main(argv: Sequence[str]) -> int:
     """Prints the figures; exits 0 whatever they are."""
-    report("walk", {**asyncio.run(walks()), **sizes()}, argv)
-    return 0
+    return report({**asyncio.run(walks()), **sizes()}, as_json="--json" in argv)
 
 
 def sizes() -> dict[str, Any]:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.corpora import DATA, rows
-from bench.measure import Pair, median_ratio, paired, report
+from bench.measure import Pair, median_ratio, paired, report, sized
 from kode.contracts import ToolContext
 from kode.events import silent
 from kode.permissions.gate import GateState, PersonGate
@@ -42,7 +42,7 @@ from tests.workplaces import workplace
 
 EVERYDAY = Path(__file__).parent / "everyday"
 ATTACKS = Path(__file__).parents[1] / "tests/attacks/data/lines.jsonl"
-RUNS = {"true": 20, "git_status": 20, "pytest": 5}
+RUNS = {"true": 20, "git_status": 20, "pytest": sized(5, 1)}
 COMMAND_S = 120
 SHOWN_CHARS = 300
 
@@ -63,8 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         figures |= _questions(sandbox, options.data)
         figures |= _passing(sandbox)
     figures["effects"] = _effects(Path(options.attacks)) if options.attacks else None
-    report("wall", figures, ["--json"] if options.json else [])
-    return 0
+    return report(figures, as_json=options.json)
 
 
 @contextmanager

@@ -2,6 +2,9 @@
 
 import os
 import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
 
 import pexpect
 import pyte
@@ -12,12 +15,21 @@ NAMES = {"enter": "\r", "up": "\x1b[A", "esc": "\x1b", "ctrl-c": "\x03", "ctrl-d
 class Terminal:
     """Starts a command in a terminal of its own. Use as a context manager."""
 
-    def __init__(self, command, arguments, *, cwd, env, width=80, height=30):
+    def __init__(
+        self,
+        command: str,
+        arguments: list[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        width: int = 80,
+        height: int = 30,
+    ) -> None:
         base = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG", "PYTHONPATH", "HOME")}
         self.screen = pyte.HistoryScreen(width, height, history=2000, ratio=1)
         self.stream = pyte.ByteStream(self.screen)
         self.raw = b""
-        self.process = pexpect.spawn(
+        self.process: pexpect.spawn[bytes] = pexpect.spawn(
             command,
             arguments,
             cwd=str(cwd),
@@ -26,17 +38,17 @@ class Terminal:
             echo=True,
         )
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.process.close(force=True)
 
-    def type(self, *keys):
+    def type(self, *keys: str) -> None:
         for key in keys:
             self.process.send(NAMES.get(key, key))
 
-    def read(self, pause_s=0.02):
+    def read(self, pause_s: float = 0.02) -> bool:
         """Takes in what the process has written so far."""
         try:
             data = self.process.read_nonblocking(65536, timeout=pause_s)
@@ -49,7 +61,7 @@ class Terminal:
         return True
 
     @property
-    def lines(self):
+    def lines(self) -> list[str]:
         """Everything on the screen and scrolled off it, right-stripped."""
         above = [
             "".join(row[x].data for x in range(self.screen.columns))
@@ -58,10 +70,10 @@ class Terminal:
         return [line.rstrip() for line in [*above, *self.screen.display]]
 
     @property
-    def text(self):
+    def text(self) -> str:
         return "\n".join(self.lines).rstrip()
 
-    def until(self, *texts, timeout_s=20.0):
+    def until(self, *texts: str, timeout_s: float = 20.0) -> str:
         """Reads until all texts are on the screen or above it, and returns all that is there."""
         deadline = time.monotonic() + timeout_s
         while not all(text in self.text for text in texts):
@@ -70,7 +82,7 @@ class Terminal:
                 raise AssertionError(f"{texts} did not all appear:\n{self.text}")
         return self.text
 
-    def until_count(self, text, count, timeout_s=20.0):
+    def until_count(self, text: str, count: int, timeout_s: float = 20.0) -> None:
         """Reads until a text is there so many times."""
         deadline = time.monotonic() + timeout_s
         while self.text.count(text) < count:
