@@ -230,7 +230,8 @@ def _clean(project: Path) -> None:
 
 
 def _everyday() -> list[dict[str, Any]]:
-    return rows(EVERYDAY / "commands.jsonl", "commands")
+    every = rows(EVERYDAY / "commands.jsonl", "commands")
+    return sized(every, every[:3])
 
 
 # ── what gets through ────────────────────────────────────────────────────────────────────────

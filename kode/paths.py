@@ -181,9 +181,9 @@ def exports_folder(home: Path) -> Path:
     return home / "exports"
 
 
-def said_once(home: Path, about: str) -> Path:
-    """What the prompt has said about something, which it says again only in other words."""
-    return home / "said" / about
+def shown_notice(home: Path, name: str) -> Path:
+    """A file that is there once a notice, which is shown once in a home, has been."""
+    return home / "notices" / name
 
 
 def history_file(home: Path) -> Path:

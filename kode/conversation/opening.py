@@ -157,17 +157,15 @@ async def open_conversation(
 def _say_protection(sandbox: Sandbox, home: Path, emit: Emit, *, is_attended: bool) -> None:
     """Says what commands lack here: to a person once in a home, to whoever reads a log each time
     that there is no sandbox."""
-    said, text = paths.said_once(home, "sandbox"), missing_protection()
-    if not text or not is_attended:
-        if why := sandbox.cannot_hold():
-            emit(no_sandbox(why))
-        return
-    with contextlib.suppress(OSError, StorageError):  # then it is said again
-        if said.is_file() and said.read_text() == text:
-            return
-        durable.make_folder(said.parent)
-        durable.replace(said, text.encode())
-    emit(Notice(text=text))
+    record = paths.shown_notice(home, "sandbox")
+    if is_attended and (text := missing_protection()):
+        if not record.exists():
+            emit(Notice(text=text))
+            with contextlib.suppress(StorageError):  # then it is said again
+                durable.make_folder(record.parent)
+                durable.replace(record, text.encode())
+    elif why := sandbox.cannot_hold():
+        emit(no_sandbox(why))
 
 
 def not_kept(error: StorageError) -> UserError:

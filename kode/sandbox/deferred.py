@@ -16,16 +16,13 @@ WHERE = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin:/run/current-system/sw/bin
 
 
 def missing_protection() -> str:
-    """What commands lack where bubblewrap is not installed, and how to get it, for a person; ""
-    where it is, or does not exist. Looks at the machine alone: tries nothing."""
+    """What commands lack on a Linux without bubblewrap, and how to get it; "" elsewhere."""
     if sys.platform != "linux" or shutil.which("bwrap", path=WHERE):
         return ""
-    from kode.sandbox.sandbox import gaps_without_bubblewrap
-
-    gaps = "; ".join(gaps_without_bubblewrap())
     return (
-        f"bubblewrap is not installed: {gaps}. To get all of the protection, install your system's "
-        "package `bubblewrap`; `kode doctor` checks it."
+        "bubblewrap is not installed: no copy of the project takes what commands write, other "
+        "processes are not hidden from them, and kode asks before each that writes. Install your "
+        "system's package `bubblewrap`; `kode doctor` says what this machine has."
     )
 
 

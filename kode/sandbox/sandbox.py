@@ -304,13 +304,6 @@ def kinds() -> tuple[Kind, ...]:
     return _KINDS.get(sys.platform, ())
 
 
-def gaps_without_bubblewrap() -> tuple[str, ...]:
-    """What commands on this Linux lack without bubblewrap, each in words."""
-    if landlock_version() >= limits.SUFFICES_ALONE:
-        return _GAPS["landlock"]
-    return ("nothing confines commands, so only plain reading ones run without asking",)
-
-
 def said_of(faults: Mapping[Kind, str]) -> str:
     """Why there is none, in words."""
     said = "; ".join(f"{kind}: {fault}" for kind, fault in faults.items())

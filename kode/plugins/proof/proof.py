@@ -94,8 +94,8 @@ class Scene:
     def outside(self) -> list[Path]:
         """Files that are not there, in places that the user may write."""
         name = self.folder.name
-        places = [self.folder, self.folder / "home", Path(tempfile.gettempdir())]
-        places += filter(None, [paths.user_home()])
+        own, temp = paths.user_home() or self.folder, Path(tempfile.gettempdir())
+        places = (self.folder, self.folder / "home", temp, own)
         return [place / f"{name}-written" for place in places]
 
     @property
@@ -113,10 +113,7 @@ class Scene:
             with subprocess.Popen(
                 wrapped.argv,
                 cwd=self.project,
-                env={
-                    "PATH": os.environ.get("PATH", os.defpath),
-                    "HOME": str(paths.user_home() or paths.NO_HOME),
-                },
+                env={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.folder)},
                 pass_fds=wrapped.descriptors,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

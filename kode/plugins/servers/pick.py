@@ -29,9 +29,8 @@ def main(argv: Sequence[str]) -> int:
     add("--json", action="store_true", help="one JSON list, and take nothing")
     arguments = parser.parse(argv)
     cwd = working_directory(argparse.Namespace(cwd=None))
-    found, faults = found_servers(
-        paths.user_home() or paths.NO_HOME, cwd, paths.project_root(cwd), os.environ
-    )
+    user_home = paths.user_home() or paths.NO_HOME
+    found, faults = found_servers(user_home, cwd, paths.project_root(cwd), os.environ)
     for fault in faults:
         print(clean(f"kode: {visible(fault)}"), file=sys.stderr)
     here = {entry.name for entry in find_servers(paths.home(), cwd).entries}

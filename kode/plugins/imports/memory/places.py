@@ -53,8 +53,7 @@ def named(path: Path, agent: Agent) -> list[Source]:
     if path.is_dir():
         return _folder(agent, path)
     home = paths.user_home() or paths.NO_HOME
-    is_own = path.parent in (home / ".claude", home / ".codex")
-    about: About = "user" if is_own else "project"
+    about: About = "user" if path.parent in (home / ".claude", home / ".codex") else "project"
     return [Source(agent=agent, path=path, about=about)]
 
 
