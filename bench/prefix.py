@@ -68,9 +68,9 @@ def shares(system: str, provider: str) -> dict[str, float]:
 
         run("run", "Read notes.txt")
         run("continue", "And now?")
-        for name, event in EVENTS.items():
+        for name in sized([*EVENTS], ["continued", "killed"]):
             before = _turns(server)
-            event(home, run, server)
+            EVENTS[name](home, run, server)
             found[name] = share_kept(before[-1], _turns(server)[len(before)])
     return found
 

@@ -27,7 +27,7 @@ from kode.subagents.protocol import Start, Task
 from tests.scripted_server import ScriptedServer
 
 REQUEST = Path(__file__).with_name("baseline_request.py")
-TASKS = 8
+TASKS = sized(8, 2)
 AT_ONCE = 3
 ANSWER_S = 0.2
 SPAWNS = sized(9, 1)

@@ -42,7 +42,10 @@ class Terminal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.close(force=True)
+        try:
+            self.process.close(force=True)
+        except pexpect.ExceptionPexpect:  # killed, and not yet ended on a busy machine
+            self.process.wait()
 
     def type(self, *keys: str) -> None:
         for key in keys:
