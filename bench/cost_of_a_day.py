@@ -20,7 +20,6 @@ and where the two begin to differ.
 """
 
 import asyncio
-import json
 import os
 import re
 import sys
@@ -32,7 +31,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from bench.measure import report, sized, workplace
+from bench.measure import configure, report, sized, workplace
 from bench.prefix import asks_for_note, is_of_session
 from tests.strict_server import StrictServer
 from tests.strict_server.cache import Cache, Cost, Piece
@@ -135,14 +134,11 @@ def _place(route: Route, server: StrictServer) -> Iterator[tuple[Path, Path]]:
     """The project and kode's folder, in an environment that reaches only the server."""
     with workplace(server.url) as (project, environ):
         environ |= {f"{route.vendor.upper()}_API_KEY": "bench"}
-        home = Path(environ["KODE_HOME"])
-        home.mkdir()
-        values = {"providers": {route.vendor: {"base_url": server.url}}}
-        (home / "config.json").write_text(json.dumps(values), encoding="utf-8")
+        configure(environ, providers={route.vendor: {"base_url": server.url}})
         for number, size in enumerate(FILE_BYTES):
             (project / f"part{number}.py").write_text(_source(number, size), encoding="utf-8")
         with patch.dict(os.environ, environ, clear=True):
-            yield project, home
+            yield project, Path(environ["KODE_HOME"])
 
 
 async def _sessions(

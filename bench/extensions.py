@@ -22,6 +22,7 @@ from typing import Any
 from bench.measure import (
     KODE,
     Pair,
+    configure,
     median_baseline,
     median_ratio,
     paired,
@@ -120,12 +121,10 @@ async def _starts(values: Mapping[str, Any]) -> list[Pair]:
 def _served(environ: Mapping[str, str], project: Path) -> Iterator[dict[str, str]]:
     """The environment of a home in which three servers are configured."""
     shutil.copy(Path(__file__).with_name("mcp_tools.py"), project)
-    home = Path(environ["HOME"]) / "kode-served"
-    home.mkdir()
+    served = {**environ, "KODE_HOME": str(Path(environ["HOME"]) / "kode-served")}
     entry = {"command": sys.executable, "args": ["mcp_tools.py"]}
-    servers = {f"tracker{number}": entry for number in range(SERVERS)}
-    (home / "config.json").write_text(json.dumps({"mcpServers": servers}))
-    yield {**environ, "KODE_HOME": str(home)}
+    configure(served, mcpServers={f"tracker{number}": entry for number in range(SERVERS)})
+    yield served
 
 
 def _turns_ms(environ: Mapping[str, str], project: Path, turns: int = 1) -> list[float]:

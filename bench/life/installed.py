@@ -126,7 +126,6 @@ def month(system: str, sessions: int = SESSIONS, seed: int = 1) -> Month:
     lived = Month(system, seed)
     model = _Model(lived)
     with ScriptedServer(model.reply) as server, workplace(server.openai_url) as (project, environ):
-        environ |= {"ANTHROPIC_API_KEY": "bench", "ANTHROPIC_BASE_URL": server.anthropic_url}
         (project / ".git").mkdir()
         (project / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
         outside = project.parent / "pages"
