@@ -9,6 +9,7 @@ until kode has answered, against the mere import of the SDK that serves them.
 
 import sys
 from collections.abc import Mapping, Sequence
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,10 @@ def main(argv: Sequence[str]) -> int:
 def use_home(environ: Mapping[str, str], project: Path) -> None:
     """Makes the home one that has been used: facts, an episode with its index, many sessions."""
     home = Path(environ["KODE_HOME"])
-    fill_with_sessions(home, project, SESSIONS)
+    # By a process of its own, so that this one stays small: it counts in what its children take.
+    fill = get_context("spawn").Process(target=fill_with_sessions, args=(home, project, SESSIONS))
+    fill.start()
+    fill.join()
     ask = loop_and_kode(environ, "chat", TASK)[1]
     # The third turn is the first to leave an episode.
     for words in (ask, [KODE, "continue", *ask[2:]], [KODE, "continue", *ask[2:]]):
