@@ -51,7 +51,7 @@ class Case:
         return self._marks.get(name)
 
 
-def test_of_a_slow_sampled_test_some_cases_run() -> None:
+def test_a_slow_sampled_test_runs_some_of_its_cases() -> None:
     sampled = pytest.mark.sampled(of=4)
     slow = [Case("test_slow", number, pytest.mark.slow, sampled) for number in range(10)]
     fast = [Case("test_fast", number, sampled) for number in range(10)]
