@@ -17,13 +17,18 @@ def keyless(place: Place, *arguments: str) -> Terminal:
     return Terminal(KODE, list(arguments), cwd=place.project, env=environ)
 
 
-@pytest.mark.parametrize("key", ["q\r", "ctrl-c", "ctrl-d"])
-def test_leaving_the_set_up_tells_how_to_come_back(place: Place, key: str) -> None:
-    with keyless(place) as terminal:
+@pytest.mark.parametrize(
+    ("key", "task", "status"),
+    [("q\r", [], 0), ("ctrl-c", [], 0), ("ctrl-d", [], 0), ("q\r", ["fix the tests"], 3)],
+)
+def test_leaving_the_set_up_tells_how_to_come_back(
+    place: Place, key: str, task: list[str], status: int
+) -> None:
+    with keyless(place, *task) as terminal:
         terminal.until("q to quit")
         terminal.type(key)
         text = terminal.until("Nothing was set up", "kode demo")
-        assert terminal.ended() == 0
+        assert terminal.ended() == status
     assert "Traceback" not in text
     assert not (place.home / "config.json").exists()
 

@@ -21,7 +21,7 @@ from kode.cli.flags import (
     named_servers,
     working_directory,
 )
-from kode.errors import ConfigError, UserError
+from kode.errors import EXIT_NOT_STARTED, ConfigError, UserError
 from kode.registry import PROVIDERS
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def open_repl(
     set_up = None if ready or not sys.stdout.isatty() else installed.command("init first")
     code = None if set_up is None else set_up([])
     if code is not None:
-        return code
+        return EXIT_NOT_STARTED if task else code  # a task that nobody began is no success
     return asyncio.run(_repl(arguments, task, session_id, screen))
 
 
