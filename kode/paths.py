@@ -101,6 +101,11 @@ def unsent_task(home: Path, session_id: str) -> Path:
     return unfinished_folder(home) / f"{session_id}.task"
 
 
+def open_mark(home: Path, session_id: str) -> Path:
+    """A file that is there while the session is open, and after kode was killed in it."""
+    return unfinished_folder(home) / f"{session_id}.open"
+
+
 def unfinished_import(home: Path, name: str) -> Path:
     """The files of an import of sessions, until all are imported."""
     return unfinished_folder(home) / f"{name}.import"
@@ -162,6 +167,11 @@ def bundles_folder(home: Path) -> Path:
 def sandbox_folder(home: Path) -> Path:
     """Copies of git settings that the sandbox restores after commands."""
     return home / "sandbox"
+
+
+def upkeep_stamp(home: Path) -> Path:
+    """A file that changed when leftovers of crashes were last looked for in all of the home."""
+    return home / "upkeep"
 
 
 def asked_file(home: Path, host: str, port: int | None) -> Path:

@@ -6,6 +6,7 @@ import time
 
 from kode.contracts import DropReason
 from kode.conversation.open_session import OpenSession
+from kode.conversation.sessions import unmark_open
 from kode.engine.trial import settle_ended
 from kode.engine.turn import save_memory_state
 from kode.errors import StorageError
@@ -53,6 +54,8 @@ async def leave(opened: OpenSession, reason: str, leave_by: float | None = None)
     if not opened.unsent:  # a first turn that was never run, after an error
         with contextlib.suppress(StorageError):
             unsent.drop(opened.place.home, session)
+    if session.id is not None:
+        unmark_open(opened.place.home, session.id)
     session.close()
     opened.checkpoints.close()
 

@@ -22,6 +22,9 @@ from kode.session.index import folder_of, summarize
 from kode.session.log import Session
 from kode.session.upkeep import in_use
 
+UPKEEP_EVERY_S = 86_400.0
+"""How often leftovers are looked for in all of the home."""
+
 LEAVE_S = 2.0
 """How long the end of a session waits for one session more of an import that was cut short; no
 longer than for what memory saves."""
@@ -69,22 +72,60 @@ def load_session(home: Path, session_id: str, emit: Emit) -> Session:
     return session
 
 
-async def remove_stale_temporaries(
-    home: Path, checkpoints: Checkpoints | None, config: Config
+def mark_open(home: Path, session_id: str) -> bool:
+    """Marks a session as open until `unmark_open`; returns whether a kode has been killed: it has
+    left a mark. Never raises."""
+    own, was_killed = paths.open_mark(home, session_id), False
+    with contextlib.suppress(OSError, StorageError):
+        was_killed = own.exists()
+        durable.make_folder(own.parent)
+        durable.open_for_append(own).close()
+        for mark in _unfinished(home):
+            session = paths.session_file(home, mark.stem)
+            if mark.suffix == own.suffix and mark != own and not in_use(session):
+                was_killed = True
+                durable.remove(mark)  # a kode that is killed from here on leaves its own
+    return was_killed
+
+
+def unmark_open(home: Path, session_id: str) -> None:
+    """Never raises."""
+    with contextlib.suppress(StorageError):
+        durable.remove(paths.open_mark(home, session_id))
+
+
+async def remove_leftovers(
+    home: Path, checkpoints: Checkpoints | None, config: Config, *, of_home: bool
 ) -> None:
-    """Removes half-written files of crashes (those of `checkpoints` too), and undo data beyond its
-    limit, in a thread: the home may hold many files. One thread for all of it, because the end of a
-    short session waits for a thread that has started."""
+    """Removes half-written files of crashes, in the project and with `of_home` in all of the home,
+    and undo data beyond its limit. Those of the home at least once a day, but not at each start:
+    it holds the files of all sessions, and a task must not cost more with each of them.
+
+    In one thread, because the end of a short session waits for a thread that has started.
+    """
 
     def remove() -> None:
         if checkpoints is not None:
             checkpoints.remove_stale_temporaries()
+        if not (_is_upkeep_due(home) or of_home):
+            return
         for folder in paths.own_folders(home, config.memory.data_dir):
             durable.remove_all_stale_temporaries(folder)
         drop_oldest_of_all(home, config.undo.max_total_mb * MEGABYTE)
 
     # Shielded: a busy machine may not have started the thread when a short session ends.
     await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, remove))
+
+
+def _is_upkeep_due(home: Path) -> bool:
+    """Whether the last upkeep of the home began a day ago; if so, notes that one begins now."""
+    stamp = paths.upkeep_stamp(home)
+    with contextlib.suppress(OSError):
+        if abs(time.time() - stamp.stat().st_mtime) < UPKEEP_EVERY_S:
+            return False
+    with contextlib.suppress(StorageError):
+        durable.replace(stamp, b"")
+    return True
 
 
 async def remove_abandoned_layers(home: Path) -> None:

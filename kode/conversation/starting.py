@@ -20,7 +20,7 @@ from kode.conversation.memory import memory_context
 from kode.conversation.models import learn_model
 from kode.conversation.open_session import OpenSession, Started
 from kode.conversation.past import finish_undos
-from kode.conversation.sessions import finish_imports, remove_stale_temporaries
+from kode.conversation.sessions import finish_imports, mark_open, remove_leftovers
 from kode.engine.agent import Agent
 from kode.engine.context import open_context
 from kode.errors import UserError
@@ -133,7 +133,9 @@ async def _start(opened: OpenSession) -> Started:
 def _begin_in_background(opened: OpenSession) -> None:
     home = opened.place.home
     checkpoints = opened.checkpoints if opened.resumed else None
-    opened.in_background(remove_stale_temporaries(home, checkpoints, opened.config))
+    id = opened.session.id if opened.terms.child is None else None
+    of_home = id is not None and mark_open(home, id)
+    opened.in_background(remove_leftovers(home, checkpoints, opened.config, of_home=of_home))
     opened.in_background(finish_imports(home, opened.emit))
     opened.in_background(_maintain(opened))
     opened.in_background(_try_sandbox(opened))

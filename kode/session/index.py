@@ -179,9 +179,10 @@ def last_used_first(home: Path, cwd: Path | None = None) -> Iterator[Summary]:
     nothing was used after its file changed, so a session is the next one as soon as no unread file
     changed later. A time from the future, written while a clock was wrong, comes last.
     """
-    ranks = order.ranks(paths.sessions_folder(home))
-    known = files(home)
+    folder = paths.sessions_folder(home)
+    ranks, known = order.ranks(folder), files(home)
     in_order = [session_id for _, session_id in known if session_id in ranks]
+    order.shorten(folder, ranks, in_order)
     for session_id in sorted(in_order, key=ranks.__getitem__, reverse=True):
         if summary := _summarize(paths.session_file(home, session_id), cwd):
             yield summary

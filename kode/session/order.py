@@ -11,6 +11,7 @@ import fcntl
 import os
 import re
 import zlib
+from collections.abc import Collection
 from pathlib import Path
 
 from kode import durable
@@ -19,11 +20,11 @@ from kode.errors import StorageError
 NAME = "order"
 """Of the list, in the folder of the sessions."""
 
-LONGEST_BYTES = 262_144
-"""About 8,000 tasks, read in a millisecond; a longer list is rewritten with each session once."""
+SPARE_LINES = 8_000
+"""A list may be so much longer than one line for each session: it is read in a millisecond."""
 
-_LINE = re.compile(rb"([0-9a-f-]{22})(?: ([0-9a-f]{8}))?")
-"""An id and its CRC-32, which an older kode wrote none of."""
+_LINE = re.compile(rb"([0-9a-f-]{22}) ([0-9a-f]{8})")
+"""An id and its CRC-32."""
 
 
 def add(folder: Path, session_id: str) -> None:
@@ -34,11 +35,8 @@ def add(folder: Path, session_id: str) -> None:
         set_aside(folder)
     with contextlib.suppress(OSError), durable.open_for_append(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        size = os.fstat(file.fileno()).st_size
         # The line feed before it ends a line that a crash has torn.
         os.write(file.fileno(), b"\n" + _line(session_id))
-        if size > LONGEST_BYTES:
-            _shorten(file.fileno(), folder)
         durable.note_length(path, os.fstat(file.fileno()).st_size)
 
 
@@ -47,6 +45,28 @@ def ranks(folder: Path) -> dict[str, int]:
     damaged: what was used since the damage would be taken for older than all else in it."""
     ids = _ids(folder)
     return {} if None in ids else {str(one): place for place, one in enumerate(ids)}
+
+
+def shorten(folder: Path, places: dict[str, int], sessions: Collection[str]) -> None:
+    """Leaves the last place of each of these `sessions`, and of those added meanwhile, where the
+    list that gave these `places` is much longer. For whoever looks at all sessions anyway: what a
+    message costs does not depend on how many there are. Never raises.
+
+    In place, under the lock: another kode may wait to append to this very file. Killed in between,
+    the times in the files decide.
+    """
+    if max(places.values(), default=0) < 2 * len(sessions) + SPARE_LINES:
+        return
+    gone = places.keys() - set(sessions)
+    with contextlib.suppress(OSError), durable.open_for_append(folder / NAME) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if not (places := ranks(folder)):
+            return  # damaged meanwhile
+        kept = [one for one in sorted(places, key=places.__getitem__) if one not in gone]
+        durable.forget_length(folder / NAME)  # or whoever reads now would take it for cut
+        os.ftruncate(file.fileno(), 0)
+        os.write(file.fileno(), b"".join(map(_line, kept)))
+        durable.note_length(folder / NAME, os.fstat(file.fileno()).st_size)
 
 
 def is_damaged(folder: Path) -> bool:
@@ -80,21 +100,8 @@ def _id(line: bytes) -> str | None:
     match = _LINE.fullmatch(line)
     if match is None:
         return None if line else ""
-    intact = match[2] is None or int(match[2], 16) == zlib.crc32(match[1])
-    return match[1].decode() if intact else None
+    return match[1].decode() if int(match[2], 16) == zlib.crc32(match[1]) else None
 
 
 def _line(session_id: str) -> bytes:
     return b"%s %08x\n" % (session_id.encode(), zlib.crc32(session_id.encode()))
-
-
-def _shorten(descriptor: int, folder: Path) -> None:
-    """Leaves the last place of each session that still exists. In place, under the lock: another
-    kode may wait to append to this very file. Killed in between, the times in the files decide."""
-    known = ranks(folder)
-    kept = [
-        one for one in sorted(known, key=known.__getitem__) if (folder / f"{one}.jsonl").exists()
-    ]
-    durable.forget_length(folder / NAME)  # or whoever reads now would take it for cut
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, b"".join(map(_line, kept)))

@@ -1,6 +1,7 @@
 """A conversation over its life: turns, undo, another session, another model."""
 
 import asyncio
+import os
 import subprocess
 import threading
 import time
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kode import durable
+from kode import durable, paths
 from kode.config import load_config
 from kode.conversation import Conversation, open_conversation
 from kode.errors import SessionError, StorageError
@@ -427,6 +428,7 @@ def test_a_short_session_still_removes_what_crashes_left(
     session_id = asyncio.run(session(None))
     left = home / "sessions" / ".kode-tmp-0123"
     left.write_text("half")
+    os.utime(paths.upkeep_stamp(home), (0, 0))
     done.clear()
     closing.clear()
     asyncio.run(session(session_id))

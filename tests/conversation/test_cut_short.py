@@ -63,7 +63,7 @@ async def test_a_task_killed_before_it_began_is_continued(
 
     assert any("fix the tests" in one.text for one in events if isinstance(one, Notice))
     assert [text_of(one) for one in again.past.messages()] == ["fix the tests\n\nand the docs"]
-    assert not any(paths.unfinished_folder(talk.home).iterdir())
+    assert not list(paths.unfinished_folder(talk.home).glob("*.task"))
 
 
 async def test_a_task_given_again_is_sent_once(
@@ -139,6 +139,30 @@ async def test_the_shortest_session_brings_an_import_forward(
 
     assert len(index.list_sessions(home)) == min(1, len(rest))
     assert (unfinished.cut_short(home) == []) == (not rest)
+
+
+@pytest.mark.parametrize("killed", [None, "the same", "another"])
+async def test_leftovers_are_looked_for_after_a_kill(
+    opened: Any, tmp_path: Path, killed: str | None
+) -> None:
+    home = tmp_path / "kode-home"
+    other, first = await opened({"text": "one"}), await opened({"text": "one"})
+    for conversation in (other, first):
+        await conversation.turn("Hello.")
+        await conversation.close()
+    left = home / "sessions" / ".kode-tmp-0123"
+    left.write_text("half")
+    if killed:
+        session = first.session if killed == "the same" else other.session
+        paths.open_mark(home, session.header.id).touch()
+
+    again = await opened({"text": "two"}, session_id=first.session.id)
+    await again.turn("Go on.")
+    await background(again)
+    await again.close()
+
+    assert left.exists() == (killed is None)
+    assert not list(paths.unfinished_folder(home).iterdir())
 
 
 async def test_layers_of_killed_processes_go_at_every_start(opened: Any, tmp_path: Path) -> None:

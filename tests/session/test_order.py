@@ -1,7 +1,9 @@
 """Which session is the one used last, whatever the clock says and wherever a file was cut."""
 
 import os
+import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -80,19 +82,51 @@ def test_a_damaged_list_leaves_the_order_to_the_rest(tmp_path: Path) -> None:
     assert index.newest(tmp_path, tmp_path)[0] == third
 
 
-def test_a_long_list_is_written_anew_in_the_same_order(
+def test_looking_at_all_sessions_shortens_a_long_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(order, "LONGEST_BYTES", 300)
-    kept = [session_of(tmp_path, str(number)) for number in range(12)]
+    monkeypatch.setattr(order, "SPARE_LINES", 0)
+    kept = [session_of(tmp_path, str(number)) for number in range(6)]
     gone = kept.pop(3)
     paths.session_file(tmp_path, gone).unlink()
     session = log.load(tmp_path, kept[0])[0]
     plain_turn(session, "again")
     session.close()
+    path = paths.sessions_folder(tmp_path) / order.NAME
+    before = path.read_bytes()
 
-    assert [one.id for one in index.list_sessions(tmp_path)] == [kept[0], *reversed(kept[1:])]
-    assert (paths.sessions_folder(tmp_path) / order.NAME).stat().st_size < 900
+    for _ in range(2):
+        listed = [one.id for one in index.list_sessions(tmp_path)]
+        assert listed == [kept[0], *reversed(kept[1:])]
+    assert len(path.read_bytes().split()) == 2 * len(kept) < len(before.split())
+    assert not order.is_damaged(path.parent)
+
+
+@pytest.mark.parametrize("many", [10, 10_000])
+def test_a_message_adds_one_line_whatever_there_is(tmp_path: Path, many: int) -> None:
+    session = new_session(tmp_path, tmp_path)
+    folder = paths.sessions_folder(tmp_path)
+    for number in range(many):
+        os.close(os.open(folder / f"20260101-000000-{number:06x}.jsonl", os.O_CREAT))
+    path = folder / order.NAME
+    path.write_bytes(b"".join(order._line(f"20260101-000000-{n:06x}") for n in range(many)))
+    before, calls = path.read_bytes(), Counter[str]()
+
+    def count(_: object, event: str, what: object) -> None:
+        if event == "c_call" and getattr(what, "__module__", "") == "posix":
+            calls[what.__name__] += 1
+
+    sys.setprofile(count)
+    try:
+        plain_turn(session, "hello")
+    finally:
+        sys.setprofile(None)
+    session.close()
+
+    added = path.read_bytes().removeprefix(before)
+    assert added.split()[0].decode() == session.id
+    assert len(added.split()) == 2
+    assert calls.total() < 200
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
@@ -116,13 +150,3 @@ def test_a_damaged_list_leaves_the_order_to_times(tmp_path: Path, damage: str) -
     assert not order.is_damaged(folder)
     assert (folder / aside).is_file() == (damage != "gone")
     assert index.newest(tmp_path, tmp_path)[0] == second != first
-
-
-def test_a_list_of_an_older_kode_is_read(tmp_path: Path) -> None:
-    first, second = (session_of(tmp_path, task) for task in "12")
-    folder = paths.sessions_folder(tmp_path)
-    (folder / order.NAME).write_text(f"{second}\n\n{first}\n")
-    (folder / f"{order.NAME}.end").unlink()
-
-    assert not order.is_damaged(folder)
-    assert index.newest(tmp_path, tmp_path)[0] == first
