@@ -5,6 +5,7 @@ They are split by who acts on them:
     KodeError                      1
     ├── UserError                  3   the user fixes it: one sentence and the next step
     │   ├── ConfigError            3   a wrong flag, key or value
+    │   │   └── PluginError        1   a plug-in of others failed: it is updated, or turned off
     │   ├── BusyError              3   another kode holds what this one needs
     │   └── SessionError           3   no such session, or one that cannot be used
     ├── ProviderError              1   the model could not be asked
@@ -76,6 +77,12 @@ class UserError(KodeError):
 
 class ConfigError(UserError):
     """A flag, environment variable or config key that kode cannot use."""
+
+
+class PluginError(ConfigError):
+    """A plug-in that cannot be imported, or whose code failed; the message names it."""
+
+    exit_code = EXIT_FAILED
 
 
 class BusyError(UserError):

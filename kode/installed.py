@@ -6,15 +6,19 @@ kode ships are on unless the person turned them off; any other is off, and not i
 person has named it in their own config. `docs/plugins.md` shows how one is written.
 """
 
+import contextlib
 import functools
 import json
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 from kode import paths
-from kode.errors import ConfigError, KodeError
+from kode.errors import KodeError, PluginError
+
+T = TypeVar("T")
+Else = TypeVar("Else")
 
 GROUP = "kode.plugins"
 """The group of entry points."""
@@ -165,6 +169,7 @@ def plugins() -> tuple[Plugin, ...]:
 def forget() -> None:
     """Makes the next call of `installed` look again, after the config has changed."""
     _read.cache_clear()
+    faults.clear()
 
 
 def added(kind: str) -> dict[str, tuple[Plugin, Any]]:
@@ -181,24 +186,21 @@ def asked(arguments: Any, task: str | None, session_id: str | None) -> str | Non
     """What is asked in the place of TASK; see `Plugin.task`. Raises: ConfigError."""
     wanted = session_id is not None or bool(getattr(arguments, "of_plugins", ()))
     for plugin in filter(lambda one: one.task, plugins() if wanted else ()):
-        task = load(plugin, plugin.task)(arguments, task, session_id)
+        ask = functools.partial(call, plugin, plugin.task, arguments, task, session_id)
+        task = try_plugin(plugin, ask, task)
     return task
 
 
 def subcommand(group: str, argv: Sequence[str]) -> Callable[[Sequence[str]], int] | None:
     """What runs `kode GROUP NAME ...` where a plug-in adds the command "GROUP NAME"; None where
-    none does. Raises: ConfigError."""
+    none does."""
     return command(f"{group} {argv[0]}") if argv else None
 
 
 def command(name: str) -> Callable[[Sequence[str]], int] | None:
-    """What runs a command that a plug-in adds; None where none does. Raises: ConfigError."""
+    """What runs a command that a plug-in adds; None where none does."""
     found = added("commands").get(name)
-    if found is None:
-        return None
-    plugin, added_one = found
-    run: Callable[[Sequence[str]], int] = load(plugin, added_one.run)
-    return run
+    return None if found is None else functools.partial(call, found[0], found[1].run)
 
 
 def subcommands(group: str, system: str = "") -> dict[str, str]:
@@ -238,24 +240,93 @@ def clashes() -> Iterator[str]:
                     )
 
 
+faults: dict[str, str] = {}
+"""The plug-ins that kode goes on without in this process: name → what was wrong, in a sentence."""
+
+
+def guard_plugin(plugin: Plugin, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of a plug-in, plain or async, for kode to call: what it raises by mistake comes
+    as a PluginError. Of a plug-in that came with kode it stays a fault of kode."""
+
+    async def awaited(result: Awaitable[Any]) -> Any:
+        with _blaming(plugin):
+            return await result
+
+    @functools.wraps(function)
+    def guarded(*arguments: Any, **named: Any) -> Any:
+        with _blaming(plugin):
+            result = function(*arguments, **named)
+        return awaited(result) if isinstance(result, Awaitable) else result
+
+    return guarded
+
+
+@contextlib.contextmanager
+def _blaming(plugin: Plugin) -> Iterator[None]:
+    try:
+        yield
+    except (KodeError, BrokenPipeError):
+        raise
+    except Exception as error:
+        if any(one.is_own for one in installed() if one.name == plugin.name):
+            raise
+        raise PluginError(fault_of(plugin, error)) from error
+
+
+def fault_of(plugin: Plugin, error: Exception, where: str = "") -> str:
+    """What is said of a plug-in that failed; `where` it failed, as "module:name"."""
+    if isinstance(error, KodeError):
+        return str(error)
+    what = f"{where}: " if where else ""
+    return (
+        f"The plug-in {plugin.name} failed: {what}{type(error).__name__}: {error}. "
+        f"Update it, or turn it off: `kode plugin disable {plugin.name}`."
+    )
+
+
 def load(plugin: Plugin, where: str) -> Any:
-    """Imports what a plug-in names as "module:name". Raises: ConfigError that names the plug-in and
-    how to do without it."""
+    """Imports what a plug-in names as "module:name". Raises: PluginError."""
     try:
         return pkgutil.resolve_name(where)
     except KodeError:
         raise
     except Exception as error:
-        raise ConfigError(
-            f"The plug-in {plugin.name} does not work: {where}: {type(error).__name__}: {error}. "
-            f"Update it, or turn it off: `kode plugin disable {plugin.name}`."
-        ) from error
+        raise PluginError(fault_of(plugin, error, where)) from error
+
+
+def call(plugin: Plugin, where: str, *arguments: Any) -> Any:
+    """Calls the function that a plug-in names. Raises: PluginError, and what it raises on
+    purpose."""
+    return guard_plugin(plugin, load(plugin, where))(*arguments)
+
+
+def try_plugin(plugin: Plugin, make: Callable[[], T], instead: Else) -> T | Else:
+    """What a plug-in's code makes; where that fails, `instead`, and `faults` says so."""
+    try:
+        return make()
+    except Exception as error:
+        faults.setdefault(plugin.name, fault_of(plugin, error))
+        return instead
+
+
+def imported_by(plugin: Plugin) -> Iterator[str]:
+    """Each "module:name" of a plug-in, with what stands in its mappings."""
+    for part in fields(plugin):
+        value = () if part.name in ("name", "summary") else getattr(plugin, part.name)
+        for one in value.values() if isinstance(value, Mapping) else (value,):
+            if where := one.run if isinstance(one, Command) else one:
+                yield where
 
 
 def hint(kind: str, word: str) -> str:
     """What plug-ins say to type instead of another agent's word; "" for nothing."""
-    tables = (load(plugin, plugin.hints[kind]) for plugin in plugins() if kind in plugin.hints)
-    return next((table[word] for table in tables if word in table), "")
+    for plugin in plugins():
+        if kind in plugin.hints:
+            read = functools.partial(load, plugin, plugin.hints[kind])
+            table: Mapping[str, str] = try_plugin(plugin, read, {})
+            if word in table:
+                return table[word]
+    return ""
 
 
 def section_of(name: str) -> Mapping[str, Any]:

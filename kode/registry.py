@@ -7,6 +7,7 @@ say how one works.
 import pkgutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -575,10 +576,13 @@ AZURE = ".azure.com"
 
 
 def rows_of_plugins() -> tuple[ProviderRow, ...]:
-    """The rows that plug-ins add. Looked for only where kode's own do not decide. Raises:
-    ConfigError."""
-    with_rows = (plugin for plugin in installed.plugins() if plugin.providers)
-    return tuple(row for plugin in with_rows for row in installed.load(plugin, plugin.providers))
+    """The rows that plug-ins add. Looked for only where kode's own do not decide."""
+
+    def of(plugin: installed.Plugin) -> tuple[ProviderRow, ...]:
+        return tuple(installed.load(plugin, plugin.providers)) if plugin.providers else ()
+
+    each = (installed.try_plugin(one, partial(of, one), ()) for one in installed.plugins())
+    return tuple(row for rows in each for row in rows)
 
 
 def provider_row(name: str) -> ProviderRow | None:

@@ -137,7 +137,7 @@ class Parser(argparse.ArgumentParser):
         if self.takes_more and (Parser.describing or any(strange)):
             own = {action.dest for action in self._actions}
             for plugin in filter(lambda one: one.flags, installed.plugins()):
-                installed.load(plugin, plugin.flags)(self)
+                installed.call(plugin, plugin.flags, self)
             self.set_defaults(of_plugins={action.dest for action in self._actions} - own)
         if Parser.describing:
             raise Described(self)

@@ -27,7 +27,7 @@ from kode.config.model import Config, Price, ProviderPart, flat
 from kode.config.own_home import guard_home
 from kode.contracts import MODE_CALLED
 from kode.credentials import redact
-from kode.errors import ConfigError, KodeError, Setting
+from kode.errors import ConfigError, KodeError, PluginError, Setting
 from kode.paths import real_path
 
 ALLOWED_IN_PROJECT = frozenset(
@@ -423,6 +423,8 @@ def _check_plugins(config: Config, places: Mapping[str, str]) -> None:
     for plugin in installed.plugins():
         try:
             settings_of(plugin, config.plugins.get(plugin.name, {}))
+        except PluginError:
+            continue  # no fault of the config: whoever uses the plug-in names it
         except ConfigError as error:
             key = f"{installed.SECTION}.{plugin.name}"
             raise Faults([(Setting(key, places.get(key, "config")), str(error))]) from None

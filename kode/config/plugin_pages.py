@@ -1,13 +1,13 @@
 """What plug-ins show in `kode view`."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import installed
 from kode.errors import KodeError
-from kode.installed import Plugin
+from kode.installed import Plugin, guard_plugin
 
 if TYPE_CHECKING:
     from kode.config.model import Config
@@ -58,7 +58,9 @@ def pages(warn: Callable[[str], object]) -> tuple[tuple[str, Page], ...]:
         except KodeError as error:
             warn(str(error))
             continue
-        found += ((_package(plugin), page) for page in listed)
+        for page in listed:
+            guarded = replace(page, show=guard_plugin(plugin, page.show))
+            found.append((_package(plugin), guarded))
     return tuple(found)
 
 

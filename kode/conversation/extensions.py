@@ -4,6 +4,7 @@ agents by name. `kode.extensions` finds them."""
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,12 +139,13 @@ def extended(opened: OpenSession, agent: Agent, found: Brought, hooks: "Hooks | 
 
 
 def with_checkers(agent: Agent, around: Around) -> Around:
-    """What is done around each call, and what plug-ins do, as checkers after an edit. Raises:
-    ConfigError."""
+    """What is done around each call, and what plug-ins do, as checkers after an edit."""
     for plugin in installed.plugins():
         if plugin.around:
-            make = installed.load(plugin, plugin.around)
-            around = make(agent.place, agent.sandbox, around)
+            make = partial(
+                installed.call, plugin, plugin.around, agent.place, agent.sandbox, around
+            )
+            around = installed.try_plugin(plugin, make, around)
     return around
 
 

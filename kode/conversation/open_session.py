@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from kode import paths
+from kode import installed, paths
 from kode.assembly import make_agent, of_session
 from kode.config import Config, Loaded
 from kode.contracts import Interceptor, MemorySystem, ModelInfo, PermissionMode, Provider, Tool
@@ -89,6 +89,11 @@ class Terms:
     """Providers that were asked, besides the current one: closed at the end."""
     said: set[str] = field(default_factory=set)
     """Notices that are given once."""
+
+    def say_faults(self) -> None:
+        """Names the plug-ins that kode goes on without, each once."""
+        for text in installed.faults.values():
+            self.say_once(text)
 
     def say_once(self, text: str) -> None:
         if text not in self.said:

@@ -116,6 +116,7 @@ async def open_conversation(
             trust_project=trust_project,
             child=child,
         )
+        terms.say_faults()
         opened = enter(
             terms,
             loaded,

@@ -5,19 +5,19 @@ A plug-in that fails costs a line on the screen and what it would have added, ne
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from kode import installed
 from kode.config.plugin_settings import settings_of
 from kode.contracts import Subscriber, Tool
-from kode.errors import ConfigError, KodeError, UserError
+from kode.errors import ConfigError
 from kode.events import Emit, Event, Notice
 from kode.function_tool import plain_tool
-from kode.installed import Plugin
+from kode.installed import Plugin, fault_of, guard_plugin, load, try_plugin
 from kode.session.entries import PLUGIN_TYPE, PluginEntry
 from kode.session.log import Session
 from kode.session.messages import effective
@@ -25,8 +25,6 @@ from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.config import Config
-
-T = TypeVar("T")
 
 CLOSE_S = 5.0
 """How long the end of a conversation waits for one subscriber."""
@@ -107,7 +105,7 @@ class Plugged:
         found: dict[str, str] = {}
         for plugin, opened in self.opened:
             if plugin.sections:
-                found |= _tried(plugin, opened.emit, partial(_sections, plugin, opened)) or {}
+                found |= try_plugin(plugin, partial(_sections, plugin, opened), {})
         return found
 
     def without_clashes(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
@@ -123,14 +121,15 @@ class Plugged:
         for plugin, opened in self.opened:
             if command := plugin.slash.get(name):
                 self.now.used = True
-                return await installed.load(plugin, command.run)(opened, argument.strip()) or ""
+                return await installed.call(plugin, command.run, opened, argument.strip()) or ""
         return None
 
     def around(self, session: object, run: Any) -> Any:
         """The `RunTurn` of an `OpenSession` with what plug-ins do around it."""
         for plugin, opened in self.opened:
-            if plugin.around_turn:
-                run = partial(_around, plugin, opened, session, run)
+            where = plugin.around_turn
+            if where and (around := try_plugin(plugin, partial(load, plugin, where), None)):
+                run = partial(_around, guard_plugin(plugin, around), opened, session, run)
         return run
 
     async def close(self) -> None:
@@ -140,28 +139,30 @@ class Plugged:
                 async with asyncio.timeout(CLOSE_S):
                     await subscriber.aclose()
             except Exception as error:
-                self.emit(Notice(text=_fault(subscriber.plugin, error)))
+                self.emit(Notice(text=fault_of(subscriber.plugin, error)))
 
 
 def plug_in(config: "Config", place: Workplace, emit: Emit, session: Session) -> Plugged:
-    """Opens the plug-ins for a conversation. Never raises: a fault is a notice."""
+    """Opens the plug-ins for a conversation. Never raises: see `installed.faults`."""
     for one in installed.installed():
         if one.fault:
             emit(Notice(text=f"The plug-in {one.name} is not used: {one.fault}."))
     now = Now(session)
     opened, heard, tools = list[tuple[Plugin, Opened]](), list[_Guarded](), list[Tool]()
     for plugin in installed.plugins():
+        if plugin.name in installed.faults:
+            continue
         wanted = (plugin.tools, plugin.sections, plugin.subscriber, plugin.slash)
         if not any((*wanted, plugin.around_turn)):
             continue
-        seen = _tried(plugin, emit, partial(_open, plugin, config, place, emit, now))
+        seen = try_plugin(plugin, partial(_open, plugin, config, place, emit, now), None)
         if seen is None:
             continue
         opened.append((plugin, seen))
-        if plugin.subscriber and (ear := _tried(plugin, emit, partial(_subscriber, plugin, seen))):
-            heard.append(ear)
+        ear = try_plugin(plugin, partial(_subscriber, plugin, seen), None)
+        heard += [] if ear is None else [ear]
         if plugin.tools:
-            tools += _tried(plugin, emit, partial(_tools, plugin, seen)) or ()
+            tools += try_plugin(plugin, partial(_tools, plugin, seen), [])
 
     def to_all(event: Event) -> None:
         emit(event)
@@ -183,46 +184,29 @@ def _open(plugin: Plugin, config: "Config", place: Workplace, emit: Emit, now: N
 
 
 def _sections(plugin: Plugin, opened: Opened) -> dict[str, str]:
-    given = installed.load(plugin, plugin.sections)(opened)
+    given = load(plugin, plugin.sections)(opened)
     return {f"x-{plugin.name}-{name}": str(text) for name, text in given.items()}
 
 
 def _subscriber(plugin: Plugin, opened: Opened) -> "_Guarded | None":
-    heard = installed.load(plugin, plugin.subscriber)(opened)
+    heard = load(plugin, plugin.subscriber)(opened) if plugin.subscriber else None
     return None if heard is None else _Guarded(plugin, heard, opened.emit)
 
 
 def _tools(plugin: Plugin, opened: Opened) -> list[Tool]:
-    given = installed.load(plugin, plugin.tools)(opened)
-    return [one if isinstance(one, Tool) else plain_tool(one) for one in given]
+    made = (
+        replace(one, run=guard_plugin(plugin, one.run))
+        if isinstance(one, Tool)
+        else plain_tool(one)
+        for one in load(plugin, plugin.tools)(opened)
+    )
+    return list(made)
 
 
-async def _around(plugin: Plugin, opened: Opened, of: Any, run: Any, text: str, *more: Any) -> Any:
+async def _around(around: Any, opened: Opened, of: Any, run: Any, text: str, *more: Any) -> Any:
     if any(more):  # a command's own limits
         return await run(text, *more)
-    try:
-        return await installed.load(plugin, plugin.around_turn)(opened, of, text, run)
-    except KodeError:
-        raise
-    except Exception as error:
-        raise UserError(_fault(plugin, error)) from error
-
-
-def _tried(plugin: Plugin, emit: Emit, make: Callable[[], T]) -> T | None:
-    """What a plug-in's code makes; None, and a notice, if it fails."""
-    try:
-        return make()
-    except Exception as error:
-        emit(Notice(text=_fault(plugin, error)))
-        return None
-
-
-def _fault(plugin: Plugin, error: Exception) -> str:
-    what = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
-    return (
-        f"The plug-in {plugin.name} failed: {what} "
-        f"(`kode plugin disable {plugin.name}` turns it off)."
-    )
+    return await around(opened, of, text, run)
 
 
 @dataclass
@@ -241,7 +225,7 @@ class _Guarded:
             self.subscriber(event)
         except Exception as error:
             self.failed = True
-            self.emit(Notice(text=_fault(self.plugin, error)))
+            self.emit(Notice(text=fault_of(self.plugin, error)))
 
     async def aclose(self) -> None:
         """Passes the end on to a subscriber that wants to know it."""

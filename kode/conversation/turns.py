@@ -72,6 +72,7 @@ async def _turn(
         started = await start(opened)
     elif opened.learned is not opened.agent.provider.info:  # `start` does this itself
         await learn_model(opened)
+    terms.say_faults()
     if opened.unread_results and not any(job.tell for job in terms.commands.running()):
         await _attach_late_results(opened, opened.agents_folder)
     if terms.commands.has_news and (news := terms.commands.news(opened.session.id)):

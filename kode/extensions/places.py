@@ -83,7 +83,7 @@ def bundles_in(home: Path) -> tuple[tuple[Bundle, ...], tuple[str, ...]]:
     try:
         for plugin in installed.plugins() if paths.bundles_folder(home).is_dir() else ():
             if plugin.bundles:
-                bundles, off = installed.load(plugin, plugin.bundles)(home)
+                bundles, off = installed.call(plugin, plugin.bundles, home)
                 found += bundles
                 faults += off
     except ConfigError as error:

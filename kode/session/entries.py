@@ -373,6 +373,9 @@ AnyEntry = (
 OWN_TYPES = tuple(kind for kind in get_args(AnyEntry) if kind is not PluginEntry)
 """The entries that kode itself writes, each with a `type` of its own."""
 
+OF_OPENING = (SystemEntry, ToldEntry, TaintEntry, StateEntry, HookEntry)
+"""What an open session gets by itself, whether or not anybody uses it."""
+
 KNOWN_TYPES = frozenset(kind.type for kind in (Header, *OWN_TYPES))
 
 PLUGIN_TYPE = re.compile(r"x-[a-z][a-z0-9-]{0,38}")

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kode import durable, installed, paths
-from kode.errors import ConfigError, KodeError, SessionError
+from kode.errors import ConfigError, KodeError, PluginError, SessionError
 from kode.messages import Usage
 from kode.paths import real_path
 from kode.session.entries import (
@@ -120,17 +120,13 @@ def _read(path: Path) -> tuple[str, Transcript]:
     """Whose session it is, and the session. Raises: SessionError, ConfigError, StorageError."""
     agents = installed.added("imports")
     for agent, (plugin, where) in agents.items():
-        read = installed.load(plugin, where)
         try:
             with durable.storage_errors(path, "read"):
-                found = read(path)
+                found = installed.load(plugin, where)(path)
         except KodeError:
             raise
         except Exception as error:
-            raise ConfigError(
-                f"The plug-in {plugin.name} cannot read {path}: {type(error).__name__}: {error}. "
-                f"Update it, or turn it off: `kode plugin disable {plugin.name}`."
-            ) from error
+            raise PluginError(installed.fault_of(plugin, error, str(path))) from error
         if isinstance(found, Transcript):
             return agent, found
     if not agents:

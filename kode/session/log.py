@@ -20,6 +20,7 @@ from kode.images import copy_to as copy_image
 from kode.messages import Message, Thinking, Usage, calls_of, images_of
 from kode.session import order
 from kode.session.entries import (
+    OF_OPENING,
     AnyEntry,
     CompactionEntry,
     Header,
@@ -152,17 +153,18 @@ class Session:
         """The last stored state of a memory system; empty if none."""
         return self.states.get(system, {})
 
+    @property
+    def is_used(self) -> bool:
+        """Whether there is anything in it that a person or a plug-in caused."""
+        return self.loaded or not all(isinstance(entry, OF_OPENING) for entry in self.entries)
+
     def close(self) -> None:
-        """Releases the file. Deletes one that this process created and never used."""
+        """Releases the file. Deletes one that this process created and nobody used."""
         if self.file is None:
             return
         file, self.file = self.file, None
         with file:
-            if (
-                not self.loaded
-                and self.path is not None
-                and not any(isinstance(entry, MessageEntry) for entry in self.entries)
-            ):
+            if not self.is_used and self.path is not None:
                 durable.remove(self.path)
                 durable.forget_length(self.path)
                 # Pictures attached to a first message that was never sent.

@@ -96,8 +96,10 @@ class FakeConversation:
     )
     pictures: list[str] = field(default_factory=list)
     commands: BackgroundCommands = field(default_factory=BackgroundCommands)
-    session: object = field(
-        default_factory=lambda: SimpleNamespace(id="20260101-000000-abcdef", messages=())
+    session: SimpleNamespace = field(
+        default_factory=lambda: SimpleNamespace(
+            id="20260101-000000-abcdef", messages=(), is_used=False
+        )
     )
 
     @property
@@ -171,6 +173,7 @@ class FakeConversation:
     async def turn(self, text: str, *, steering=tuple, typed=None, form=None) -> TurnEnded:
         self.steering, self.typed = steering, typed
         self.turns += 1
+        self.session.is_used = True
         self.asked.append(text)
         self.emit(TurnStarted(text=text))
         try:

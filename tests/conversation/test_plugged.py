@@ -1,12 +1,15 @@
 """A plug-in at fault costs a line on the screen, and never the session."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kode import installed
+from kode.errors import PluginError
 from kode.events import Notice, TurnStarted
-from kode.installed import Plugin
+from kode.installed import Command, Plugin
+from kode.registry import rows_of_plugins
 
 
 def clashing(_: Any) -> list[Any]:
@@ -35,8 +38,26 @@ class Failing:
             raise ValueError("no")
 
 
+def broken(*_: Any) -> Any:
+    """Anything that a plug-in adds and that raises by mistake."""
+    raise KeyError("nothing")
+
+
+async def broken_later(*_: Any) -> Any:
+    broken()
+
+
+async def taking(opened: Any, argument: str) -> str:
+    """A slash command that keeps a note."""
+    opened.record({"note": argument})
+    return "kept"
+
+
 HERE = f"{__name__}:"
 FAULTY = {
+    "rows that raise": Plugin(name="faulty", summary="", providers="nowhere.at.all:ROWS"),
+    "what is around calls": Plugin(name="faulty", summary="", around=f"{HERE}broken"),
+    "sections that raise": Plugin(name="faulty", summary="", sections=f"{HERE}broken"),
     "a missing module": Plugin(name="faulty", summary="", tools="nowhere.at.all:tools"),
     "sections of another kind": Plugin(name="faulty", summary="", sections=f"{HERE}clashing"),
     "settings that are no model": Plugin(
@@ -47,25 +68,38 @@ FAULTY = {
 }
 
 
+Use = Callable[[Plugin], None]
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Use:
+    """Makes a plug-in of others the only one there is."""
+
+    def only(plugin: Plugin) -> None:
+        monkeypatch.setattr(installed, "faults", {})
+        monkeypatch.setattr(installed, "installed", lambda: ())
+        monkeypatch.setattr(installed, "plugins", lambda: (plugin,))
+
+    return only
+
+
 @pytest.mark.parametrize("plugin", FAULTY.values(), ids=FAULTY)
 async def test_a_plugin_at_fault_costs_one_line(
-    opened: Any, events: list[Any], monkeypatch: pytest.MonkeyPatch, plugin: Plugin
+    opened: Any, events: list[Any], use: Use, plugin: Plugin
 ) -> None:
-    monkeypatch.setattr(installed, "installed", lambda: ())
-    monkeypatch.setattr(installed, "plugins", lambda: (plugin,))
+    use(plugin)
+    rows_of_plugins()
     talk = await opened({"text": "Fine."}, {"text": "Fine."})
 
     assert (await talk.turn("one")).status == "success"
     assert (await talk.turn("two")).status == "success"
 
-    assert sum(isinstance(event, Notice) for event in events) == 1
+    [notice] = [event.text for event in events if isinstance(event, Notice)]
+    assert notice.count("kode plugin disable faulty") == ("its name is taken" not in notice)
 
 
-async def test_other_tools_of_a_plugin_with_a_clash_stay(
-    opened: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(installed, "installed", lambda: ())
-    monkeypatch.setattr(installed, "plugins", lambda: (FAULTY["a name of kode's own tool"],))
+async def test_other_tools_of_a_plugin_with_a_clash_stay(opened: Any, use: Use) -> None:
+    use(FAULTY["a name of kode's own tool"])
     talk = await opened({"text": "Fine."})
     await talk.turn("one")
 
@@ -74,11 +108,10 @@ async def test_other_tools_of_a_plugin_with_a_clash_stay(
 
 
 async def test_a_subscriber_hears_nothing_after_its_fault(
-    opened: Any, monkeypatch: pytest.MonkeyPatch
+    opened: Any, use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Failing, "heard", 0)
-    monkeypatch.setattr(installed, "installed", lambda: ())
-    monkeypatch.setattr(installed, "plugins", lambda: (FAULTY["a subscriber that raises"],))
+    use(FAULTY["a subscriber that raises"])
     talk = await opened({"text": "Fine."}, {"text": "Fine."})
     await talk.turn("one")
     await talk.turn("two")
@@ -86,12 +119,9 @@ async def test_a_subscriber_hears_nothing_after_its_fault(
     assert Failing.heard == 1
 
 
-async def test_a_plugin_may_hear_nothing(
-    opened: Any, events: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_plugin_may_hear_nothing(opened: Any, events: list[Any], use: Use) -> None:
     plugin = Plugin(name="deaf", summary="", subscriber=f"{HERE}nobody")
-    monkeypatch.setattr(installed, "installed", lambda: ())
-    monkeypatch.setattr(installed, "plugins", lambda: (plugin,))
+    use(plugin)
     talk = await opened({"text": "Fine."})
 
     assert (await talk.turn("one")).status == "success"
@@ -102,3 +132,31 @@ async def test_a_plugin_may_hear_nothing(
 def nobody(opened: Any) -> None:
     """A subscriber's function where there is nothing to hear; it sees the conversation's config."""
     assert opened.config.sessions.share is False
+
+
+@pytest.mark.parametrize("name", ["broken", "broken_later"])
+async def test_a_failing_slash_command_is_its_plugins_fault(
+    opened: Any, use: Use, name: str
+) -> None:
+    command = Command(run=f"{HERE}{name}", summary="")
+    use(Plugin(name="faulty", summary="", slash={"go": command}))
+    talk = await opened({"text": "Fine."})
+
+    with pytest.raises(PluginError, match="faulty"):
+        await talk.turn("/go")
+    assert (await talk.turn("one")).status == "success"
+
+
+async def test_a_record_before_the_first_turn_is_kept(opened: Any, use: Use) -> None:
+    plugin = Plugin(
+        name="standup", summary="", slash={"note": Command(run=f"{HERE}taking", summary="")}
+    )
+    use(plugin)
+    talk = await opened()
+    await talk.turn("/note one")
+    session_id = talk.session.id
+    await talk.close()
+
+    again = await opened(session_id=session_id)
+    [(_, seen)] = again.plugged.opened
+    assert seen.records() == [{"note": "one"}]

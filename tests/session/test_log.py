@@ -8,9 +8,20 @@ import pytest
 
 from kode import durable, paths
 from kode.errors import BusyError, SessionError, StorageError
-from kode.messages import results_of, text_of, user_message
+from kode.messages import Usage, results_of, text_of, user_message
 from kode.session import log, upkeep
-from kode.session.entries import MessageEntry, StateEntry, SystemEntry, TaintEntry, UsageEntry
+from kode.session.entries import (
+    AnyEntry,
+    HookEntry,
+    MessageEntry,
+    PlanEntry,
+    PluginEntry,
+    StateEntry,
+    SystemEntry,
+    TaintEntry,
+    ToldEntry,
+    UsageEntry,
+)
 from kode.session.messages import UNKNOWN_RESULT
 from tests.session.stories import (
     answer,
@@ -69,16 +80,37 @@ def test_only_its_owner_can_read_a_session(tmp_path: Path) -> None:
     session.close()
 
 
-def test_a_session_without_a_message_leaves_no_file(tmp_path: Path) -> None:
+USED = {
+    "nothing": ((), False),
+    "its beginning": ((SystemEntry(text="s"),), False),
+    "what opening it leaves": (
+        (
+            TaintEntry(source="the kode that started this one"),
+            HookEntry(event="SessionStart", name="h", exit_code=0, outcome="", duration_ms=1),
+            StateEntry(system="tiered", state={"a": 1}),
+            ToldEntry(section="memory", text="m"),
+        ),
+        False,
+    ),
+    "a plug-in's record": ((PluginEntry(type="x-tally", value={}),), True),
+    "a plan": ((SystemEntry(text="s"), PlanEntry(text="1. Go.")), True),
+    "what was paid": ((UsageEntry(purpose="memory", usage=Usage()),), True),
+}
+
+
+@pytest.mark.parametrize(("entries", "stays"), USED.values(), ids=USED)
+def test_a_session_that_nobody_used_leaves_no_file(
+    tmp_path: Path, entries: tuple[AnyEntry, ...], stays: bool
+) -> None:
     session = new_session(tmp_path)
-    session.append(SystemEntry(text="s"))
-    path = session.path
+    for entry in entries:
+        session.append(entry)
 
     session.close()
     session.close()
 
-    assert path is not None
-    assert not path.exists()
+    assert session.path is not None
+    assert session.path.exists() == stays
 
 
 def test_a_session_that_was_trimmed_to_nothing_keeps_its_file(tmp_path: Path) -> None:

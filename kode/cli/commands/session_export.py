@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from kode import durable, installed, paths
@@ -29,7 +30,7 @@ def export(parser: Parser, argv: Sequence[str]) -> Answered:
     parser.add_argument("--yes", action="store_true", help="write the cassette without asking")
     arguments = parser.parse(argv, mixed=True)
     name, file = arguments.format, arguments.file
-    run = FORMATS[name] if name in FORMATS else installed.load(*of_plugins[name])
+    run = FORMATS[name] if name in FORMATS else partial(installed.call, *of_plugins[name])
     if arguments.id is None:
         id, _ = index.newest(paths.home(), Path.cwd())
     else:

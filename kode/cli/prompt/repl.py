@@ -143,7 +143,7 @@ async def finish(state: PromptState, resume_flags: str = "") -> None:
     if state.opened is None:
         return
     conversation, screen = state.opened, state.screen
-    session_id, used = conversation.session.id, conversation.status().turns > 0
+    session_id, used = conversation.session.id, conversation.session.is_used
     state.closing = asyncio.ensure_future(state.jobs.guarded(conversation.close))
     await show_closing(screen, state.closing)
     if session_id is not None and used:

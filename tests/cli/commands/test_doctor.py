@@ -7,12 +7,15 @@ import threading
 from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kode.cli.commands import diagnosis, doctor
+from kode import installed
+from kode.cli.commands import diagnosis, doctor, plugin_checks
 from kode.cli.commands.diagnosis import Case, Finding
 from kode.cli.commands.doctor import examine
+from kode.installed import Command, Installed, Plugin
 from tests.scripted_server import ScriptedServer
 
 
@@ -248,6 +251,37 @@ def test_a_wanted_but_missing_search_names_the_next_step(tmp_path: Path) -> None
     finding = found(tmp_path, "web search")
     assert finding.state == "optional"
     assert "kode mcp add" in finding.next_step
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        {"settings": "nowhere.at.all:Settings"},
+        {"slash": {"go": Command(run="nowhere.at.all:go", summary="")}},
+        {"exports": {"x": "nowhere.at.all:export"}, "checks": "nowhere.at.all:checks"},
+    ],
+    ids=["settings", "slash", "exports"],
+)
+def test_each_module_of_a_plugin_is_tried(
+    monkeypatch: pytest.MonkeyPatch, added: dict[str, Any]
+) -> None:
+    about = {"distribution": "kode-faulty", "version": "1", "value": "", "enabled": True}
+    plugins = [
+        Installed(name=name, plugin=Plugin(name=name, summary="", **more), **about)
+        for name, more in (("faulty", added), ("fine", {"checks": f"{__name__}:no_findings"}))
+    ]
+    monkeypatch.setattr(installed, "installed", lambda: tuple(plugins))
+
+    [finding] = plugin_checks.findings()
+
+    assert finding.state == "missing"
+    assert "faulty" in finding.detail
+    assert "nowhere" in finding.detail
+    assert f"{finding.detail} {finding.next_step}".count("disable") == 1
+
+
+def no_findings() -> tuple[()]:
+    return ()
 
 
 def test_a_memory_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:
