@@ -245,6 +245,8 @@ class ToolOutput:
     """See `ToolResult`."""
     checks: tuple[tuple[str, int | None], ...] = ()
     """The checks of a command line, each with its own exit status; None: not known, or not run."""
+    ended_job: str = ""
+    """The name of the background job whose end the text tells."""
 
     @property
     def for_model(self) -> str:
@@ -294,8 +296,6 @@ class Job(Protocol):
     """Gives a subagent a message; None for a command. Raises: ToolError if it has ended."""
     outcome: str
     """How it ended; "" while it runs."""
-    reported: bool
-    """Whether the model has been told of its end."""
     read_to: int
     """How far the model has read its output file, in bytes."""
 
@@ -306,9 +306,6 @@ class Job(Protocol):
 class Background(Protocol):
     """Takes over running commands that the person moves to the background, or that the model starts
     there."""
-
-    has_news: bool
-    """Whether any session has unread `news`."""
 
     def offer(self, call_id: str) -> asyncio.Event:
         """Makes this call's command available for the move; the event is set when it is
@@ -342,10 +339,7 @@ class Background(Protocol):
         """Kills a command and everything it started; does nothing to one that has ended."""
 
     def tell(self, session_id: str | None, text: str) -> None:
-        """Adds to the news for this session's model."""
-
-    def news(self, session_id: str | None) -> str:
-        """News of finished commands for this session's model; each item once."""
+        """Has the next message tell this session's model."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from kode.engine.turn import save_memory_state
 from kode.errors import StorageError
 from kode.events import Notice
 from kode.session import unsent
+from kode.session.notes import conversation
 
 CLOSE_GRACE_S = 15.0  # an answer that was asked for is worth a wait; the rest waits on disk
 INTERRUPTED_GRACE_S = 2.0  # who pressed Ctrl-C wants to leave
@@ -21,8 +22,10 @@ LEAST_GRACE_S = 0.1
 
 async def let_memory_process(opened: OpenSession, reason: DropReason) -> None:
     """Shows memory the session that is about to be left, if there is anything in it."""
-    if opened.session.messages:
-        await opened.agent.memory.before_drop(list(opened.session.messages), reason)
+    session = opened.session
+    if session.messages:
+        undone = conversation(session.untold)
+        await opened.agent.memory.before_drop([*session.messages, *undone], reason)
 
 
 async def leave(opened: OpenSession, reason: str, leave_by: float | None = None) -> None:

@@ -225,6 +225,7 @@ def enter(
 ) -> OpenSession:
     """Builds the agent of a session. Raises: as `make_agent`."""
     child = terms.child
+    terms.commands.enter(session)
     place = of_session(place, None if child is not None else session.id)
     if child is not None and child.folder is not None:
         place = replace(place, outputs=child.folder / "outputs")

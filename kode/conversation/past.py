@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kode.conversation.open_session import OpenSession
-from kode.conversation.sessions import finish_undos_of_others
+from kode.conversation.sessions import finish_undos_of_others, record_undo
 from kode.engine.context import context_tokens
 from kode.events import Notice
 from kode.messages import shorten, text_of
@@ -21,7 +21,6 @@ from kode.session.entries import (
     RestoreEntry,
     RewindEntry,
     TurnEntry,
-    UndoEntry,
     is_turn,
 )
 from kode.session.messages import effective
@@ -178,18 +177,12 @@ async def finish_undos(opened: OpenSession) -> None:
 
 
 def _record_undo(opened: OpenSession, undone: Undone) -> None:
-    """Records an undo or redo, and adds a note to the next message. Raises: StorageError."""
-    if undone.turn is None or not undone.touched:
-        return
-    opened.session.append(UndoEntry(turn=undone.turn, redo=undone.redo, files=undone.touched))
+    """Records an undo or redo, of which the next message tells. Raises: StorageError."""
+    record_undo(opened.session, undone)
     for path in undone.touched:
         opened.agent.seen_files.pop(path, None)
     if opened.agent.sandbox is not None:
         opened.agent.sandbox.show(undone.touched)
-    did = "redid" if undone.redo else "undid"
-    opened.note(
-        f"[The person {did} your changes to: {', '.join(undone.touched)}. Read them again.]"
-    )
 
 
 def _prompt_start(opened: OpenSession, turn: int) -> str:

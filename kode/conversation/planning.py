@@ -12,23 +12,20 @@ from kode.errors import UserError
 from kode.events import FINISHED, PlanKept, TurnEnded
 from kode.messages import Text
 from kode.prompts import template
-from kode.session.entries import AnyEntry, MessageEntry, PlanEntry, is_turn
+from kode.session.entries import AnyEntry, MessageEntry, NoteEntry, PlanEntry, is_turn
 from kode.session.messages import effective
 from kode.session.plan import plan_in, read_plan, steps_of, without_ticks, write_plan
 
 
 def notes_before_turn(opened: OpenSession) -> tuple[Text, ...]:
-    """What the model must know about mode and plan, beside the person's message. Raises:
-    StorageError."""
+    """What the model must know about the mode, beside the person's message; records what it must
+    know about the plan. Raises: StorageError."""
     notes = []
     plan, entries = read_plan(opened.place.plan), effective(opened.session.entries)
     if without_ticks(plan) != without_ticks(_known(entries)):
-        opened.session.append(PlanEntry(text=plan))
-        notes.append(
-            f"[The person edited the plan. It now reads:]\n\n{plan}"
-            if plan.strip()
-            else "[The person dropped the plan.]"
-        )
+        edited = f"[The person edited the plan. It now reads:]\n\n{plan}"
+        note = edited if plan.strip() else "[The person dropped the plan.]"
+        opened.session.append(PlanEntry(text=plan), NoteEntry(text=note))
     if opened.mode == "plan":
         notes.append(template("plan"))
     elif _was_planned(entries):

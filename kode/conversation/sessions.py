@@ -11,15 +11,23 @@ from kode.assembly import kept_checkpoints
 from kode.beneath import TEMPORARY_PREFIX
 from kode.config import Config
 from kode.contracts import Provider
-from kode.errors import ConfigError, StorageError
+from kode.errors import BusyError, ConfigError, SessionError, StorageError
 from kode.events import Emit, Notice
 from kode.messages import plural
 from kode.session import log, unsent
 from kode.session.checkpoints import Checkpoints, Undone
 from kode.session.content_store import MEGABYTE, drop_oldest_of_all
-from kode.session.entries import Header, line_of, new_session_id, timestamp
+from kode.session.entries import (
+    Header,
+    UndoEntry,
+    is_turn,
+    line_of,
+    new_session_id,
+    timestamp,
+)
 from kode.session.index import folder_of, summarize
 from kode.session.log import Session
+from kode.session.messages import effective
 from kode.session.upkeep import in_use
 
 UPKEEP_EVERY_S = 86_400.0
@@ -199,4 +207,17 @@ def finish_undos_of_others(
         is_here = name != own and folder_of(path) == log.writable_path(cwd) and not in_use(path)
         if is_here and (undone := kept_checkpoints(config, home, name).finish()):
             found.append((name, undone))
+            with contextlib.suppress(BusyError, SessionError):
+                session, _ = log.load(home, name)
+                with contextlib.closing(session):
+                    record_undo(session, undone)
     return found
+
+
+def record_undo(session: Session, undone: Undone) -> None:
+    """Records what an undo or a redo did to files, if anything. Raises: StorageError."""
+    if undone.turn is None or not undone.touched:
+        return
+    begun = [entry.id for entry in effective(session.entries) if is_turn(entry)]
+    of = begun[undone.turn - 1] if undone.turn <= len(begun) else ""
+    session.append(UndoEntry(turn=undone.turn, redo=undone.redo, files=undone.touched, of=of))

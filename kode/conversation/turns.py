@@ -75,8 +75,6 @@ async def _turn(
     terms.say_faults()
     if opened.unread_results and not any(job.tell for job in terms.commands.running()):
         await _attach_late_results(opened, opened.agents_folder)
-    if terms.commands.has_news and (news := terms.commands.news(opened.session.id)):
-        opened.note(news)
     run = partial(_plain_turn, opened, steering=steering, through=through, evidence=Evidence())
     if started.hooks is not None:
         from kode.conversation import hooking

@@ -31,8 +31,9 @@ from kode.events import Denial, Emit, Event, Notice, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import parse_arguments
 from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of, shorten
-from kode.session.entries import MessageEntry, TaintEntry
+from kode.session.entries import JobEntry, MessageEntry, TaintEntry
 from kode.session.messages import text_by_id
+from kode.session.notes import notes
 from kode.workplace import as_seen, located, real_path
 
 MAX_RESULT_CHARS = 60_000
@@ -70,9 +71,19 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     waiting = {call.id: call for call in calls}
     room = Room(room_for_results(run.agent, run.context), len(calls))
 
-    def record(*parts: ToolResult | Image) -> None:
+    def record(*parts: ToolResult | Image, ended_job: str = "") -> None:
+        session, (first, *rest) = run.context.session, parts
+        untold = session.untold
+        unknown = (
+            one for one in untold if not (isinstance(one, JobEntry) and one.name == ended_job)
+        )
+        if isinstance(first, ToolResult) and (news := notes(unknown)):
+            text = "\n".join(note.text for note in news)
+            first = replace(first, text=f"{first.text}\n\n{mask(text, run.agent.secrets)}")
         taints = [TaintEntry(source=source) for source in run.untrusted]
-        run.context.session.append(*taints, MessageEntry(role="tool", parts=parts))
+        ids = tuple(entry.id for entry in untold)
+        message = MessageEntry(role="tool", parts=(first, *rest), notes_of=ids)
+        session.append(*taints, message)
         run.untrusted.clear()
         for part in parts:
             if isinstance(part, ToolResult):
@@ -99,7 +110,11 @@ async def run_aside(run: Run, call: ToolCall) -> tuple[ToolResult, Sequence[Imag
     emitted, outside sources go to `run.untrusted`. The result is not recorded, nor its pictures."""
     results: list[tuple[ToolResult, Sequence[Image]]] = []
     room = Room(room_for_results(run.agent, run.context), 1)
-    await _run_one(run, call, lambda result, *pictures: results.append((result, pictures)), room)
+
+    def keep(result: ToolResult, *pictures: Image, ended_job: str = "") -> None:
+        results.append((result, pictures))
+
+    await _run_one(run, call, keep, room)
     return results[0]
 
 
@@ -218,9 +233,6 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
     for_model = fence_text(whole, mask(untrusted, agent.secrets)) if untrusted else whole
     if LATE:
         await settle_ended()
-    background, of = agent.background, run.context.session.id
-    if background is not None and background.has_news and (news := background.news(of)):
-        for_model = f"{for_model}\n\n{mask(news, agent.secrets)}"
     if reminder := run.repeats.note(call, whole):
         for_model = f"{for_model}\n\n{reminder}"
     took_s = time.monotonic() - started if output.ran_s is None else output.ran_s
@@ -233,7 +245,8 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
         lasting=output.lasting,
         refusals=refusals,
     )
-    record(result, *(replace(picture, call_id=call.id) for picture in output.pictures))
+    pictures = (replace(picture, call_id=call.id) for picture in output.pictures)
+    record(result, *pictures, ended_job=output.ended_job)
     run.emit(
         ToolFinished(
             call_id=call.id,

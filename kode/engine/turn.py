@@ -68,6 +68,7 @@ from kode.messages import (
 from kode.session.entries import StateEntry, TaintEntry, TurnEntry, UnboundEntry
 from kode.session.log import Session
 from kode.session.messages import said
+from kode.session.notes import notes
 
 MAX_CUT_REPLIES = 3
 """Consecutive replies truncated within their calls before the turn gives up."""
@@ -211,13 +212,14 @@ def save_memory_state(agent: Agent, session: Session) -> None:
 
 def _record_text(run: Run, text: str, recalled: str, attachments: Sequence[Text | Image]) -> None:
     session = run.context.session
+    untold = session.untold
     record_pending(run.context)
     if any(isinstance(part, Text) and part.source == "outside" for part in attachments):
         session.append(TaintEntry(source="an attached or piped text"))
     memory = (Text(text=recalled, source="memory"),) if recalled else ()
     opening, news = missing_opening(run.context), news_parts(run.context)
-    parts = (*opening, *news, *memory, *attachments, Text(text=text))
-    session.append_message(Message(role="user", parts=parts))
+    parts = (*opening, *news, *memory, *notes(untold), *attachments, Text(text=text))
+    session.append_message(Message(role="user", parts=parts), notes_of=untold)
     record_news(run.context)
     run.context.opened = session.messages
     run.recorded = True

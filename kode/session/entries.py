@@ -12,6 +12,8 @@ entries too, and what the model gets is a pure function of them all (`messages.p
     RewindEntry       everything from an entry on no longer counts
     RestoreEntry      a compaction, a pruning or a rewind is undone
     UndoEntry         the person undid or redid what a turn changed in files
+    JobEntry          something began in the background, or ended there
+    NoteEntry         something else that the next message tells the model
     PlanEntry         the plan, as the model made it or the person edited it
     StateEntry        memory's stored state
     TaintEntry        outside text was read
@@ -107,6 +109,8 @@ class MessageEntry(Message):
     """Cost of the request it answers; None if the model's price is unknown."""
     masked: bool = False
     """Whether a credential in it was masked on disk, so that a later process sends other words."""
+    notes_of: tuple[str, ...] = ()
+    """Ids of the entries that it tells the model of: see `notes.py`."""
     type: Literal["message"] = "message"
 
 
@@ -223,7 +227,31 @@ class UndoEntry(Entry):
     redo: bool = False
     files: tuple[str, ...]
     """The files it changed; their contents are in the folder `checkpoints`."""
+    of: str = ""
+    """Id of the message that began the turn; "" if it no longer counts."""
     type: Literal["undo"] = "undo"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobEntry(Entry):
+    name: str
+    """As the model knows it: `bg1`."""
+    title: str
+    """The command or the task, as a short label."""
+    outcome: str = ""
+    """How it ended; "" where it begins."""
+    output: str = ""
+    """The file with its output; "" for none."""
+    of: str = ""
+    """Where it ended, the id of the entry with its beginning."""
+    type: Literal["job"] = "job"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoteEntry(Entry):
+    text: str
+    """In kode's words."""
+    type: Literal["note"] = "note"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,6 +388,8 @@ AnyEntry = (
     | RewindEntry
     | RestoreEntry
     | UndoEntry
+    | JobEntry
+    | NoteEntry
     | PlanEntry
     | StateEntry
     | TaintEntry
@@ -386,7 +416,8 @@ _OMITTED_WHEN_EMPTY = frozenset(
     "reason lasting user_messages plan open_items files_read files_changed dropped cost_usd "
     "cached_tokens cache_write_tokens thinking_tokens permission_mode max_output_tokens "
     "context_window system tools tools_kept opening own bound moved masked sections after "
-    "refusals refused checks fallback_model decisive passes cut section_name opening_names".split()
+    "refusals refused checks fallback_model decisive passes cut section_name opening_names "
+    "notes_of".split()
 )
 """Fields whose empty value is the default: omitting them keeps lines short."""
 

@@ -24,7 +24,9 @@ from kode.session.entries import (
     AnyEntry,
     CompactionEntry,
     Header,
+    JobEntry,
     MessageEntry,
+    NoteEntry,
     Origin,
     PruneEntry,
     RequestEntry,
@@ -36,6 +38,7 @@ from kode.session.entries import (
     ToldEntry,
     TrimEntry,
     UnboundEntry,
+    UndoEntry,
     UsageEntry,
     is_turn,
     line_of,
@@ -51,6 +54,7 @@ from kode.session.messages import (
     unanswered,
     unknown_results,
 )
+from kode.session.notes import untold
 from kode.session.plan import read_plan, write_plan
 from kode.session.reading import ID, no_session, not_new, read, session_path
 from kode.session.requests import Chain, beginning_digest, complete, digest_of
@@ -92,6 +96,8 @@ class Session:
     """False for a session created by this process."""
     ids: set[str] = field(default_factory=set)
     """Ids of all entries, for uniqueness."""
+    _untold: tuple[AnyEntry, ...] | None = ()
+    """None: to be found in the entries."""
 
     @property
     def id(self) -> str | None:
@@ -115,8 +121,14 @@ class Session:
         if self.turns > turns and self.path is not None:
             order.add(self.path.parent, self.header.id)
 
-    def append_message(self, message: Message, cost_usd: float | None = None) -> MessageEntry:
-        """Adds one message, with what its request cost; see `append`."""
+    def append_message(
+        self,
+        message: Message,
+        cost_usd: float | None = None,
+        notes_of: Sequence[AnyEntry] = (),
+    ) -> MessageEntry:
+        """Adds one message, with what its request cost and the entries it tells of; see
+        `append`."""
         thought = Thinking in map(type, message.parts)
         entry = MessageEntry(
             role=message.role,
@@ -127,6 +139,7 @@ class Session:
             origin=message.origin,
             bound=self.bound() if thought else "",
             cost_usd=cost_usd,
+            notes_of=tuple(entry.id for entry in notes_of),
         )
         self.append(entry)
         added = self.entries[-1]
@@ -143,6 +156,13 @@ class Session:
         answers, and its thinking is bound to."""
         count = len(self.messages) if count is None else count
         return digest_of(f"{self.begins}{self.chain.bound(self.messages, count)}".encode())
+
+    @property
+    def untold(self) -> tuple[AnyEntry, ...]:
+        """The entries that the next message tells the model of; see `notes.py`."""
+        if self._untold is None:
+            self._untold = tuple(untold(self.entries))
+        return self._untold
 
     @property
     def tainted(self) -> bool:
@@ -189,6 +209,8 @@ class Session:
         self.ids.add(entry.id)
         match entry:
             case MessageEntry():
+                if entry.notes_of:
+                    self._untold = None
                 if entry.bound and entry.bound != self.bound():
                     entry = replace(entry, moved=True)
                 add_message(self.messages, self.answers, entry)
@@ -213,7 +235,10 @@ class Session:
                 self.usage += entry.usage
                 self.cost_usd += entry.cost_usd or 0.0
                 self.unpriced |= entry.cost_usd is None
+            case UndoEntry() | JobEntry() | NoteEntry():
+                self._untold = None
             case RewindEntry() | RestoreEntry():
+                self._untold = None
                 kept = effective(self.entries)
                 self.turns = turns_of(kept)
                 self.beginning, self.begins, self.told = None, "", {}

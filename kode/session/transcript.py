@@ -6,7 +6,7 @@ What the model gets is another view of the same entries: see `messages.py`.
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -38,6 +38,7 @@ from kode.session.entries import (
     is_turn,
 )
 from kode.session.messages import UNKNOWN_RESULT, effective
+from kode.session.notes import as_message
 from kode.session.reading import read
 
 AGENTS_FILE = "transcript.jsonl"
@@ -187,8 +188,13 @@ class Transcript:
 
     @property
     def messages(self) -> Iterator[tuple[MessageEntry, Item]]:
-        """Each message that still counts, with its item. A compaction hides none of them."""
-        return ((item.message, item) for item in self.items if item.message and not item.gone)
+        """Each message that still counts, with its item, and undo and redo as messages of kode's. A
+        compaction hides none of them."""
+        for item in self.items:
+            message = as_message(item.entry)
+            if message is not None and not item.gone:
+                parts = item.parts if item.message else tuple(_parts(message, {}))
+                yield message, replace(item, parts=parts)
 
     def subagents(self) -> Mapping[str, Sequence["Transcript"]]:
         """Those recorded beside the file: the call that started them → their sessions, oldest

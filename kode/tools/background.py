@@ -3,22 +3,31 @@
 `shell` starts a command, knows how to end it, and hands it over: because the person moved it there,
 or because the model started it there. The person reads and kills all of them at the prompt, the
 model those of its session with `job`, and it gets a message when one ends. Nothing outlives
-the process; what the model started does not outlive its session.
+the process; what the model started does not outlive its session, whose log has the beginning and
+the end of each.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from kode.contracts import Job, RunningCommand
-from kode.errors import UserError
+from kode.errors import StorageError, UserError
 from kode.events import Emit, Notice, silent
 from kode.messages import shorten
+from kode.session.entries import JobEntry, NoteEntry, new_id, timestamp
+from kode.session.notes import running_jobs
+
+if TYPE_CHECKING:
+    from kode.session.entries import AnyEntry
+    from kode.session.log import Session
 
 MAX_ENDED = 20
 """How many of the newest finished commands can still be read."""
 TITLE_CHARS = 80  # one line
+WITH_KODE = "ended with kode"
 
 
 @dataclass
@@ -31,8 +40,8 @@ class BackgroundCommand:
     outcome: str = ""
     """How it ended; "" while it runs."""
     took_s: float = 0.0
-    reported: bool = False
-    """Whether the model has been notified of its end."""
+    begun: str = ""
+    """Id of the entry with its beginning."""
     read_to: int = 0
     with_session: bool = False
     tell: Callable[[str], None] | None = None
@@ -51,6 +60,17 @@ class BackgroundCommand:
     def runs(self) -> bool:
         return not self.outcome
 
+    def entry(self) -> JobEntry:
+        """The record of its beginning, or of its end."""
+        path = self.running.output_path
+        return JobEntry(
+            name=self.name,
+            title=self.title,
+            outcome=self.outcome,
+            output=str(path) if path else "",
+            of=self.begun,
+        )
+
     def last_line(self) -> str:
         """The last non-empty line of its output."""
         lines = self.running.output()[-4000:].split("\n")
@@ -65,10 +85,25 @@ class BackgroundCommands:
     clock: Callable[[], float] = time.monotonic
     commands: list[BackgroundCommand] = field(default_factory=list)
     """In order of arrival, including finished ones."""
-    has_news: bool = False
+    session: "Session | None" = None
+    """The one that is open."""
     _offered: dict[str, asyncio.Event] = field(default_factory=dict)
     _taken: int = 0
-    _told: list[tuple[str | None, str]] = field(default_factory=list)
+    _late: list[tuple[str | None, "AnyEntry"]] = field(default_factory=list)
+    """Entries of sessions that are not open now."""
+
+    def enter(self, session: "Session") -> None:
+        """Keeps the log of this session from now on. What ended while it was closed has ended with
+        the kode that ran it, unless this one knows better."""
+        self.session = session
+        late, self._late = self._late, []
+        for of, entry in late:
+            self._record(of, entry)
+        alive = {command.begun for command in self.running()}
+        for job in running_jobs(session.entries):
+            if job.id not in alive:
+                ended = replace(job, id=new_id(), at=timestamp(), of=job.id, outcome=WITH_KODE)
+                self._record(session.id, ended)
 
     def offer(self, call_id: str) -> asyncio.Event:
         return self._offered.setdefault(call_id, asyncio.Event())
@@ -102,6 +137,8 @@ class BackgroundCommands:
         taken = BackgroundCommand(
             name, command, session_id, command.since, with_session=with_session, tell=tell
         )
+        self._record(session_id, begun := taken.entry())
+        taken.begun = begun.id
         taken.watch = asyncio.ensure_future(self._watch(taken))
         ended = [known for known in self.commands if not known.runs]
         for background in ended[: len(ended) - MAX_ENDED + 1]:
@@ -141,30 +178,20 @@ class BackgroundCommands:
         self._note_end(command, outcome)
 
     def tell(self, session_id: str | None, text: str) -> None:
-        self._told.append((session_id, text))
-        self.has_news = True
+        self._record(session_id, NoteEntry(text=text))
 
-    def news(self, session_id: str | None) -> str:
-        lines = []
-        for command in self.commands:
-            if command.runs or command.reported or command.session_id != session_id:
-                continue
-            command.reported = True
-            path = command.running.output_path
-            where = f" Its output is in {path}." if path else ""
-            lines.append(
-                f"[The background job {command.name} (`{command.title}`) has ended: "
-                f"{command.outcome}.{where}]"
-            )
-        lines += [text for of, text in self._told if of == session_id]
-        self._told = [(of, text) for of, text in self._told if of != session_id]
-        unread = (known for known in self.commands if not known.runs and not known.reported)
-        self.has_news = bool(self._told) or any(unread)
-        return "\n".join(lines)
+    def _record(self, session_id: str | None, entry: "AnyEntry") -> None:
+        if self.session is None or self.session.id != session_id:
+            self._late.append((session_id, entry))
+            return
+        try:
+            self.session.append(entry)
+        except StorageError as error:
+            self.emit(Notice(text=str(error), level="error"))
 
     async def close(self) -> None:
         """Kills all running commands."""
-        await self._kill(self.running(), "ended with kode")
+        await self._kill(self.running(), WITH_KODE)
 
     async def leave(self, session_id: str | None) -> None:
         """Kills what ends with this session."""
@@ -186,4 +213,4 @@ class BackgroundCommands:
 
     def _note_end(self, command: BackgroundCommand, outcome: str) -> None:
         command.outcome, command.took_s = outcome, self.clock() - command.since
-        self.has_news = True
+        self._record(command.session_id, command.entry())

@@ -36,12 +36,12 @@ async def job(
     elif wait_s > 0:
         await background.wait(job, min(wait_s, MAX_WAIT_S))
     text = _new_output(job, start)
-    job.reported = job.outcome != ""
     state = job.outcome or "running"
     return ToolOutput(
         text=f"{text or '(nothing new)'}\n[{job.name}: {state}; position {job.read_to}]",
         summary=f"{job.name}: {state}",
         untrusted=job.running.untrusted,
+        ended_job=job.name if job.outcome else "",
     )
 
 

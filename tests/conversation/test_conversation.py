@@ -380,7 +380,7 @@ async def test_the_next_result_reports_the_end_of_a_background_command(
     ]
     assert "It runs on" in results[0]
     assert "bg1 (`touch begun" in results[1]
-    assert conversation.commands.news(conversation.session.id) == ""
+    assert conversation.session.untold == ()
 
 
 async def test_closing_ends_what_runs_in_the_background(opened: Open, tmp_path: Path) -> None:

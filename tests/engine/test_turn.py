@@ -31,6 +31,7 @@ from kode.messages import Message, ToolCall, Usage, calls_of, results_of, text_o
 from kode.session import log
 from kode.session.entries import MessageEntry, RequestEntry, ToldEntry, TurnEntry
 from kode.session.requests import kept_tools
+from kode.tools.background import BackgroundCommands
 from tests.engine.conftest import MakeBench, OpenGate, calls, says
 
 
@@ -655,12 +656,6 @@ async def test_memory_sees_the_answer(bench: MakeBench) -> None:
 
 
 async def test_a_tool_gets_the_background_commands_of_the_agent(bench: MakeBench) -> None:
-    class Commands:
-        has_news = False
-
-        def news(self, session_id):
-            return ""
-
     seen: list[object] = []
 
     @tool(effect="read")
@@ -670,7 +665,7 @@ async def test_a_tool_gets_the_background_commands_of_the_agent(bench: MakeBench
         return "ok"
 
     run = bench(calls(("look", "{}")), says("done"), tools=(look,))
-    run.agent = replace(run.agent, background=Commands())
+    run.agent = replace(run.agent, background=BackgroundCommands())
     await run.turn()
 
     assert seen == [run.agent.background]

@@ -9,9 +9,14 @@ from kode.contracts import Tool, ToolContext
 from kode.contracts import ToolOutput as Output
 from kode.errors import ToolError, UserError
 from kode.events import Event, Notice, ToolOutput
+from kode.messages import user_message
+from kode.session.entries import JobEntry
+from kode.session.log import in_memory, load
+from kode.session.notes import note_of
 from kode.tools.background import BackgroundCommands
 from kode.tools.job import job
 from kode.tools.shell import shell
+from tests.session.stories import new_session
 from tests.tools.conftest import lives
 
 
@@ -46,11 +51,14 @@ async def test_a_moved_command_runs_on_and_reports_its_end_once(
     context: ToolContext, background: BackgroundCommands, project: Path, events: list[Event]
 ) -> None:
     command = "echo begun; touch begun; until [ -e go ]; do sleep 0.02; done; echo last; exit 3"
+    session = in_memory(cwd=project, model="m", provider="p")
+    background.enter(session)
+    context = dataclasses.replace(context, session_id=None)
 
     output = await _moved(context, background, command, project / "begun")
     assert "bg1" in output.summary
     assert output.text == "begun"
-    assert background.news("s") == ""
+    assert session.untold == ()
     [known] = background.running()
     (project / "go").touch()
     assert known.watch is not None
@@ -62,12 +70,11 @@ async def test_a_moved_command_runs_on_and_reports_its_end_once(
     assert path.read_text() == "begun\nlast\n"
     assert known.outcome == "exit status 3"
     assert known.last_line() == "last"
-    assert background.news("another session") == ""
-    news = background.news("s")
-    assert "bg1" in news
-    assert "exit status 3" in news
-    assert str(path) in news
-    assert background.news("s") == ""
+    [ended] = session.untold
+    assert isinstance(ended, JobEntry)
+    assert (ended.name, ended.outcome, ended.output) == ("bg1", "exit status 3", str(path))
+    session.append_message(user_message("go on"), notes_of=[ended])
+    assert session.untold == ()
     [notice] = [event for event in events if isinstance(event, Notice)]
     assert "bg1 has ended, exit status 3" in notice.text
 
@@ -192,8 +199,8 @@ async def test_a_background_command_has_an_id_and_positions(
     (project / "go").touch()
     ended = await _called(context, job, id="1", wait_s=60)
     assert ended.text.startswith("two\npart\n[bg1: exit status 3;")
+    assert (begun.ended_job, ended.ended_job) == ("", "bg1")
     assert (await _called(context, job, id="bg1", start=0)).text.startswith("one\ntwo\n")
-    assert background.news("s") == ""
 
 
 async def test_a_command_that_ends_at_once_is_no_job(
@@ -265,3 +272,32 @@ async def _called(context: ToolContext, tool: Tool, /, **arguments: object) -> O
     output = await tool.run(context, tool.check(arguments))
     assert isinstance(output, Output)
     return output
+
+
+def test_news_of_a_closed_session_waits_for_it(tmp_path: Path) -> None:
+    session, other = (new_session(tmp_path) for _ in range(2))
+    background = BackgroundCommands()
+    background.enter(other)
+
+    background.tell(session.id, "[It changed a.txt.]")
+    assert (session.untold, other.untold) == ((), ())
+    background.enter(session)
+
+    assert [note_of(entry) for entry in session.untold] == ["[It changed a.txt.]"]
+    session.close()
+    other.close()
+
+
+def test_a_job_without_an_end_has_ended_with_its_kode(tmp_path: Path) -> None:
+    session = new_session(tmp_path)
+    session.append(begun := JobEntry(name="bg1", title="serve"))
+    session.close()  # as a kill does: nothing else is written
+    again, _ = load(tmp_path, str(session.id))
+
+    BackgroundCommands().enter(again)
+    BackgroundCommands().enter(again)
+
+    [ended] = again.untold
+    assert isinstance(ended, JobEntry)
+    assert (ended.of, ended.outcome) == (begun.id, "ended with kode")
+    again.close()

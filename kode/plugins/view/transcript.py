@@ -13,7 +13,9 @@ from kode.plugin.entries import (
     AnyEntry,
     CompactionEntry,
     HookEntry,
+    JobEntry,
     MessageEntry,
+    NoteEntry,
     PlanEntry,
     PluginEntry,
     PruneEntry,
@@ -152,6 +154,9 @@ def _items(
         case UndoEntry():
             did = "Redid" if entry.redo else "Undid"
             yield Event(title=f"{did} turn {entry.turn}", at=at, detail="\n".join(entry.files))
+        case JobEntry():
+            what = f"has ended: {entry.outcome}" if entry.outcome else "has begun"
+            yield Event(title=f"The background job {entry.name} {what}", at=at, detail=entry.title)
         case PlanEntry():
             yield Event(title="Plan" if entry.text else "Plan dropped", at=at, detail=entry.text)
         case TaintEntry():
@@ -166,7 +171,9 @@ def _items(
             yield Event(title=f"The turn ended: {entry.status}", at=at, detail=error)
         case UnboundEntry():
             yield Event(title="The server did not take thinking back", at=at, detail=entry.reason)
-        case SystemEntry() | ToldEntry() | StateEntry() | RequestEntry() | UsageEntry():
+        case (
+            NoteEntry() | SystemEntry() | ToldEntry() | StateEntry() | RequestEntry() | UsageEntry()
+        ):
             pass
         case TurnEntry() | PluginEntry():
             pass

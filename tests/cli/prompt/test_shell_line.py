@@ -6,6 +6,7 @@ import pytest
 
 from kode.cli.prompt.shell_line import run_shell_line
 from kode.errors import UserError
+from kode.session.log import in_memory
 from kode.tools.background import BackgroundCommands
 from kode.tools.processes import WATCH
 from tests.tools.conftest import lives
@@ -32,7 +33,7 @@ class Room:
             self.folder,
             self.show,
             self.background,
-            session_id="s",
+            session_id=None,
             output_dir=self.folder / "outputs",
         )
 
@@ -132,6 +133,8 @@ async def test_a_command_moved_to_the_background_is_killed_there(room):
 
 
 async def test_background_output_is_kept_and_not_shown(room):
+    session = in_memory(cwd=room.folder, model="m", provider="p")
+    room.background.enter(session)
     task = await room.running("echo a; while [ ! -e go ]; do sleep 0.01; done; echo b; exit 4")
 
     room.background.move()
@@ -143,7 +146,8 @@ async def test_background_output_is_kept_and_not_shown(room):
     assert room.shown == ["a"]
     assert known.outcome == "exit status 4"
     assert known.running.output_path.read_text() == "a\nb\n"
-    assert "has ended: exit status 4" in room.background.news("s")
+    [ended] = session.untold
+    assert ended.outcome == "exit status 4"
 
 
 async def test_a_command_that_has_closed_its_output_is_ended_too(room):
