@@ -25,8 +25,6 @@ BACKOFF_S = (1.0, 5.0, 30.0, 120.0)
 """Pauses between an end and the next start; after the last it stays off."""
 STEADY_S = 300.0
 """A server that ran this long starts with the first pause again."""
-CALL_WAITS_S = 10.0
-"""How long a call waits for a server that is starting."""
 RELIST_PAUSE_S = 1.0
 """Pause between two updates of lists that a server reports as changed: it may do so endlessly."""
 
@@ -86,13 +84,13 @@ class McpServer:
             self.settled.clear()
 
     async def connected(self) -> Connection:
-        """The connection; starts the server if needed, and waits a little for it.
+        """The connection; starts the server if needed, and waits until that succeeds or fails.
 
         Raises: ServerError.
         """
         self.start()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.settled.wait(), CALL_WAITS_S)
+            await asyncio.wait_for(self.settled.wait(), START_TIMEOUT_S)
         return self.connection()
 
     def connection(self) -> Connection:

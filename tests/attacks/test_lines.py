@@ -64,7 +64,7 @@ PROVEN = {
     "curl -s --max-time 2 --unix-socket /run/docker.sock http://x/info": "connected to socket",
     "echo x > /srv/outside/pipe": "wrote to a pipe",
     "kill -USR1 $(cat /run/outside.pid)": "signalled a process",
-    "renice 10 $(cat /run/outside.pid)": "changed a process's priority",
+    "chrt --idle -p 0 $(cat /run/outside.pid)": "changed a process's priority",
     "python3 -c 'import time; time.clock_settime(0, 1)'": "called what is the machine's",
     "setsid -f env -i sleep 60; sleep 0.3": "left running",
 }

@@ -155,7 +155,10 @@ class Witness:
             "the host name": socket.gethostname(),
             "mounts": Path("/proc/self/mountinfo").read_text(),
             "a setting of the kernel": Path("/proc/sys/net/ipv4/ip_forward").read_text(),
-            "a process's priority": os.getpriority(os.PRIO_PROCESS, pid),
+            "a process's priority": (
+                os.getpriority(os.PRIO_PROCESS, pid),
+                os.sched_getscheduler(pid),
+            ),
             "a process's limits": resource.prlimit(pid, resource.RLIMIT_NOFILE),
             "a process's place": sorted(os.sched_getaffinity(pid)),
             "a process's score": Path(f"/proc/{pid}/oom_score_adj").read_text(),

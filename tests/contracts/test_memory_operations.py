@@ -5,6 +5,7 @@ state in the ledger, the place on disk, what `why` says, and what an undo leaves
 import json
 import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,7 +58,7 @@ def on_disk(system: BaseMemory) -> list[tuple[str, tuple[str, ...]]]:
     places = system.history.places
     if system.name != "notes":
         return [(target, places.read(target)) for target in places.here()]
-    with sqlite3.connect(f"file:{system.database.path}?mode=ro", uri=True) as file:
+    with closing(sqlite3.connect(f"file:{system.database.path}?mode=ro", uri=True)) as file:
         rows = file.execute("SELECT content FROM memory_notes WHERE superseded_by IS NULL")
         return [("notes", tuple(content for (content,) in rows))]
 

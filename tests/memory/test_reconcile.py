@@ -450,7 +450,10 @@ def has_a_damaged_index(path):
     """Whether the rows of a database are whole, and an index of them is not."""
     if path.suffix != ".db":
         return False
-    with contextlib.suppress(sqlite3.DatabaseError), sqlite3.connect(path) as database:
+    with (
+        contextlib.suppress(sqlite3.DatabaseError),
+        contextlib.closing(sqlite3.connect(path)) as database,
+    ):
         found = [row for (row,) in database.execute("PRAGMA integrity_check")]
         return bool(found) and all("index" in row for row in found)
     return False

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -147,10 +148,9 @@ def damage(path: Path) -> None:
 
 def of_an_earlier_kode(path: Path) -> None:
     path.unlink()
-    with sqlite3.connect(path) as old:
+    with closing(sqlite3.connect(path)) as old, old:
         old.execute("CREATE TABLE texts (place INTEGER PRIMARY KEY, id TEXT, terms TEXT)")
         old.execute("INSERT INTO texts (id, terms) VALUES ('s1', 'bill')")
-    old.close()
 
 
 @pytest.mark.parametrize("spoil", [damage, of_an_earlier_kode, Path.unlink])
