@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from kode.contracts import Request, ToolContext, Verdict
+from kode.contracts import Request, ToolContext, ToolOutput, Verdict
 from kode.engine.context import Context, open_context
 from kode.engine.tokens import tokens_of, tokens_of_text
 from kode.engine.turn import last_words, run_turn
@@ -27,7 +27,7 @@ from kode.events import (
 )
 from kode.function_tool import tool
 from kode.memory.base import NullMemory
-from kode.messages import Message, ToolCall, Usage, calls_of, results_of, text_of
+from kode.messages import Message, Refusal, ToolCall, Usage, calls_of, results_of, text_of
 from kode.session import log
 from kode.session.entries import MessageEntry, RequestEntry, ToldEntry, TurnEntry
 from kode.session.requests import kept_tools
@@ -614,6 +614,28 @@ async def test_a_turn_with_refused_work_is_incomplete(bench: MakeBench, allowed:
 
     assert ended.status == ("success" if allowed else "incomplete")
     assert [denial.tool for denial in ended.refused] == ([] if allowed else ["touch"])
+
+
+async def test_a_call_of_which_one_part_only_reads_is_work(bench: MakeBench) -> None:
+    class Gate(OpenGate):
+        async def check(self, tool, arguments, context):
+            return Verdict(allowed=True, reason="", only_reads=arguments["line"] == "ls")
+
+    @tool(effect="run", subject="line")
+    async def command(context: ToolContext, line: str) -> ToolOutput:
+        """Runs a line; another than `ls` is refused its changes."""
+        refusals = () if line == "ls" else (Refusal(by="person", of="changes"),)
+        return ToolOutput(text=line, refusals=refusals)
+
+    @tool(effect="run", parts=lambda given: [(command, {"line": line}) for line in given["lines"]])
+    async def commands(context: ToolContext, lines: list[str]) -> str:
+        """Runs lines."""
+        raise AssertionError("its parts run")
+
+    run = bench(calls(("commands", '{"lines": ["ls", "make"]}')), says("done"), tools=(commands,))
+    run.agent = replace(run.agent, gate=Gate())
+
+    assert (await run.turn()).status == "incomplete"
 
 
 async def test_calls_in_the_last_words_have_a_result(bench: MakeBench) -> None:

@@ -156,6 +156,15 @@ def test_a_question_of_time_finds_by_time_the_newest_first(query: str, days: lis
     assert [texts[found.index].where for found in rank(query, texts, NOW)] == days
 
 
+def test_a_period_has_its_first_moment_and_not_the_one_after_its_last() -> None:
+    moments = ["02T23:59:59Z", "03T00:00:00Z", "03T23:59:59Z", "04T00:00:00Z"]
+    texts = [Text(at, "worked on the parser", f"2026-03-{at}") for at in moments]
+
+    found = rank("what did we do yesterday?", texts, NOW)
+
+    assert {texts[one.index].where for one in found} == {"03T00:00:00Z", "03T23:59:59Z"}
+
+
 def test_words_beside_a_time_choose_among_its_texts() -> None:
     texts = [
         Text("a", "the parser", "2026-03-03T10:00:00Z"),

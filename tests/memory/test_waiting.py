@@ -5,12 +5,21 @@ import time
 
 import pytest
 
+from kode.errors import MemoryRefused
 from kode.memory.base import reconcile
 from kode.memory.change import Author
 from kode.memory.commands import memory_command
 from kode.memory.history import History
 from kode.memory.review import NOTHING_WAITS, waiting
-from kode.memory.waiting import FOUND_BY, MAX_IMPORTED, Proposal, proposals, propose, take
+from kode.memory.waiting import (
+    FOUND_BY,
+    MAX_IMPORTED,
+    MAX_WAITING,
+    Proposal,
+    proposals,
+    propose,
+    take,
+)
 from tests.memory.journal import life as journal_life
 from tests.memory.life import Model, lived, opened, turn, use, user_file, write_facts
 from tests.memory.notes import life as notes_life
@@ -239,6 +248,20 @@ async def test_an_episode_that_waits_names_the_outside_source(tmp_path):
 
     (one,) = await waiting(system)
     assert "https://x.example" in one.line
+
+
+async def test_no_more_than_a_hundred_proposals_wait(tmp_path):
+    history = (await opened(tmp_path)).history
+
+    async def suggest(number):
+        return await propose(history, f"Fact {number}.", "user", client="zed", project=tmp_path)
+
+    for number in range(MAX_WAITING):
+        assert await suggest(number)
+    with pytest.raises(MemoryRefused):
+        await suggest(MAX_WAITING)
+
+    assert MAX_WAITING == len(proposals(history)) == 100
 
 
 @pytest.mark.parametrize("words", ["please remember my tabs", ""])

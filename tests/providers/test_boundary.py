@@ -89,6 +89,9 @@ def test_every_wording_has_a_case() -> None:
         (404, 'model "qwen9" not found, try pulling it first', RefusedError),
         (404, "model: claude-nope", RefusedError),
         (404, "File Not Found", RefusedError),
+        (408, "Request Timeout", TransientError),
+        (409, "Conflict", TransientError),
+        (425, "Too Early", TransientError),
         (500, "context canceled", TransientError),
         (502, "<html><title>502 Bad Gateway</title></html>", TransientError),
         (418, "teapot", RefusedError),
@@ -229,6 +232,15 @@ def test_keys_and_secrets_of_the_url_are_never_shown() -> None:
     assert not any(secret in shown for secret in ("sekret-key", "abcdefghij", "pw@", "key=abc"))
     assert error.__suppress_context__
     assert "sekret" not in repr(ENDPOINT)
+
+
+def test_another_bearer_token_that_a_server_quotes_is_masked() -> None:
+    message = "bad header: authorization: bearer eyJhbGciOi.J9-x_y=, try again"
+    error = str(from_status(400, {"error": {"message": message}}, {}, ENDPOINT))
+
+    assert "eyJ" not in error
+    assert "J9-x_y" not in error
+    assert "try again" in error
 
 
 def test_long_answers_are_clipped_to_one_line() -> None:

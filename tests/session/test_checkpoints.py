@@ -91,6 +91,19 @@ def test_undo_removes_made_files_and_restores_deleted_ones(
     assert not deleted.exists()
 
 
+def test_undo_takes_back_a_mode_that_alone_was_changed(kept: Checkpoints, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("echo")
+    script.chmod(0o600)
+    before = kept.begin_changes(1, [str(script)])
+    script.chmod(0o755)
+    kept.end_command(1, before)
+    kept.end_turn()
+
+    assert kept.undo().restored == (str(script),)
+    assert script.stat().st_mode & 0o777 == 0o600
+
+
 def test_undo_leaves_and_names_files_the_person_changed(kept: Checkpoints, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one")

@@ -108,6 +108,21 @@ def test_pruning_drops_old_results_and_keeps_the_newer() -> None:
     assert shown == [DROPPED_OUTPUT, "y" * 500]
 
 
+def test_pruning_leaves_a_lasting_result_as_a_loaded_skill_is() -> None:
+    s = session()
+    s.append_message(user_message("go"))
+    s.append_message(asks("a", "b"))
+    skill, output = results("a", "b", text="x" * 500).parts
+    assert isinstance(skill, ToolResult)
+    s.append_message(Message(role="tool", parts=(replace(skill, lasting=True), output)))
+    newer = s.append_message(user_message("on"))
+
+    s.append(PruneEntry(before=newer.id))
+
+    shown = [result.text for message in s.messages for result in results_of(message)]
+    assert shown == ["x" * 500, DROPPED_OUTPUT]
+
+
 def test_a_trimmed_conversation_begins_with_a_user_message() -> None:
     s = session()
     s.append_message(user_message("one"))
