@@ -1,192 +1,94 @@
-"""Holds the house to its budgets: `python -m scripts.budgets [--write]`, part of `make check`.
+"""Holds the tree to `budgets.toml`: `python -m scripts.budgets [--write]`, part of `make check`.
 
-`budgets.toml` has the numbers. They only go down: a figure above its number fails; one below it
-fails too, until `--write` has lowered the number. Who needs a higher one edits the file by hand and
-adds the page in `docs/decisions/` that says why.
+Each number there is a ceiling. `--write` lowers those that are further above today's size than the
+slack, and never raises one.
 """
 
 import ast
-import asyncio
-import subprocess
+import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FILE = ROOT / "budgets.toml"
-SLACK = {"lines": 20, "prompt.modules": 1}
-"""How far a figure may lie below its number without lowering it: not every commit has to touch the
-file, and what runs beside a prompt may bring a module."""
+SLACK_PERCENT = 2
+"""How far above a size `--write` puts its ceiling, so that a small change fits below it."""
+TOP = "*.py"
+"""In the name of a row: the modules of the folder itself."""
 
-Graph = Mapping[str, frozenset[str]]
+Rows = Mapping[str, Mapping[str, int]]
+"""Numbers by the folder of their table, and by what they are of in it: names of folders."""
 
 
-def main(argv: Sequence[str]) -> int:
-    """Prints every figure that is not within its budget; 1 if there is one."""
-    now, held = figures(), flat(tomllib.loads(FILE.read_text(encoding="utf-8")))
+def main(argv: Sequence[str], root: Path = ROOT) -> int:
+    """Prints what is above its ceiling or has none; 1 if there is any."""
+    file = root / "budgets.toml"
+    text = file.read_text(encoding="utf-8")
+    ceilings = tomllib.loads(text)
+    sizes = {
+        table: {names: measure(root, table, names) for names in rows}
+        for table, rows in ceilings.items()
+    }
     if "--write" in argv:
-        lowered = {name: min(value, held.get(name, value)) for name, value in now.items()}
-        FILE.write_text(written(lowered), encoding="utf-8")
-        held = lowered
-    faults = list(faults_in(now, held))
-    print("\n".join(faults) or f"{len(now)} figures are within their budgets")
+        file.write_text(lower_numbers(text, sizes), encoding="utf-8")
+    faults = [*find_excess(sizes, ceilings), *find_missing_rows(root, ceilings)]
+    print("\n".join(faults) or "All sizes are within their ceilings")
     return 1 if faults else 0
 
 
-def _slack(name: str) -> int:
-    return next((most for start, most in SLACK.items() if name.startswith(start)), 0)
-
-
-def faults_in(now: Mapping[str, int], held: Mapping[str, int]) -> Iterator[str]:
-    """A sentence for each figure that is above its number, or so far below that the number has to
-    follow."""
-    for name in sorted({*now, *held}):
-        value, number = now.get(name), held.get(name)
-        if value is None or number is None:
-            yield f"{name}: in {'budgets.toml' if value is None else 'the house'} alone"
-        elif value > number:
-            yield f"{name} is {value}, and its budget {number}: make it smaller"
-        elif value < number - _slack(name):
-            yield f"{name} is {value}, and its budget {number}: lower it with --write"
-
-
-def figures() -> dict[str, int]:
-    """Every figure by its dotted name: lines, and counts of modules, calls, names and circles."""
-    known = modules()
-    graph = imports(known)
-    core = [name for name in known if not of_plugin(name)]
-    found = {"lines.core": sum(lines_of(known[name]) for name in core)}
-    for name in known:
-        if plugin := of_plugin(name):
-            key = f"lines.plugins.{plugin}"
-            found[key] = found.get(key, 0) + lines_of(known[name])
-    found["door.names"] = names_of_door(known["kode.plugin"])
-    found["door.core_to_plugins"] = sum(
-        1 for name in core for other in graph[name] if of_plugin(other)
+def measure(root: Path, table: str, names: str) -> int:
+    """The lines of these folders together, or the statements of one."""
+    if table == "statements":
+        return sum(map(count_statements, (root / names).rglob("*.py")))
+    return sum(
+        len(file.read_bytes().splitlines())
+        for name in names.split(", ")
+        for file in (root / table).glob(name if name == TOP else f"{name}/**/*.py")
     )
-    found["circles.modules"] = sum(len(one) for one in circles(graph))
-    found["loop.modules"] = loop_modules()
-    return {**found, **walked()}
 
 
-def of_plugin(module: str) -> str:
-    """The plug-in that a module belongs to; "" for the core, and for the package of all."""
-    parts = module.split(".")
-    return parts[2] if parts[:2] == ["kode", "plugins"] and len(parts) > 2 else ""
-
-
-def modules() -> dict[str, Path]:
-    """Every module of kode, by name."""
-    found = {}
-    for path in sorted((ROOT / "kode").rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
-
-
-def lines_of(path: Path) -> int:
-    return len(path.read_text(encoding="utf-8").splitlines())
-
-
-def names_of_door(path: Path) -> int:
-    """How many names `kode.plugin` offers, beside those of its vocabulary modules."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
-            return len(node.value.keys)
-    raise AssertionError("kode.plugin has no table of names")
-
-
-def imports(known: Mapping[str, Path]) -> Graph:
-    """Module → the modules of kode that it imports anywhere: in a function and for types too."""
-    return {
-        name: frozenset(
-            module
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            for module in imported(node, known)
-            if module != name
-        )
-        for name, path in known.items()
-    }
-
-
-def imported(node: ast.AST, known: Mapping[str, Path]) -> Iterator[str]:
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names if alias.name in known)
-    elif isinstance(node, ast.ImportFrom) and node.module in known:
-        for alias in node.names:
-            below = f"{node.module}.{alias.name}"
-            yield below if below in known else str(node.module)
-
-
-def circles(graph: Graph) -> list[frozenset[str]]:
-    """Groups of modules that reach each other, lazily or for types too."""
-
-    def reached(start: str) -> set[str]:
-        seen: set[str] = set()
-        todo = [start]
-        while todo:
-            for other in graph[todo.pop()] - seen:
-                seen.add(other)
-                todo.append(other)
-        return seen
-
-    far = {name: reached(name) for name in graph}
-    groups = {
-        frozenset(other for other in far[name] if name in far[other])
-        for name in graph
-        if name in far[name]
-    }
-    return sorted(groups, key=sorted)
-
-
-def loop_modules() -> int:
-    """How many modules of kode the loop brings, in a process of its own."""
-    code = (
-        "import sys, kode.engine.turn; print(sum(m.split('.')[0] == 'kode' for m in sys.modules))"
+def count_statements(path: Path) -> int:
+    """The statements of a module but for docstrings: joining lines does not make them fewer."""
+    nodes = [*ast.walk(ast.parse(path.read_bytes()))]
+    docstrings = sum(
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        for node in nodes
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return int(ran.stdout)
+    return sum(isinstance(node, ast.stmt) for node in nodes) - docstrings
 
 
-def walked() -> dict[str, int]:
-    """What one warm prompt passes through."""
-    from bench.walk import walks
+def lower_numbers(text: str, sizes: Rows) -> str:
+    """The file with each number at most its size and the slack, rounded up to a multiple of ten."""
+    next_size = iter([size for rows in sizes.values() for size in rows.values()])
 
-    found = asyncio.run(walks())
-    return {
-        "prompt.modules": found["prompt_modules"],
-        "prompt.calls": -(-found["prompt_calls"] // 50) * 50,  # it varies by a few
-    }
+    def lower(number: re.Match[str]) -> str:
+        ceiling = -(-next(next_size) * (100 + SLACK_PERCENT) // 1000) * 10
+        return str(min(int(number[0]), ceiling))
 
-
-def flat(values: Mapping[str, object], prefix: str = "") -> dict[str, int]:
-    """Nested tables → dotted names."""
-    found: dict[str, int] = {}
-    for name, value in values.items():
-        if isinstance(value, dict):
-            found |= flat(value, f"{prefix}{name}.")
-        else:
-            assert isinstance(value, int)
-            found[prefix + name] = value
-    return found
+    return re.sub(r"(?<= = )\d+$", lower, text, flags=re.MULTILINE)
 
 
-def written(numbers: Mapping[str, int]) -> str:
-    """The file: one table for each part before the last dot."""
-    lines = [
-        "# What the house may be, and no more: `make check` reads this. Numbers only go down, by",
-        "# `python -m scripts.budgets --write`. Raising one takes a page in docs/decisions/.",
-    ]
-    for table in sorted({name.rpartition(".")[0] for name in numbers}):
-        lines += ["", f"[{table}]"]
-        lines += [
-            f"{name.rpartition('.')[2]} = {value}"
-            for name, value in sorted(numbers.items())
-            if name.rpartition(".")[0] == table
-        ]
-    return "\n".join(lines) + "\n"
+def find_excess(sizes: Rows, ceilings: Rows) -> Iterator[str]:
+    """A sentence for each size above its ceiling."""
+    for table, rows in sizes.items():
+        for names, size in rows.items():
+            if size > (ceiling := ceilings[table][names]):
+                yield (
+                    f"[{table}] {names}: {size}, and the ceiling is {ceiling}. Make it smaller, or "
+                    "raise the number in budgets.toml and say in the commit why it has to be more."
+                )
+
+
+def find_missing_rows(root: Path, ceilings: Rows) -> Iterator[str]:
+    """A sentence for each folder that has no row beside those that have one."""
+    for table, rows in ceilings.items():
+        all_names = ", ".join(rows).split(", ")
+        for folder in sorted((root / table).glob("*/")):
+            if folder.name not in all_names and any(folder.rglob("*.py")):
+                yield f"[{table}] {folder.name} has no row in budgets.toml."
 
 
 if __name__ == "__main__":
