@@ -1,4 +1,5 @@
-"""A provider, a tool and a memory system are one file and one line each, as the pages say."""
+"""The pages on adding a tool, a provider and a memory system, followed to the letter in a copy of
+the tree: each block becomes the file that the words above it name, or goes into it."""
 
 import json
 import os
@@ -11,30 +12,61 @@ from pathlib import Path
 
 import pytest
 
-import kode
 from tests.e2e.command import Place
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+PAGES = ("adding-a-tool.md", "adding-a-provider.md", "adding-a-memory-system.md")
+STEP = re.compile(r"((?:^[^\n]+\n)+)\n```(?:python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""A paragraph, and the block below it."""
+LEFT_OUT = (".git", ".venv*", ".*_cache", ".hypothesis", "__pycache__")
+CHECK = re.findall(r"^check:.*\n(?:\t.*\n)+", (ROOT / "Makefile").read_text(), re.MULTILINE)
+CHANGED = (
+    *("kode/registry.py", "kode/tools/builtin.py", "kode/tools/count_lines.py"),
+    *("kode/providers/echo.py", "kode/memory/requests.py"),
+)
 Run = Callable[..., str]
 
 
-@pytest.fixture
-def package(tmp_path: Path) -> Path:
-    """A copy of kode that a page's recipe is carried out in."""
-    copy = tmp_path / "package" / "kode"
-    shutil.copytree(Path(kode.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+def follow(page: str, tree: Path) -> None:
+    """Does in `tree` what the page says."""
+    for words, block in STEP.findall((tree / "docs" / page).read_text(encoding="utf-8")):
+        names = re.findall(r"`([^`]+)`", words)
+        file = tree / next(name for name in names if "/" in name)
+        if "at the end of" in words:
+            insert(file, rf"^{names[-1]}\b.*?^(?=[)}}])", block)
+        elif "before the row of" in words:
+            insert(file, rf".*?^(?=\| `{names[-1]}`)", block)
+        else:
+            assert not file.exists()
+            file.write_text(block, encoding="utf-8")
+
+
+def insert(file: Path, before: str, block: str) -> None:
+    text = file.read_text(encoding="utf-8")
+    found = re.search(before, text, re.MULTILINE | re.DOTALL)
+    assert found is not None, (file, before)
+    file.write_text(text[: found.end()] + block + text[found.end() :], encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy in which all pages were followed."""
+    copy = tmp_path_factory.mktemp("followed") / "tree"
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    for page in PAGES:
+        follow(page, copy)
     return copy
 
 
 @pytest.fixture
-def run(package: Path, place: Place) -> Run:
+def run(tree: Path, place: Place) -> Run:
     """Runs the copy's `kode run` with these arguments and gives its answer."""
 
     def run(*arguments: str) -> str:
         done = subprocess.run(
             [sys.executable, "-m", "kode", "run", *arguments],
             cwd=place.project,
-            env={**place.environ, "PYTHONPATH": str(package.parent), "PYTHONSAFEPATH": "1"},
+            env={**place.environ, "PYTHONPATH": str(tree), "PYTHONSAFEPATH": "1"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -46,88 +78,78 @@ def run(package: Path, place: Place) -> Run:
     return run
 
 
-FORMATS = "FORMATS: Mapping[Api, str] = {"
-PROVIDERS = "PROVIDERS: tuple[ProviderRow, ...] = ("
+def assert_passes(tree: Path, program: str, *arguments: str) -> None:
+    """Asserts that a program of this environment has nothing to say against the copy."""
+    done = subprocess.run(
+        [Path(sys.executable).parent / program, *arguments],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
-def blocks(text: str, kind: str) -> list[str]:
-    """The code of a page in one language."""
-    return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+def test_the_pages_pass_make_check(tree: Path) -> None:
+    steps = re.findall(r"^\t\$\(BIN\)/(.*)", CHECK[0], re.MULTILINE)
+    assert len(steps) == 5
+    for step in steps:
+        program, *arguments = step.split()
+        # All of kode would take a minute, without a cache.
+        assert_passes(tree, program, *arguments, *(CHANGED if program == "mypy" else ()))
 
 
-def carry_out(page: str, package: Path, module: str, registry: str, after: str) -> None:
-    """Writes the page's module, and inserts its one line before the line that closes `after`."""
-    text = (DOCS / page).read_text(encoding="utf-8")
-    code = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)[0]
-    (line,) = re.findall(r"^```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert line.count("\n") == 1
-    assert f"`kode/{module}`" in text
-    assert f"`kode/{registry}`" in text
-    assert not (package / module).exists()
-    (package / module).write_text(code)
-    before, head, rest = (package / registry).read_text().partition(after)
-    body, end, rest = rest.partition("\n" + (")" if after.endswith("(") else "}"))
-    (package / registry).write_text(f"{before}{head}{body}\n{line.rstrip()}{end}{rest}")
+def test_the_pages_pass_the_tests_of_what_they_add(tree: Path) -> None:
+    tests = ("tools", "contracts", "memory/test_transfer.py", "providers/test_chat_dialects.py")
+    assert_passes(
+        tree,
+        *("pytest", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow"),
+        *(f"tests/{name}" for name in (*tests, "test_config.py", "memory/test_by_hand.py")),
+        *("-k", "count_lines or adding_a_tool or acme or echo or requests or explained"),
+    )
 
 
-def test_a_provider(package: Path, run: Run) -> None:
-    text = (DOCS / "adding-a-provider.md").read_text(encoding="utf-8")
-    (package / "providers" / "echo.py").write_text(blocks(text, "python")[0])
-    (lines,) = [block for block in blocks(text, "text") if "echo" in block]
-    of_format, row = lines.strip("\n").split("\n\n")
-    table = (package / "registry.py").read_text()
-    for head, line in ((FORMATS, of_format), (PROVIDERS, row)):
-        assert table.count(head) == 1
-        table = table.replace(head, f"{head}\n{line}")
-    (package / "registry.py").write_text(table)
-
+def test_a_provider(run: Run) -> None:
     assert run("--provider", "echo", "hello there") == "hello there\n"
 
 
-def test_a_tool(package: Path, run: Run, place: Place) -> None:
-    carry_out("adding-a-tool.md", package, "tools/count_lines.py", "tools/builtin.py", "NAMES = (")
+def test_a_tool(run: Run, place: Place) -> None:
     (place.project / "a.txt").write_text("one\n\ntwo\n")
-    call = {"name": "count_lines", "arguments": {"path": "a.txt"}}
-    script = place.folder / "script.json"
-    script.write_text(json.dumps([{"text": "", "calls": [call]}, {"text": "Done."}]))
+    script = write_script(place, {"name": "count_lines", "arguments": {"path": "a.txt"}})
 
-    assert run("--provider", "scripted", "--script", str(script), "count") == "Done.\n"
+    assert run("--provider", "scripted", "--script", script, "count") == "Done.\n"
     (session,) = place.session_files
     assert "a.txt has 3 lines." in session.read_text()
 
 
-def test_a_tool_may_be_named_in_a_rule(package: Path, run: Run, place: Place) -> None:
-    carry_out("adding-a-tool.md", package, "tools/count_lines.py", "tools/builtin.py", "NAMES = (")
+def test_a_tool_may_be_named_in_a_rule(run: Run, place: Place) -> None:
     (place.project / "a.txt").write_text("one\n")
-    call = {"name": "count_lines", "arguments": {"path": "a.txt"}}
-    script = place.folder / "script.json"
-    script.write_text(json.dumps([{"text": "", "calls": [call]}, {"text": "Done."}]))
+    script = write_script(place, {"name": "count_lines", "arguments": {"path": "a.txt"}})
 
-    run("--provider", "scripted", "--script", str(script), "--deny", "count_lines", "count")
+    run("--provider", "scripted", "--script", script, "--deny", "count_lines", "count")
     (session,) = place.session_files
     assert "has 1 lines" not in session.read_text()
 
 
-def test_a_memory_system(package: Path, run: Run, place: Place) -> None:
-    carry_out(
-        "adding-a-memory-system.md",
-        package,
-        "memory/requests.py",
-        "registry.py",
-        "SYSTEMS: Mapping[str, SystemRow] = {",
-    )
+def test_a_memory_system(run: Run, place: Place) -> None:
     place.home.mkdir()
     config = place.home / "config.json"
     config.write_text(json.dumps({"memory": {"system": "requests"}}))
     os.chmod(config, 0o600)
-    script = place.folder / "script.json"
-    script.write_text(json.dumps([{"text": "Done."}]))
-    scripted = ("--provider", "scripted", "--script", str(script))
+    script = write_script(place)
 
-    run(*scripted, "rename the parser")
-    run(*scripted, "and now?")
+    run("--provider", "scripted", "--script", script, "rename the parser")
+    run("--provider", "scripted", "--script", script, "and now?")
 
     first, second = (path.read_text() for path in place.session_files)
     assert "What was asked before" not in first
     assert "What was asked before" in second
     assert second.count("rename the parser") == 1
+
+
+def write_script(place: Place, *calls: dict[str, object]) -> str:
+    """A file with the replies of a model that makes these calls and ends."""
+    script = place.folder / "script.json"
+    replies = [*({"text": "", "calls": [call]} for call in calls), {"text": "Done."}]
+    script.write_text(json.dumps(replies))
+    return str(script)
