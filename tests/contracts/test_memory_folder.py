@@ -20,7 +20,6 @@ from kode.memory.entry_lines import Row
 from kode.memory.frame import ORDERS
 from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules, parse
-from kode.registry import SYSTEMS
 from kode.workplace import NOWHERE
 from tests.contracts.test_memory_contract import a_turn, context
 from tests.effort import share
@@ -78,7 +77,7 @@ async def opened(root, name, **changes):
     return Opened(system, name)
 
 
-@pytest.fixture(params=SYSTEMS)
+@pytest.fixture(params=FILES)
 async def memory(request, tmp_path):
     one = await opened(tmp_path, request.param)
     yield one
@@ -451,7 +450,7 @@ def plain(lines, command, *given):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", FILES)
 @settings(
     max_examples=share(25),
     deadline=None,

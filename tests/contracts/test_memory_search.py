@@ -18,7 +18,6 @@ from kode.memory import make_system
 from kode.memory.commands import memory_command
 from kode.memory.journal.files import block_of
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles
-from kode.registry import SYSTEMS
 from tests.effort import share
 from tests.memory.life import Model, in_messages, use_tool
 
@@ -84,27 +83,22 @@ async def by_recall(system, query):
     return await system.recall(Turn(number=2, text=query))
 
 
-WITHOUT = {"vault": {by_model, by_recall}, "journal": {by_recall}}
-"""The model reads a vault file by file and has a journal in its prompt: neither is searched so."""
+SEARCHED_BY = {
+    "tiered": (by_person, by_model, by_recall),
+    "notes": (by_person, by_model, by_recall),
+    "vault": (by_person,),
+    "journal": (by_person, by_model),
+}
+"""The model reads a vault file by file and has a journal in its prompt: neither is searched so. A
+system adds its line here."""
 
-systems = pytest.mark.parametrize("name", SYSTEMS)
+systems = pytest.mark.parametrize("name", SEARCHED_BY)
 ways = pytest.mark.parametrize(
-    ("name", "search"),
-    [
-        (name, way)
-        for name in SYSTEMS
-        for way in (by_person, by_model, by_recall)
-        if way not in WITHOUT.get(name, ())
-    ],
+    ("name", "search"), [(name, way) for name, row in SEARCHED_BY.items() for way in row]
 )
 asked = pytest.mark.parametrize(
     ("name", "search"),
-    [
-        (name, way)
-        for name in SYSTEMS
-        for way in (by_person, by_model)
-        if way not in WITHOUT.get(name, ())
-    ],
+    [(name, way) for name, row in SEARCHED_BY.items() for way in row if way is not by_recall],
 )
 
 

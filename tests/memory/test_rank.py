@@ -156,7 +156,7 @@ def test_a_question_of_time_finds_by_time_the_newest_first(query: str, days: lis
     assert [texts[found.index].where for found in rank(query, texts, NOW)] == days
 
 
-def test_a_period_has_its_first_moment_and_not_the_one_after_its_last() -> None:
+def test_a_period_ends_before_the_first_moment_of_the_next() -> None:
     moments = ["02T23:59:59Z", "03T00:00:00Z", "03T23:59:59Z", "04T00:00:00Z"]
     texts = [Text(at, "worked on the parser", f"2026-03-{at}") for at in moments]
 

@@ -33,6 +33,8 @@ ADDED = {name: next(iter(targets)) for name, targets in TARGETS.items()}
 PLACES = 20
 ENDS = (".", *"0123456789abcdef")
 """How a sentence ends: with a full stop, or the id of what undoes it."""
+FILES = {"tiered": "user.md", "vault": "user.md", "journal": "MEMORY.md", "notes": "notes.db"}
+"""Where facts stand, of systems that search and have several files."""
 OF_FILES = [name for name in SYSTEMS if name != "notes"]
 
 
@@ -108,9 +110,8 @@ async def with_facts(root, name, *facts):
 
 def file_of(root, name):
     """The file in which facts stand."""
-    names = {"tiered": "user.md", "vault": "user.md", "journal": "MEMORY.md", "notes": "notes.db"}
-    (found,) = (root / "memory").rglob(names[name])
-    return found
+    (file,) = (root / "memory").rglob(FILES.get(name, "*.md"))
+    return file
 
 
 def edit(path, old, new):
@@ -240,7 +241,7 @@ async def test_an_edit_before_a_change_is_recorded_apart(tmp_path, name):
     assert (await reopened(tmp_path, name))[1] == []
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("new", ["delta", ""])
 async def test_an_edit_of_one_entry_is_said_and_undone(tmp_path, name, new):
     await with_facts(tmp_path, name, "alpha thing", "beta thing")

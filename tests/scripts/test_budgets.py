@@ -24,7 +24,7 @@ def ceilings(root: Path, *, a: int, bc: int) -> None:
     (root / "budgets.toml").write_text(f'# Why.\n\n[kode]\na = {a}\n"b, c" = {bc}\n')
 
 
-def test_a_size_at_its_ceiling_passes_and_one_above_does_not(tree: Path) -> None:
+def test_a_size_passes_up_to_its_ceiling(tree: Path) -> None:
     assert budgets.main([], tree) == 0
     ceilings(tree, a=99, bc=1_000)
     assert budgets.main([], tree) == 1

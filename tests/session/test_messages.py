@@ -108,7 +108,7 @@ def test_pruning_drops_old_results_and_keeps_the_newer() -> None:
     assert shown == [DROPPED_OUTPUT, "y" * 500]
 
 
-def test_pruning_leaves_a_lasting_result_as_a_loaded_skill_is() -> None:
+def test_pruning_leaves_a_result_that_lasts() -> None:
     s = session()
     s.append_message(user_message("go"))
     s.append_message(asks("a", "b"))
