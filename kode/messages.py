@@ -61,6 +61,7 @@ class ToolCall:
     id: str
     """Unique within the session: the provider boundary repairs empty and duplicate ids."""
     name: str
+    """What every provider takes, whatever the model made of it: `[A-Za-z0-9_-]{1,64}`."""
     arguments: str
     """The raw argument text from the model. `kode.engine.act` parses it strictly."""
     written: str = ""
@@ -68,6 +69,12 @@ class ToolCall:
     call of a reply holds the text of all."""
     own: Own = None
     type: Literal["tool_call"] = "tool_call"
+
+    def __post_init__(self) -> None:
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", self.name)[:64] or "unnamed"
+        if name != self.name:  # else the call would go back with both names
+            object.__setattr__(self, "name", name)
+            object.__setattr__(self, "own", None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

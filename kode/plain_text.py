@@ -1,9 +1,10 @@
-"""Byte order marks and lines of text files, and their paths on one line.
+"""Plain text: byte order marks and lines of files, and text that cannot control a terminal.
 
 It imports next to nothing, for the processes that search files.
 """
 
 import codecs
+import re
 from dataclasses import dataclass
 
 _BOMS: tuple[tuple[bytes, str], ...] = (
@@ -44,11 +45,43 @@ def with_line_feeds(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def printable(text: str) -> str:
-    """A path on one line, with control characters and undecodable bytes escaped."""
-    if text.isprintable():
+_SEQUENCES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS and related: titles, clipboard, links
+    r"|\x1b[ -/]*[0-~]"  # short ones
+)
+_EMOJI = "\u2190-\u2bff\U0001f000-\U0001ffff"
+_SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_JOINED = "\u0620-\u109f"
+"""Arabic to Myanmar: words of these scripts need joiners."""
+_HIDDEN = re.compile(
+    # Controls, surrogates, marks that reorder text, and what takes no space: fillers, tags.
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e"
+    "\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb"
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
+    # Joiners but within an emoji or a word; a selector that selects nothing.
+    f"|(?<![{_JOINED}])\u200c|\u200c(?![{_JOINED}])"
+    f"|(?<![{_JOINED}{_EMOJI}\ufe0f])\u200d|\u200d(?![{_JOINED}{_EMOJI}])"
+    f"|(?<=[{_SELECTORS}])[{_SELECTORS}]"
+)
+
+
+def clean(text: str) -> str:
+    r"""Text that cannot control a terminal, nor hide anything on it: escape sequences are removed;
+    every other character that a terminal obeys or does not show is spelled out, as `\x07` or
+    `\u200b`. Tabs, line feeds, and the joiners of emoji and of words stay."""
+    if text.isascii() and text.isprintable():
         return text
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii")
-        for c in text
-    )
+    text = _SEQUENCES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return _HIDDEN.sub(_escaped, text)
+
+
+def printable(text: str) -> str:
+    """A path on one line, with whatever does not show and undecodable bytes spelled out."""
+    if text.isascii() and text.isprintable():
+        return text
+    return re.sub(f"[\t\n]|{_HIDDEN.pattern}", _escaped, text)
+
+
+def _escaped(hidden: re.Match[str]) -> str:
+    return hidden[0].encode("unicode_escape", "surrogatepass").decode("ascii")

@@ -175,8 +175,9 @@ def _finished(answered: "Answered") -> int:
 
 def _report(argv: Sequence[str], error: KodeError) -> int:
     """Reports an error in the requested format."""
-    from kode.cli.screen.lines import clean, fold
+    from kode.cli.screen.lines import fold
     from kode.cli.screen.output import failure_object, wanted_format
+    from kode.plain_text import clean
 
     # An error may quote a file of the repository.
     text = clean(str(error) if str(error).startswith("kode") else f"kode: {error}")

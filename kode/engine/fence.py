@@ -4,7 +4,10 @@ It shows a model where such text begins, ends and comes from. Safety does not de
 decides. Memory has a frame of its own (`kode.memory.frame`).
 """
 
+import re
 import secrets
+
+from kode.plain_text import printable
 
 MAX_SOURCE_CHARS = 200  # a URL or path that can be recognized
 _NONCE_BYTES = 8  # nobody guesses 64 bits
@@ -29,11 +32,5 @@ def new_nonce(text: str) -> str:
 def _on_one_line(source: str) -> str:
     """Folds a source into one line: a URL or file name may be hostile too, with quotes and line
     feeds."""
-    shown = "".join(map(_escape, source))
+    shown = re.sub('["<>]', "?", printable(source))
     return shown if len(shown) <= MAX_SOURCE_CHARS else shown[: MAX_SOURCE_CHARS - 1] + "…"
-
-
-def _escape(character: str) -> str:
-    if not character.isprintable():
-        return character.encode("unicode_escape").decode("ascii")
-    return "?" if character in '"<>' else character

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kode.cli.flags import working_directory as working_directory
     from kode.cli.parser import Parser as Parser
     from kode.cli.parser import command_of as command_of
-    from kode.cli.screen.lines import clean as clean
     from kode.cli.screen.lines import cost_text as cost_text
     from kode.cli.screen.lines import money as money
     from kode.cli.screen.lines import one_line as one_line
@@ -87,6 +86,7 @@ if TYPE_CHECKING:
     from kode.pictures import Picture as Picture
     from kode.pictures import fitting as _fitting_picture
     from kode.pictures import read_picture as read_picture
+    from kode.plain_text import clean as clean
     from kode.providers import models as models
     from kode.providers.listing import Listing as _ModelListing
     from kode.registry import Dialect as Dialect
@@ -176,7 +176,7 @@ HOMES = {
     "builtin_tools": "kode.tools.builtin:BUILTIN",
     "calling": "kode.extensions.familiar_calls",
     "cancelled_by_signals": "kode.interrupts:cancelled_by_signals",
-    "clean": "kode.cli.screen.lines:clean",
+    "clean": "kode.plain_text:clean",
     "Command": "kode.installed:Command",
     "command_of": "kode.cli.parser:command_of",
     "Config": "kode.config:Config",

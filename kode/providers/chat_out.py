@@ -29,7 +29,6 @@ from kode.providers.wire import (
     picture_note,
     sendable_arguments,
     sendable_id,
-    sendable_name,
 )
 from kode.registry import Dialect
 
@@ -145,7 +144,7 @@ def _results(message: Message, form: Form) -> list[Object]:
     results: list[Object] = []
     for part in message.parts:
         if isinstance(part, ToolResult):
-            named = {"name": sendable_name(part.name)} if form.dialect.names_results else {}
+            named = {"name": part.name or "unnamed"} if form.dialect.names_results else {}
             text = part.text or ("(no output)" if form.marks_cache else "")
             content = [_part(text)] if form.marks_cache else text
             answers = {"tool_call_id": wire_id(part.call_id, form.dialect)}
@@ -256,7 +255,7 @@ def _function(own: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def plain_call(call: ToolCall, dialect: Dialect) -> Object:
-    function = {"name": sendable_name(call.name), "arguments": sendable_arguments(call)}
+    function = {"name": call.name, "arguments": sendable_arguments(call)}
     return {"id": wire_id(call.id, dialect), "type": "function", "function": function}
 
 

@@ -92,7 +92,7 @@ class DraftCall:
     name: str = ""
     arguments: list[str] = field(default_factory=list)
     own: dict[str, Any] | None = None
-    """Dropped where kode has to repair the call's id or name."""
+    """Dropped where kode has to repair the call's id, as `ToolCall` does for its name."""
 
     def add_name(self, piece: str) -> None:
         """Adds to the name, which comes in full, in pieces, growing, or again with every chunk."""
@@ -313,15 +313,12 @@ class Draft:
                     used_ids.add(call_id)
                     # Empty arguments mean none, unless the token limit cut them off.
                     arguments = block.text or ("" if stop == "length" else "{}")
-                    name = join_surrogates(block.name) or "unnamed"
-                    # Elsewhere a name with a dot or a space makes every later request fail.
-                    is_intact = call_id == block.id and _NAME.fullmatch(block.name) is not None
                     parts.append(
                         ToolCall(
                             id=call_id,
-                            name=name,
+                            name=block.name,
                             arguments=join_surrogates(arguments),
-                            own=block.own if is_intact else None,
+                            own=block.own if call_id == block.id else None,
                         )
                     )
         return tuple(parts)
@@ -372,7 +369,6 @@ class Draft:
         return join_surrogates(piece)
 
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 

@@ -29,7 +29,6 @@ from kode.providers.wire import (
     picture_note,
     sendable_arguments,
     sendable_id,
-    sendable_name,
 )
 
 BREAKPOINT = b',"cache_control":{"type":"ephemeral"}}'
@@ -186,7 +185,7 @@ def plain_form(part: Part) -> dict[str, Any] | None:
             return {
                 "type": "tool_use",
                 "id": sendable_id(part.id, strict=True),
-                "name": sendable_name(part.name),
+                "name": part.name,
                 "input": json.loads(sendable_arguments(part)),
             }
     # Thinking without a signature, of an interrupted reply or a local server, is refused.

@@ -26,7 +26,6 @@ from kode.providers.wire import (
     picture_note,
     sendable_arguments,
     sendable_id,
-    sendable_name,
 )
 
 CUSTOM_CALL = "custom_tool_call"
@@ -158,7 +157,7 @@ def _is_intact(part: Part) -> bool:
             # A summary alone stands for thinking that the server would have had to keep.
             return bool(own and (own.get("encrypted_content") or own.get("content")))
         case ToolCall(own=own):
-            plain = (sendable_id(part.id, strict=False), sendable_name(part.name))
+            plain = (sendable_id(part.id, strict=False), part.name)
             sendable = _type_of(part) == CUSTOM_CALL or is_whole_object(part.arguments)
             return bool(own) and plain == (part.id, part.name) and sendable
         case _:
@@ -180,7 +179,7 @@ def plain_items(message: Message) -> list[Mapping[str, Any]]:
             items.append({**said, "phase": phase} if isinstance(phase, str) else said)
         elif isinstance(part, ToolCall):
             call_id = sendable_id(part.id, strict=False)
-            named = {"name": sendable_name(part.name), "arguments": sendable_arguments(part)}
+            named = {"name": part.name, "arguments": sendable_arguments(part)}
             items.append({"type": "function_call", "call_id": call_id, **named})
     if items:
         return items

@@ -202,12 +202,6 @@ def sendable_arguments(call: ToolCall) -> str:
     return call.arguments if is_whole_object(call.arguments) else "{}"
 
 
-def sendable_name(name: str) -> str:
-    """A tool name that every server accepts. A name that a model invented, with a dot or a space,
-    would otherwise make each later request fail."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unnamed"
-
-
 def sendable_id(call_id: str, *, strict: bool) -> str:
     """A call id that the server accepts: at most 40 characters, and with `strict` only those that
     Anthropic allows. Others, from another server earlier in the session, become a digest, the same

@@ -8,6 +8,7 @@ from typing import Any
 
 from kode.broken_json import object_of
 from kode.messages import Image, Message, ServerItem, Text, Thinking, Usage, images_of, text_of
+from kode.plain_text import clean
 from kode.session.entries import (
     AnyEntry,
     MessageEntry,
@@ -61,7 +62,8 @@ def as_json(transcript: Transcript) -> dict[str, Any]:
 
 
 def as_markdown(transcript: Transcript) -> str:
-    """A readable transcript of messages and calls, with long outputs cut."""
+    """A readable transcript of messages and calls, with long outputs cut; nothing in it controls a
+    terminal."""
     header = transcript.header
     places = {entry.id: place for place, entry in enumerate(transcript.entries)}
     lines = [f"# Session {header.id}", ""]
@@ -88,7 +90,7 @@ def as_markdown(transcript: Transcript) -> str:
     end = next((one for one in reversed(transcript.entries) if isinstance(one, TurnEntry)), None)
     if end is not None and end.error:
         lines += [f"*(the turn ended: {end.status}. {end.error})*"]
-    return "\n".join(lines).rstrip() + "\n"
+    return clean("\n".join(lines).rstrip()) + "\n"
 
 
 def _messages(transcript: Transcript) -> Iterator[tuple[MessageEntry, Item, list[Call]]]:

@@ -9,6 +9,7 @@ from kode.engine.fence import fence_text
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.messages import results_of
+from kode.plain_text import printable
 from tests.engine.conftest import MakeBench, calls, says
 
 LINES = re.compile(r'\A<outside-([0-9a-f]{16}) source="([^"\n<>]*)">\n(.*)\n</outside-\1>\Z', re.S)
@@ -19,7 +20,7 @@ def test_a_fence_holds_the_whole_text_and_its_source(text: str, source: str) -> 
     found = LINES.match(fence_text(text, source))
     assert found is not None
     assert found[3] == text
-    assert found[2].isprintable()
+    assert found[2] == printable(found[2])
 
 
 def test_each_call_has_a_nonce_of_its_own() -> None:

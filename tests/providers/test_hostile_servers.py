@@ -265,6 +265,27 @@ async def test_empty_and_double_ids_are_mended_and_good_ones_kept(
 
 
 @each
+@pytest.mark.parametrize(
+    ("name_sent", "name_read"),
+    [
+        ("\x1b]52;c;ZXZpbA==\x07\u202e", "__52_c_ZXZpbA____"),
+        ("functions.read_file", "functions_read_file"),
+        ("x" * 70, "x" * 64),
+        ("", "unnamed"),
+    ],
+)
+async def test_a_name_that_no_tool_can_have_is_mended_as_it_is_read(
+    connect: Connect, name: str, name_sent: str, name_read: str
+) -> None:
+    provider, _ = connect(name, [{"calls": [{"name": name_sent, "arguments": {}}]}])
+
+    (call,) = calls_of(await answer(provider))
+
+    assert call.name == name_read
+    assert call.own is None
+
+
+@each
 async def test_a_redirect_is_not_followed_with_the_key(connect: Connect, name: str) -> None:
     wire = {"status": 307, "body": "", "headers": {"location": "http://127.0.0.1:9/v1/x?token=1"}}
     provider, server = connect(name, [{"wire": wire}])

@@ -163,3 +163,16 @@ def test_results_are_headed_by_the_last_to_arrive(tmp_path: Path) -> None:
     assert [line for line in text.splitlines() if line.endswith(last.id)] == [
         f"## Results · {last.at} · {last.id}"
     ]
+
+
+def test_a_transcript_to_read_controls_no_terminal_and_hides_nothing(tmp_path: Path) -> None:
+    evil = "\x1b]52;c;ZXZpbA==\x07\x9b2J\u202e\u200b\U000e0041"
+    session = new_session(tmp_path)
+    plain_turn(session, evil)
+    session.append_message(asks("1"))
+    session.append_message(results("1", text=evil))
+    session.close()
+
+    text = as_markdown(Transcript(header=session.header, entries=session.entries))
+
+    assert {c for c in text if not c.isprintable()} == {"\n"}

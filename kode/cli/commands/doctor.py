@@ -15,10 +15,11 @@ from kode.cli.commands import diagnosis, plugin_checks, provider_checks, setup_c
 from kode.cli.commands.diagnosis import Case, Finding, State, missing
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
-from kode.cli.screen.lines import clean, fold
+from kode.cli.screen.lines import fold
 from kode.cli.screen.printer import print_line, to_json
 from kode.credentials import redact
 from kode.errors import EXIT_FAILED, EXIT_OK
+from kode.plain_text import clean
 
 NARROW_COLUMNS = 60  # below it a remark beside its name has no room
 MARKS: dict[State, str] = {"ok": "ok      ", "missing": "MISSING ", "optional": "optional"}

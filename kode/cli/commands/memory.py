@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from kode import durable, installed, paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
-from kode.cli.screen.lines import clean
 from kode.cli.screen.printer import complain, on_screen
 from kode.contracts import AskReply, Request
 from kode.errors import EXIT_OK, KodeError, UserError
 from kode.events import Event, Notice, silent
 from kode.messages import Message
+from kode.plain_text import clean
 
 if TYPE_CHECKING:
     from kode.config import Loaded

@@ -13,12 +13,13 @@ from kode import installed, paths
 from kode.cli.commands import session_export, session_places
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser, command_of
-from kode.cli.screen.lines import clean, one_line
+from kode.cli.screen.lines import one_line
 from kode.cli.screen.pager import page
 from kode.cli.screen.printer import Answer, Answered, complain, print_answer
 from kode.cli.screen.session_table import listed, local_time
 from kode.errors import EXIT_FAILED, EXIT_OK, SessionError
 from kode.messages import plural
+from kode.plain_text import clean
 from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
 from kode.session.reading import session_path
@@ -133,7 +134,7 @@ def _show(parser: Parser, argv: Sequence[str]) -> Answered:
     transcript = Transcript.read(session_path(paths.home(), session_id))
     if arguments.json:
         return Answer(value=as_json(transcript), as_json=True)
-    text = clean(as_markdown(transcript)) + _agents(session_id)
+    text = as_markdown(transcript) + _agents(session_id)
     paged = not arguments.no_pager and page(_with_headings(text))
     return Answer(lines=[] if paged else [text.removesuffix("\n")], faults=transcript.faults)
 

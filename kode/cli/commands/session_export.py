@@ -9,10 +9,10 @@ from pathlib import Path
 from kode import durable, installed, paths
 from kode.cli.commands import session_places
 from kode.cli.parser import Parser
-from kode.cli.screen.lines import clean
 from kode.cli.screen.printer import Answered
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.installed import ExportFile
+from kode.plain_text import clean
 from kode.session import index
 from kode.session.export import as_json, as_markdown
 from kode.session.reading import session_path

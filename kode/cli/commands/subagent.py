@@ -30,7 +30,6 @@ from kode.cli.flags import (
     working_directory,
 )
 from kode.cli.parser import Parser
-from kode.cli.screen.lines import clean
 from kode.errors import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -39,6 +38,7 @@ from kode.errors import (
     KodeError,
     UserError,
 )
+from kode.plain_text import clean
 
 if TYPE_CHECKING:
     from kode.cli.commands.subagent_conversation import Setting

@@ -4,12 +4,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kode.cli.screen.lines import clean, public
+from kode.cli.screen.lines import public
 from kode.cli.screen.question import make_ask
 from kode.errors import ConfigError
 from kode.extensions import review, trust
 from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import visible
+from kode.plain_text import clean
 
 
 async def approve_shown(

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from kode import __version__, paths
 from kode.cli.prompt.effort import effort_lines
 from kode.cli.prompt.state import PromptState
-from kode.cli.screen.lines import clean, count, explain, one_line
+from kode.cli.screen.lines import count, explain, one_line
 from kode.errors import KodeError, UserError
 from kode.messages import columns, plural
+from kode.plain_text import clean
 from kode.programs import start_program
 
 if TYPE_CHECKING:

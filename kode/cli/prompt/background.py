@@ -5,9 +5,10 @@ import time
 from typing import TYPE_CHECKING
 
 from kode.cli.prompt.state import PromptState
-from kode.cli.screen.lines import clean, clip, duration, one_line
+from kode.cli.screen.lines import clip, duration, one_line
 from kode.errors import UserError
 from kode.messages import plural
+from kode.plain_text import clean
 from kode.tools.job import tell_job
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from kode.cli.prompt.about import run_kode
 from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.turn import run_turn
-from kode.cli.screen.lines import clean, clip, one_line
+from kode.cli.screen.lines import clip, one_line
 from kode.errors import UserError
 from kode.extensions.listing import NONE, lines_of, rows_of
 from kode.messages import plural
+from kode.plain_text import clean
 
 if TYPE_CHECKING:
     from kode.extensions.mcp_server import McpServer

@@ -4,11 +4,11 @@ memory review`. Leaving decides nothing."""
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kode.cli.screen.lines import clean
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import Screen
 from kode.errors import KodeError
 from kode.messages import plural
+from kode.plain_text import clean
 
 if TYPE_CHECKING:
     from kode.contracts import MemorySystem

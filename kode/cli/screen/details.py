@@ -11,7 +11,7 @@ from typing import Any
 
 from kode.broken_json import object_of
 from kode.cli.screen.event_lines import doing, tool_line
-from kode.cli.screen.lines import cell_width, clean, clip, fold
+from kode.cli.screen.lines import cell_width, clip, fold
 from kode.cli.screen.screen import Screen
 from kode.events import (
     Event,
@@ -23,6 +23,7 @@ from kode.events import (
     TurnStarted,
 )
 from kode.messages import Thinking, calls_of, plural
+from kode.plain_text import clean
 
 MAX_ENTRIES = 50  # a few screens
 MAX_CHARS = 100_000

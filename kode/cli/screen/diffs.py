@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from kode.cli.screen.lines import breaks, clean
+from kode.cli.screen.lines import breaks
 from kode.cli.screen.screen import Screen
 from kode.messages import plural
+from kode.plain_text import clean
 
 MAX_ROWS = 4
 """Maximum rows of one line in a cut diff; a minified file has very long ones."""

@@ -5,16 +5,7 @@ Pure functions. `render` places them in the REPL, `run_render` elsewhere.
 
 import re
 
-from kode.cli.screen.lines import (
-    cell_width,
-    clean,
-    clip,
-    clip_middle,
-    count,
-    duration,
-    money,
-    one_line,
-)
+from kode.cli.screen.lines import cell_width, clip, clip_middle, count, duration, money, one_line
 from kode.events import (
     AgentFinished,
     ContextReduced,
@@ -27,11 +18,12 @@ from kode.events import (
 )
 from kode.extensions.tool_names import verbs_of
 from kode.messages import plural
+from kode.plain_text import clean
 
 
 def doing(name: str, subject: str, width: int) -> str:
     """What a running tool is doing: `Running pytest -q`."""
-    verb = verbs_of(name)[0]
+    verb = verbs_of(one_line(name))[0]
     return clip(f"{verb} {_subject(name, subject, width - len(verb) - 1)}".strip(), width)
 
 
@@ -41,7 +33,7 @@ def tool_line(event: ToolFinished, width: int) -> str:
     On a narrow screen the subject is cut first: people look for the outcome.
     """
     # A failed call did not do it.
-    verb = verbs_of(event.name)[0 if event.is_error else 1]
+    verb = verbs_of(one_line(event.name))[0 if event.is_error else 1]
     ended_well = event.exit_status == 0 and not event.failed and not event.not_kept
     summary = "" if ended_well else event.summary
     outcome = one_line(summary) or ("failed" if event.is_error else "")
@@ -55,7 +47,7 @@ def tool_line(event: ToolFinished, width: int) -> str:
 
 def denied_line(event: ToolFinished, width: int) -> str:
     """The line about a call that did not run."""
-    what = f"Denied: {verbs_of(event.name)[0].lower()} "
+    what = f"Denied: {verbs_of(one_line(event.name))[0].lower()} "
     room = max(width - cell_width(what), 8)
     return (what + _subject(event.name, event.subject, room)).rstrip()
 

@@ -1,4 +1,4 @@
-"""Texts that fit on the screen: cleaned, cut, wrapped; numbers as short texts. Without style.
+"""Texts that fit on the screen: cut, wrapped; numbers as short texts. Without style.
 
 Pure functions. `event_lines` words events; `screen` and `render` add colour and place them.
 """
@@ -6,15 +6,9 @@ Pure functions. `event_lines` words events; `screen` and `render` add colour and
 import re
 from collections.abc import Sequence
 
-MIN_MEANING_COLUMNS = 22  # a meaning needs a few words a line to be read
+from kode.plain_text import clean
 
-_SEQUENCES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
-    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS and related: titles, clipboard, links
-    r"|\x1b[ -/]*[0-~]"  # short ones
-)
-# Controls that move the cursor or ring, C1 controls, and marks that reorder text on screen.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+MIN_MEANING_COLUMNS = 22  # a meaning needs a few words a line to be read
 
 _WIDE = "\u2e80-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff60"
 _OPENING, _CLOSING = "「『（《〈【［｛", "」』）》〉】］｝、。，．：；？！"
@@ -27,15 +21,6 @@ _BEFORE = re.compile(r"\s*(?:[-•●✗–│] |\[[ x>]\] )?")
 """The margin of a line, and the mark of an item."""
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 """Between the columns of a table."""
-
-
-def clean(text: str) -> str:
-    """Text that cannot control the terminal: no escape sequences, no control characters except tab
-    and line feed. A sequence cut in two by streaming loses its escape character too."""
-    if text.isascii() and text.isprintable():
-        return text
-    text = _SEQUENCES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    return _CONTROLS.sub("", text).encode("utf-8", "replace").decode("utf-8")
 
 
 def public(text: str) -> str:

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from kode.cli.screen.lines import clean, fold
+from kode.cli.screen.lines import fold
 from kode.errors import EXIT_OK
 from kode.messages import columns
+from kode.plain_text import clean
 
 
 @dataclass(frozen=True, kw_only=True)

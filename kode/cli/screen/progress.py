@@ -9,16 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kode.cli.screen.event_lines import doing
-from kode.cli.screen.lines import (
-    cell_width,
-    clean,
-    clip,
-    count,
-    duration,
-    head,
-    money,
-    one_line,
-)
+from kode.cli.screen.lines import cell_width, clip, count, duration, head, money, one_line
 from kode.events import (
     AgentFinished,
     AgentProgress,
@@ -36,6 +27,7 @@ from kode.events import (
     TurnStarted,
     Working,
 )
+from kode.plain_text import clean
 
 if TYPE_CHECKING:
     from kode.conversation import StatusLine
@@ -214,7 +206,7 @@ def spinner_line(
     end = f" {int(now - since)}s" if since is not None else ""
     if stop:
         end += f" · {stop}"
-    room = width - len(end) - 3
+    what, room = one_line(what), width - len(end) - 3
     shown = clip(what, room) if room >= 8 else what
     dots = "" if shown.endswith("…") else "…"
     return clip(f"{frame} {shown}{dots}{end}", width)

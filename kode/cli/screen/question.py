@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 
 from kode.cli.screen.diffs import painted_diff
-from kode.cli.screen.lines import clean, one_line, wrap_words
+from kode.cli.screen.lines import one_line, wrap_words
 from kode.cli.screen.menu import WORD_S, Choice, Menu
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen, open_screen
 from kode.permissions.approvals import id_of
 from kode.permissions.gate import Answer, Ask, Question, further_ways, visible, ways_to_allow
+from kode.plain_text import clean
 
 HABIT_COUNT = 3  # after three equal answers the fourth is likely the same
 HABIT_S = 60.0

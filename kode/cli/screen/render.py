@@ -31,7 +31,7 @@ from kode.cli.screen.event_lines import (
     summary_line,
     tool_line,
 )
-from kode.cli.screen.lines import clean, clip, duration, one_line, wrap_words
+from kode.cli.screen.lines import clip, duration, one_line, wrap_words
 from kode.cli.screen.markdown import Block, BlockSplitter, markdown
 from kode.cli.screen.progress import ROOM_FOR_AN_OFFER, Progress, how_to_stop
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen
@@ -59,6 +59,7 @@ from kode.events import (
     Working,
 )
 from kode.messages import Text, Thinking, calls_of
+from kode.plain_text import clean
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

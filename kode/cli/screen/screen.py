@@ -14,7 +14,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
-from kode.cli.screen.lines import clean, clip, fold
+from kode.cli.screen.lines import clip, fold
+from kode.plain_text import clean
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -53,7 +54,8 @@ MAX_PROSE_COLUMNS = 110
 FLUSH_S = 0.03
 """Texts within this time are painted together: streaming repaints the prompt less."""
 
-_STYLES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\\\")
+_STYLES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x00-\x1f\x7f-\x9f]*\x1b\\")
+_PIECES = re.compile(f"({_STYLES.pattern})")
 _MARKS = re.compile(r"^( *)[●✗✓▌│] ", re.MULTILINE)
 """Signs before a line whose words say the same."""
 
@@ -152,7 +154,10 @@ class Screen:
         self.print("\n".join([f"> {first}", *(f"  {line}" for line in rest)]), "bold")
 
     def print_painted(self, text: str) -> None:
-        """As `print`, for text that kode has cleaned and painted."""
+        """As `print`, for text that kode has painted: colours and links stay."""
+        text = "".join(
+            piece if _STYLES.fullmatch(piece) else clean(piece) for piece in _PIECES.split(text)
+        )
         self._pending.append((_MARKS.sub(r"\1", text) if self.plain else text) + "\n")
         if self.editor is None:
             self.flush()

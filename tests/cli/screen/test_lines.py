@@ -4,7 +4,6 @@ from hypothesis import strategies as st
 from kode.cli.screen.lines import (
     bars,
     cell_width,
-    clean,
     clip,
     clip_middle,
     count,
@@ -36,24 +35,6 @@ def test_meanings_move_below_their_names_where_it_is_narrow():
         "  /longer",
         "      short",
     ]
-
-
-def test_escape_sequences_of_every_kind_are_removed():
-    evil = "a\x1b[31mb\x1b]0;title\x07c\x1bPq\x1b\\d\x9b2Je\x1bcf\x08g\u202eh"
-
-    assert clean(evil) == "abcd2Jefgh"
-
-
-def test_tabs_and_line_feeds_stay():
-    assert clean("a\tb\r\nc\rd") == "a\tb\nc\nd"
-
-
-@given(st.text())
-def test_clean_text_holds_no_control_character(text):
-    cleaned = clean(text)
-
-    assert all(c in "\t\n" or (c >= " " and not "\x7f" <= c <= "\x9f") for c in cleaned)
-    assert cleaned.encode("utf-8").decode("utf-8") == cleaned
 
 
 @given(st.text(), st.integers(0, 40))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.cli.screen.lines import cell_width, clean
+from kode.cli.screen.lines import cell_width
 from kode.cli.screen.markdown import (
     MAX_BLOCK_CHARS,
     MAX_FENCE_LINES,
@@ -15,6 +15,7 @@ from kode.cli.screen.markdown import (
     markdown,
 )
 from kode.cli.screen.screen import Screen, links_work
+from kode.plain_text import clean
 
 
 def screen(width=60):

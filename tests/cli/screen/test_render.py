@@ -1,6 +1,7 @@
 import io
 import itertools
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -8,11 +9,15 @@ from hypothesis import strategies as st
 
 from kode.cli.screen.lines import cell_width
 from kode.cli.screen.render import MAX_DIFF_LINES, Renderer
+from kode.cli.screen.run_render import ProgressRenderer
 from kode.cli.screen.screen import Screen
 from kode.events import (
+    Event,
     MemoryChanged,
     Notice,
+    PlanKept,
     RetryScheduled,
+    Steered,
     StepStarted,
     TextDelta,
     ThinkingDelta,
@@ -431,3 +436,56 @@ def test_a_refusal_is_shown_unless_the_person_gave_it(by, is_shown):
     event = replace(tool(text=refusal.for_model), refused=True, refusals=(refusal,))
 
     assert bool(Shown().show(event)) == is_shown
+
+
+EVIL = "a\x1b]52;c;ZXZpbA==\x07\x1b[?1049hb\x9b2Jc\u202ed\u2066e\u200bf\ufeffg\U000e0041h\x08i"
+
+
+def spoiled(value, name=""):
+    """A value with `EVIL` in every text that is not one of a few words."""
+    if isinstance(value, str):
+        return value if name in ("type", "kind", "level", "status", "role", "stop") else EVIL
+    if isinstance(value, tuple):
+        return tuple(map(spoiled, value))
+    if is_dataclass(value):
+        return replace(
+            value, **{f.name: spoiled(getattr(value, f.name), f.name) for f in fields(value)}
+        )
+    return value
+
+
+EVIL_EVENTS = [
+    *map(spoiled, ALL_EVENTS),
+    spoiled(Steered(text="x")),
+    spoiled(PlanKept(path="p", steps=2)),
+    spoiled(replied("x", ToolCall(id="1", name="shell", arguments="{}"))),
+    spoiled(replace(tool(), refused=True, refusals=(Refusal(by="rule", message="no"),))),
+    spoiled(replace(tool(), failed=True, exit_status=1)),
+    spoiled(ended("success", files=("a",))),
+]
+
+
+@pytest.mark.parametrize("renderer_class", [Renderer, ProgressRenderer])
+def test_no_field_of_any_event_controls_the_terminal_or_hides_anything(renderer_class):
+    state = Shown()
+    state.renderer = renderer_class(state.renderer.screen, clock=lambda: state.now, unfolded=True)
+    assert {type(event) for event in EVIL_EVENTS} == {*get_args(Event)}
+
+    for event in EVIL_EVENTS:
+        state.now += 5.0
+        state.show(event)
+        state.stream.write("\n".join(state.live()))
+    state.stream.write(state.renderer.details.render(state.renderer.screen)[0])
+
+    assert "a" in state.text
+    assert {c for c in state.text if not c.isprintable()} == {"\n"}
+
+
+def test_painted_text_keeps_its_colours_and_links_and_nothing_else():
+    state = Shown(color=True)
+    link = "\x1b]8;;https://a.example/\x1b\\here\x1b]8;;\x1b\\"
+
+    state.renderer.screen.print_painted(f"\x1b[1;31mred\x1b[0m {link} {EVIL}")
+
+    assert state.text.startswith(f"\x1b[1;31mred\x1b[0m {link} a")
+    assert "\x1b" not in state.text.removeprefix(f"\x1b[1;31mred\x1b[0m {link}")

@@ -1,0 +1,71 @@
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kode.plain_text import clean, printable
+
+HIDDEN = [
+    chr(code)
+    for code in range(sys.maxunicode + 1)
+    if unicodedata.category(chr(code)) in ("Cc", "Cf", "Cs", "Zl", "Zp") and chr(code) not in "\t\n"
+]
+SHOWN_FORMATS = {*"\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2"}
+SHOWN_FORMATS |= {"\U000110bd", "\U000110cd"}
+"""Formats of Unicode that are signs of their own: of numbers, of abbreviations."""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\x1b[31mb\x1b]0;title\x07c\x1bPq\x1b\\d\x1bce", "abcde"),
+        ("a\tb\r\nc\rd", "a\tb\nc\nd"),
+        ("a\x07b\x9b2J\x1b", "a\\x07b\\x9b2J\\x1b"),
+        ("a\u202eb\u2066c", "a\\u202eb\\u2066c"),
+        ("a\u200bb\u200cc\u200dd\ufeffe", "a\\u200bb\\u200cc\\u200dd\\ufeffe"),
+        ("a\U000e0041b\U000e007f", "a\\U000e0041b\\U000e007f"),
+        ("\U0001f600\ufe0f\ufe01\U000e0101", "\U0001f600\ufe0f\\ufe01\\U000e0101"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_what_a_terminal_obeys_or_hides_is_removed_or_spelled_out(text, shown):
+    assert clean(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466",  # a family
+        "\U0001f3f3\ufe0f\u200d\U0001f308 \u2764\ufe0f\u200d\U0001f525 1\ufe0f\u20e3",
+        "\U0001f9d1\U0001f3fd\u200d\U0001f680",  # with a skin tone
+        "e\u0301 o\u0323\u0302",  # combining marks
+        "\u4f60\u597d\u3000\u304b\u3099 \ud55c\uae00 \u845b\U000e0100",  # CJK
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u0915\u094d\u200d\u0937",
+        "\u05e9\u05dc\u05d5\u05dd \xa0 \ue0a0 \U0001fbff",
+    ],
+)
+def test_text_that_shows_stays_as_it_is(text):
+    assert clean(text) == text
+    assert printable(text) == text
+
+
+def test_every_control_and_format_character_of_unicode_is_spelled_out_between_letters():
+    shown = {c for c in HIDDEN if clean(f"a{c}b") == f"a{c}b"}
+
+    assert shown == SHOWN_FORMATS
+
+
+@given(st.text(st.sampled_from([*HIDDEN, *"ab\u0645\U0001f468\ufe0f\n\t"])))
+def test_clean_text_controls_nothing_and_can_be_encoded(text):
+    cleaned = clean(text)
+
+    assert not {*cleaned} & {*HIDDEN} - SHOWN_FORMATS - {"\u200c", "\u200d"}
+    assert "\u200d\u200d" not in cleaned
+    assert cleaned.encode("utf-8").decode("utf-8") == cleaned
+
+
+@given(st.text())
+def test_a_path_is_printed_on_one_line(text):
+    assert not {*printable(text)} & {*"\n\t\r\x1b\u2028\u202e"}
