@@ -162,7 +162,7 @@ class RefusedError(ProviderError):
 
 class ThinkingRefused(RefusedError):
     """The server did not take back thinking that it had sent: the conversation before it has
-    changed, or a part of it is missing."""
+    changed, or a part of it is missing, or thinking is missing where it wants it."""
 
 
 class AuthenticationError(ProviderError):

@@ -43,6 +43,10 @@ Switch = Literal[
 """
 
 
+UNSIGNED = "skip_thought_signature_validator"
+"""What Google's notes name for a call that another model made."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
     """How a server's Chat Completions differ. The default is for a server of which nothing is
@@ -58,8 +62,8 @@ class Dialect:
     """Whether a message may have fields that the format does not: those of a reply go back. Closed
     servers refuse them."""
     stands_for_thinking: str | None = None
-    """What goes in the first field of `thinks_in` for a reply without any, such as another
-    model's: without it these servers refuse the conversation. None: nothing."""
+    """What goes in the first field of `thinks_in` for a reply in which they are missing or empty,
+    such as another model's: without it these servers refuse the conversation. None: nothing."""
     stands_for_signature: str = ""
     """What signs the first call of a reply that came from elsewhere; see `older_models`."""
     older_models: tuple[str, ...] = ()
@@ -218,7 +222,7 @@ PROVIDERS: tuple[ProviderRow, ...] = (
             switch="google",
             unasked=True,
             thinks_in=(),
-            stands_for_signature="skip_thought_signature_validator",
+            stands_for_signature=UNSIGNED,
             older_models=("gemini-1", "gemini-2", "gemma", "learnlm"),
             ids="any",
             counts_thinking_apart=True,

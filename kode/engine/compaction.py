@@ -20,7 +20,7 @@ from kode.engine.tokens import (
     tokens_of,
     tokens_of_text,
 )
-from kode.errors import ContextOverflow, ToolError
+from kode.errors import ContextOverflow, ThinkingRefused, ToolError
 from kode.events import silent
 from kode.function_tool import parse_arguments
 from kode.messages import (
@@ -57,8 +57,8 @@ async def note_on(
 ) -> str:
     """Asks the session's model for a hand-over note, at the end of the conversation: it knows what
     it has read, and the server has the beginning in its cache. `behind` is how many tokens the
-    window has left there. Where that is too little, or the server says so, a transcript in the same
-    request stands for the messages, cut in the middle.
+    window has left there. Where that is too little, or the server refuses the messages, a
+    transcript in the same request stands for them, cut in the middle.
 
     Raises: ProviderError; StorageError.
     """
@@ -84,6 +84,8 @@ async def note_on(
 
     try:
         return await _answer(agent, session, request if behind >= least else on_transcript(1))
+    except ThinkingRefused:
+        return await _answer(agent, session, on_transcript(1))
     except ContextOverflow:
         # The window is smaller than kode believed: a quarter of the transcript still says the most.
         return await _answer(agent, session, on_transcript(4))

@@ -385,10 +385,12 @@ async def compact(
     wish: str = "",
     *,
     by_person: bool = False,
+    drops_all: bool = False,
 ) -> ContextReduced:
     """Replaces the messages so far by a note, verbatim texts, lists, and the newest messages, in
-    one entry. `drop` is memory's answer if it was asked already; `wish` is the person's wish for
-    a note that memory does not write.
+    one entry; with `drops_all` no message stays, because a server refuses them. `drop` is memory's
+    answer if it was asked already; `wish` is the person's wish for a note that memory does not
+    write.
 
     Raises: LimitError after three in a row that freed nothing; ProviderError; StorageError.
     """
@@ -411,7 +413,9 @@ async def compact(
     share = 0.5**context.fruitless
     room = min(window * KEPT_TAIL_SHARE, before_tokens / 4) * share
     most = window * KEPT_EXCHANGE_SHARE * share
-    start = compaction.first_kept(messages, drop.keep, int(room), int(most))
+    start = len(messages)
+    if not drops_all:
+        start = compaction.first_kept(messages, drop.keep, int(room), int(most))
     tail = messages[start:]
     before = compaction.words_before(session, tail)
     summary = drop.recap

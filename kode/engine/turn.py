@@ -21,6 +21,7 @@ from kode.engine.act import run_calls
 from kode.engine.agent import Agent
 from kode.engine.context import (
     Context,
+    compact,
     context_tokens,
     missing_opening,
     news_parts,
@@ -341,7 +342,8 @@ def _check_limits(run: Run) -> None:
 
 async def _ask(run: Run) -> Message:
     """Gets and records one reply, or the streamed part of an incomplete one."""
-    agent, context, overflowed, unbound = run.agent, run.context, False, False
+    agent, context = run.agent, run.context
+    overflowed = unbound = summarized = False
     while True:
         request = await prepare(agent, context, run.emit)
         record_request(agent, context, request)
@@ -368,8 +370,13 @@ async def _ask(run: Run) -> Message:
                 raise
             run.agent, run.fallback_model = (agent := other), other.provider.model
         except ThinkingRefused as refused:
-            if unbound:
+            if summarized:
                 raise
+            if unbound:
+                summarized = True
+                run.emit(Notice(text=f"{refused} kode continues from a summary of what was said."))
+                await compact(agent, context, run.emit, drops_all=True)
+                continue
             unbound = True
             context.session.append(UnboundEntry(reason=str(refused)))
             context.known_messages = 0

@@ -31,6 +31,8 @@ from kode.errors import (
 )
 from kode.providers.models import info_of, retirement_note
 from kode.providers.refusals import (
+    ANOTHER_MODEL,
+    MISSING,
     SETTINGS,
     STATUS_OF_TYPE,
     STATUSES,
@@ -246,13 +248,14 @@ def _refused_part(
     """The error for something in a request that the model does not take; None for another fault."""
     if refuses_thinking(words_said):
         text = f"{endpoint.shown_url} did not accept the earlier thinking of {endpoint.model}{said}"
-        text += " If it happens again, use /compact: a summary has no such thinking in it."
+        text = f"{text} {ANOTHER_MODEL}."
         return ThinkingRefused(text, status=status, said=words_said)
     if not (name := refused_setting(words_said)):
         return None
     text = f"{endpoint.model} at {endpoint.shown_url} does not take {SETTINGS[name].what}{said}"
     change = SETTINGS[name].change.format(name=endpoint.name)
-    return RefusedError(f"{text} {change}.", status=status, said=words_said, part=name)
+    kind = ThinkingRefused if name in MISSING else RefusedError
+    return kind(f"{text} {change}.", status=status, said=words_said, part=name)
 
 
 def web_page(endpoint: Endpoint, content_type: str) -> RefusedError:

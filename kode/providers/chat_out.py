@@ -186,9 +186,9 @@ def _assistant(message: Message, form: Form) -> list[Object]:
         # An empty answer says nothing, and many servers refuse it.
         return []
     fields = _fields(message, form) if is_own else {}
-    stand_in = form.dialect.stands_for_thinking
-    if stand_in is not None and not fields.keys() & {*form.dialect.thinks_in}:
-        fields[form.dialect.thinks_in[0]] = stand_in
+    stand_in, names = form.dialect.stands_for_thinking, form.dialect.thinks_in
+    if stand_in is not None and not any(fields.get(name) for name in names):
+        fields[names[0]] = stand_in
     made = {"tool_calls": calls} if calls else {}
     return [{"role": "assistant", "content": content or None, **fields, **made}]
 

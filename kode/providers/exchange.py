@@ -87,6 +87,8 @@ LEFT_OUT: Mapping[str, str] = {
     "cache_marks": "kode continues without marks for the cache.",
     "free_text": "kode offers it as a function.",
     "pictures_in_results": "kode sends pictures after the results that show them.",
+    "signatures": "kode sends what stands for one.",
+    "thoughts": "kode sends what stands for it.",
     "own_fields": "kode sends this model's earlier replies without what came beside their text.",
     "limit": "kode names the limit of output in the other way.",
     "usage": "kode does not ask for token counts, so the cost may be unknown.",
@@ -222,12 +224,11 @@ class SdkProvider(ABC):
                 with pictures_named(request.messages), translate_errors(self._endpoint):
                     await self._exchange(self._body(request), draft)
                 return draft
-            except ThinkingRefused:
-                self._thinking_refused = True
-                raise
             except RefusedError as refused:
                 setting = setting_to_leave_out(self.api, refused)
                 if not setting or setting in self._left_out or draft.blocks:
+                    if isinstance(refused, ThinkingRefused):
+                        self._thinking_refused = True
                     raise
                 self._left_out |= {setting}
                 emit(Notice(text=f"{refused} {LEFT_OUT[setting]}"))

@@ -11,6 +11,7 @@ The SDK is imported on the first request, or by `warm_up`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -33,7 +34,7 @@ from kode.providers.exchange import SdkProvider, default_max_tokens
 from kode.providers.openai_client import open_client, stream_class, url_of
 from kode.providers.openai_client import warm_up as warm_up
 from kode.providers.wire import EncodedTools, Joined, encode_json
-from kode.registry import Dialect, ProviderSettings, row_at
+from kode.registry import UNSIGNED, Dialect, ProviderSettings, row_at
 
 MARKS = 2
 """Cache marks on messages, beside the one on the system prompt, which covers the tools."""
@@ -118,10 +119,14 @@ class OpenAIChat(SdkProvider):
 
     def _form_now(self) -> Form:
         """The form of messages, by what is known of the model and what its server has refused."""
-        dialect, info = self._dialect, self.info
+        dialect, info, left_out = self._dialect, self.info, self._left_out
+        if "thoughts" in left_out:
+            dialect = replace(dialect, thinks_in=("reasoning_content",), stands_for_thinking=" ")
+        if "signatures" in left_out:
+            dialect = replace(dialect, stands_for_signature=UNSIGNED, older_models=())
         return Form(
             dialect=dialect,
-            origin="" if "own_fields" in self._left_out else self.origin,
+            origin="" if left_out & {"own_fields", "signatures"} else self.origin,
             model=self.model.removeprefix("models/"),
             sees_images=info.sees_images is not False,
             sees_pdf=dialect.takes_pdf and info.sees_pdf is not False,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kode.contracts import Api
-from kode.errors import RefusedError
+from kode.errors import RefusedError, ThinkingRefused
 
 Fault = Literal["overflow", "no_credit", "bad_key", "loading", "thinking", "no_model"]
 """`overflow`: the request is larger than the window. `thinking`: a server does not take back the
@@ -181,6 +181,8 @@ class Setting:
     """What to change, with the setting's name."""
 
 
+ANOTHER_MODEL = "If it happens again, use another model with /model"
+
 SETTINGS: Mapping[str, Setting] = {
     "api": Setting(
         r"function tools with reasoning_effort.{0,200}/v1/responses"
@@ -189,13 +191,17 @@ SETTINGS: Mapping[str, Setting] = {
         "tools in Chat Completions",
         "Set `providers.{name}.api` in the config to `responses`, or leave it out",
     ),
-    "history": Setting(
+    "signatures": Setting(
         r"missing a `?thought_?signature|thought_?signature.{0,40}(missing|required)"
-        r"|reasoning_content.{0,80}must be passed back|in the thinking mode must be passed back"
-        r"|reasoning_content is missing|corrupted thought signature",
-        "replies without the thinking that belongs to them, as after another model or an older "
-        "version",
-        "Use /compact, which replaces them by a summary, or another model with /model",
+        r"|corrupted thought signature",
+        "calls without its signature, as after another model",
+        ANOTHER_MODEL,
+    ),
+    "thoughts": Setting(
+        r"reasoning_content.{0,80}must be passed back|in the thinking mode must be passed back"
+        r"|reasoning_content is missing",
+        "replies without the thinking that belongs to them, as after another model",
+        ANOTHER_MODEL,
     ),
     "later_system": Setting(
         r"unexpected role .?.?system|a system message must|mid-conversation system"
@@ -262,8 +268,8 @@ def _any(*patterns: str) -> str:
     return "|".join(patterns)
 
 
-NOT_LEFT_OUT = ("api", "history")
-"""What a person has to change: no request goes without it."""
+MISSING = ("signatures", "thoughts")
+"""What a server wants back with the replies in a conversation."""
 
 _REFUSES = (
     r"(unsupported|not supported|not permitted|unknown|unrecognized|unexpected|extra|invalid"
@@ -354,8 +360,10 @@ def refused_setting(words: str) -> str:
 def setting_to_leave_out(api: Api, refused: RefusedError) -> str:
     """The key of `exchange.LEFT_OUT` for what a refusal is about; "" where leaving something out
     does not help."""
+    if isinstance(refused, ThinkingRefused):
+        return refused.part if api == "chat" else ""
     statuses, own = _OF_FORMAT.get(api, (STATUSES, {}))
-    if refused.status not in statuses or refused.part in NOT_LEFT_OUT:
+    if refused.status not in statuses or refused.part == "api":  # that a person has to change
         return ""
     named = (name for name, pattern in own.items() if _holds(refused.said, pattern))
     return next(named, refused.part)

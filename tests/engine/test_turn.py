@@ -648,12 +648,29 @@ async def test_calls_in_the_last_words_have_a_result(bench: MakeBench) -> None:
     assert not (run.agent.place.cwd / "f").exists()
 
 
-async def test_thinking_that_is_refused_twice_ends_the_turn(bench: MakeBench) -> None:
+async def test_a_past_that_is_refused_without_its_thinking_too_becomes_a_summary(
+    bench: MakeBench,
+) -> None:
     refused = ThinkingRefused("The server refuses what the model thought.")
-    run = bench(refused, refused, says("never asked"))
+    call = calls(("echo", '{"text": "hi"}'))
+    # The note is asked for behind the conversation, which is refused there as well.
+    run = bench(call, refused, refused, refused, says("We said hi."), says("Done."), says("Yes."))
+
+    ended = await run.turn()
+
+    assert (ended.status, ended.result) == ("success", "Done.")
+    *_, last = run.provider.requests
+    assert not any(calls_of(message) for message in last.messages)
+    assert "We said hi." in "".join(part.text for part in last.messages[-1].parts)
+    assert (await run.turn("go on")).status == "success"
+
+
+async def test_a_summary_that_is_refused_ends_the_turn(bench: MakeBench) -> None:
+    refused = ThinkingRefused("The server refuses what the model thought.")
+    run = bench(refused, refused, says("a summary"), refused, says("never asked"))
 
     assert (await run.turn()).status == "error"
-    assert len(run.provider.requests) == 2
+    assert len(run.provider.requests) == 4
 
 
 async def test_each_pause_between_attempts_is_twice_the_last(bench: MakeBench, monkeypatch) -> None:

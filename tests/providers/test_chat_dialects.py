@@ -310,10 +310,13 @@ FOREIGN = [
 def test_a_host_that_wants_thinking_with_each_reply_gets_some(
     name: str, model: str, stand_in: str | None
 ) -> None:
-    messages = sent_by(host(name, model), FOREIGN)["messages"]
+    provider = host(name, model)
+    own = streamed(provider, [{"reasoning_content": ""}, *fragments(call())])
+    messages = sent_by(provider, [*FOREIGN, own, answered(own)])["messages"]
 
-    replies = [message for message in messages if message["role"] == "assistant"]
-    assert [reply.get("reasoning_content") for reply in replies] == [stand_in, stand_in]
+    *foreign, last = [message for message in messages if message["role"] == "assistant"]
+    assert [reply.get("reasoning_content") for reply in foreign] == [stand_in, stand_in]
+    assert last["reasoning_content"] == (stand_in or "")
 
 
 @pytest.mark.parametrize(

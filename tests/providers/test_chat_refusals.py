@@ -9,12 +9,12 @@ import pytest
 from kode.contracts import Request
 from kode.errors import RefusedError, ThinkingRefused
 from kode.events import Event, Notice
-from kode.messages import text_of, user_message
+from kode.messages import Message, ToolCall, text_of, user_message
 from kode.providers.boundary import from_status
 from kode.providers.exchange import LEFT_OUT
 from kode.providers.refusals import setting_to_leave_out
 from kode.registry import provider_row
-from tests.providers.chat_hosts import Object, host
+from tests.providers.chat_hosts import Object, answered, host
 from tests.providers.conftest import Connect
 
 LINES = (Path(__file__).parent / "data" / "chat_refusals.jsonl").read_text(encoding="utf-8")
@@ -30,8 +30,7 @@ def test_a_refusal_has_a_kind_and_a_droppable_setting(
     assert isinstance(refused, RefusedError)
 
     assert type(refused).__name__ == case.get("kind", "RefusedError")
-    if not isinstance(refused, ThinkingRefused):
-        assert setting_to_leave_out("chat", refused) == case.get("left_out", "")
+    assert setting_to_leave_out("chat", refused) == case.get("left_out", "")
     assert case.get("names", "") in str(refused)
 
 
@@ -97,6 +96,35 @@ async def test_fields_a_host_refuses_stay_away_from_then_on(
     assert replies_sent == [[], [full], [bare], [bare]]
 
 
+@pytest.mark.parametrize(
+    ("case", "field", "stand_in"),
+    [
+        ("Kimi, thinking", "reasoning_content", " "),
+        ("DeepSeek, thinking", "reasoning_content", " "),
+        (
+            "Gemini, signature",
+            "extra_content",
+            {"google": {"thought_signature": "skip_thought_signature_validator"}},
+        ),
+    ],
+)
+async def test_what_an_unknown_host_misses_in_the_past_is_stood_for_from_then_on(
+    connect: Connect, case: str, field: str, stand_in: Any
+) -> None:
+    call = ToolCall(id="1", name="look", arguments="{}")
+    past = Message(role="assistant", parts=(call,), stop="tool_calls", origin="another")
+    messages = [user_message("Hi"), past, answered(past)]
+    provider, server = connect("vllm", [refusing(case), {"text": "one"}, {"text": "two"}])
+    for _ in range(2):
+        await provider.reply(Request(system="", messages=messages), lambda event: None)
+
+    replies = [request.json["messages"][1] for request in server.requests]
+    assert [
+        (reply if field == "reasoning_content" else reply["tool_calls"][0]).get(field)
+        for reply in replies
+    ] == [None, stand_in, stand_in]
+
+
 async def test_the_same_refusal_twice_is_an_error(connect: Connect) -> None:
     refusal = refusing("xAI, effort")
     provider, server = connect("vllm", [refusal, refusal])
@@ -120,7 +148,6 @@ def test_every_row_of_chat_has_a_case() -> None:
     ("case", "kind", "names"),
     [
         ("OpenAI, tools with effort", RefusedError, "providers.openrouter.api"),
-        ("DeepSeek, thinking", RefusedError, "/compact"),
         ("Claude at OpenRouter, binding", ThinkingRefused, ""),
     ],
 )

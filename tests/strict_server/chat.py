@@ -271,19 +271,21 @@ def _signatures(messages: list[Message]) -> None:
 
 def _reasoning(body: Body, vendor: str) -> None:
     """Of every message with calls in the conversation, as DeepSeek's guide says ("in all subsequent
-    requests"): the field must be there, though it may be empty."""
+    requests"): the field must be there. It may be empty for DeepSeek; Kimi takes an empty one for a
+    missing one (earendil-works/pi#4178)."""
     if vendor == "moonshot":
         if body.get("reasoning_effort") is not None and body.get("thinking") is not None:
             raise Refused("cannot specify both 'thinking' and 'reasoning_effort'")
         if body.get("tool_choice") not in (None, "auto", "none"):
             raise Refused("tool_choice 'required' is incompatible with thinking enabled")
     for at, message in enumerate(body["messages"]):
-        if not message.get("tool_calls") or isinstance(message.get("reasoning_content"), str):
+        if not message.get("tool_calls"):
             continue
-        if vendor == "deepseek":
+        thought = message.get("reasoning_content")
+        if vendor == "deepseek" and not isinstance(thought, str):
             words = "The `reasoning_content` in the thinking mode must be passed back to the API."
             raise Refused(words, code="invalid_request_error")
-        if vendor == "moonshot":
+        if vendor == "moonshot" and not thought:
             words = "thinking is enabled but reasoning_content is missing in assistant tool call "
             raise Refused(f"{words}message at index {at}")
 
@@ -328,7 +330,7 @@ def _known(message: Any, at: int, model: Model, memory: Memory) -> Any:
 def _differences(message: Message, whole: Message, plain: Message, model: Model) -> dict[str, str]:
     """By field of those that must come back: changed, or lost."""
     watched = {"tool_calls", "reasoning_details", *(set(whole) - set(plain))}
-    if whole.get("tool_calls") and model.vendor in THINKS_ON:
+    if whole.get("tool_calls") and whole.get("reasoning_content") and model.vendor in THINKS_ON:
         watched.add("reasoning_content")
     return {
         name: "changed" if name in message else "lost"

@@ -173,6 +173,7 @@ TAMPERED: dict[str, tuple[str, Callable[[list[Any]], Any], str]] = {
     "gemini's result": ("gemini", lambda m: m.pop(), "number of function response parts"),
     "reasoning": ("deepseek", lambda m: m[1].pop("reasoning_content"), "must be passed back"),
     "kimi's reasoning": ("moonshot", lambda m: m[1].pop("reasoning_content"), "at index 1"),
+    "kimi's empty": ("moonshot", lambda m: m[1].update(reasoning_content=""), "at index 1"),
     "the user after a tool": ("mistral", lambda m: m.append(HELLO), "after role 'tool'"),
     "an id of another": (
         "mistral",
