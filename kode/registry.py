@@ -70,6 +70,8 @@ class Dialect:
     """Prefixes of models to which signatures and `thinking_config` do not apply."""
     binds_thinking_of: tuple[str, ...] = ()
     """Prefixes of models whose thinking is only taken back after the same conversation."""
+    schemas: Literal["", "google"] = ""
+    """What tools' schemas it takes: all of JSON Schema, or Google's part of OpenAPI."""
     ids: Literal["short", "nine", "any"] = "short"
     """Call ids that it takes: 40 characters, nine letters and digits, or any."""
     names_results: bool = False
@@ -223,6 +225,7 @@ PROVIDERS: tuple[ProviderRow, ...] = (
             unasked=True,
             thinks_in=(),
             stands_for_signature=UNSIGNED,
+            schemas="google",
             older_models=("gemini-1", "gemini-2", "gemma", "learnlm"),
             ids="any",
             counts_thinking_apart=True,

@@ -1,5 +1,5 @@
 """The only user of the Model Context Protocol SDK: connects to a server and returns a `Connection`.
-Its parts are `mcp_transport`, `mcp_contents` and `mcp_login`.
+Its parts are `mcp_transport`, `mcp_listing`, `mcp_contents` and `mcp_login`.
 
 The SDK speaks both eras of the protocol. It is imported with this module, which takes a second or
 two: import it in a thread, and only to start a server.
@@ -19,6 +19,7 @@ import mcp_types as types
 from mcp.client.client import Client
 from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
 
 from kode import __version__
 from kode.contracts import Wrapped
@@ -26,6 +27,7 @@ from kode.errors import ServerError
 from kode.extensions import mcp_process, mcp_transport
 from kode.extensions.mcp_config import Server
 from kode.extensions.mcp_contents import content_of, form_of
+from kode.extensions.mcp_listing import Listing, checked_listings
 from kode.extensions.mcp_login import Login, Tell, login
 from kode.extensions.mcp_values import Content, Definition, Elicit, Form, Named, Progress
 
@@ -117,8 +119,9 @@ async def _connect(
             )
             links.push_async_callback(process.end)
             transport = mcp_transport.stdio(process, closed)
+        listing = Listing()
         client = Client(
-            transport,
+            checked_listings(transport, listing),
             client_info=types.Implementation(name="kode", version=__version__),
             message_handler=_news_handler(news),
             elicitation_callback=None if elicit is None else _elicitor(server.name, elicit),
@@ -127,7 +130,13 @@ async def _connect(
     listening = asyncio.ensure_future(_listen(client, news))
     links.callback(listening.cancel)
     return SdkConnection(
-        server=server, client=client, news=news, closed=closed, used=used, auth=auth
+        server=server,
+        client=client,
+        listing=listing,
+        news=news,
+        closed=closed,
+        used=used,
+        auth=auth,
     )
 
 
@@ -137,6 +146,7 @@ class SdkConnection:
 
     server: Server
     client: Client
+    listing: Listing
     news: asyncio.Event
     closed: "asyncio.Future[str]"
     used: asyncio.Event
@@ -147,16 +157,25 @@ class SdkConnection:
     def instructions(self) -> str:
         return self.client.instructions or ""
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        return tuple(self.listing.left_out)
+
     async def tools(self) -> Mapping[str, Definition]:
         definitions: dict[str, Definition] = {}
+        self.listing.output_schemas.clear()
+        self.listing.left_out.clear()
         if not self._offers("tools"):
             return definitions
         for tool in await self._list(self.client.list_tools, lambda page: page.tools):
+            whole = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+            if tool.name in self.listing.output_schemas:
+                whole["outputSchema"] = self.listing.output_schemas[tool.name]
             definition = Definition(
                 name=tool.name,
                 description=tool.description or "",
                 parameters=tool.input_schema,
-                whole=tool.model_dump(mode="json", by_alias=True, exclude_none=True),
+                whole=whole,
             )
             definitions.setdefault(tool.name, definition)
         return definitions
@@ -349,4 +368,7 @@ def _innermost(error: BaseException) -> BaseException:
 
 def _said(error: BaseException) -> str:
     innermost = _innermost(error)
+    if isinstance(innermost, ValidationError):
+        where = ".".join(map(str, innermost.errors()[0]["loc"]))
+        return f"what it sent is not as the protocol has it, at `{where}`"
     return " ".join(f"{type(innermost).__name__}: {innermost}".split()).rstrip(": ")[:300]

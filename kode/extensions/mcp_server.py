@@ -49,6 +49,8 @@ class McpServer:
     """Tools that are off because they differ from the approved ones."""
     prompts: tuple[Named, ...] = ()
     resources: tuple[Named, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """See `Connection`."""
     fault: str = ""
     """Why it does not run; "" while it does, or is starting."""
     needs_download: bool = False
@@ -163,6 +165,11 @@ class McpServer:
         found = await connection.tools()
         self.prompts = await connection.prompts()
         self.resources = await connection.resources()
+        for what in connection.left_out:
+            if what not in self.left_out:
+                text = f"The MCP server {self.name} is used without its {what}."
+                self.emit(Notice(text=text))
+        self.left_out = connection.left_out
         held = await asyncio.to_thread(self._held, found)
         self.definitions = {
             name: definition for name, definition in found.items() if name not in held

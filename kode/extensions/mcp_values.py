@@ -88,6 +88,10 @@ class Connection(Protocol):
     @property
     def instructions(self) -> str: ...
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What of its listings cannot be used, as `tool 'NAME': WHY`."""
+
     async def tools(self) -> Mapping[str, Definition]:
         """Its tools by name. Of two with one name the first counts: the second would hide it."""
 

@@ -37,6 +37,7 @@ from kode.providers.messages_out import (
     wire_turns,
     with_mark,
 )
+from kode.providers.schemas import ANTHROPIC_FORM
 from kode.providers.stream import Event
 from kode.providers.wire import Encoded, EncodedTools, encode_json
 from kode.registry import ProviderSettings
@@ -82,6 +83,7 @@ class AnthropicMessages(SdkProvider):
     """
 
     api = "messages"
+    schema_form = ANTHROPIC_FORM
 
     def __init__(self, settings: ProviderSettings) -> None:
         row = settings.row

@@ -21,7 +21,8 @@ from kode.providers.asked import PATIENCE_S, facts_of
 from kode.providers.boundary import Endpoint, translate_errors
 from kode.providers.draft import Draft
 from kode.providers.models import refined
-from kode.providers.refusals import setting_to_leave_out
+from kode.providers.refusals import refused_tool, setting_to_leave_out
+from kode.providers.schemas import ANY_FORM, FittedTools, SchemaForm
 from kode.providers.served import is_near
 from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.providers.wire import apart, encode_json, pictures_named, used_ids
@@ -111,6 +112,7 @@ class SdkProvider(ABC):
     """A `Provider` over an SDK's client, which is opened on the first request."""
 
     api: ClassVar[Api]
+    schema_form: SchemaForm = ANY_FORM
 
     def __init__(self, settings: ProviderSettings, *, base_url: str) -> None:
         row = settings.row
@@ -127,6 +129,7 @@ class SdkProvider(ABC):
             api_key=(settings.api_key or os.environ.get(row.key_variable) or "").strip(),
         )
         self._client: Any = None
+        self._tools_fitted = FittedTools(self.schema_form)
         self._opening = asyncio.Lock()
         self.learned: dict[str, Any] = {}
         """What the server said, as fields of `info`."""
@@ -198,8 +201,9 @@ class SdkProvider(ABC):
         Raises: ThinkingRefused also.
         """
         messages = apart(request.messages) if request.small else request.messages
+        tools = self._tools_fitted.of(request.tools, emit)
         try:
-            draft = await self._attempt(replace(request, messages=messages), emit)
+            draft = await self._attempt(replace(request, messages=messages, tools=tools), emit)
         except ContextOverflow as overflow:
             if overflow.window and overflow.window < self.info.context_window:
                 self._take_window(overflow.window)
@@ -225,6 +229,12 @@ class SdkProvider(ABC):
                     await self._exchange(self._body(request), draft)
                 return draft
             except RefusedError as refused:
+                if not draft.blocks and (
+                    tool := refused_tool(refused, [tool.name for tool in request.tools])
+                ):
+                    request = replace(request, tools=self._tools_fitted.leave_out(tool))
+                    emit(Notice(text=f"{refused} kode continues without the tool {tool}."))
+                    continue
                 setting = setting_to_leave_out(self.api, refused)
                 if not setting or setting in self._left_out or draft.blocks:
                     if isinstance(refused, ThinkingRefused):

@@ -33,9 +33,11 @@ from kode.providers.draft import Draft
 from kode.providers.exchange import SdkProvider, default_max_tokens
 from kode.providers.openai_client import open_client, stream_class, url_of
 from kode.providers.openai_client import warm_up as warm_up
+from kode.providers.schemas import ANY_FORM, GOOGLE_FORM, FittedTools
 from kode.providers.wire import EncodedTools, Joined, encode_json
 from kode.registry import UNSIGNED, Dialect, ProviderSettings, row_at
 
+SCHEMAS = {"": ANY_FORM, "google": GOOGLE_FORM}
 MARKS = 2
 """Cache marks on messages, beside the one on the system prompt, which covers the tools."""
 
@@ -49,6 +51,7 @@ class OpenAIChat(SdkProvider):
         url = url_of(settings)
         super().__init__(settings, base_url=url)
         self.row = row_at(settings.row, url)
+        self._tools_fitted = FittedTools(SCHEMAS[self._dialect.schemas])
         self._form = self._form_now()
         self._messages = Joined(partial(message_bytes, form=self._form))
         self._tools = EncodedTools(tool_object)

@@ -7,7 +7,7 @@ line there.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -355,6 +355,18 @@ def refuses_thinking(words: str) -> bool:
 def refused_setting(words: str) -> str:
     """The key of `SETTINGS` for what a server refused; "" for something else."""
     return next((name for name, row in SETTINGS.items() if _holds(words, row.pattern)), "")
+
+
+def refused_tool(refused: RefusedError, names: Sequence[str]) -> str:
+    """The tool of a request, of all in order, whose schema a refusal is about; "" for none."""
+    if refused.status not in STATUSES or not _holds(refused.said, "schema|parameters|declarations"):
+        return ""
+    quoted = re.findall(r"['`\"]([\w-]+)['`\"]", refused.said)
+    if named := next((name for name in quoted if name in names), ""):
+        return named
+    places = (r"function_declarations\[(\d+)", r"tools[.\[](\d+)")
+    place = next(filter(None, (re.search(place, refused.said) for place in places)), None)
+    return names[int(place[1])] if place and int(place[1]) < len(names) else ""
 
 
 def setting_to_leave_out(api: Api, refused: RefusedError) -> str:

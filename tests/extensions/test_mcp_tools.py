@@ -29,6 +29,7 @@ class Fake:
     def __init__(self, names=("read",), text="ok", description="Does it."):
         self.names, self.text, self.description = names, text, description
         self.called = []
+        self.left_out = ()
 
     async def tools(self):
         schema = {"type": "object", "properties": {}}

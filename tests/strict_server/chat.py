@@ -81,6 +81,9 @@ def check(body: Body, vendor: str, model: Model, memory: Memory) -> list[Piece]:
     for at, tool in enumerate(body.get("tools") or ()):
         if tool["type"] == "function":
             check_tool(tool["function"], f"tools[{at}].function")
+            if vendor == "gemini":
+                place = f"tools[0].function_declarations[{at}].parameters"
+                _google_schema(tool["function"].get("parameters", {}), place)
     _roles(body, vendor)
     _pairs(body["messages"], vendor)
     if signs_calls(vendor, model):
@@ -157,6 +160,41 @@ def _unknown(vendor: str, path: str, name: str) -> Refused:
         role = path.split(".")[2]
         words = f"'{at}' : for 'role:{role}' the following must be satisfied[('{at}' : {words})]"
     return Refused(words)
+
+
+GOOGLE_KEYWORDS = frozenset(
+    "type format title description nullable enum items minItems maxItems properties required anyOf"
+    " minProperties maxProperties minimum maximum minLength maxLength pattern default example"
+    " propertyOrdering".split()
+)
+"""Of `Schema` in Google's reference."""
+
+
+def _google_schema(schema: Body, path: str) -> None:
+    for name in schema:
+        if name not in GOOGLE_KEYWORDS:
+            words = f"Invalid JSON payload received. Unknown name \"{name}\" at '{path}'"
+            raise Refused(f"{words}: Cannot find field.")
+    if isinstance(schema.get("type"), list):
+        words = "Proto field is not repeating, cannot start list."
+        raise Refused(f"Invalid JSON payload received. Unknown name \"type\" at '{path}': {words}")
+    if "anyOf" in schema and len(schema) > 1:
+        words = "schema specified other fields alongside any_of. When using any_of, it must be "
+        raise Refused(f"{path} {words}the only field set.")
+    if schema.get("type") == "array" and "items" not in schema:
+        raise Refused(f"* GenerateContentRequest.{path}.items: missing field.")
+    if schema.get("enum") and schema.get("type") != "string":
+        raise Refused(f"* GenerateContentRequest.{path}.enum: only allowed for STRING type")
+    for at, name in enumerate(schema.get("required", ())):
+        if name not in schema.get("properties", {}):
+            words = f"required[{at}]: property is not defined"
+            raise Refused(f"* GenerateContentRequest.{path}.{words}")
+    for name, inner in schema.get("properties", {}).items():
+        _google_schema(inner, f"{path}.properties[{name}]")
+    for at, inner in enumerate(schema.get("anyOf", ())):
+        _google_schema(inner, f"{path}.any_of[{at}]")
+    if "items" in schema:
+        _google_schema(schema["items"], f"{path}.items")
 
 
 def _openai(body: Body, model: Model) -> None:

@@ -247,6 +247,21 @@ def _tools(body: Body, model: Model) -> None:
         seen.add(name)
         if "input_schema" in tool and tool["input_schema"].get("type") != "object":
             raise Refused(f"tools.{at}.custom.input_schema.type: Input should be 'object'")
+        _schema(tool.get("input_schema", {}), f"tools.{at}.custom.input_schema")
+
+
+def _schema(schema: Body, path: str) -> None:
+    """Of a tool; from reports of 2026 in the issues of many agents."""
+    if schema.keys() & {"anyOf", "oneOf", "allOf"}:
+        words = "input_schema does not support oneOf, allOf, or anyOf at the top level"
+        raise Refused(f"{path}: {words}")
+    if shapes.schema_fault(compact(schema)):
+        words = "JSON schema is invalid. It must match JSON Schema draft 2020-12 "
+        raise Refused(f"{path}: {words}(https://json-schema.org/draft/2020-12).")
+    for name in schema.get("properties", {}):
+        if not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name):
+            words = "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"
+            raise Refused(f"{path}.properties: {words}")
 
 
 # ── blocks ───────────────────────────────────────────────────────────────────────────────────

@@ -177,8 +177,30 @@ def check_tool(function: Body, where: str) -> None:
         tail = f"got 'type: \"{schema.get('type')}\"'."
         param = f"{where}.parameters"
         raise Refused(words + tail, param=param, code="invalid_function_parameters")
+    if schema is not None and schema.keys() & {"oneOf", "anyOf", "allOf", "enum", "not"}:
+        words = f"Invalid schema for {named}: schema must have type 'object' and not have "
+        tail = "'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
+        param = f"{where}.parameters"
+        raise Refused(words + tail, param=param, code="invalid_function_parameters")
+    wrong = shapes.schema_fault(compact(schema)) or missing_items(schema)
+    if schema is not None and wrong:
+        param = f"{where}.parameters"
+        words = f"Invalid schema for {named}: {wrong}."
+        raise Refused(words, param=param, code="invalid_function_parameters")
     if strict and schema is not None:
         check_schema(schema, named, f"{where}.parameters", "invalid_function_parameters")
+
+
+def missing_items(schema: Any, path: tuple[str, ...] = ()) -> str:
+    """The fault of an array of which nothing says what is in it; "" for none."""
+    if not isinstance(schema, dict):
+        return ""
+    if schema.get("type") == "array" and "items" not in schema:
+        return f"In context={path}, array schema missing items"
+    inner = [(("properties", name), each) for name, each in schema.get("properties", {}).items()]
+    inner += [(("items",), schema.get("items"))]
+    found = (missing_items(each, (*path, *step)) for step, each in inner)
+    return next(filter(None, found), "")
 
 
 def check_schema(schema: Any, name: str, param: str, code: str) -> None:

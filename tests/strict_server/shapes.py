@@ -4,12 +4,38 @@ pydantic takes the SDK's TypedDicts as they are, with two gaps: an `Iterable` is
 somebody reads it, and unknown keys pass. Both are closed in the schema that it makes of them.
 """
 
+import json
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
 from pydantic import TypeAdapter
 from pydantic_core import SchemaValidator, ValidationError
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+
+@cache
+def schema_fault(text: str) -> str:
+    """What is wrong with the JSON of a schema by draft 2020-12; "" for nothing. A reference has to
+    lead somewhere in it."""
+    schema = json.loads(text)
+    if schema is None:
+        return ""
+    if wrong := best_match(
+        Draft202012Validator(Draft202012Validator.META_SCHEMA).iter_errors(schema)
+    ):
+        return f"In context={tuple(wrong.absolute_path)}, {wrong.message}"
+    for ref in re.findall(r'"\$ref": ?"([^"]*)"', text):
+        try:
+            Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver().lookup(ref)
+        except Unresolvable:
+            return f"reference to component '{ref}' which was not found in the schema"
+    return ""
 
 
 def _messages() -> Any:

@@ -62,6 +62,14 @@ async def begun(server: StrictServer, client: Any) -> list[Any]:
 
 SAY = {"role": "assistant", "content": "A", "reasoning_content": "B"}
 SCHEMED = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA, "strict": True}}
+
+
+def of_schema(**schema: Any) -> dict[str, Any]:
+    """A body with a tool of this schema; without effort, which some models refuse with tools."""
+    function = {"name": "odd", "parameters": {"type": "object", **schema}}
+    return {"tools": [{"type": "function", "function": function}]}
+
+
 REFUSED: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "tools by default": ("openai", "gpt-6-sol", {}, "use /v1/responses"),
     "tools on 5.6": ("openai", "gpt-5.6", {}, "use /v1/responses"),
@@ -109,6 +117,23 @@ REFUSED: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "mistral body": ("mistral", "mistral-large-4", {"max_completion_tokens": 9}, "Extra inputs"),
     "groq": ("groq", "x", {"messages": [HELLO, SAY, HELLO]}, "'reasoning_content' is unsupported"),
     "cerebras": ("cerebras", "x", {"messages": [HELLO, SAY, HELLO]}, "is unsupported"),
+    "alternatives": ("openai", "gpt-5.4", of_schema(anyOf=[]), "at the top level"),
+    "draft 4": ("openai", "gpt-5.4", of_schema(properties={"a": {"required": True}}), "context="),
+    "an array": ("openai", "gpt-5.4", of_schema(properties={"a": {"type": "array"}}), "items"),
+    "nowhere": ("openai", "gpt-5.4", of_schema(properties={"a": {"$ref": "#/x"}}), "not found"),
+    "$schema": ("gemini", "gemini-3.8-flash", of_schema(**{"$schema": "x"}), '"$schema"'),
+    "null": (
+        "gemini",
+        "gemini-3.8-flash",
+        of_schema(properties={"a": {"type": ["string", "null"]}}),
+        "not repeating",
+    ),
+    "beside": (
+        "gemini",
+        "gemini-3.8-flash",
+        of_schema(properties={"a": {"title": "A", "anyOf": [{"type": "string"}]}}),
+        "only field set",
+    ),
     "window": ("xai", "small", {"messages": [HELLO | {"content": "x" * 5000}]}, "maximum context"),
 }
 TAKEN: dict[str, tuple[str, str, dict[str, Any]]] = {

@@ -62,6 +62,10 @@ def text(words: str, **more: Any) -> dict[str, Any]:
     return {"type": "text", "text": words, **more}
 
 
+def odd_tool(**schema: Any) -> dict[str, Any]:
+    return {"name": "odd", "input_schema": {"type": "object", **schema}}
+
+
 CLOSED = {"type": "json_schema", "schema": SCHEMA}
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "unknown key": (NEW, {"top": 1}, "top: Extra inputs"),
@@ -82,6 +86,9 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "open schema": (NEW, {"output_config": {"format": CLOSED}}, "additionalProperties"),
     "twice": (NEW, {"tools": TOOLS * 2}, "must be unique"),
     "tool name": (NEW, {"tools": [TOOLS[0] | {"name": "a b"}]}, "String should match"),
+    "alternatives": (NEW, {"tools": [odd_tool(oneOf=[])]}, "at the top level"),
+    "draft 4": (NEW, {"tools": [odd_tool(properties={"a": {"required": True}})]}, "2020-12"),
+    "an argument": (NEW, {"tools": [odd_tool(properties={"a b": {}})]}, "Property keys"),
     "five marks": (NEW, {"instead": user(*[text("x", **MARK)] * 5)}, "Found 5"),
     "marked blank": (NEW, {"instead": user(text(" ", **MARK))}, "cannot be set for empty"),
     "blank": (NEW, {"instead": user(text(" "))}, "non-whitespace"),

@@ -86,6 +86,7 @@ async def _test(entry: McpServerEntry, *, unasked: bool) -> int:
         for prompt in await connection.prompts():
             words = " ".join((*prompt.arguments, prompt.description))
             lines.append(f"  prompt    /mcp__{entry.name}__{prompt.key} {words}")
+        lines += [f"  left out  {what}" for what in connection.left_out]
     print_either(None, map(visible, lines), as_json=False)
     return EXIT_OK
 

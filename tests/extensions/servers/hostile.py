@@ -32,6 +32,26 @@ def tools():
         listed.append({"name": "a/../b\x1b[2J", "description": "Odd.", "inputSchema": schema})
     if "more" in how:
         listed.append({"name": "new", "description": "New.", "inputSchema": schema})
+    if "odd" in how:
+        listed[0]["outputSchema"] = {"type": "object", "required": ["never sent"]}
+        listed += [
+            {"name": "no type", "inputSchema": {"properties": {"a": {}}}},
+            {"name": "empty", "inputSchema": {}},
+            {"name": "none"},
+            {"name": "null", "inputSchema": None, "description": None},
+            {"name": "hint", "inputSchema": schema, "annotations": {"readOnlyHint": "maybe"}},
+            {"name": "required", "inputSchema": {"type": "object", "required": True}},
+            {"name": "requires", "inputSchema": {"type": "object", "required": ["a", 1]}},
+            {"name": "types", "inputSchema": {"type": ["object", "null"]}},
+            {"name": "words", "inputSchema": {"type": "object", "properties": {"a": "text"}}},
+            {"name": "output", "inputSchema": schema, "outputSchema": {"type": "array"}},
+            {"name": "list", "inputSchema": {"type": "array"}},
+            {"name": "no schema", "inputSchema": "none"},
+            {"inputSchema": schema},
+            {"name": 7, "inputSchema": schema},
+            "tool",
+            {"name": "last", "inputSchema": schema},
+        ]
     return listed
 
 
@@ -51,7 +71,7 @@ for line in sys.stdin:
             request,
             {
                 "protocolVersion": "2025-06-18",
-                "capabilities": {"tools": {"listChanged": True}},
+                "capabilities": {"tools": {"listChanged": True}, "prompts": {}, "resources": {}},
                 "serverInfo": {"name": "hostile", "version": "1"},
             },
         )
@@ -62,6 +82,12 @@ for line in sys.stdin:
             answer(request, {"tools": "many"})
         else:
             answer(request, {"tools": tools()})
+    elif method == "prompts/list":
+        odd = [{"name": "odd", "arguments": "many"}, {"title": "no name"}] if "odd" in how else []
+        answer(request, {"prompts": [{"name": "greet"}, *odd]})
+    elif method == "resources/list":
+        odd = [{"name": "odd", "uri": 7}] if "odd" in how else []
+        answer(request, {"resources": [{"name": "a", "uri": "x://a"}, *odd]})
     elif method == "tools/call":
         if "other" in how:
             say({"jsonrpc": "2.0", "id": 4242, "result": {"content": []}})
