@@ -69,7 +69,9 @@ async def test_a_tool_the_models_know_is_declared_by_type(connect: Connect) -> N
 
 
 async def test_a_request_has_every_field_the_api_expects(connect: Connect) -> None:
-    tool = ToolSpec(name="read_file", description="Read.", parameters={"type": "object"})
+    tool = ToolSpec(
+        name="read_file", description="Read.", parameters={"type": "object", "properties": {}}
+    )
     call = ToolCall(id="call_1", name="read_file", arguments='{"path": "a"}')
     body = await sent(
         connect,
@@ -96,7 +98,11 @@ async def test_a_request_has_every_field_the_api_expects(connect: Connect) -> No
         "max_tokens": 99,
         "stream": True,
         "tools": [
-            {"name": "read_file", "description": "Read.", "input_schema": {"type": "object"}}
+            {
+                "name": "read_file",
+                "description": "Read.",
+                "input_schema": {"type": "object", "properties": {}},
+            }
         ],
         "system": [{"type": "text", "text": "You are kode.", "cache_control": MARK}],
         "messages": [

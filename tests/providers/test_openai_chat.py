@@ -339,10 +339,16 @@ async def sent(connect: Connect, request: Request, **settings: Any) -> dict[str,
 
 
 async def test_a_request_has_every_field_the_api_expects(connect: Connect) -> None:
-    tool = ToolSpec(name="read_file", description="Read.", parameters={"type": "object"})
+    tool = ToolSpec(
+        name="read_file", description="Read.", parameters={"type": "object", "properties": {}}
+    )
     body = await sent(connect, Request(system="You are kode.", messages=HISTORY, tools=(tool,)))
 
-    function = {"name": "read_file", "description": "Read.", "parameters": {"type": "object"}}
+    function = {
+        "name": "read_file",
+        "description": "Read.",
+        "parameters": {"type": "object", "properties": {}},
+    }
     assert body == {
         "model": "some-model",
         "stream": True,

@@ -57,7 +57,9 @@ from tests.strict_server import StrictServer
 ORIGIN = "responses:openai/some-model"
 FORM = Form(origin=ORIGIN)
 HELLO = Request(system="You are kode.", messages=[user_message("Hello")])
-READ = ToolSpec(name="read_file", description="Read.", parameters={"type": "object"})
+READ = ToolSpec(
+    name="read_file", description="Read.", parameters={"type": "object", "properties": {}}
+)
 REASONS = ModelInfo(
     context_window=400_000,
     max_output_tokens=128_000,
@@ -155,7 +157,7 @@ async def test_a_request_has_every_field_the_api_expects(server: ScriptedServer)
                     "type": "function",
                     "name": "read_file",
                     "description": "Read.",
-                    "parameters": {"type": "object"},
+                    "parameters": {"type": "object", "properties": {}},
                     "strict": False,
                 }
             ],

@@ -182,7 +182,7 @@ def check_tool(function: Body, where: str) -> None:
         tail = "'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
         param = f"{where}.parameters"
         raise Refused(words + tail, param=param, code="invalid_function_parameters")
-    wrong = shapes.schema_fault(compact(schema)) or missing_items(schema)
+    wrong = shapes.schema_fault(compact(schema)) or missing_contents(schema)
     if schema is not None and wrong:
         param = f"{where}.parameters"
         words = f"Invalid schema for {named}: {wrong}."
@@ -191,15 +191,17 @@ def check_tool(function: Body, where: str) -> None:
         check_schema(schema, named, f"{where}.parameters", "invalid_function_parameters")
 
 
-def missing_items(schema: Any, path: tuple[str, ...] = ()) -> str:
-    """The fault of an array of which nothing says what is in it; "" for none."""
+def missing_contents(schema: Any, path: tuple[str, ...] = ()) -> str:
+    """The fault of an array or an object of which nothing says what is in it; "" for none."""
     if not isinstance(schema, dict):
         return ""
+    if not path and "properties" not in schema:
+        return "In context=(), object schema missing properties"
     if schema.get("type") == "array" and "items" not in schema:
         return f"In context={path}, array schema missing items"
     inner = [(("properties", name), each) for name, each in schema.get("properties", {}).items()]
     inner += [(("items",), schema.get("items"))]
-    found = (missing_items(each, (*path, *step)) for step, each in inner)
+    found = (missing_contents(each, (*path, *step)) for step, each in inner)
     return next(filter(None, found), "")
 
 

@@ -66,7 +66,7 @@ SCHEMED = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA,
 
 def of_schema(**schema: Any) -> dict[str, Any]:
     """A body with a tool of this schema; without effort, which some models refuse with tools."""
-    function = {"name": "odd", "parameters": {"type": "object", **schema}}
+    function = {"name": "odd", "parameters": {"type": "object", "properties": {}, **schema}}
     return {"tools": [{"type": "function", "function": function}]}
 
 
