@@ -30,7 +30,7 @@ SHOWN_FORMATS |= {"\U000110bd", "\U000110cd"}
         ("\ud800", "\\ud800"),
     ],
 )
-def test_what_a_terminal_obeys_or_hides_is_removed_or_spelled_out(text, shown):
+def test_text_that_a_terminal_obeys_or_hides_is_spelled_out(text, shown):
     assert clean(text) == shown
 
 
@@ -51,7 +51,7 @@ def test_text_that_shows_stays_as_it_is(text):
     assert printable(text) == text
 
 
-def test_every_control_and_format_character_of_unicode_is_spelled_out_between_letters():
+def test_every_control_of_unicode_is_spelled_out_between_letters():
     shown = {c for c in HIDDEN if clean(f"a{c}b") == f"a{c}b"}
 
     assert shown == SHOWN_FORMATS

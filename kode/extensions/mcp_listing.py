@@ -20,7 +20,7 @@ METHODS: Mapping[str, str] = {
 }
 VERSION = "2025-11-25"
 """Of the protocol: newer versions take every schema that this one takes."""
-MAX_REPAIRS = 50
+MAX_REPAIRS = 50  # more than a tool made by hand has faults
 
 
 @dataclass

@@ -18,10 +18,10 @@ from kode.events import Emit, Notice
 
 Schema = dict[str, Any]
 
-MAX_DEPTH = 24
+MAX_DEPTH = 24  # what people write has fewer than ten levels
 MAX_PARTS = 5_000
 """Schemas within a schema. What is beyond these limits may be anything."""
-MAX_NOTE_CHARS = 500
+MAX_NOTE_CHARS = 500  # a list of a few dozen words
 
 
 class UnfitSchemaError(ValueError):

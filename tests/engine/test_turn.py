@@ -648,7 +648,7 @@ async def test_calls_in_the_last_words_have_a_result(bench: MakeBench) -> None:
     assert not (run.agent.place.cwd / "f").exists()
 
 
-async def test_a_past_that_is_refused_without_its_thinking_too_becomes_a_summary(
+async def test_a_past_that_is_refused_twice_becomes_a_summary(
     bench: MakeBench,
 ) -> None:
     refused = ThinkingRefused("The server refuses what the model thought.")

@@ -108,7 +108,7 @@ async def test_fields_a_host_refuses_stay_away_from_then_on(
         ),
     ],
 )
-async def test_what_an_unknown_host_misses_in_the_past_is_stood_for_from_then_on(
+async def test_an_unknown_host_gets_what_it_misses_in_the_past(
     connect: Connect, case: str, field: str, stand_in: Any
 ) -> None:
     call = ToolCall(id="1", name="look", arguments="{}")

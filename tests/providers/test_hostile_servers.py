@@ -274,7 +274,7 @@ async def test_empty_and_double_ids_are_mended_and_good_ones_kept(
         ("", "unnamed"),
     ],
 )
-async def test_a_name_that_no_tool_can_have_is_mended_as_it_is_read(
+async def test_a_name_that_no_tool_can_have_is_mended(
     connect: Connect, name: str, name_sent: str, name_read: str
 ) -> None:
     provider, _ = connect(name, [{"calls": [{"name": name_sent, "arguments": {}}]}])

@@ -65,7 +65,7 @@ def schemas_in(schema: Schema) -> list[Schema]:
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @settings(max_examples=share(60))
 @given(raw=st.dictionaries(KEYWORDS, ANYTHING, max_size=6))
-def test_every_schema_becomes_a_valid_one_without_alternatives_at_the_top(
+def test_every_schema_becomes_valid_without_alternatives_at_the_top(
     form: SchemaForm, raw: Schema
 ) -> None:
     try:
@@ -84,7 +84,7 @@ def test_every_schema_becomes_a_valid_one_without_alternatives_at_the_top(
 
 @settings(max_examples=share(60))
 @given(raw=st.dictionaries(KEYWORDS, ANYTHING, max_size=6))
-def test_google_gets_no_keyword_and_no_combination_that_it_does_not_know(raw: Schema) -> None:
+def test_google_gets_only_keywords_and_combinations_that_it_knows(raw: Schema) -> None:
     try:
         fitted = fit_schema(raw, GOOGLE_FORM)
     except UnfitSchemaError:
@@ -182,7 +182,7 @@ def test_alternatives_at_the_top_become_properties_and_a_sentence() -> None:
     assert "q and name" in fitted["description"]
 
 
-def test_google_is_told_in_words_what_it_has_no_word_for() -> None:
+def test_google_is_told_in_a_description_what_it_lacks() -> None:
     fitted = fit_schema(
         {
             "type": "object",
@@ -222,9 +222,7 @@ def test_google_is_told_in_words_what_it_has_no_word_for() -> None:
         ({"properties": {"a b": {}}, "required": ["a b"]}, ANTHROPIC_FORM),
     ],
 )
-def test_a_tool_that_cannot_be_put_right_is_left_out_with_one_line(
-    unfit: Schema, form: SchemaForm
-) -> None:
+def test_a_tool_without_a_fit_is_left_out_by_name(unfit: Schema, form: SchemaForm) -> None:
     said: list[Any] = []
     tools = FittedTools(form)
     good, bad = (
@@ -241,7 +239,7 @@ def test_a_tool_that_cannot_be_put_right_is_left_out_with_one_line(
     assert " b:" in notice.text
 
 
-def test_references_that_stand_for_more_and_more_have_an_end() -> None:
+def test_references_that_stand_for_more_and_more_end() -> None:
     names = [f"d{number}" for number in range(40)]
     defs = {
         name: {"properties": {side: {"$ref": f"#/$defs/{after}"} for side in "lr"}}
@@ -282,7 +280,7 @@ ODD: dict[str, Schema] = {
         (OpenAIChat, "moonshot", "kimi-k3", "moonshot"),
     ],
 )
-async def test_no_schema_of_a_tool_makes_a_vendor_refuse_a_request(
+async def test_no_schema_makes_a_vendor_refuse_a_request(
     provider_class: Any, row: str, model: str, vendor: str
 ) -> None:
     tools = tuple(
@@ -312,9 +310,7 @@ async def test_no_schema_of_a_tool_makes_a_vendor_refuse_a_request(
         "Unable to submit request because `bad` functionDeclaration `parameters.y` schema is odd.",
     ],
 )
-async def test_a_tool_whose_schema_is_refused_all_the_same_is_left_out(
-    connect: Connect, words: str
-) -> None:
+async def test_a_tool_whose_schema_is_refused_is_left_out(connect: Connect, words: str) -> None:
     error = {"status": 400, "body": json.dumps({"error": {"message": words}})}
     refusing = {"wire": {**error, "content_type": "application/json"}}
     provider, server = connect("vllm", [refusing, {"text": "one"}, {"text": "two"}])

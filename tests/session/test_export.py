@@ -165,7 +165,7 @@ def test_results_are_headed_by_the_last_to_arrive(tmp_path: Path) -> None:
     ]
 
 
-def test_a_transcript_to_read_controls_no_terminal_and_hides_nothing(tmp_path: Path) -> None:
+def test_a_transcript_controls_no_terminal_and_hides_nothing(tmp_path: Path) -> None:
     evil = "\x1b]52;c;ZXZpbA==\x07\x9b2J\u202e\u200b\U000e0041"
     session = new_session(tmp_path)
     plain_turn(session, evil)

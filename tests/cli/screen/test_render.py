@@ -466,7 +466,7 @@ EVIL_EVENTS = [
 
 
 @pytest.mark.parametrize("renderer_class", [Renderer, ProgressRenderer])
-def test_no_field_of_any_event_controls_the_terminal_or_hides_anything(renderer_class):
+def test_no_event_controls_the_terminal_or_hides_anything(renderer_class):
     state = Shown()
     state.renderer = renderer_class(state.renderer.screen, clock=lambda: state.now, unfolded=True)
     assert {type(event) for event in EVIL_EVENTS} == {*get_args(Event)}
@@ -481,7 +481,7 @@ def test_no_field_of_any_event_controls_the_terminal_or_hides_anything(renderer_
     assert {c for c in state.text if not c.isprintable()} == {"\n"}
 
 
-def test_painted_text_keeps_its_colours_and_links_and_nothing_else():
+def test_painted_text_keeps_only_its_colours_and_links():
     state = Shown(color=True)
     link = "\x1b]8;;https://a.example/\x1b\\here\x1b]8;;\x1b\\"
 
