@@ -211,6 +211,19 @@ class CheckPart:
     """How many others there are in the pipeline: subshells, loops."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkDone:
+    """What a call did that tells whether the project was checked since it was last edited."""
+
+    checks: tuple[tuple[str, int | None], ...] = ()
+    """As in `ToolOutput`."""
+    is_edit: bool = False
+    """Whether it changed files."""
+    ran_programs: bool = False
+    """Whether it ran a program that may have checked the project: anything but a command line that
+    only reads, or one that only changes files."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ToolOutput:
     """A tool's result. A plain `str` is the same as `ToolOutput(text=...)`."""
@@ -232,13 +245,11 @@ class ToolOutput:
     notes: tuple[str, ...] = ()
     """What kode says of the call: lines for the model, that follow the text."""
     refusals: tuple[Refusal, ...] = ()
-    """What was refused of the call although it ran."""
+    """What was refused of the call although it ran, or could not be kept of its changes."""
     exit_status: int | None = None
     """Of a finished command; -1 when it timed out. None for other tools."""
-    not_kept: int = 0
-    """How many of a command's changes are not in the project: dropped, or only in the sandbox."""
     lost: tuple[str, ...] = ()
-    """The paths of those that were dropped."""
+    """The paths of a command's changes that were not kept; an ignored folder's ends with "/"."""
     ran_s: float | None = None
     """How long it ran, without the person's time to decide about it; None: as long as the call."""
     lasting: bool = False
@@ -247,6 +258,8 @@ class ToolOutput:
     """The checks of a command line, each with its own exit status; None: not known, or not run."""
     ended_job: str = ""
     """The name of the background job whose end the text tells."""
+    of_agents: tuple[WorkDone, ...] = ()
+    """What subagents did in the call, in the order in which it happened."""
 
     @property
     def for_model(self) -> str:
@@ -362,6 +375,11 @@ WrapCommand = Callable[[tuple[str, ...]], Wrapped]
 """Turns a command's argument list into what runs it in the sandbox. Raises: OSError."""
 
 
+ChangeKind = Literal["work", "git", "cache", "dependency"]
+"""What a changed file is: work; a record of git; byte code or the cache of a tool, which is made
+again without a word; part of a folder of installed packages, which programs load unseen."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class FileChange:
     """What a sandboxed command did to one file of its copy of the project."""
@@ -370,35 +388,68 @@ class FileChange:
     """Absolute."""
     change: str
     """`created`, `changed` or `deleted`."""
+    kind: ChangeKind = "work"
     ignored: str = ""
     """Absolute, a folder with "/" at its end: the outermost one, this or above it, that git ignores
-    or a tool regenerates. What is in it nobody sees in a `git status`. "" if there is none."""
+    or that is a cache or a dependency. What is in it nobody sees in a `git status`. "" if there is
+    none."""
     is_link: bool = False
     """Whether it is a symlink now, which may stand for a folder."""
     files: int = 1
-    """How many files it stands for: a tool's new folder is one change, an empty folder has 0."""
+    """How many files it stands for: a new folder of packages is one change, an empty one has 0."""
     runs_later: bool = False
     """Whether a program would run it, or what it names, without being asked to: a git hook."""
 
     @property
-    def unlisted(self) -> bool:
-        """Whether lists and diffs of what a command changed leave it out."""
-        return bool(self.ignored) or not self.files
+    def group(self) -> str:
+        """The path it is named by: its own, or of an ignored folder that it is in, with "/"."""
+        return self.ignored if self.ignored.endswith("/") else self.path
 
     @property
-    def in_git(self) -> bool:
-        """Whether it is git's own: a commit writes a dozen such files, which nobody reads."""
-        return "/.git/" in self.path
+    def is_reported(self) -> bool:
+        """Whether somebody is asked about it and told of it: not a cache or an empty folder."""
+        return self.kind != "cache" and self.files > 0
 
 
-def outermost(changes: Sequence[FileChange]) -> list[FileChange]:
-    """The changes without what goes with a deleted folder."""
-    gone = {change.path for change in changes if change.change == "deleted"}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeGroup:
+    """Changes that have one name for a person: a file, or all in an ignored folder."""
+
+    path: str
+    """Absolute, an ignored folder with "/" at its end."""
+    change: str
+    """As in `FileChange`; `changed` if it is not the same for all."""
+    files: int
+    is_ignored: bool
+    """Whether git ignores it."""
+
+    @property
+    def is_folder(self) -> bool:
+        return self.path.endswith("/")
+
+
+def grouped(changes: Sequence[FileChange]) -> list[ChangeGroup]:
+    """The changes by their names, in order, without what goes with a deleted folder."""
+    groups: dict[str, list[FileChange]] = {}
+    for change in changes:
+        groups.setdefault(change.group, []).append(change)
+    gone = {path for path, group in groups.items() if group[0].change == "deleted"}
     return [
-        change
-        for change in changes
-        if change.path not in gone or os.path.dirname(change.path) not in gone
+        _group(path, group)
+        for path, group in groups.items()
+        if path not in gone or os.path.dirname(path) not in gone
     ]
+
+
+def _group(path: str, changes: Sequence[FileChange]) -> ChangeGroup:
+    kinds = {change.change for change in changes}
+    folders = {os.path.dirname(change.path) for change in changes}
+    return ChangeGroup(
+        path=path,
+        change=kinds.pop() if len(kinds) == 1 else "changed",
+        files=sum(change.files for change in changes if change.path not in folders),
+        is_ignored=bool(changes[0].ignored) and changes[0].kind == "work",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,7 +504,9 @@ class Attempt(Protocol):
         """See `WrapCommand`. Call once."""
 
     def changes(self) -> tuple[FileChange, ...]:
-        """Changed files, sorted by path. Raises: SandboxError when there are too many."""
+        """Changed files, sorted by path; of an ignored folder that it changed, also what earlier
+        commands left there by `carry_over`: half of a build is of no use. Raises: SandboxError when
+        there are too many."""
 
     def version(self, path: str) -> Path | None:
         """Where the changed version of a file lies; None without a copy."""
@@ -462,13 +515,8 @@ class Attempt(Protocol):
         """Writes changes to the project; returns skipped paths, each with the reason. Never
         raises."""
 
-    def carry_over(self, unlisted: Sequence[FileChange]) -> None:
-        """Keeps files for the next command in the sandbox, and only there."""
-
-    def carried(self, ignored: Iterable[str]) -> tuple[FileChange, ...]:
-        """What earlier commands changed in these ignored files and folders and `carry_over` kept,
-        but for what this one changed since. `apply` takes these changes too. Never raises: what is
-        too much to list stays."""
+    def carry_over(self, changes: Sequence[FileChange]) -> None:
+        """Keeps changes for the next command in the sandbox, and only there."""
 
     def files(self, change: FileChange) -> tuple[str, ...]:
         """The paths that become real with a change, a new folder's own before those in it."""
@@ -764,6 +812,8 @@ class Ruling:
     """The parts of a command line that check the project: tests, types, style, a build."""
     only_reads: bool = False
     """For a command: whether its words show that it only reads."""
+    only_edits: bool = False
+    """For a command: whether its words show that it only reads and changes files."""
     answers: bool = False
     """For a command: whether its exit status 1 is an answer and no failure, as that of `grep`."""
     only_seen: bool = False
@@ -784,15 +834,14 @@ class Verdict(Ruling):
 class Kept:
     """Which changes of a sandboxed command are applied to the project."""
 
-    changes: tuple[FileChange, ...]
-    reason: str = ""
-    """For the model: why the others are not."""
-    refusal: Refusal | None = None
-    """That they are not, as a value; None: the message is `reason`, and it is a rule's."""
-    held: Mapping[str, str] = field(default_factory=dict)
-    """Ignored files and folders whose changes only the session's later commands see from now on,
-    for the model: those that were not reported before, each with the flag that would keep them
-    where nobody could be asked, else ""."""
+    changes: tuple[FileChange, ...] = ()
+    refused: tuple[tuple[FileChange, Refusal], ...] = ()
+    """The others, but for caches and empty folders, each with why it is not."""
+
+    @classmethod
+    def nothing(cls, changes: Sequence[FileChange], refusal: Refusal) -> "Kept":
+        """Keeps none of the changes."""
+        return cls(refused=tuple((change, refusal) for change in changes if change.is_reported))
 
 
 Interceptor = Callable[
@@ -888,6 +937,10 @@ class Saved(Protocol):
     @property
     def not_kept(self) -> Container[str]:
         """The paths whose old content could not be saved."""
+
+    @property
+    def problem(self) -> str:
+        """Why not, in a sentence; "" if it is too large."""
 
 
 class ChangeKeeper(Protocol):

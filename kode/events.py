@@ -158,8 +158,6 @@ class ToolFinished:
     """Of a finished command; -1 when it timed out. None for other tools."""
     checks: tuple[tuple[str, int | None], ...] = ()
     """See `contracts.ToolOutput`: a pipeline has a status of its own for each check in it."""
-    not_kept: int = 0
-    """See `contracts.ToolOutput`."""
     refusals: tuple[Refusal, ...] = ()
     """What was refused: all of it, if `refused`, or a part."""
     type: Literal["tool_finished"] = "tool_finished"

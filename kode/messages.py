@@ -93,9 +93,10 @@ Cut = Literal["", "interrupted", "not_run", "unknown"]
 """How the end of its turn cut a call: while it ran; before it ran; `unknown` when the process was
 killed, so that no result was stored."""
 
-RefusedBy = Literal["person", "rule", "mode", "nobody", "hook", "sandbox"]
+RefusedBy = Literal["person", "rule", "mode", "nobody", "hook", "sandbox", "fault"]
 """`nobody`: it needs a yes, and nobody could be asked. `sandbox`: it could only run in one, and
-this machine has none."""
+this machine has none. `fault`: nobody refused it, it was not possible: a full disk, a file that
+somebody else changed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +113,8 @@ class Refusal:
     of: Literal["call", "outside", "changes"] = "call"
     """What was refused: the call; for a command that ran in the sandbox, that it runs again without
     it, or that what it changed is kept."""
+    not_kept: tuple[str, ...] = ()
+    """Of changes: the files and folders that were not kept, for a person."""
 
     @property
     def for_model(self) -> str:
@@ -119,17 +122,30 @@ class Refusal:
         if self.by == "person":
             said = f'They say: "{self.message}".' if self.message else ""
             then = "Do not try it another way; do something else, or ask what they want."
-            return _sentences("The person refused this.", self.decisive, said, then)
+            return _sentences(self._lost, "The person refused this.", self.decisive, said, then)
         if self.by != "nobody":
-            return self.message
+            return _sentences(self._lost, self.message)
+        if self.of == "changes":
+            nobody = "Nobody is here to be asked."
+        else:
+            nobody = "Refused, because nobody is here to be asked."
+        return _sentences(self._lost, nobody, self.reason, self._flag)
+
+    @property
+    def for_person(self) -> str:
+        """The same for the person, who knows whether anybody is here to be asked."""
+        if self.by != "nobody":
+            return self.for_model
+        return _sentences(self._lost, self.reason, self._flag)
+
+    @property
+    def _lost(self) -> str:
+        return f"Not kept of what it changed: {', '.join(self.not_kept)}." if self.not_kept else ""
+
+    @property
+    def _flag(self) -> str:
         happens = "be kept" if self.of == "changes" else "run"
-        return _sentences(
-            "Nobody is here to be asked."
-            if self.of == "changes"
-            else "Refused, because nobody is here to be asked.",
-            self.reason,
-            f"It would {happens} with {self.passes}." if self.passes else "",
-        )
+        return f"It would {happens} with {self.passes}." if self.passes else ""
 
     @property
     def reason(self) -> str:

@@ -84,5 +84,7 @@ def result_object(
 
 
 def relative_path(path: str, cwd: Path) -> str:
-    """`path` relative to `cwd` if it is inside, else absolute."""
-    return os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path
+    """`path` relative to `cwd` if it is inside, else absolute; of a folder with "/" at its end."""
+    if not Path(path).is_relative_to(cwd):
+        return path
+    return os.path.relpath(path, cwd) + "/" * path.endswith("/")

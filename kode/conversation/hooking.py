@@ -17,7 +17,7 @@ from kode.conversation.open_session import OpenSession, RunTurn
 from kode.engine.agent import Agent
 from kode.engine.trial import Command, about, settle_changes
 from kode.errors import KodeError, UserError
-from kode.events import FINISHED, Emit, TurnEnded
+from kode.events import FINISHED, Emit, Notice, TurnEnded
 from kode.extensions import trust
 from kode.extensions.hook_answer import goes_beside
 from kode.extensions.hook_input import Event, sample_line
@@ -177,15 +177,15 @@ async def _keep_granted(grants: Grants, dropped: list[str], attempt: Attempt) ->
     """Applies what a hook changed in the folders of the project that a person named for it; adds
     the rest to `dropped`."""
     with contextlib.suppress(KodeError, OSError):
-        changes = [one for one in await asyncio.to_thread(attempt.changes) if not one.in_git]
+        changes = [one for one in await asyncio.to_thread(attempt.changes) if one.kind != "git"]
         kept = [one for one in changes if _is_granted(one, grants)]
-        await asyncio.to_thread(attempt.apply, kept)
-        dropped += [one.path for one in changes if one not in kept]
+        left = await asyncio.to_thread(attempt.apply, kept)
+        dropped += [one.path for one in changes if one not in kept or one.path in left]
     return ()
 
 
 def _is_granted(change: FileChange, grants: Grants) -> bool:
-    return below_any(change.path, grants.write) and not (change.runs_later or change.in_git)
+    return below_any(change.path, grants.write) and not (change.runs_later or change.kind == "git")
 
 
 def _set_by(before: str = "", after: str = "") -> dict[str, str]:
@@ -229,11 +229,16 @@ def _keeping(agent: Agent, hook: Hook, emit: Emit, grants: Grants) -> Keep:
         )
         try:
             found = await asyncio.to_thread(attempt.changes)
-            changes = tuple(one for one in found if not _is_granted(one, grants))
-            await asyncio.to_thread(attempt.apply, [one for one in found if one not in changes])
-            settled = await settle_changes(command, attempt, changes, may_ask=True)
+            granted = [change for change in found if _is_granted(change, grants)]
+            left = await asyncio.to_thread(attempt.apply, granted)
+            rest = partial(_is_granted, grants=grants)
+            settled = await settle_changes(command, attempt, may_ask=True, but_for=rest)
         except (KodeError, OSError) as error:
             return (f"[All changes by the hook {hook.item.name} were dropped:  {error}]",)
+        lost = [refusal.for_model for refusal in settled.refusals if refusal.by != "person"]
+        lost += [f"{path} was left alone: {why}." for path, why in left.items()]
+        for line in lost:
+            emit(Notice(text=f"The hook {hook.item.name}: {line}"))
         return tuple(about(agent.place.cwd, settled))
 
     return keep

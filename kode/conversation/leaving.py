@@ -34,7 +34,7 @@ async def leave(opened: OpenSession, reason: str, leave_by: float | None = None)
     file."""
     agent, session = opened.agent, opened.session
     await opened.terms.commands.leave(session.id)
-    await settle_ended()
+    await settle_ended(session.id)
     if agent.sandbox is not None:
         await asyncio.to_thread(agent.sandbox.close)
     await opened.end_background()
@@ -77,7 +77,7 @@ async def close(opened: OpenSession, wait_s: float | None = None) -> None:
         opened.emit(Notice(text=text, level="info"))
     finally:
         await terms.commands.close()
-        await settle_ended()
+        await settle_ended(opened.session.id)
         if terms.extensions is not None:
             await terms.extensions.close()
         await leave(opened, "exit", leave_by)

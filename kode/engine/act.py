@@ -18,7 +18,7 @@ from itertools import groupby, repeat
 from typing import Any
 
 from kode import durable, paths
-from kode.contracts import Rewritten, Tool, ToolContext, ToolOutput, Verdict
+from kode.contracts import Rewritten, Tool, ToolContext, ToolOutput, Verdict, WorkDone, grouped
 from kode.credentials import mask, redact
 from kode.engine.agent import Agent
 from kode.engine.context import room_for_results
@@ -195,7 +195,8 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
                 output = replace(output, notes=(*output.notes, f"[{step.context.rewritten}]"))
             outputs.append(output)
             run.files_changed.update(dict.fromkeys(output.files_changed))
-            run.evidence.note(output.checks, bool(output.files_changed))
+            for done in output.of_agents or (_work_done(tool, output, verdict),):
+                run.evidence.note(done)
             command_failed = command_failed or _is_failure(output, verdict)
             untrusted = (
                 output.untrusted or untrusted or _outside_source(agent, tool, output, verdict)
@@ -212,14 +213,13 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
     except Exception as error:  # a fault in kode must not end the turn
         output, failed = _bug(agent, name, error), True
     refusals = tuple(_masked(refusal, agent.secrets) for refusal in output.refusals)
-    if refusals:
-        denial = Denial(tool=name, subject=subject, reason=refusals[0].for_model)
-        run.denials.append(denial)
+    denials = [Denial(tool=name, subject=subject, reason=refusal.for_model) for refusal in refusals]
+    run.denials += denials
     effects = {_effect(agent, tool, given) for tool, given in parts} if is_work else set()
     made = {*zip(repeat("edit"), output.files_changed, strict=False)}
     run.evidence.did(made if refusals or failed else made | effects)
     for effect in effects if refusals and refusals[0].by != "mode" else ():
-        run.evidence.refuse(effect, denial, zip(repeat("edit"), output.lost, strict=False))
+        run.evidence.refuse(effect, denials, zip(repeat("edit"), output.lost, strict=False))
     if untrusted:
         run.untrusted.append(untrusted)
     by_commands = agent.keeper.changed_by_commands
@@ -232,7 +232,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
     room.left += max(0, share - _size(whole))
     for_model = fence_text(whole, mask(untrusted, agent.secrets)) if untrusted else whole
     if LATE:
-        await settle_ended()
+        await note_late_changes(run)
     if reminder := run.repeats.note(call, whole):
         for_model = f"{for_model}\n\n{reminder}"
     took_s = time.monotonic() - started if output.ran_s is None else output.ran_s
@@ -262,7 +262,6 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
             failed=command_failed,
             exit_status=output.exit_status,
             checks=output.checks,
-            not_kept=output.not_kept,
             refusals=refusals,
         )
     )
@@ -355,8 +354,34 @@ def _joined(outputs: Sequence[ToolOutput]) -> ToolOutput:
         refusals=tuple(refusal for output in outputs for refusal in output.refusals),
         summary=", ".join(output.summary for output in outputs),
         diff="".join(output.diff for output in outputs),
+        lost=tuple(path for output in outputs for path in output.lost),
         files_changed=tuple(path for output in outputs for path in output.files_changed),
     )
+
+
+def _work_done(tool: Tool, output: ToolOutput, verdict: Verdict) -> WorkDone:
+    is_edit = bool(output.files_changed)
+    # Of a line that changed files and ran programs, nothing tells which came last.
+    is_harmless = verdict.only_reads or (is_edit and verdict.only_edits)
+    ran_programs = tool.effect in ("run", "mcp", "delegate") and not is_harmless
+    return WorkDone(checks=output.checks, is_edit=is_edit, ran_programs=ran_programs)
+
+
+async def note_late_changes(run: Run) -> None:
+    """Notes what became of the changes of commands in the background that have ended."""
+    for command, settled in await settle_ended(run.context.session.id):
+        subject = mask(subject_of(command.tool, command.arguments), run.agent.secrets)
+        denials = [
+            Denial(tool=command.tool.name, subject=subject, reason=mask(one, run.agent.secrets))
+            for one in (refusal.for_model for refusal in settled.refusals if refusal.by != "mode")
+        ]
+        run.denials += denials
+        run.files_changed.update(dict.fromkeys(settled.files_changed))
+        run.evidence.note(WorkDone(is_edit=bool(settled.files_changed), ran_programs=True))
+        if denials:
+            lost = (group.path for group in grouped(settled.dropped))
+            effect = _effect(run.agent, command.tool, command.arguments)
+            run.evidence.refuse(effect, denials, zip(repeat("edit"), lost, strict=False))
 
 
 def _is_failure(output: ToolOutput, verdict: Verdict) -> bool:

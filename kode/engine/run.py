@@ -1,12 +1,13 @@
 """One running turn: its collaborators, its totals so far, how its checks ended, and whether it runs
 in circles."""
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 
+from kode.contracts import WorkDone
 from kode.engine.agent import Agent
 from kode.engine.context import Context
 from kode.errors import ProviderError
@@ -23,6 +24,8 @@ REMINDER = (
 )
 NOT_RUN = (126, 127)
 """bash's exit statuses for a program that it could not run or find."""
+NOTHING_SELECTED = 5
+"""The exit status of pytest, and of unittest since Python 3.12, when they ran no test."""
 
 Effect = tuple[str, str]
 """What a call does, to what: `("edit", PATH)`, `("shell", COMMAND)`; other tools: all arguments."""
@@ -36,12 +39,21 @@ class Evidence:
     edits: int = 0
     _checks: dict[str, tuple[int | None, int]] = field(default_factory=dict)
     """Command → exit status of its last run, and the number of edits before it."""
-    _refused: dict[Effect, tuple[Denial, set[Effect]]] = field(default_factory=dict)
-    """What was refused and not done since → the denial, and the parts whose doing is the same."""
+    _ran_programs: bool = False
+    """Whether anything ran since the last edit that may have checked it."""
+    _refused: dict[Effect, tuple[Sequence[Denial], set[Effect]]] = field(default_factory=dict)
+    """What was refused and not done since → the denials, and the parts whose doing is the same."""
 
-    def refuse(self, effect: Effect, denial: Denial, parts: Iterable[Effect] = ()) -> None:
-        """Records that an effect was refused; `parts` if only these are missing of it."""
-        self._refused[effect] = (denial, set(parts))
+    def refuse(
+        self, effect: Effect, denials: Sequence[Denial], parts: Iterable[Effect] = ()
+    ) -> None:
+        """Records that an effect was refused; `parts` if only these are missing of it. It takes the
+        place of refusals of the same parts."""
+        missing = set(parts)
+        for other, (_, lost) in [*self._refused.items()]:
+            if lost and lost <= missing:
+                del self._refused[other]
+        self._refused[effect] = (denials, missing)
 
     def did(self, effects: Collection[Effect]) -> None:
         """Records that effects took place: they no longer count as refused."""
@@ -53,14 +65,14 @@ class Evidence:
 
     def refused(self) -> tuple[Denial, ...]:
         """What was refused and not done since, in order."""
-        return tuple(dict.fromkeys(map(itemgetter(0), self._refused.values())))
+        return tuple(dict.fromkeys(one for denials, _ in self._refused.values() for one in denials))
 
-    def note(self, checks: Iterable[tuple[str, int | None]], files_changed: bool) -> None:
-        """Records a call that ran: its checks with their exit statuses (None: not known), and
-        whether it changed files."""
-        self.edits += files_changed
-        for command, status in checks:
-            if status in NOT_RUN:
+    def note(self, done: WorkDone) -> None:
+        """Records what a call, or a subagent, did."""
+        self.edits += done.is_edit
+        self._ran_programs = done.ran_programs or (self._ran_programs and not done.is_edit)
+        for command, status in done.checks:
+            if status in NOT_RUN or (status == NOTHING_SELECTED and _selects_tests(command)):
                 continue
             self._checks.pop(command, None)
             self._checks[command] = (status, self.edits)
@@ -84,7 +96,8 @@ class Evidence:
             return "failed"
         if 0 in since:
             return "passed"
-        return "unknown" if since or not self.edits else "not_since_last_edit"
+        is_silent = since or self._ran_programs or not self.edits
+        return "unknown" if is_silent else "not_since_last_edit"
 
     def failed(self) -> list[str]:
         """The checks that failed last: of those since the newest edit that any followed."""
@@ -99,6 +112,11 @@ class Evidence:
         parts = [f"{one.tool} {shorten(one.subject, 100)}: {one.reason}" for one in self.refused()]
         parts += [f"`{shorten(one, 100)}` failed when it was last run." for one in self.failed()]
         return " ".join(first_of(parts, 3))
+
+
+def _selects_tests(command: str) -> bool:
+    names = {os.path.basename(word) for word in command.split()}
+    return not names.isdisjoint(("pytest", "py.test", "unittest"))
 
 
 @dataclass

@@ -11,14 +11,15 @@ The gate decides whether and what to ask; `kode.sandbox` is the sandbox.
 import asyncio
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from kode.contracts import (
     AtStake,
     Attempt,
+    ChangeGroup,
     ChangeKeeper,
     FileChange,
     Kept,
@@ -27,7 +28,7 @@ from kode.contracts import (
     ToolOutput,
     Verdict,
     WrapCommand,
-    outermost,
+    grouped,
 )
 from kode.diffs import unified_diff
 from kode.engine.agent import Agent
@@ -116,21 +117,13 @@ async def _look_at(
         notes.append(f"[{outside.reason} {outside.instead}".strip() + "]")
         refused = replace(refusal_of(outside), of="outside")
         output = replace(output, refusals=(*output.refusals, refused))
-    try:
-        changes = await asyncio.to_thread(attempt.changes)
-    except (SandboxError, OSError) as error:
-        return _with_notes(output, [*notes, f"[Nothing of what it changed was kept: {error}]"])
-    settled = await settle_changes(command, attempt, changes, may_ask=True, verdict=verdict)
-    changed = tuple(
-        change.path for change in settled.made if not (change.unlisted or change.in_git)
-    )
+    settled = await settle_changes(command, attempt, may_ask=True, verdict=verdict)
     return replace(
         _with_notes(output, [*notes, *about(command.cwd, settled)]),
-        files_changed=(*output.files_changed, *changed),
+        files_changed=(*output.files_changed, *settled.files_changed),
         diff=output.diff or settled.diff,
         refusals=(*output.refusals, *settled.refusals),
-        not_kept=settled.not_kept,
-        lost=tuple(change.path for change in settled.dropped),
+        lost=tuple(group.path for group in grouped(settled.dropped)),
         summary=", ".join(filter(None, (output.summary, settled.summary))),
     )
 
@@ -139,101 +132,108 @@ async def _look_at(
 class Settled:
     """What became of a command's changes."""
 
-    changes: tuple[FileChange, ...] = ()
     made: tuple[FileChange, ...] = ()
     """Applied changes."""
-    left: Mapping[str, str] = field(default_factory=dict)
-    """Path → why it could not be applied."""
-    reason: str = ""
-    """Why the gate dropped the others."""
-    refusal: Refusal | None = None
-    """The same, see `contracts.Kept`."""
-    held: Mapping[str, str] = field(default_factory=dict)
-    """See `contracts.Kept`."""
+    dropped: tuple[FileChange, ...] = ()
+    """The others, but for caches and empty folders."""
+    refusals: tuple[Refusal, ...] = ()
+    """Why those were dropped; each names some of them."""
     diff: str = ""
     """Diff of the applied changes."""
 
     @property
-    def dropped(self) -> tuple[FileChange, ...]:
-        """Changes that the gate dropped, except unlisted ones."""
-        settled = {change.path for change in self.made} | self.left.keys()
-        return tuple(
-            change for change in self.changes if not change.unlisted and change.path not in settled
-        )
-
-    @property
-    def refusals(self) -> tuple[Refusal, ...]:
-        if not self.dropped or not self.reason:
-            return ()
-        return (self.refusal or Refusal(by="rule", message=self.reason, of="changes"),)
-
-    @property
-    def not_kept(self) -> int:
-        """How many changes a person does not find in the project, a deleted folder counted once."""
-        return len(outermost(self.dropped)) + len(self.held)
+    def files_changed(self) -> tuple[str, ...]:
+        """The paths of what was applied, but for records of git and empty folders."""
+        files = [change for change in self.made if change.is_reported and change.kind != "git"]
+        return tuple(group.path for group in grouped(files))
 
     @property
     def summary(self) -> str:
         """What a person must know of it, in few words; "" for nothing."""
-        return f"{plural(self.not_kept, 'change')} not kept" if self.not_kept else ""
+        if not self.refusals:
+            return ""
+        count = len(grouped(self.dropped))
+        return f"{plural(count, 'change')} not kept" if count else "no change kept"
 
 
 async def settle_changes(
     command: Command,
     attempt: Attempt,
-    changes: tuple[FileChange, ...],
     *,
     may_ask: bool,
     verdict: Verdict | None = None,
+    but_for: Callable[[FileChange], bool] = lambda change: False,
 ) -> Settled:
-    """Applies the changes that the gate allows; unlisted ones among the rest stay for the next
-    command. `verdict` is the one that let the command run."""
+    """Applies the changes that the gate allows, `but_for` those that somebody else settles; ignored
+    ones among the rest stay for the next command. `verdict` is the one that let the command run."""
+    try:
+        changes = await asyncio.to_thread(attempt.changes)
+    except (SandboxError, OSError) as error:
+        fault = Refusal(by="fault", message=str(error), of="changes", not_kept=("everything",))
+        return Settled(refusals=(fault,))
+    changes = tuple(change for change in changes if not but_for(change))
     if not changes:
         return Settled()
-    shown = [change for change in changes if not change.unlisted and not _is_record(change)]
-    diff = await asyncio.to_thread(diff_of, command.cwd, attempt, shown)
+    diff = await asyncio.to_thread(diff_of, command.cwd, attempt, [*filter(_is_shown, changes)])
     gate, call = command.agent.gate, (command.tool, command.arguments)
     if verdict is not None and not verdict.keeps:
-        begun = Refusal(by="mode", message=verdict.reason, of="changes")
-        allowed = Kept(changes=(), reason=verdict.reason, refusal=begun)
+        allowed = Kept.nothing(changes, Refusal(by="mode", message=verdict.reason, of="changes"))
     else:
         allowed = await gate.check_changes(*call, changes, diff, may_ask=may_ask)
-    wanted = [*allowed.changes]
-    if ignored := {change.ignored for change in wanted if change.ignored}:
-        # A build is of no use in halves: what earlier commands left there may be allowed now, too.
-        earlier = await asyncio.to_thread(attempt.carried, ignored)
-        more = await gate.check_changes(*call, earlier, "", may_ask=False)
-        wanted += more.changes
     keeper = command.agent.keeper
-    left = await _make_real(keeper, attempt, wanted)
-    file_changes = tuple(change for change in wanted if change.path not in left)
-    changed = [change.path for change in file_changes if not change.in_git]
+    left = await _make_real(keeper, attempt, allowed.changes)
+    made = tuple(change for change in allowed.changes if change.path not in left)
+    changed = [change.path for change in made if change.kind != "git"]
     command.agent.marks.record(changed, command.context.untrusted)
     keeper.changed_by_commands.extend(changed)
     if command.agent.sandbox is not None:
-        await asyncio.to_thread(
-            command.agent.sandbox.show, [change.path for change in file_changes]
-        )
-    real = {change.path for change in wanted}
-    dropped = [change for change in changes if change.unlisted and change.path not in real]
-    await asyncio.to_thread(attempt.carry_over, dropped)
-    whole = all(
-        change.path in real and change.path not in left for change in changes if not change.unlisted
-    )
+        await asyncio.to_thread(command.agent.sandbox.show, [change.path for change in made])
+    wanted = {change.path for change in allowed.changes}
+    stays = [change for change in changes if change.path not in wanted and _is_carried(change)]
+    await asyncio.to_thread(attempt.carry_over, stays)
+    refused = [
+        *allowed.refused,
+        *((change, _fault(left[change.path])) for change in allowed.changes if change.path in left),
+    ]
     return Settled(
-        changes=changes,
-        made=file_changes,
-        left=left,
-        reason=allowed.reason,
-        refusal=allowed.refusal,
-        held=allowed.held,
-        diff=diff if whole else "",
+        made=made,
+        dropped=tuple(change for change, _ in refused),
+        refusals=_refusals(refused, command.cwd),
+        diff="" if refused else diff,
+    )
+
+
+def _is_carried(change: FileChange) -> bool:
+    """Whether the next command in the sandbox finds it although it was not kept."""
+    return bool(change.ignored) or not change.files
+
+
+def _is_shown(change: FileChange) -> bool:
+    """Whether somebody wants to see it: not what is in an ignored folder, and nothing that only git
+    reads, or will no more."""
+    if not change.is_reported or change.ignored.endswith("/"):
+        return False
+    return change.kind != "git" or (change.runs_later and change.change != "deleted")
+
+
+def _fault(reason: str) -> Refusal:
+    return Refusal(by="fault", message=f"{reason[:1].upper()}{reason[1:]}.", of="changes")
+
+
+def _refusals(refused: Sequence[tuple[FileChange, Refusal]], cwd: Path) -> tuple[Refusal, ...]:
+    """Each refusal once, with the names of what it is about."""
+    changes: dict[Refusal, list[FileChange]] = {}
+    for change, refusal in refused:
+        changes.setdefault(refusal, []).append(change)
+    return tuple(
+        replace(refusal, not_kept=tuple(_names(cwd, about))) for refusal, about in changes.items()
     )
 
 
 async def _make_real(
     keeper: ChangeKeeper, attempt: Attempt, changes: Sequence[FileChange]
 ) -> Mapping[str, str]:
+    """Applies changes; returns the path of each that it left alone, with the reason."""
     if not changes:
         return {}
     files = await asyncio.to_thread(lambda: [path for o in changes for path in attempt.files(o)])
@@ -246,51 +246,49 @@ async def _make_real(
         except asyncio.CancelledError:
             await applying  # half of it would be neither the old state nor the new
             raise
-        return {**dict.fromkeys(lost, "its old content is too large to save for /undo"), **left}
+        why = saved.problem.rstrip(".") or "its old content is too large to save for /undo"
+        return {**dict.fromkeys(lost, why), **left}
 
 
 def _settle_later(command: Command, attempt: Attempt, verdict: Verdict) -> None:
     """Settles a command in the background when it ends: applies what needs no question, and tells
     person and model."""
+    context = command.context
 
-    emit, background = command.context.emit, command.context.background
-
-    def tell(note: str, level: Literal["info", "warning"]) -> None:
-        emit(Notice(text=note.strip("[]"), level=level))
-        if background is not None:
-            background.tell(command.context.session_id, note)
-
-    async def settle() -> None:
+    async def settle() -> Settled:
         await attempt.ended.wait()
         try:
-            changes = await asyncio.to_thread(attempt.changes)
-            settled = await settle_changes(
-                command, attempt, changes, may_ask=False, verdict=verdict
-            )
-            for note in about(command.cwd, settled):
-                tell(note, "info")
+            settled = await settle_changes(command, attempt, may_ask=False, verdict=verdict)
         except (KodeError, OSError) as error:
-            tell(f"[The changes of a background command were dropped: {error}]", "warning")
+            fault = Refusal(by="fault", message=str(error), of="changes", not_kept=("everything",))
+            settled = Settled(refusals=(fault,))
         finally:
             await asyncio.to_thread(attempt.close)
+        for note in about(command.cwd, settled):
+            level: Literal["info", "warning"] = "warning" if settled.refusals else "info"
+            context.emit(Notice(text=note.strip("[]"), level=level))
+            if context.background is not None:
+                context.background.tell(context.session_id, note)
+        return settled
 
-    task = asyncio.ensure_future(settle())
-    LATE[task] = attempt
-    task.add_done_callback(LATE.pop)
-
-
-LATE: dict["asyncio.Task[None]", Attempt] = {}
-"""The attempts of commands in the background, each with what settles it."""
-
-
-async def settle_ended() -> None:
-    """Waits until what commands in the background changed is settled, for those that have ended."""
-    await asyncio.gather(*(task for task, attempt in LATE.items() if attempt.ended.is_set()))
+    LATE[asyncio.ensure_future(settle())] = command, attempt
 
 
-def _is_record(change: FileChange) -> bool:
-    """Whether only git reads it, or will no more: nobody else wants to see it."""
-    return change.in_git and (change.change == "deleted" or not change.runs_later)
+LATE: "dict[asyncio.Task[Settled], tuple[Command, Attempt]]" = {}
+"""What settles each command in the background, until `settle_ended` has returned it."""
+
+
+async def settle_ended(session_id: str | None) -> list[tuple[Command, Settled]]:
+    """Waits until what a session's commands in the background changed is settled, for those that
+    have ended since the last call, and returns what became of it."""
+    ended = {
+        task: command
+        for task, (command, attempt) in LATE.items()
+        if attempt.ended.is_set() and command.context.session_id == session_id
+    }
+    for task in ended:
+        del LATE[task]
+    return [(command, await task) for task, command in ended.items()]
 
 
 def diff_of(cwd: Path, attempt: Attempt, changes: Sequence[FileChange]) -> str:
@@ -332,34 +330,34 @@ def _text(path: Path) -> str | None:
 def about(cwd: Path, settled: Settled) -> list[str]:
     """What the model must know about a command's changes."""
     notes = []
-    real = [change for change in settled.made if not change.unlisted]
-    dropped = settled.dropped
+    real = [change for change in settled.made if change.is_reported]
     if real:
-        files = [change for change in real if not change.in_git]
-        what = [_names(cwd, files)] if files else []
+        files = [change for change in real if change.kind != "git"]
+        what = [", ".join(_names(cwd, files))] if files else []
         what += ["what git records (.git)"] if len(files) < len(real) else []
         notes.append(f"[It changed {' and '.join(what)}.]")
-    if dropped:
-        notes.append(f"[Not kept of what it changed: {_names(cwd, dropped)}. {settled.reason}]")
-    if settled.held:
-        names = ", ".join(first_of([_relative(cwd, one) for one in settled.held], MAX_NAMED))
-        flags = " ".join(first_of([*filter(None, settled.held.values())], MAX_NAMED))
+    notes += [f"[{refusal.for_model}]" for refusal in settled.refusals]
+    if any(change.ignored for change in settled.dropped):
         notes.append(
-            f"[Git ignores {names}: only this session's next commands in the sandbox see what it "
-            "wrote there, not the file tools, and nobody once the session has ended."
-            + (f" It would be kept with {flags}.]" if flags else "]")
+            "[What git ignores of it is there for this session's next commands in the sandbox, and "
+            "nowhere else.]"
         )
-    for path, reason in settled.left.items():
-        notes.append(f"[{_relative(cwd, path)} was left alone: {reason}.]")
     return notes
 
 
-def _names(cwd: Path, changes: Sequence[FileChange]) -> str:
-    words = {"created": " (new)", "deleted": " (deleted)"}
-    named = [
-        _relative(cwd, change.path) + words.get(change.change, "") for change in outermost(changes)
-    ]
-    return ", ".join(first_of(named, MAX_NAMED))
+def _names(cwd: Path, changes: Sequence[FileChange]) -> list[str]:
+    return first_of([_name(cwd, group) for group in grouped(changes)], MAX_NAMED)
+
+
+def _name(cwd: Path, group: ChangeGroup) -> str:
+    folder = "/" if group.is_folder else ""
+    about = (
+        {"created": "new", "deleted": "deleted"}.get(group.change),
+        plural(group.files, "file") if group.is_folder else "",
+        "git ignores it" if group.is_ignored else "",
+    )
+    words = ", ".join(filter(None, about))
+    return f"{_relative(cwd, group.path)}{folder}" + (f" ({words})" if words else "")
 
 
 def _relative(cwd: Path, path: str) -> str:

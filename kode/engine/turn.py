@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from kode.contracts import Turn
-from kode.engine.act import run_calls
+from kode.engine.act import note_late_changes, run_calls
 from kode.engine.agent import Agent
 from kode.engine.context import (
     Context,
@@ -145,6 +145,7 @@ async def run_turn(
             _record_text(run, text, recalled, attachments)
             emit(TurnStarted(text=text))
             await _steps(run)
+            await note_late_changes(run)
         if error := run.evidence.missing() or None:
             status = "incomplete"
     except TimeoutError:

@@ -29,6 +29,8 @@ _INSTEAD: dict[Leaves, str] = {
 
 _REST = "The rest of the line can run without it."
 
+_EDITS = ("safe", "write", "destructive")
+
 MAX_FLAGS = 3  # a rule for more flags would hardly fit a second time
 MAX_NAMED_CHARS = 100  # a question of one line
 
@@ -51,6 +53,7 @@ def run(call: Call) -> Decision:
         reads=known_reads(line),
         checks=line.checks,
         only_reads=line.closed,
+        only_edits=line.known and all(part.risk in _EDITS for part in line.parts),
         answers=line.answers,
     )
 

@@ -59,8 +59,6 @@ def edit(call: Call) -> Decision:
     where = sensitive.place(os.path.dirname(real) if os.path.islink(real) else path, call.where)
     if where == "protected":
         return deny(f"{shown(call, path)} belongs to kode; tools never write there.")
-    if call.unseen and call.mode not in ("full", "plan") and is_rebuilt(call.unseen):
-        return deny("")  # no rule means byte code
     by_rule = _by_path_rule(call, path)
     if by_rule is not None and by_rule.outcome == "deny":
         return by_rule
@@ -68,8 +66,8 @@ def edit(call: Call) -> Decision:
         return deny_plan("Editing a file")
     if by_rule is not None:
         return by_rule
-    if call.unseen and call.mode != "full":
-        return _unseen(call)
+    if call.is_dependency and call.mode != "full":
+        return _ask_about_dependency(call)
     rule = _file_rule("edit", call, path)
     hint, full = f"--allow '{rule}'", call.mode == "full"
     if (
@@ -95,7 +93,7 @@ def edit(call: Call) -> Decision:
         return ask(
             "Mode `ask` asks before every edit.",
             "--permission-mode auto-edit",
-            *_lasting(path, _folder_rule(call, path) or rule),
+            *_lasting(path, _ignored_rule(call) or _folder_rule(call, path) or rule),
             rules_narrow=_lasting(path, rule),
             by_mode=True,
         )
@@ -103,22 +101,22 @@ def edit(call: Call) -> Decision:
     return ask(outside, hint, *_lasting(path, rule))
 
 
-def is_rebuilt(path: str) -> bool:
-    """Whether what git ignores is byte code or a cache: what it holds is never applied unless it
-    was deleted."""
-    return sensitive.is_rebuilt_unasked(os.path.basename(path.rstrip("/")))
-
-
-def _unseen(call: Call) -> Decision:
-    """About a change that git will not show: it stays with the session's commands until a person
-    has said yes to this very file or folder."""
-    rule = _file_rule("edit", call, call.unseen.rstrip("/"))
-    if call.unseen.endswith("/"):
-        rule = Rule("edit", f"{rule.pattern}/**")
+def _ask_about_dependency(call: Call) -> Decision:
+    """About a change in installed packages: until a person has said yes to this very folder."""
+    rule = _ignored_rule(call) or _file_rule("edit", call, call.ignored)
     if rule in call.rules.approved:
         return allow("You allowed it before.")
-    reason = "`git status` does not show ignored files, and programs may load them."
-    return ask(reason, f"--allow '{rule}'", *_lasting(call.unseen, rule))
+    folder = call.ignored.rstrip("/")
+    reason = f"{shown(call, folder)} holds installed packages, which programs load unseen."
+    return ask(reason, f"--allow '{rule}'", *_lasting(folder, rule))
+
+
+def _ignored_rule(call: Call) -> Rule | None:
+    """The rule for all of the ignored folder that an edit is in; None if it is in none."""
+    if not call.ignored.endswith("/"):
+        return None
+    rule = _file_rule("edit", call, call.ignored.rstrip("/"))
+    return Rule("edit", f"{rule.pattern}/**")
 
 
 def _lasting(path: str, rule: Rule) -> tuple[str, ...]:

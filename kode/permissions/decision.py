@@ -61,8 +61,10 @@ class Call:
     """Whether a command has made the edit, so that nobody has seen where the text is from."""
     makes_link: bool = False
     """Whether the edit puts a symlink there, which may stand for a folder."""
-    unseen: str = ""
-    """What git ignores and the edit is in, if nobody would see it; see `FileChange.ignored`."""
+    ignored: str = ""
+    """See `FileChange.ignored`."""
+    is_dependency: bool = False
+    """Whether the edit brings something into a folder of installed packages."""
     sandbox: SandboxKind = "none"
     sandbox_forced: bool = False
     """Whether commands run in it in mode `full` too, and not at all without one."""

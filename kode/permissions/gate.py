@@ -8,7 +8,6 @@ import asyncio
 import functools
 import os
 import re
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
@@ -17,6 +16,7 @@ from kode import paths
 from kode.contracts import (
     AtStake,
     Blocked,
+    ChangeGroup,
     FileChange,
     Kept,
     Opinion,
@@ -27,19 +27,22 @@ from kode.contracts import (
     Tool,
     ToolContext,
     Verdict,
-    outermost,
+    grouped,
 )
 from kode.errors import KodeError
 from kode.events import Emit, Notice, silent
-from kode.messages import Refusal, plural
+from kode.messages import Refusal, first_of, plural
 from kode.permissions import approvals, sensitive
 from kode.permissions import rules as grammar
 from kode.permissions.approvals import Approval
 from kode.permissions.decide import decide_call
-from kode.permissions.decide_files import is_rebuilt, path_of
-from kode.permissions.decision import Call, Decision, SandboxKind
+from kode.permissions.decide_files import path_of
+from kode.permissions.decision import Call, Decision, SandboxKind, deny
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.workplace import Workplace
+
+MAX_RULES = 3
+"""A question offers, and a refusal names, at most so many rules."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,9 +164,6 @@ class GateState:
     """By answers for the project."""
     read_at: tuple[int, ...] | None = None
     """Which version of their file was read: another kode may give or remove some."""
-    held: set[str] = field(default_factory=set)
-    """Ignored files and folders of which a person said that they stay in the sandbox, or could not
-    be asked."""
     tried: bool = False
     """Whether the sandbox has been probed, which takes a moment."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -276,18 +276,20 @@ class PersonGate:
     ) -> Kept:
         """See `contracts.Gate`: each change is decided like a tool's edit of that file."""
         if self.mode == "plan":
-            return kept_none(Refusal(by="mode", message="Mode plan changes nothing.", of="changes"))
+            by_mode = Refusal(by="mode", message="Mode plan changes nothing.", of="changes")
+            return Kept.nothing(changes, by_mode)
         async with self.state.turn:
             decided = await asyncio.to_thread(self._decide_changes, tool, changes)
             kept = {change.path for change, decision in decided if decision.outcome == "allow"}
-            to_ask = [pair for pair in decided if pair[1].outcome == "ask"]
-            asked = [pair for pair in to_ask if not pair[0].ignored]
-            unseen = [pair for pair in to_ask if pair[0].ignored]
-            refused = [decision for change, decision in decided if decision.outcome == "deny"]
-            reason = " ".join(filter(None, dict.fromkeys(decision.reason for decision in refused)))
-            refusal = Refusal(by="rule", message=reason, of="changes") if reason else None
+            asked = [pair for pair in decided if pair[1].outcome == "ask"]
+            refused = [
+                (change, Refusal(by="rule", message=decision.reason, of="changes"))
+                for change, decision in decided
+                if decision.outcome == "deny" and change.is_reported
+            ]
+            refusal: Refusal | None = None
             if asked and (self._ask is None or not may_ask):
-                refusal = _nobody(asked[0][1])
+                refusal = _nobody([decision for _, decision in asked])
             elif asked and self._ask is not None:
                 question = self._question_about_changes(tool, arguments, asked, diff)
                 answer = await self._ask(question)
@@ -296,23 +298,11 @@ class PersonGate:
                 else:
                     self._remember(answer, question.rules)
                     kept |= {change.path for change, _ in asked}
-            # What a person said no to, or could not be asked about, is not asked about again.
-            unseen = [pair for pair in unseen if pair[0].ignored not in self.state.held]
-            nobody = self._ask is None
-            held = {change.ignored: decision.hint if nobody else "" for change, decision in unseen}
-            if unseen and self._ask is not None and may_ask:
-                question = self._question_about_unseen(arguments, unseen)
-                answer = await self._ask(question)
-                if answer.choice != "no":
-                    self._remember(answer, question.rules)
-                    kept, held = kept | {change.path for change, _ in unseen}, {}
-            if nobody or may_ask:
-                self.state.held.update(held)
+            if refusal is not None:
+                refused += [(change, refusal) for change, _ in asked]
             return Kept(
                 changes=tuple(change for change in changes if change.path in kept),
-                reason=refusal.for_model if refusal is not None else "",
-                refusal=refusal,
-                held=held,
+                refused=tuple(refused),
             )
 
     async def check_outside(
@@ -340,61 +330,44 @@ class PersonGate:
         """Deleting a folder is one act: what is in one that has to stay, stays."""
         named = self._ground.named()  # looked up once, not for each of thousands
         where = replace(self._ground, named=lambda: named)
-        held: dict[str, Decision] = {}
+        refused: dict[str, Decision] = {}
         decided = []
-        # To delete brings in nothing that could run. But a command that moves ignored files would
-        # lose them if it became real without the rest.
-        moves = any(
-            file_change.change != "deleted"
-            and file_change.files
-            and file_change.ignored
-            and not is_rebuilt(file_change.ignored)
-            for file_change in changes
+        # To delete brings in nothing that could run. But a command that moves packages would lose
+        # them if it became real without the rest.
+        installs = any(
+            change.kind == "dependency" and change.change != "deleted" for change in changes
         )
         for change in sorted(changes, key=lambda file_change: file_change.path):
-            above = held.get(os.path.dirname(change.path)) if change.change == "deleted" else None
-            only_deletes = change.change == "deleted" and (is_rebuilt(change.ignored) or not moves)
-            unseen = "" if only_deletes else change.ignored
-            decision = above or self._decide_change(tool, change, unseen, where)
-            if change.change == "deleted" and decision.outcome != "allow":
-                held[change.path] = decision
+            is_gone = change.change == "deleted"
+            above = refused.get(os.path.dirname(change.path)) if is_gone else None
+            is_dependency = change.kind == "dependency" and (installs or not is_gone)
+            decision = above or self._decide_change(tool, change, is_dependency, where)
+            if is_gone and decision.outcome != "allow":
+                refused[change.path] = decision
             decided.append((change, decision))
         return decided
 
     def _decide_change(
-        self, tool: Tool, change: FileChange, unseen: str, where: sensitive.Ground
+        self, tool: Tool, change: FileChange, is_dependency: bool, where: sensitive.Ground
     ) -> Decision:
+        if change.kind == "cache":
+            return deny("Caches stay with the session's commands.")
         edit = replace(tool, name="edit", effect="edit")
         whole = change.ignored == f"{change.path}/"  # rules are about what is in it
         call = self._call(edit, {"path": os.path.join(change.path, "_") if whole else change.path})
-        link = change.is_link
-        call = replace(call, where=where, by_command=True, makes_link=link, unseen=unseen)
-        decision = decide_call(call)
-        if decision.outcome == "ask" and not change.files:
-            return replace(decision, outcome="deny", reason="")  # it stays in the sandbox
-        return decision
-
-    def _question_about_unseen(
-        self, arguments: Mapping[str, Any], asked: Sequence[tuple[FileChange, Decision]]
-    ) -> Question:
-        command = str(arguments.get("command", ""))
-        counts: Counter[str] = Counter()
-        for change, _ in asked:
-            counts[os.path.relpath(change.ignored, self.place.cwd)] += change.files
-        names = [f"{name} ({plural(count, 'file')})" for name, count in counts.items()]
-        offered = [decision.rules_offered for _, decision in asked]
-        rules = tuple(dict.fromkeys(rule for some in offered for rule in some))
-        return Question(
-            tool="shell",
-            subject=visible(command),
-            title=visible(f"Keep what `{_short(command)}` wrote where git ignores it"),
-            preview=visible("\n".join(names)),
-            reason=f"{asked[0][1].reason} After a no, only this session sees it.",
-            kind="keep",
-            of="changes",
-            may_always=all(offered),
-            rules=tuple(map(visible, rules)) if all(offered) else (),
+        decision = decide_call(
+            replace(
+                call,
+                where=where,
+                by_command=True,
+                makes_link=change.is_link,
+                ignored=change.ignored,
+                is_dependency=is_dependency,
+            )
         )
+        if decision.outcome == "ask" and not change.is_reported:
+            return deny("Nobody is asked about an empty folder.")
+        return decision
 
     def _question_about_changes(
         self,
@@ -407,16 +380,13 @@ class PersonGate:
 
         command = str(arguments.get("command", ""))
         reasons = [decision.reason for _, decision in asked if not decision.by_mode]
-        records = [change for change, decision in asked if change.in_git and decision.by_mode]
-        shown = outermost([change for change, _ in asked if change not in records])
-        names = [
-            f"{change.change} {os.path.relpath(change.path, self.place.cwd)}" for change in shown
-        ]
-        names += ["what git records (.git)"] if records else []
-        of_files = {rule for _, decision in asked for rule in decision.rules_offered}
-        every = all(decision.rules_offered for _, decision in asked) and len(of_files) == 1
+        shown = [change for change, decision in asked if not _is_plain_record(change, decision)]
+        names = [self._describe(group) for group in grouped(shown)]
+        names += ["what git records (.git)"] if len(shown) < len(asked) else []
+        of_files = tuple(dict.fromkeys(rule for _, one in asked for rule in one.rules_offered))
+        every = all(one.rules_offered for _, one in asked) and len(of_files) <= MAX_RULES
         of_command = () if reasons else rules_for_changes(self._call(tool, arguments))
-        rules = tuple(of_files) if every else of_command
+        rules = of_files if every else of_command
         return Question(
             tool="shell",
             subject=visible(command),
@@ -433,6 +403,10 @@ class PersonGate:
             rules=tuple(map(visible, rules)),
             passes_in=None if reasons else "auto-edit",
         )
+
+    def _describe(self, group: ChangeGroup) -> str:
+        name = f"{group.change} {os.path.relpath(group.path, self.place.cwd)}"
+        return f"{name} ({plural(group.files, 'file')})" if group.is_folder else name
 
     def _decide(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Decision:
         """Judges a path both as written and as the real path that the tool is bound to: links may
@@ -603,11 +577,6 @@ def refused(refusal: Refusal, instead: str = "") -> Verdict:
     return Verdict(allowed=False, reason=refusal.for_model, refusal=refusal, instead=instead)
 
 
-def kept_none(refusal: Refusal) -> Kept:
-    """Keeps nothing of what a command changed."""
-    return Kept(changes=(), reason=refusal.for_model, refusal=refusal)
-
-
 GO_WITHOUT = "Continue without it, or say in your answer what is needed."
 """What the model does after a refusal without a person, where nothing better is known."""
 
@@ -616,8 +585,17 @@ def _by_person(answer: Answer, decides: str = "") -> Refusal:
     return Refusal(by="person", message=answer.message.strip(), decisive=decides)
 
 
-def _nobody(decision: Decision) -> Refusal:
-    return Refusal(by="nobody", message=decision.reason, passes=decision.hint, of="changes")
+def _nobody(asked: Sequence[Decision]) -> Refusal:
+    """That nobody could be asked about some changes, with all that would keep them."""
+    reasons = [*dict.fromkeys(decision.reason for decision in asked)]
+    flags = [*dict.fromkeys(decision.hint for decision in asked)]
+    passes = " ".join(flags) if all(flags) and len(flags) <= MAX_RULES else ""
+    message = " ".join(first_of(reasons, MAX_RULES))
+    return Refusal(by="nobody", message=message, passes=passes, of="changes")
+
+
+def _is_plain_record(change: FileChange, decision: Decision) -> bool:
+    return change.kind == "git" and decision.by_mode
 
 
 def path_denier(rules: Rules, place: Workplace) -> Callable[[str], bool]:

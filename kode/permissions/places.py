@@ -137,11 +137,17 @@ STEERS_AGENTS = (
 ).split()
 """Files that agents take for the project's instructions, in future sessions."""
 
-REBUILT_UNASKED = (
-    "__pycache__ *.pyc *.pyo .pytest_cache .mypy_cache .ruff_cache .hypothesis .parcel-cache "
-    ".turbo .nyc_output"
+CACHES = (
+    "__pycache__ *.pyc *.pyo .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis "
+    ".parcel-cache .turbo .nyc_output .gradle"
 ).split()
 """Byte code and caches: a tool that misses them makes them again, without a word."""
+
+DEPENDENCIES = (
+    "node_modules bower_components jspm_packages .venv venv __pypackages__ .tox .nox .eggs .pixi"
+).split()
+"""Folders of installed packages and programs. So is one that holds a `pyvenv.cfg`, and a `vendor`
+that git ignores."""
 
 FILLED_BY_BUILDS = (
     "build dist target out node_modules __pycache__ .pytest_cache .mypy_cache .ruff_cache .tox "

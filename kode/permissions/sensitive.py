@@ -210,9 +210,9 @@ def holds_keys(path: str) -> bool:
     return bool(text) and not (certifies and len(text) < _SAMPLE_BYTES)
 
 
-def is_rebuilt_unasked(name: str) -> bool:
+def is_cache(name: str) -> bool:
     """Whether a file or folder of this name is byte code or a cache, which nobody misses."""
-    return any(fnmatch.fnmatchcase(name, one) for one in places.REBUILT_UNASKED)
+    return any(fnmatch.fnmatchcase(name, one) for one in places.CACHES)
 
 
 def is_made_by_tools(name: str) -> bool:

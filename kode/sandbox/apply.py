@@ -164,26 +164,37 @@ def supersede(layer: Layer, below: Path) -> None:
             _remove(below / path)
 
 
-def carry_over(layer: Layer, unlisted: Iterable[FileChange], below: Path) -> None:
+def carry_over(layer: Layer, changes: Iterable[FileChange], below: Path) -> None:
     """Moves files that a command wrote to where the session's next command finds them: a build's
     products are there for the tests, but not in the real folder. Never raises: what cannot be moved
     is rebuilt."""
-    for change in unlisted:
+    for change in changes:
         path = Path(change.path).relative_to(layer.root)
         with contextlib.suppress(OSError):
             _merge(layer.upper / path, below / path)
 
 
-def drop_applied(layer: Layer, changes: Iterable[FileChange]) -> None:
-    """Drops what is left of applied changes in a layer that is used again: a whiteout or an empty
-    folder would hide what is real now. Never raises."""
-    for change in changes:
-        version = layer.upper / Path(change.path).relative_to(layer.root)
-        with contextlib.suppress(OSError):
-            if os.path.lexists(version):
-                _remove(version)
-            inside = len(version.relative_to(layer.upper).parents) - 1
-            beneath.remove_empty(version.parents[:inside])
+def take_carried(layer: Layer, folders: Iterable[str], below: Path) -> list[str]:
+    """Moves what earlier commands left in these folders into the layer, where it is not newer; what
+    `supersede` drops must be gone. Returns the folders that had any. Never raises."""
+    taken = []
+    for folder in folders:
+        path = Path(folder).relative_to(layer.root)
+        if (below / path).is_dir():
+            with contextlib.suppress(OSError):
+                _fill(below / path, layer.upper / path)
+            taken.append(folder)
+    return taken
+
+
+def _fill(source: Path, target: Path) -> None:
+    for name in os.listdir(source):
+        if not os.path.lexists(target / name):
+            os.rename(source / name, target / name)
+        elif (source / name).is_dir() and not (source / name).is_symlink():
+            _fill(source / name, target / name)
+    if not os.listdir(source):
+        source.rmdir()
 
 
 def _replaced(upper: Path, below: Path, folder: Path = Path()) -> Iterator[Path]:

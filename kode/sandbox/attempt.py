@@ -1,8 +1,8 @@
 """One command in the sandbox: how it starts, what it hits, what it changes in its layers."""
 
 import asyncio
-import contextlib
 import errno
+import itertools
 import marshal
 import os
 import shutil
@@ -10,17 +10,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
 from kode.contracts import Blocked, FileChange, Wrapped
-from kode.errors import SandboxError
 from kode.paths import real_path
 from kode.sandbox import layer as layers
 from kode.sandbox import limits, live, seatbelt, view
-from kode.sandbox.apply import apply, drop_applied, supersede
+from kode.sandbox.apply import apply, supersede, take_carried
 from kode.sandbox.deferred import WHERE
 from kode.sandbox.layer import Layer
 from kode.sandbox.loopback import Loopback
@@ -73,6 +72,8 @@ class Attempt:
     ground: Ground = field(init=False)
     """What it may reach: as the others, or more."""
     started_ns: int = 0
+    since_ns: dict[str, int] = field(default_factory=dict)
+    """Ignored folder that earlier commands wrote in, too → when the first of them had ended."""
     _wall: Wall | None = None
     _descriptors: list[int] = field(default_factory=list)
     _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
@@ -113,32 +114,27 @@ class Attempt:
 
     def changes(self) -> tuple[FileChange, ...]:
         """The command's changes in the working folders. Raises: SandboxError."""
-        for layer in self.layers:
-            if layer.root in self.shared.below:
-                supersede(layer, self.shared.below[layer.root] / "upper")
-        return tuple(change for one in self.layers for change in layers.changes(one))
+        return tuple(change for layer in self.layers for change in self._changes_in(layer))
 
-    def carried(self, ignored: Iterable[str]) -> tuple[FileChange, ...]:
-        """See `contracts.Attempt`."""
-        wanted = frozenset(ignored)
-        with contextlib.suppress(SandboxError, OSError):
-            found = (change for layer in self._below() for change in layers.changes(layer))
-            return tuple(change for change in found if change.ignored in wanted)
-        return ()
+    def _changes_in(self, layer: Layer) -> tuple[FileChange, ...]:
+        found = layers.changes(layer)
+        below = self.shared.below.get(layer.root)
+        if below is None:
+            return found
+        supersede(layer, below / "upper")
+        since_ns = below.stat().st_ctime_ns  # its first command's end
+        folders = {change.ignored for change in found if change.kind != "cache" and change.ignored}
+        if taken := take_carried(layer, folders, below / "upper"):
+            self.since_ns |= dict.fromkeys(taken, since_ns)
+            found = layers.changes(layer)
+        return found
 
     def files(self, change: FileChange) -> tuple[str, ...]:
         """See `contracts.Attempt`."""
-        for layer in (*self.layers, *self._below()):
+        for layer in self.layers:
             if Path(change.path).is_relative_to(layer.root) and _is_new_folder(layer, change):
                 return layers.new_files(layer, change.path)
         return (change.path,)
-
-    def _below(self) -> tuple[Layer, ...]:
-        """What is left of other commands now, each as a layer of its own."""
-        below = self.shared.below
-        return tuple(
-            replace(layer, holder=below[layer.root]) for layer in self.layers if layer.root in below
-        )
 
     def version(self, path: str) -> Path | None:
         """Where its version of a real path lies; None for a path outside the layers."""
@@ -149,24 +145,17 @@ class Attempt:
 
     def apply(self, changes: Sequence[FileChange]) -> dict[str, str]:
         left: dict[str, str] = {}
-        since = [self.started_ns] * len(self.layers)
-        below = self._below()
-        since += [one.holder.stat().st_ctime_ns for one in below]  # its first command's end
-        for layer, started_ns in zip((*self.layers, *below), since, strict=True):
-            own = [
-                each
-                for each in changes
-                if Path(each.path).is_relative_to(layer.root)
-                and (each.change == "deleted" or os.path.lexists(layers.version(layer, each.path)))
-            ]
+        by_start: dict[int, list[FileChange]] = {}
+        for change in changes:
+            since_ns = self.since_ns.get(change.ignored, self.started_ns)
+            by_start.setdefault(since_ns, []).append(change)
+        for layer, (since_ns, those) in itertools.product(self.layers, by_start.items()):
             left |= apply(
                 layer,
-                own,
-                started_ns,
+                [change for change in those if Path(change.path).is_relative_to(layer.root)],
+                since_ns,
                 lambda path: view.is_hidden(self.shared.ground, Path(path)),
             )
-            if layer in below:
-                drop_applied(layer, (each for each in own if each.path not in left))
         return left
 
     def show(self, paths: Iterable[Path]) -> None:
@@ -178,8 +167,8 @@ class Attempt:
                     if path.is_relative_to(layer.root):
                         live.show(copy, layer.root, path)
 
-    def carry_over(self, unlisted: Sequence[FileChange]) -> None:
-        self.shared.keep_unlisted(self.layers, unlisted)
+    def carry_over(self, changes: Sequence[FileChange]) -> None:
+        self.shared.carry_over(self.layers, changes)
 
     def close(self) -> None:
         for layer in self.layers:

@@ -11,23 +11,19 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kode.contracts import FileChange
+from kode.contracts import ChangeKind, FileChange
 from kode.errors import SandboxError
 from kode.permissions import sensitive
+from kode.permissions.places import DEPENDENCIES
 from kode.sandbox.store import let_in, remove_tree
 from kode.session.git import GitError, ignored_names, run_git
 
 MAX_CHANGES = 20_000
 """Of a command that changes more files, none is shown or applied."""
-
-_REGENERATED = frozenset(
-    "node_modules .next .nuxt .svelte-kit .cache .tox .nox .eggs .gradle".split()
-)
-"""Folders that tools regenerate, besides those that nobody misses: ignored, whatever git says."""
 
 _RULES = ".gitignore"
 
@@ -95,7 +91,7 @@ def changes(layer: Layer) -> tuple[FileChange, ...]:
     file_changes = [
         file_change for file_change in file_changes if not _is_index_as_it_was(layer, file_change)
     ]
-    return _mark_ignored(layer, sorted(file_changes, key=lambda file_change: file_change.path))
+    return _mark_kinds(layer, sorted(file_changes, key=lambda file_change: file_change.path))
 
 
 def _change(layer: Layer, path: Path, change: str) -> FileChange:
@@ -158,7 +154,8 @@ def _changes_of_folder(
     if before is not None and not stat.S_ISDIR(before.st_mode):
         yield path, "deleted"
         before = None
-    if _is_regenerated(path.name) and before is None:
+    is_installed = _is_dependency(layer, path) or sensitive.is_cache(path.name)
+    if is_installed and before is None:
         _let_in_all(layer.upper / path)
         yield path, "created"
         return
@@ -241,8 +238,8 @@ def _differs(version: Path, real: Path, before: os.stat_result) -> bool:
     return False
 
 
-def _mark_ignored(layer: Layer, file_changes: list[FileChange]) -> tuple[FileChange, ...]:
-    """Marks changes in what git ignores, or tools regenerate."""
+def _mark_kinds(layer: Layer, file_changes: list[FileChange]) -> tuple[FileChange, ...]:
+    """Says what kind each change is of, and marks those in what git ignores."""
     steps = {change.path: list(_steps_to(layer, change)) for change in file_changes}
     asked = {step for those in steps.values() for step in those if ".git" not in step.split("/")}
     try:
@@ -252,16 +249,35 @@ def _mark_ignored(layer: Layer, file_changes: list[FileChange]) -> tuple[FileCha
     else:
         if any(os.path.basename(change.path) == _RULES for change in file_changes):
             ignored |= _ignored_by_rules(layer, sorted(asked))
-    ignored |= {step for step in asked if _is_regenerated(os.path.basename(step.rstrip("/")))}
-    outermost = {
-        path: next(filter(ignored.__contains__, those), "") for path, those in steps.items()
-    }
+    gone = {change.path for change in file_changes if change.change == "deleted"}
+    special: dict[str, ChangeKind] = {}
+    for step in asked:
+        path = Path(step)
+        is_vendor = path.name == "vendor" and step in ignored
+        # Tools drop entries of their caches; to delete all of one is somebody's wish.
+        if sensitive.is_cache(path.name) and str(layer.root / path) not in gone:
+            special[step] = "cache"
+        elif step.endswith("/") and (is_vendor or _is_dependency(layer, path)):
+            special[step] = "dependency"
     return tuple(
-        replace(change, ignored=f"{layer.root}/{outermost[change.path]}")
-        if outermost[change.path]
-        else change
-        for change in file_changes
+        _mark_kind(layer, change, steps[change.path], special, ignored) for change in file_changes
     )
+
+
+def _mark_kind(
+    layer: Layer,
+    change: FileChange,
+    steps: Sequence[str],
+    special: Mapping[str, ChangeKind],
+    ignored: Collection[str],
+) -> FileChange:
+    if "/.git/" in change.path:
+        return replace(change, kind="git")
+    for kind in ("cache", "dependency"):
+        if outermost := next((step for step in steps if special.get(step) == kind), ""):
+            return replace(change, kind=kind, ignored=f"{layer.root}/{outermost}")
+    outermost = next(filter(ignored.__contains__, steps), "")
+    return replace(change, ignored=f"{layer.root}/{outermost}") if outermost else change
 
 
 def _steps_to(layer: Layer, change: FileChange) -> Iterator[str]:
@@ -274,8 +290,10 @@ def _steps_to(layer: Layer, change: FileChange) -> Iterator[str]:
     yield f"{path}/" if there.is_dir() and not there.is_symlink() else str(path)
 
 
-def _is_regenerated(name: str) -> bool:
-    return name in _REGENERATED or sensitive.is_rebuilt_unasked(name)
+def _is_dependency(layer: Layer, folder: Path) -> bool:
+    """Whether a folder holds installed packages, by its name or as a virtual environment."""
+    versions = (layer.upper / folder, layer.root / folder)
+    return folder.name in DEPENDENCIES or any((at / "pyvenv.cfg").exists() for at in versions)
 
 
 def _is_index_as_it_was(layer: Layer, change: FileChange) -> bool:

@@ -84,11 +84,11 @@ class Shared:
                     atexit.register(self._store.close)
             return None if self._store is None else self._store.folder
 
-    def keep_unlisted(self, over: Sequence[Layer], unlisted: Sequence[FileChange]) -> None:
+    def carry_over(self, over: Sequence[Layer], changes: Sequence[FileChange]) -> None:
         """Keeps what a command wrote for the next ones."""
         store = self.store()
         for layer in over:
-            own = [each for each in unlisted if Path(each.path).is_relative_to(layer.root)]
+            own = [each for each in changes if Path(each.path).is_relative_to(layer.root)]
             if store is None or not own:
                 continue
             below = store / f"below-{paths.path_hash(layer.root)}"

@@ -94,6 +94,7 @@ def result_of(
         files_changed=files,
         refused=ended.refused,
         checks=ended.checks,
+        checked=ended.checked,
         tokens_used=usage.input_tokens + usage.output_tokens,
         steps=ended.steps,
         parent_session=parent,

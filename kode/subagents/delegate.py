@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
-from kode.contracts import Effort, Tool, ToolContext, ToolOutput
+from kode.contracts import Effort, Tool, ToolContext, ToolOutput, WorkDone
 from kode.errors import ToolError
 from kode.events import Event
 from kode.extensions.agents import AgentDefinition
@@ -22,7 +22,7 @@ from kode.subagents import records
 from kode.subagents.background import Running, outlives_call, report
 from kode.subagents.channel import Child, Delegation
 from kode.subagents.parent import prepare, run_children
-from kode.subagents.protocol import MAX_FILE_BYTES, MAX_TASKS, Task
+from kode.subagents.protocol import MAX_FILE_BYTES, MAX_TASKS, Result, Task
 
 AGENT_CHARS = 200  # a line or two of the tool's description
 MAX_AGENTS = 30
@@ -172,15 +172,37 @@ def _output(children: Sequence[Child], context: ToolContext) -> ToolOutput:
     files: dict[str, None] = {}
     counts: Counter[str] = Counter()
     for child in children:
-        assert child.result is not None
-        counts[child.result.status.replace("success", "done")] += 1
+        result = _result_of(child)
+        counts[result.status.replace("success", "done")] += 1
         blocks.append(report(child, context.place.outputs, limit))
-        for name in child.result.files_changed:
-            files[os.path.normpath(os.path.join(context.place.cwd, name))] = None
+        for name in result.files_changed:
+            files[os.path.join(context.place.cwd, name)] = None
     summary = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     return ToolOutput(
         text="\n\n".join(blocks),
         summary=f"{plural(len(children), 'subagent')}: {summary}",
         files_changed=tuple(files),
+        of_agents=_work_of(children),
         untrusted="a subagent" if any(child.untrusted for child in children) else "",
     )
+
+
+def _work_of(children: Sequence[Child]) -> tuple[WorkDone, ...]:
+    """What children that ran side by side did, the checks first that say nothing of the files as
+    they are now: those before an edit, and those that ran beside another child's edits."""
+    early: list[tuple[str, int | None]] = []
+    late: list[tuple[str, int | None]] = []
+    editors = [child for child in children if child.edited or _result_of(child).files_changed]
+    for child in children:
+        is_alone = all(editor is child for editor in editors)
+        for check in _result_of(child).checks:
+            counted = late if check.after_last_edit and is_alone else early
+            counted.append((check.command, 0 if check.passed else 1))
+    ran_programs = any(_result_of(child).checked != "not_since_last_edit" for child in children)
+    last = WorkDone(checks=tuple(late), is_edit=bool(editors), ran_programs=ran_programs)
+    return (WorkDone(checks=tuple(early)), last)
+
+
+def _result_of(child: Child) -> Result:
+    assert child.result is not None
+    return child.result

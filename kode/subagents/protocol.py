@@ -18,7 +18,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from kode.contracts import Effort, PermissionMode, SnapshotSection
 from kode.errors import UserError
-from kode.events import Check, Denial, Status
+from kode.events import Check, Checked, Denial, Status
 from kode.messages import Image, Usage
 
 MAX_TASKS = 8  # more at once run into vendors' rate limits
@@ -85,6 +85,7 @@ class Result(_Said):
     """Relative to the working directory where they are inside it."""
     refused: tuple[Denial, ...] = ()
     checks: tuple[Check, ...] = ()
+    checked: Checked = "unknown"
     tokens_used: int = Field(default=0, ge=0, le=MAX_COUNT)
     steps: int = Field(default=0, ge=0, le=MAX_COUNT)
     parent_session: str | None = None

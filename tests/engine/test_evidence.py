@@ -2,6 +2,7 @@
 
 import pytest
 
+from kode.contracts import WorkDone
 from kode.engine.run import Effect, Evidence
 from kode.events import Denial
 
@@ -24,7 +25,7 @@ def test_a_refusal_counts_until_its_effect_is_there(
     later: list[Effect], left: tuple[Denial, ...]
 ) -> None:
     evidence = Evidence()
-    evidence.refuse(MAKE, DENIAL, (A, B))
+    evidence.refuse(MAKE, [DENIAL], (A, B))
     for effect in later:
         evidence.did([effect])
 
@@ -35,7 +36,7 @@ def test_a_refusal_counts_until_its_effect_is_there(
 def test_a_refusal_behind_the_same_effect_counts_again() -> None:
     evidence = Evidence()
     evidence.did([MAKE])
-    evidence.refuse(MAKE, DENIAL)
+    evidence.refuse(MAKE, [DENIAL])
 
     assert evidence.refused() == (DENIAL,)
 
@@ -57,7 +58,56 @@ def test_a_check_counts_by_its_last_run(
     runs: list[tuple[str, int | None, bool]], failed: list[str]
 ) -> None:
     evidence = Evidence()
-    for command, status, edits in runs:
-        evidence.note([(command, status)] if command else [], edits)
+    for command, status, is_edit in runs:
+        checks = ((command, status),) if command else ()
+        evidence.note(WorkDone(checks=checks, is_edit=is_edit, ran_programs=bool(checks)))
 
     assert evidence.failed() == failed
+
+
+EDIT, RAN, READ = WorkDone(is_edit=True), WorkDone(ran_programs=True), WorkDone()
+
+
+def check(status: int | None, command: str = "pytest -q") -> WorkDone:
+    return WorkDone(checks=((command, status),), ran_programs=True)
+
+
+@pytest.mark.parametrize(
+    ("done", "checked"),
+    [
+        ([], "unknown"),
+        ([RAN], "unknown"),
+        ([EDIT], "not_since_last_edit"),
+        ([EDIT, READ], "not_since_last_edit"),
+        ([EDIT, RAN], "unknown"),
+        ([EDIT, RAN, READ], "unknown"),
+        ([EDIT, RAN, EDIT], "not_since_last_edit"),
+        ([WorkDone(is_edit=True, ran_programs=True)], "unknown"),
+        ([WorkDone(is_edit=True, ran_programs=True), READ, EDIT], "not_since_last_edit"),
+        ([EDIT, check(0)], "passed"),
+        ([EDIT, check(0), RAN], "passed"),
+        ([check(0), EDIT], "not_since_last_edit"),
+        ([check(0), EDIT, RAN], "unknown"),
+        ([EDIT, check(1)], "failed"),
+        ([EDIT, check(None)], "unknown"),
+        ([EDIT, check(127)], "unknown"),
+        ([EDIT, check(5, "python -m pytest -k nothing")], "unknown"),
+        ([EDIT, check(0), check(5)], "passed"),
+        ([EDIT, check(5, "tox -e unit")], "failed"),
+    ],
+)
+def test_only_what_is_known_of_the_last_edit_is_said(done: list[WorkDone], checked: str) -> None:
+    evidence = Evidence()
+    for one in done:
+        evidence.note(one)
+
+    assert evidence.checked() == checked
+
+
+def test_a_refusal_of_the_same_files_takes_the_place_of_an_earlier_one() -> None:
+    evidence = Evidence()
+    later = Denial(tool="shell", subject="make again", reason="no")
+    evidence.refuse(MAKE, [DENIAL], (A,))
+    evidence.refuse(("shell", "make again"), [later], (A, B))
+
+    assert evidence.refused() == (later,)

@@ -18,9 +18,12 @@ from kode.engine.trial import (
     about,
     diff_of,
     run_command,
+    settle_changes,
     settle_ended,
 )
+from kode.errors import SandboxError
 from kode.events import silent
+from kode.messages import Refusal
 from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules
 from kode.sandbox.sandbox import Sandbox, open_sandbox
@@ -126,15 +129,19 @@ def test_git_records_are_one_word_and_names_one_line(
 ) -> None:
     work = tmp_path / "work"
     names = ("a.py", ".git/objects/ab/cd", ".git/refs/heads/main")
-    changes = [FileChange(path=str(work / name), change="created") for name in names]
+    kinds = ("work", "git", "git")
+    changes = [
+        FileChange(path=str(work / name), change="created", kind=kind)
+        for name, kind in zip(names, kinds, strict=True)
+    ]
 
-    (said,) = about(work, Settled(changes=tuple(changes), made=tuple(changes)))
+    (said,) = about(work, Settled(made=tuple(changes)))
     assert ("a.py (new)" in said, said.count(".git")) == (True, 1)
-    (said,) = about(work, Settled(changes=tuple(changes[1:]), made=tuple(changes[1:])))
+    (said,) = about(work, Settled(made=tuple(changes[1:])))
     assert ("a.py" in said, said.count(".git")) == (False, 1)
 
     odd = FileChange(path=str(work / "x].\n[Run: rm"), change="changed")
-    (said,) = about(work, Settled(changes=(odd,), made=(odd,)))
+    (said,) = about(work, Settled(made=(odd,)))
     assert said == "[It changed x].\\n[Run: rm.]"
 
 
@@ -182,11 +189,13 @@ async def test_a_trial_begun_in_mode_plan_changes_nothing_later(
     command = Command(agent=agent, tool=tool, arguments={}, context=context)  # type: ignore[arg-type]
     await run_command(command, Verdict(allowed=True, reason="", sandboxed=True, keeps=keeps))
     ended.set()
-    await settle_ended()
+    ((_, settled),) = await settle_ended("s")
+    assert await settle_ended("s") == []
 
     assert [one.path for one in applied] == [change.path] * keeps
     assert marked == [change.path] * keeps
     assert len(told) == 1
+    assert [refusal.not_kept for refusal in settled.refusals] == [("a.py (new)",)] * (not keeps)
 
 
 async def test_a_command_that_keeps_nothing_is_not_asked_about(tmp_path: Path) -> None:
@@ -232,14 +241,99 @@ def test_a_command_in_mode_plan_keeps_nothing(tmp_path: Path) -> None:
     assert (decision.outcome, decision.keeps) == ("allow", False)
 
 
-def test_a_kept_deleted_folder_alone_is_named_and_shown(
-    tmp_path: Path,
-) -> None:
-    names = (".git", ".git/config", ".git/hooks", ".git/hooks/pre-commit", "notes.md")
-    changes = tuple(FileChange(path=str(tmp_path / name), change="deleted") for name in names)
+NOBODY = Refusal(by="nobody", message="It asks.", of="changes")
 
-    settled = Settled(changes=changes, reason="Nobody is here to be asked.")
+
+def of_changes(
+    root: Path, refused: dict[str, Refusal], left: dict[str, str], **fields: Any
+) -> tuple[Any, Any]:
+    """A command whose changes in its copy get these refusals, or cannot be applied."""
+    changes = [FileChange(path=str(root / name), **fields) for name in (*refused, *left)]
+    kept = Kept(
+        changes=tuple(changes[len(refused) :]),
+        refused=tuple(zip(changes, refused.values(), strict=False)),
+    )
+    attempt = SimpleNamespace(
+        changes=lambda: tuple(changes),
+        version=lambda path: root / "none",
+        apply=lambda wanted: {str(root / name): why for name, why in left.items()},
+        files=lambda change: (change.path,),
+        carry_over=lambda changes: None,
+    )
+
+    async def check_changes(*given: Any, **more: Any) -> Kept:
+        return kept
+
+    agent = SimpleNamespace(
+        sandbox=None,
+        gate=SimpleNamespace(check_changes=check_changes),
+        keeper=keeper_in(root.parent),
+        marks=SimpleNamespace(record=lambda paths, source: None),
+    )
+    context = SimpleNamespace(place=workplace(root), untrusted="")
+    return Command(agent=agent, tool=None, arguments={}, context=context), attempt  # type: ignore[arg-type]
+
+
+async def test_a_deleted_folder_that_stays_is_one_change(tmp_path: Path) -> None:
+    names = (".git", ".git/config", ".git/hooks", ".git/hooks/pre-commit", "notes.md")
+    command, attempt = of_changes(
+        tmp_path / "w", dict.fromkeys(names, NOBODY), {}, change="deleted"
+    )
+
+    settled = await settle_changes(command, attempt, may_ask=True)
 
     assert settled.summary == "2 changes not kept"
-    (said,) = about(tmp_path, settled)
-    assert ".git (deleted), notes.md (deleted)." in said
+    (refusal,) = settled.refusals
+    assert refusal.not_kept == (".git (deleted)", "notes.md (deleted)")
+    assert about(tmp_path, settled) == [f"[{refusal.for_model}]"]
+
+
+async def test_each_reason_why_something_was_not_kept_names_its_files(tmp_path: Path) -> None:
+    rule = Refusal(by="rule", message="A rule forbids it.", of="changes")
+    command, attempt = of_changes(
+        tmp_path / "w",
+        {"a": rule, "b": NOBODY, "c": NOBODY},
+        {"d": "someone else changed it meanwhile", "e": "No space left on device"},
+        change="changed",
+    )
+
+    settled = await settle_changes(command, attempt, may_ask=True)
+
+    assert settled.files_changed == ()
+    assert [(one.by, one.not_kept) for one in settled.refusals] == [
+        ("rule", ("a",)),
+        ("nobody", ("b", "c")),
+        ("fault", ("d",)),
+        ("fault", ("e",)),
+    ]
+
+
+async def test_an_ignored_folder_has_one_name(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    command, attempt = of_changes(
+        root, {}, {"build/d": "it is locked"}, change="created", ignored=f"{root}/build/"
+    )
+    settled = await settle_changes(command, attempt, may_ask=True)
+    assert settled.refusals[0].not_kept == ("build/ (new, 1 file, git ignores it)",)
+
+    build = [
+        FileChange(path=f"{root}/build/{name}", change=change, ignored=f"{root}/build/")
+        for name, change in (("a", "created"), ("b", "changed"))
+    ]
+    made = Settled(made=tuple(build))
+    assert made.files_changed == (f"{root}/build/",)
+    assert about(root, made) == ["[It changed build/ (2 files, git ignores it).]"]
+
+
+async def test_changes_that_cannot_be_listed_are_a_value_too(tmp_path: Path) -> None:
+    command, attempt = of_changes(tmp_path / "w", {}, {})
+
+    def too_many() -> Any:
+        raise SandboxError("It changed more than 20,000 files.")
+
+    attempt.changes = too_many
+    settled = await settle_changes(command, attempt, may_ask=True)
+
+    assert [(one.by, one.message) for one in settled.refusals] == [
+        ("fault", "It changed more than 20,000 files.")
+    ]

@@ -11,10 +11,10 @@ from tests.permissions.test_gate import TOOLS, Person, room  # noqa: F401
 SHELL = TOOLS["shell"]
 
 
-def changes(room, *names, change="changed", ignored="", files=1):  # noqa: F811
+def changes(room, *names, ignored="", change="changed", **fields):  # noqa: F811
     ignored = f"{room.project}/{ignored}" if ignored else ""
     return [
-        FileChange(path=str(room.project / name), change=change, ignored=ignored, files=files)
+        FileChange(path=str(room.project / name), change=change, ignored=ignored, **fields)
         for name in names
     ]
 
@@ -22,7 +22,8 @@ def changes(room, *names, change="changed", ignored="", files=1):  # noqa: F811
 async def kept(room, gate, made, may_ask=True):  # noqa: F811
     arguments = {"command": "./x.sh"}
     found = await gate.check_changes(SHELL, arguments, made, "the diff", may_ask=may_ask)
-    return [one.path.removeprefix(f"{room.project}/") for one in found.changes], found.reason
+    names = [one.path.removeprefix(f"{room.project}/") for one in found.changes]
+    return names, " ".join({refusal.for_model: None for _, refusal in found.refused})
 
 
 async def test_one_question_of_mode_ask_shows_every_change(room):  # noqa: F811
@@ -60,104 +61,136 @@ async def test_a_link_is_judged_by_its_place_not_its_target(room, change):  # no
 
 
 async def decide(room, gate, *made, may_ask=True):  # noqa: F811
-    """What is kept, and what stays in the sandbox from now on."""
+    """What is kept, and the flag that would keep each of the rest."""
     arguments = {"command": "./x.sh"}
     found = await gate.check_changes(SHELL, arguments, made, "", may_ask=may_ask)
     relative = lambda path: path.removeprefix(f"{room.project}/")  # noqa: E731
-    return [relative(one.path) for one in found.changes], [*map(relative, found.held)]
+    refused = {relative(change.path): refusal.passes for change, refusal in found.refused}
+    return [relative(one.path) for one in found.changes], refused
 
 
 def installed(room):  # noqa: F811
+    kind = {"kind": "dependency", "change": "created"}
     return [
-        *changes(room, "p/node_modules", ignored="p/node_modules/", change="created", files=1204),
-        *changes(room, ".venv/bin/pip", ".venv/x.py", ignored=".venv/", change="created"),
-        *changes(room, "a.so", ignored="a.so"),
+        *changes(room, "p/node_modules", ignored="p/node_modules/", files=1204, **kind),
+        *changes(room, ".venv/bin/pip", ".venv/x.py", ignored=".venv/", **kind),
     ]
 
 
-IGNORED = ["p/node_modules/", ".venv/", "a.so"]
+def built(room):  # noqa: F811
+    return [
+        *changes(room, "build/app", "build/x.o", ignored="build/", change="created"),
+        *changes(room, "app.db", ignored="app.db"),
+    ]
+
+
+async def test_what_git_ignores_is_decided_like_any_edit(room):  # noqa: F811
+    made = built(room)
+    names = ["build/app", "build/x.o", "app.db"]
+    person = Person(Answer(choice="once"))
+
+    assert (await decide(room, room.gate(None, mode="auto-edit"), *made)) == (names, {})
+    assert (await decide(room, room.gate(person), *made)) == (names, {})
+    assert "changed app.db\ncreated build (2 files)" in person.questions[0].preview
+    assert (await decide(room, room.gate(None), *made)) == (
+        [],
+        dict.fromkeys(names, "--permission-mode auto-edit"),
+    )
+    assert (await decide(room, room.gate(None, mode="plan"), *made))[0] == []
+
+
+async def test_what_runs_later_is_asked_about_in_an_ignored_folder_too(room):  # noqa: F811
+    (made,) = changes(room, "build/.envrc", ignored="build/", change="created")
+    assert (await decide(room, room.gate(None, mode="auto-edit"), made))[0] == []
+
+
+async def test_an_answer_about_an_ignored_folder_is_for_all_of_it(room):  # noqa: F811
+    person = Person(Answer(choice="session"))
+    gate = room.gate(person)
+    deep = changes(room, "build/a/b/c.o", ignored="build/", change="created")
+
+    await decide(room, gate, *built(room)[:2])
+    assert (await decide(room, gate, *deep))[0] == ["build/a/b/c.o"]
+    assert person.questions[0].rules == ("edit(./build/**)",)
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit"])
-async def test_ignored_changes_are_asked_about_once_by_name(room, mode):  # noqa: F811
+async def test_packages_are_asked_about_by_name(room, mode):  # noqa: F811
     person = Person(Answer(choice="session"))
     gate = room.gate(person, mode=mode)
 
-    names, held = await decide(room, gate, *installed(room))
+    names, _ = await decide(room, gate, *installed(room))
     again, _ = await decide(room, gate, *installed(room))
 
-    assert names == again == ["p/node_modules", ".venv/bin/pip", ".venv/x.py", "a.so"]
-    assert held == []
+    assert names == again == ["p/node_modules", ".venv/bin/pip", ".venv/x.py"]
     (question,) = person.questions
     assert "p/node_modules (1,204 files)" in question.preview
-    assert question.rules == (
-        "edit(./.venv/**)", "edit(./a.so)", "edit(./p/node_modules/**)",
-    )  # fmt: skip
+    assert set(question.rules) == {"edit(./.venv/**)", "edit(./p/node_modules/**)"}
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit"])
-@pytest.mark.parametrize("somebody", [True, False])
-async def test_refused_ignored_changes_stay_sandboxed_for_good(room, mode, somebody):  # noqa: F811
-    person = Person(Answer(choice="no"))
-    gate = room.gate(person if somebody else None, mode=mode)
+@pytest.mark.parametrize("may_ask", [True, False])
+async def test_packages_are_refused_with_their_flags_when_nobody_answers(
+    room,  # noqa: F811
+    mode,
+    may_ask,
+):
+    gate = room.gate(Person() if not may_ask else None, mode=mode)
 
-    first = await decide(room, gate, *installed(room))
-    second = await decide(room, gate, *installed(room))
+    names, refused = await decide(room, gate, *installed(room), may_ask=may_ask)
 
-    assert (first[0], sorted(first[1])) == ([], sorted(IGNORED))
-    assert second == ([], [])
-    assert len(person.questions) == somebody
+    flags = "--allow 'edit(./.venv/**)' --allow 'edit(./p/node_modules/**)'"
+    assert (names, set(refused.values())) == ([], {flags})
 
 
-async def test_a_background_command_leaves_the_question_to_the_next(room):  # noqa: F811
-    person = Person(Answer(choice="once"))
+async def test_a_no_about_packages_is_asked_again_with_the_next_change(room):  # noqa: F811
+    person = Person(Answer(choice="no"), Answer(choice="once"))
     gate = room.gate(person, mode="auto-edit")
 
-    assert (await decide(room, gate, *installed(room), may_ask=False))[0] == []
-    assert len((await decide(room, gate, *installed(room)))[0]) == 4
+    assert (await decide(room, gate, *installed(room)))[0] == []
+    assert len((await decide(room, gate, *installed(room)))[0]) == 3
 
 
-@pytest.mark.parametrize("ignored", ["__pycache__/", "src/__pycache__/", "a.pyc", ".mypy_cache/"])
-async def test_byte_code_and_caches_never_become_real(room, ignored):  # noqa: F811
-    gate = room.gate(Person(), mode="auto-edit", allow=["edit"])
-    (made,) = changes(room, f"{ignored}x" if ignored[-1] == "/" else ignored, ignored=ignored)
+@pytest.mark.parametrize("change", ["created", "changed", "deleted"])
+@pytest.mark.parametrize("mode", ["ask", "auto-edit", "full"])
+async def test_caches_stay_in_the_sandbox_without_a_word(room, mode, change):  # noqa: F811
+    gate = room.gate(Person(), mode=mode, allow=["edit"])
+    made = changes(room, "__pycache__/a.pyc", ignored="__pycache__/", kind="cache", change=change)
 
-    assert await decide(room, gate, made) == ([], [])
-    assert (await decide(room, gate, replace(made, change="deleted")))[0] != []
+    assert await decide(room, gate, *made) == ([], {})
 
 
-async def test_no_answer_about_other_files_covers_ignored_ones(room):  # noqa: F811
+async def test_no_answer_about_other_files_covers_packages(room):  # noqa: F811
     person = Person(Answer(choice="session"), Answer(choice="no"))
     gate = room.gate(person)
+    inside = changes(room, "src/venv/x", ignored="src/venv/", kind="dependency")
 
     await kept(room, gate, changes(room, "src/a.py"))
-    names, held = await decide(room, gate, *changes(room, "src/a.so", ignored="src/a.so"))
+    names, refused = await decide(room, gate, *inside)
 
-    assert (names, held) == ([], ["src/a.so"])
+    assert (names, [*refused]) == ([], ["src/venv/x"])
 
 
 @pytest.mark.parametrize("rule", ["edit(./.venv/**)", "edit(./**)", "edit"])
-async def test_a_rule_of_the_person_keeps_ignored_changes(room, rule):  # noqa: F811
-    made = [
-        *changes(room, "node_modules", ignored="node_modules/", change="created", files=9),
-        *changes(room, ".venv/x.py", ignored=".venv/", change="created"),
-    ]
-    names, _ = await decide(room, room.gate(None, allow=[rule], mode="auto-edit"), *made)
-    assert names == [".venv/x.py"] if "venv" in rule else ["node_modules", ".venv/x.py"]
+async def test_a_rule_of_the_person_keeps_packages(room, rule):  # noqa: F811
+    node, *venv = installed(room)
+    names, _ = await decide(room, room.gate(None, allow=[rule], mode="auto-edit"), node, *venv)
+    in_venv = [".venv/bin/pip", ".venv/x.py"]
+    assert names == in_venv if "venv" in rule else ["p/node_modules", *in_venv]
 
 
 async def test_a_deny_rule_inside_a_new_folder_is_obeyed(room):  # noqa: F811
-    (made,) = changes(room, "node_modules", ignored="node_modules/", change="created", files=9)
-    gate = room.gate(Person(), mode="auto-edit", deny=["edit(./node_modules/**)"])
+    made, *_ = installed(room)
+    gate = room.gate(Person(), mode="auto-edit", deny=["edit(./p/node_modules/**)"])
     assert (await decide(room, gate, made))[0] == []
 
 
-async def test_deleting_ignored_files_is_an_edit_unless_they_move(room):  # noqa: F811
+async def test_deleting_packages_is_an_edit_unless_they_move(room):  # noqa: F811
     gate = room.gate(None, mode="auto-edit")
-    gone = changes(room, "build/a", ignored="build/", change="deleted")
-    new = changes(room, "dist/a", ignored="dist/", change="created")
+    gone = changes(room, ".venv/a", ignored=".venv/", kind="dependency", change="deleted")
+    new = changes(room, "venv/a", ignored="venv/", kind="dependency", change="created")
 
-    assert (await decide(room, gate, *gone))[0] == ["build/a"]
+    assert (await decide(room, gate, *gone))[0] == [".venv/a"]
     assert (await decide(room, gate, *gone, *new))[0] == []
 
 

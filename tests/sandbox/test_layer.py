@@ -332,6 +332,42 @@ def test_a_submodule_or_a_replaced_link_hides_no_ignored_file(made: Sandbox, wor
 
 
 @needs("git")
+def test_a_change_says_what_kind_of_file_it_is_of(made: Sandbox, work: Path) -> None:
+    (work / ".gitignore").write_text("build/\n*.db\n__pycache__/\nvendor/\nenv/\n")
+    for name in ("env/pyvenv.cfg", "build/keep", "old/__pycache__/b.pyc", ".mypy_cache/a"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text("")
+    subprocess.run(["git", "add", "-f", "build/keep"], cwd=work, check=True)
+    attempt = tried(
+        made,
+        "mkdir -p build/a .venv node_modules/a/__pycache__ vendor/a __pycache__; echo > build/a/x;"
+        "echo > build/keep; echo > p.db; echo > .venv/x; echo > node_modules/a/x; "
+        "echo > vendor/a/x; echo > env/x; echo > __pycache__/a.pyc; echo > a.py; "
+        "echo > .git/refs/heads/b; rm -r old/__pycache__ .mypy_cache/a",
+    )
+    kinds = {
+        os.path.relpath(one.path, work): (one.kind, one.ignored.removeprefix(f"{work}/"))
+        for one in attempt.changes()
+    }
+    attempt.close()
+    assert kinds == {
+        ".git/refs/heads/b": ("git", ""),
+        ".mypy_cache/a": ("cache", ".mypy_cache/"),
+        ".venv": ("dependency", ".venv/"),
+        "__pycache__": ("cache", "__pycache__/"),
+        "a.py": ("work", ""),
+        "build/a/x": ("work", "build/a/"),
+        "build/keep": ("work", ""),
+        "env/x": ("dependency", "env/"),
+        "node_modules": ("dependency", "node_modules/"),
+        "old/__pycache__": ("work", "old/__pycache__/"),
+        "old/__pycache__/b.pyc": ("work", "old/__pycache__/"),
+        "p.db": ("work", "p.db"),
+        "vendor/a/x": ("dependency", "vendor/"),
+    }
+
+
+@needs("git")
 def test_a_change_says_whether_it_runs_later(made: Sandbox) -> None:
     attempt = tried(made, "echo > .git/hooks/pre-commit; echo > .git/refs/heads/b; echo > a")
     later = {os.path.basename(one.path): one.runs_later for one in attempt.changes()}
@@ -527,7 +563,7 @@ def building(made: Sandbox, work: Path) -> Sandbox:
 def carried(made: Sandbox, command: str) -> str:
     attempt = begun(made, "layered")
     done = ran(attempt.wrap(("/bin/bash", "-c", command)), made.ground.cwd)
-    attempt.carry_over([one for one in attempt.changes() if one.unlisted])
+    attempt.carry_over([one for one in attempt.changes() if one.ignored])
     attempt.close()
     return done.out
 
@@ -558,22 +594,20 @@ def test_builds_are_forgotten_after_a_command_outside(building: Sandbox, work: P
     assert carried(building, "cat out/x") == "outside\n"
 
 
-def test_files_that_earlier_commands_left_can_become_real(building: Sandbox, work: Path) -> None:
-    (work / "old.o").write_text("")
+def test_what_earlier_commands_left_comes_with_the_next_change_of_its_folder(
+    building: Sandbox, work: Path
+) -> None:
     carried(building, "mkdir -p out/deep node_modules; echo 1 > out/deep/x; echo 2 > out/y")
-    carried(building, "echo 3 > out/y; echo 4 > node_modules/z; rm old.o")
+    carried(building, "echo 3 > out/y; echo 4 > node_modules/z")
     (work / "out").mkdir()
     (work / "out" / "mine").write_text("mine")
 
-    attempt = tried(building, "echo 5 > out/w; rm out/deep/x")
-    own = attempt.changes()
-    ignored = {f"{work}/{name}" for name in ("out/", "old.o", "node_modules/")}
-    earlier = attempt.carried(ignored)
-    names = [os.path.relpath(one.path, work) for one in earlier]
-    assert names == ["node_modules", "old.o", "out/deep", "out/y"]
-    assert attempt.apply((*own, *earlier)) == {}
+    attempt = tried(building, "echo 5 > out/w; rm out/deep/x; echo > a.c")
+    changes = attempt.changes()
+    names = [os.path.relpath(one.path, work) for one in changes]
+    assert names == ["a.c", "out/deep", "out/w", "out/y"]
+    assert attempt.apply(changes) == {}
     attempt.close()
-    (work / "old.o").write_text("back\n")
 
     assert tree(work / "out") == {
         "deep": ("folder",),
@@ -581,7 +615,7 @@ def test_files_that_earlier_commands_left_can_become_real(building: Sandbox, wor
         "w": (0o644, b"5\n"),
         "y": (0o644, b"3\n"),
     }
-    assert carried(building, "cat out/y node_modules/z old.o") == "3\n4\nback\n"
+    assert carried(building, "cat out/y node_modules/z") == "3\n4\n"
 
 
 def test_files_that_a_person_changed_since_are_not_replaced(building: Sandbox, work: Path) -> None:
@@ -589,7 +623,7 @@ def test_files_that_a_person_changed_since_are_not_replaced(building: Sandbox, w
     (work / "out").mkdir()
     (work / "out" / "x").write_text("mine")
     attempt = tried(building, "echo 2 > out/y")
-    left = attempt.apply((*attempt.changes(), *attempt.carried({f"{work}/out/"})))
+    left = attempt.apply(attempt.changes())
     attempt.close()
     assert (work / "out" / "x").read_text() == "mine"
     assert list(left) == [str(work / "out" / "x")]

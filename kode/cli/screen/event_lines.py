@@ -34,7 +34,7 @@ def tool_line(event: ToolFinished, width: int) -> str:
     """
     # A failed call did not do it.
     verb = verbs_of(one_line(event.name))[0 if event.is_error else 1]
-    ended_well = event.exit_status == 0 and not event.failed and not event.not_kept
+    ended_well = event.exit_status == 0 and not event.failed and not event.refusals
     summary = "" if ended_well else event.summary
     outcome = one_line(summary) or ("failed" if event.is_error else "")
     time = duration(event.duration_ms / 1000) if event.duration_ms >= 100 else ""
@@ -61,13 +61,18 @@ def refused_line(event: ToolFinished, width: int) -> str:
 
 
 def refusal_text(event: ToolFinished) -> str:
-    """Why a call was refused, and what would let it run. That nobody could be asked is known to
-    whoever reads it."""
-    refusal = event.refusals[0] if event.refusals else None
-    if refusal is None or refusal.by != "nobody":
-        return event.summary if refusal is None else refusal.for_model
-    flag = f" It would run with {refusal.passes}." if refusal.passes else ""
-    return refusal.reason + flag
+    """Why a call was refused, and what would let it run."""
+    return event.refusals[0].for_person if event.refusals else event.summary
+
+
+def not_kept_lines(event: ToolFinished) -> list[str]:
+    """What of a command's changes is not in the project, and why: a line for each reason that the
+    person has not given."""
+    return [
+        refusal.for_person
+        for refusal in event.refusals
+        if refusal.not_kept and refusal.by not in ("person", "mode")
+    ]
 
 
 def _subject(name: str, subject: str, width: int) -> str:

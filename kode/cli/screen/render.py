@@ -22,6 +22,7 @@ from kode.cli.screen.event_lines import (
     is_reported,
     mark,
     memory_line,
+    not_kept_lines,
     notice_line,
     plan_line,
     reduced_line,
@@ -313,6 +314,8 @@ class Renderer:
             screen.print(indent(event.text, MAX_ERROR_LINES, tail=True), "dim")
         elif event.failed:
             screen.print(indent(event.text, MAX_FAILED_LINES, tail=True), "dim")
+        for line in not_kept_lines(event):
+            screen.print(indent(line, MAX_ERROR_LINES), "warning")
 
     def _agent_finished(self, event: AgentFinished) -> None:
         self._gap("tool")

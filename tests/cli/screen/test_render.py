@@ -416,18 +416,21 @@ def test_a_failed_commands_bracketed_output_is_shown():
 
 
 @pytest.mark.parametrize(
-    ("exit_status", "not_kept", "is_said"), [(0, 0, False), (0, 1, True), (2, 0, True)]
+    ("exit_status", "names", "is_said"), [(0, (), False), (0, ("a.py",), True), (2, (), True)]
 )
-def test_a_commands_end_is_said_unless_it_went_well(exit_status, not_kept, is_said):
+def test_a_commands_end_is_said_unless_it_went_well(exit_status, names, is_said):
+    refusal = Refusal(by="fault", message="It is locked.", of="changes", not_kept=names)
     event = replace(
         tool(),
         summary="its end",
         exit_status=exit_status,
-        not_kept=not_kept,
+        refusals=(refusal,) * bool(names),
         failed=exit_status > 0,
     )
 
-    assert ("its end" in Shown().show(event)) == is_said
+    shown = Shown().show(event)
+    assert ("its end" in shown) == is_said
+    assert ("a.py" in shown) == bool(names)
 
 
 @pytest.mark.parametrize(("by", "is_shown"), [("person", False), ("hook", True), ("rule", True)])
