@@ -16,7 +16,7 @@ from kode.conversation import models
 from kode.conversation.attachments import command_part, file_part, keep_picture, read_text
 from kode.conversation.extensions import find_brought
 from kode.conversation.figures import StatusLine, spending, status_of
-from kode.conversation.leaving import close, leave, let_memory_process
+from kode.conversation.leaving import close, end_jobs, leave, let_memory_process
 from kode.conversation.open_session import BegunBy, OpenSession, Steering, announce, enter
 from kode.conversation.past import Past
 from kode.conversation.planning import approve_plan
@@ -308,6 +308,11 @@ class Conversation:
         """The open memory, to review entries that wait for approval. Raises: KodeError."""
         await self.open()
         return self.agent.memory
+
+    async def end_jobs(self, ended: TurnEnded) -> TurnEnded:
+        """Ends what runs in the background, before a program reads how the last turn ended; returns
+        that with what became of its changes."""
+        return await end_jobs(self.now, ended)
 
     async def close(self, *, interrupted: bool = False, wait_s: float | None = None) -> None:
         """Ends the session: memory processes it within its deadline, and within `wait_s` if given,

@@ -3,14 +3,16 @@
 import asyncio
 import contextlib
 import time
+from dataclasses import replace
 
 from kode.contracts import DropReason
 from kode.conversation.open_session import OpenSession
 from kode.conversation.sessions import unmark_open
+from kode.engine.run import missing_of
 from kode.engine.trial import settle_ended
 from kode.engine.turn import save_memory_state
 from kode.errors import StorageError
-from kode.events import Notice
+from kode.events import Notice, TurnEnded
 from kode.session import unsent
 from kode.session.notes import conversation
 
@@ -26,6 +28,25 @@ async def let_memory_process(opened: OpenSession, reason: DropReason) -> None:
     if session.messages:
         undone = conversation(session.untold)
         await opened.agent.memory.before_drop([*session.messages, *undone], reason)
+
+
+async def end_jobs(opened: OpenSession, ended: TurnEnded) -> TurnEnded:
+    """Ends what runs in the background, and returns the end of the last turn with what became of
+    its changes."""
+    from kode.engine.act import late_denials
+
+    await opened.terms.commands.close()
+    for command, settled in await settle_ended(opened.session.id):
+        denials = tuple(late_denials(command, settled))
+        ended = replace(
+            ended,
+            files_changed=tuple(dict.fromkeys((*ended.files_changed, *settled.files_changed))),
+            denials=(*ended.denials, *denials),
+            refused=(*ended.refused, *denials),
+        )
+        if denials and ended.status == "success":
+            ended = replace(ended, status="incomplete", error=missing_of(denials))
+    return ended
 
 
 async def leave(opened: OpenSession, reason: str, leave_by: float | None = None) -> None:

@@ -25,7 +25,7 @@ from kode.engine.context import room_for_results
 from kode.engine.fence import fence_text
 from kode.engine.run import Effect, Run
 from kode.engine.tokens import clip_middle
-from kode.engine.trial import LATE, Command, refusal_of, run_command, settle_ended
+from kode.engine.trial import LATE, Command, Settled, refusal_of, run_command, settle_ended
 from kode.errors import KodeError, StorageError, ToolError, ToolRefused
 from kode.events import Denial, Emit, Event, Notice, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
@@ -195,7 +195,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
                 output = replace(output, notes=(*output.notes, f"[{step.context.rewritten}]"))
             outputs.append(output)
             run.files_changed.update(dict.fromkeys(output.files_changed))
-            for done in output.of_agents or (_work_done(tool, output, verdict),):
+            for done in output.of_agents or (_work_done(agent, tool, output, verdict),):
                 run.evidence.note(done)
             command_failed = command_failed or _is_failure(output, verdict)
             untrusted = (
@@ -359,29 +359,36 @@ def _joined(outputs: Sequence[ToolOutput]) -> ToolOutput:
     )
 
 
-def _work_done(tool: Tool, output: ToolOutput, verdict: Verdict) -> WorkDone:
+def _work_done(agent: Agent, tool: Tool, output: ToolOutput, verdict: Verdict) -> WorkDone:
     is_edit = bool(output.files_changed)
     # Of a line that changed files and ran programs, nothing tells which came last.
     is_harmless = verdict.only_reads or (is_edit and verdict.only_edits)
     ran_programs = tool.effect in ("run", "mcp", "delegate") and not is_harmless
-    return WorkDone(checks=output.checks, is_edit=is_edit, ran_programs=ran_programs)
+    is_watched = agent.background is not None and agent.background.is_busy
+    return WorkDone(checks=output.checks, is_edit=is_edit, ran_programs=ran_programs or is_watched)
 
 
 async def note_late_changes(run: Run) -> None:
     """Notes what became of the changes of commands in the background that have ended."""
     for command, settled in await settle_ended(run.context.session.id):
-        subject = mask(subject_of(command.tool, command.arguments), run.agent.secrets)
-        denials = [
-            Denial(tool=command.tool.name, subject=subject, reason=mask(one, run.agent.secrets))
-            for one in (refusal.for_model for refusal in settled.refusals if refusal.by != "mode")
-        ]
-        run.denials += denials
         run.files_changed.update(dict.fromkeys(settled.files_changed))
         run.evidence.note(WorkDone(is_edit=bool(settled.files_changed), ran_programs=True))
-        if denials:
+        if denials := late_denials(command, settled):
+            run.denials += denials
             lost = (group.path for group in grouped(settled.dropped))
             effect = _effect(run.agent, command.tool, command.arguments)
             run.evidence.refuse(effect, denials, zip(repeat("edit"), lost, strict=False))
+
+
+def late_denials(command: Command, settled: Settled) -> list[Denial]:
+    """What was not kept of a command in the background, as the result of a turn lists it."""
+    secrets = command.agent.secrets
+    subject = mask(subject_of(command.tool, command.arguments), secrets)
+    return [
+        Denial(tool=command.tool.name, subject=subject, reason=mask(refusal.for_model, secrets))
+        for refusal in settled.refusals
+        if refusal.by != "mode"
+    ]
 
 
 def _is_failure(output: ToolOutput, verdict: Verdict) -> bool:

@@ -109,9 +109,14 @@ class Evidence:
         """What makes a turn with an answer incomplete, in sentences; "" for nothing."""
         if not self._refused and not self._checks:
             return ""
-        parts = [f"{one.tool} {shorten(one.subject, 100)}: {one.reason}" for one in self.refused()]
-        parts += [f"`{shorten(one, 100)}` failed when it was last run." for one in self.failed()]
-        return " ".join(first_of(parts, 3))
+        failed = [f"`{shorten(one, 100)}` failed when it was last run." for one in self.failed()]
+        return missing_of(self.refused(), failed)
+
+
+def missing_of(refused: Iterable[Denial], failed: Sequence[str] = ()) -> str:
+    """What makes a turn with an answer incomplete, in sentences."""
+    parts = [f"{one.tool} {shorten(one.subject, 100)}: {one.reason}" for one in refused]
+    return " ".join(first_of([*parts, *failed], 3))
 
 
 def _selects_tests(command: str) -> bool:

@@ -107,7 +107,7 @@ def _ask_about_dependency(call: Call) -> Decision:
     if rule in call.rules.approved:
         return allow("You allowed it before.")
     folder = call.ignored.rstrip("/")
-    reason = f"{shown(call, folder)} holds installed packages, which programs load unseen."
+    reason = f"{shown(call, folder)} holds packages, which programs load unseen."
     return ask(reason, f"--allow '{rule}'", *_lasting(folder, rule))
 
 

@@ -42,7 +42,9 @@ from kode.permissions.rules import Rule, Rules, parse_all
 from kode.workplace import Workplace
 
 MAX_RULES = 3
-"""A question offers, and a refusal names, at most so many rules."""
+"""A question offers at most so many rules."""
+MAX_REASONS = 10
+"""A refusal names at most so many reasons and flags."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -589,8 +591,8 @@ def _nobody(asked: Sequence[Decision]) -> Refusal:
     """That nobody could be asked about some changes, with all that would keep them."""
     reasons = [*dict.fromkeys(decision.reason for decision in asked)]
     flags = [*dict.fromkeys(decision.hint for decision in asked)]
-    passes = " ".join(flags) if all(flags) and len(flags) <= MAX_RULES else ""
-    message = " ".join(first_of(reasons, MAX_RULES))
+    passes = " ".join(flags) if all(flags) and len(flags) <= MAX_REASONS else ""
+    message = " ".join(first_of(reasons, MAX_REASONS))
     return Refusal(by="nobody", message=message, passes=passes, of="changes")
 
 

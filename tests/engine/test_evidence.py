@@ -96,7 +96,7 @@ def check(status: int | None, command: str = "pytest -q") -> WorkDone:
         ([EDIT, check(5, "tox -e unit")], "failed"),
     ],
 )
-def test_only_what_is_known_of_the_last_edit_is_said(done: list[WorkDone], checked: str) -> None:
+def test_a_claim_about_checks_needs_knowledge(done: list[WorkDone], checked: str) -> None:
     evidence = Evidence()
     for one in done:
         evidence.note(one)
@@ -104,7 +104,7 @@ def test_only_what_is_known_of_the_last_edit_is_said(done: list[WorkDone], check
     assert evidence.checked() == checked
 
 
-def test_a_refusal_of_the_same_files_takes_the_place_of_an_earlier_one() -> None:
+def test_a_refusal_of_the_same_files_replaces_another() -> None:
     evidence = Evidence()
     later = Denial(tool="shell", subject="make again", reason="no")
     evidence.refuse(MAKE, [DENIAL], (A,))

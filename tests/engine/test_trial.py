@@ -288,7 +288,7 @@ async def test_a_deleted_folder_that_stays_is_one_change(tmp_path: Path) -> None
     assert about(tmp_path, settled) == [f"[{refusal.for_model}]"]
 
 
-async def test_each_reason_why_something_was_not_kept_names_its_files(tmp_path: Path) -> None:
+async def test_each_reason_not_to_keep_files_names_them(tmp_path: Path) -> None:
     rule = Refusal(by="rule", message="A rule forbids it.", of="changes")
     command, attempt = of_changes(
         tmp_path / "w",
@@ -325,7 +325,7 @@ async def test_an_ignored_folder_has_one_name(tmp_path: Path) -> None:
     assert about(root, made) == ["[It changed build/ (2 files, git ignores it).]"]
 
 
-async def test_changes_that_cannot_be_listed_are_a_value_too(tmp_path: Path) -> None:
+async def test_changes_too_many_to_list_are_a_fault(tmp_path: Path) -> None:
     command, attempt = of_changes(tmp_path / "w", {}, {})
 
     def too_many() -> Any:

@@ -84,7 +84,7 @@ def built(room):  # noqa: F811
     ]
 
 
-async def test_what_git_ignores_is_decided_like_any_edit(room):  # noqa: F811
+async def test_ignored_work_is_decided_like_any_edit(room):  # noqa: F811
     made = built(room)
     names = ["build/app", "build/x.o", "app.db"]
     person = Person(Answer(choice="once"))
@@ -99,12 +99,12 @@ async def test_what_git_ignores_is_decided_like_any_edit(room):  # noqa: F811
     assert (await decide(room, room.gate(None, mode="plan"), *made))[0] == []
 
 
-async def test_what_runs_later_is_asked_about_in_an_ignored_folder_too(room):  # noqa: F811
+async def test_an_ignored_file_that_runs_later_is_asked_about(room):  # noqa: F811
     (made,) = changes(room, "build/.envrc", ignored="build/", change="created")
     assert (await decide(room, room.gate(None, mode="auto-edit"), made))[0] == []
 
 
-async def test_an_answer_about_an_ignored_folder_is_for_all_of_it(room):  # noqa: F811
+async def test_an_answer_about_an_ignored_folder_covers_it(room):  # noqa: F811
     person = Person(Answer(choice="session"))
     gate = room.gate(person)
     deep = changes(room, "build/a/b/c.o", ignored="build/", change="created")
@@ -130,7 +130,7 @@ async def test_packages_are_asked_about_by_name(room, mode):  # noqa: F811
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit"])
 @pytest.mark.parametrize("may_ask", [True, False])
-async def test_packages_are_refused_with_their_flags_when_nobody_answers(
+async def test_packages_are_refused_with_flags_when_nobody_answers(
     room,  # noqa: F811
     mode,
     may_ask,
@@ -143,7 +143,7 @@ async def test_packages_are_refused_with_their_flags_when_nobody_answers(
     assert (names, set(refused.values())) == ([], {flags})
 
 
-async def test_a_no_about_packages_is_asked_again_with_the_next_change(room):  # noqa: F811
+async def test_a_no_about_packages_is_asked_again_later(room):  # noqa: F811
     person = Person(Answer(choice="no"), Answer(choice="once"))
     gate = room.gate(person, mode="auto-edit")
 

@@ -594,9 +594,7 @@ def test_builds_are_forgotten_after_a_command_outside(building: Sandbox, work: P
     assert carried(building, "cat out/x") == "outside\n"
 
 
-def test_what_earlier_commands_left_comes_with_the_next_change_of_its_folder(
-    building: Sandbox, work: Path
-) -> None:
+def test_earlier_leftovers_come_with_the_next_change(building: Sandbox, work: Path) -> None:
     carried(building, "mkdir -p out/deep node_modules; echo 1 > out/deep/x; echo 2 > out/y")
     carried(building, "echo 3 > out/y; echo 4 > node_modules/z")
     (work / "out").mkdir()

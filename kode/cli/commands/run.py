@@ -169,6 +169,7 @@ async def _run_with(
             task = asyncio.ensure_future(_turn(conversation, form, text, typed=typed))
             with cancelled_by_signals(task):
                 ended = await _ended(task)
+        ended = await conversation.end_jobs(ended)
         conclude(ended)
     finally:
         closing = asyncio.ensure_future(_close(conversation))

@@ -239,6 +239,7 @@ async def _turn(
     timeout_s: float,
 ) -> TurnEnded:
     """Runs the one turn, ended by its clock, a signal or the loss of the parent."""
+    from kode.events import FINISHED
     from kode.providers import warm_up
     from kode.subagents.child import expire, request_text
 
@@ -266,6 +267,8 @@ async def _turn(
         ended = await turn
     except asyncio.CancelledError:  # before the turn itself began
         ended = _never_began(stop)
+    if ended.status in FINISHED:
+        ended = await conversation.end_jobs(ended)
     if ended.status == "interrupted" and stop.status is not None:
         return replace(ended, status=stop.status, error=stop.error)
     return ended
