@@ -4,10 +4,14 @@ import json
 import os
 import subprocess
 
+import pytest
+
 from tests.e2e.command import KODE, Place, needs_a_whole_sandbox
 from tests.e2e.terminal import Terminal
 from tests.needs import needs, skip_without
 from tests.scripted_server import ScriptedServer
+
+AUTO_EDIT = ("--permission-mode", "auto-edit")
 
 
 def test_unknown_commands_run_unasked_and_reach_only_the_project(place: Place) -> None:
@@ -263,3 +267,45 @@ def test_ignored_folders_are_kept_after_one_yes_and_undone(place: Place) -> None
             terminal.type("exit", "enter")
             assert terminal.ended() == 0
     assert sorted(path.name for path in place.project.iterdir()) == [".git", ".gitignore"]
+
+
+@needs("git")
+def test_a_build_that_git_ignores_is_kept_and_named(place: Place) -> None:
+    needs_a_whole_sandbox(place)
+    subprocess.run(["git", "init", "-q", "."], cwd=place.project, check=True)
+    (place.project / ".gitignore").write_text("build/\n*.db\n__pycache__/\n")
+    build = "mkdir -p build/a __pycache__; echo 1 | tee build/app build/a/x p.db __pycache__/a.pyc"
+    replies = [{"calls": [{"name": "shell", "arguments": {"command": build}}]}, {"text": "Built."}]
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        done = place.run("run", "x", *AUTO_EDIT, "--output-format", "json")
+        told = str(server.requests[1].json["messages"][-1])
+
+    assert (done.code, done.json["status"], done.json["denials"]) == (0, "success", [])
+    assert done.json["files_changed"] == ["build/", "p.db"]
+    assert "build/ (new, 2 files, git ignores it)" in told
+    assert "pycache" not in told.partition("exit status")[2]
+    assert (place.project / "build/a/x").read_text() == "1\n"
+    assert not (place.project / "__pycache__").exists()
+
+
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+def test_packages_nobody_allowed_are_named_in_every_format(place: Place, form: str) -> None:
+    needs_a_whole_sandbox(place)
+    install = "mkdir node_modules; echo 1 > node_modules/x"
+    replies = [{"calls": [{"name": "shell", "arguments": {"command": install}}]}, {"text": "Done."}]
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        done = place.run("run", "x", *AUTO_EDIT, "--quiet", "--output-format", form)
+
+    assert done.code == 1
+    told = done.err
+    if form != "text":
+        result = done.lines[-1]
+        assert result["status"] == "incomplete"
+        ((denied,), (refused,)) = result["denials"], result["refused"]
+        assert denied == refused
+        told = denied["reason"]
+    assert "node_modules/" in told
+    assert "--allow 'edit(./node_modules/**)'" in told
+    assert not (place.project / "node_modules").exists()

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import ToolContext, ToolOutput
+from kode.contracts import ToolContext, ToolOutput, WorkDone
+from kode.engine.run import Evidence
 from kode.errors import ToolError
 from kode.events import silent
 from kode.subagents.delegate import TaskArgument, delegate_tool
@@ -57,6 +58,36 @@ else: result(f"did {goal}", files_changed=["x.py"])
     assert output.text.index("did slow") < output.text.index("Error: It broke.")
     assert output.summary == "2 subagents: 1 done, 1 error"
     assert output.files_changed == (str(family.folder / "x.py"),)
+
+
+PASSED = {"command": "pytest -q", "passed": True, "after_last_edit": True}
+EARLY = {**PASSED, "after_last_edit": False}
+EDITOR = {"files_changed": ["x.py"], "checked": "not_since_last_edit"}
+CHECKER = {"checks": [PASSED], "checked": "passed"}
+
+
+@pytest.mark.parametrize(
+    ("children", "checked"),
+    [
+        ([CHECKER], "passed"),
+        ([{**CHECKER, "checks": [{**PASSED, "passed": False}]}], "failed"),
+        ([EDITOR], "not_since_last_edit"),
+        ([{**EDITOR, "checks": [EARLY]}], "not_since_last_edit"),
+        ([{**EDITOR, **CHECKER}, {}], "passed"),
+        ([EDITOR, CHECKER], "unknown"),
+        ([{**EDITOR, "checked": "unknown"}], "unknown"),
+    ],
+)
+async def test_checks_and_edits_of_children_count_for_their_parent(
+    family: Family, children: list[dict[str, Any]], checked: str
+) -> None:
+    code = "result('r', **json.loads(task()['goal']))"
+    output = await made(family, code, [{"goal": json.dumps(child)} for child in children])
+
+    evidence = Evidence()
+    for done in (WorkDone(is_edit=True), *output.of_agents):
+        evidence.note(done)
+    assert evidence.checked() == checked
 
 
 async def test_a_tainted_child_taints_its_parent(family: Family) -> None:
