@@ -212,7 +212,7 @@ class CheckPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkDone:
+class WorkStep:
     """What a call did that tells whether the project was checked since it was last edited."""
 
     checks: tuple[tuple[str, int | None], ...] = ()
@@ -258,7 +258,7 @@ class ToolOutput:
     """The checks of a command line, each with its own exit status; None: not known, or not run."""
     ended_job: str = ""
     """The name of the background job whose end the text tells."""
-    of_agents: tuple[WorkDone, ...] = ()
+    agent_steps: tuple[WorkStep, ...] = ()
     """What subagents did in the call, in the order in which it happened."""
 
     @property
@@ -428,7 +428,7 @@ class ChangeGroup:
         return self.path.endswith("/")
 
 
-def grouped(changes: Sequence[FileChange]) -> list[ChangeGroup]:
+def group_changes(changes: Sequence[FileChange]) -> list[ChangeGroup]:
     """The changes by their names, in order, without what goes with a deleted folder."""
     groups: dict[str, list[FileChange]] = {}
     for change in changes:

@@ -197,7 +197,8 @@ class Check:
 
 
 Checked = Literal["passed", "failed", "not_since_last_edit", "unknown"]
-"""`unknown`: nothing was edited or checked, or nothing tells how a check ended."""
+"""`unknown`: nothing was edited or checked, or nothing tells what the programs that ran since the
+last edit have checked, and how that ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,24 +122,24 @@ class Refusal:
         if self.by == "person":
             said = f'They say: "{self.message}".' if self.message else ""
             then = "Do not try it another way; do something else, or ask what they want."
-            return _sentences(self._lost, "The person refused this.", self.decisive, said, then)
+            return _sentences(self._loss, "The person refused this.", self.decisive, said, then)
         if self.by != "nobody":
-            return _sentences(self._lost, self.message)
+            return _sentences(self._loss, self.message)
         if self.of == "changes":
             nobody = "Nobody is here to be asked."
         else:
             nobody = "Refused, because nobody is here to be asked."
-        return _sentences(self._lost, nobody, self.reason, self._flag)
+        return _sentences(self._loss, nobody, self.reason, self._flag)
 
     @property
     def for_person(self) -> str:
         """The same for the person, who knows whether anybody is here to be asked."""
         if self.by != "nobody":
             return self.for_model
-        return _sentences(self._lost, self.reason, self._flag)
+        return _sentences(self._loss, self.reason, self._flag)
 
     @property
-    def _lost(self) -> str:
+    def _loss(self) -> str:
         return f"Not kept of what it changed: {', '.join(self.not_kept)}." if self.not_kept else ""
 
     @property

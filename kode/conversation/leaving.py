@@ -8,7 +8,7 @@ from dataclasses import replace
 from kode.contracts import DropReason
 from kode.conversation.open_session import OpenSession
 from kode.conversation.sessions import unmark_open
-from kode.engine.run import missing_of
+from kode.engine.run import describe_missing
 from kode.engine.trial import settle_ended
 from kode.engine.turn import save_memory_state
 from kode.errors import StorageError
@@ -33,11 +33,11 @@ async def let_memory_process(opened: OpenSession, reason: DropReason) -> None:
 async def end_jobs(opened: OpenSession, ended: TurnEnded) -> TurnEnded:
     """Ends what runs in the background, and returns the end of the last turn with what became of
     its changes."""
-    from kode.engine.act import late_denials
+    from kode.engine.act import list_denials
 
     await opened.terms.commands.close()
     for command, settled in await settle_ended(opened.session.id):
-        denials = tuple(late_denials(command, settled))
+        denials = tuple(list_denials(command, settled))
         ended = replace(
             ended,
             files_changed=tuple(dict.fromkeys((*ended.files_changed, *settled.files_changed))),
@@ -45,7 +45,7 @@ async def end_jobs(opened: OpenSession, ended: TurnEnded) -> TurnEnded:
             refused=(*ended.refused, *denials),
         )
         if denials and ended.status == "success":
-            ended = replace(ended, status="incomplete", error=missing_of(denials))
+            ended = replace(ended, status="incomplete", error=describe_missing(denials))
     return ended
 
 

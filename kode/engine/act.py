@@ -18,7 +18,15 @@ from itertools import groupby, repeat
 from typing import Any
 
 from kode import durable, paths
-from kode.contracts import Rewritten, Tool, ToolContext, ToolOutput, Verdict, WorkDone, grouped
+from kode.contracts import (
+    Rewritten,
+    Tool,
+    ToolContext,
+    ToolOutput,
+    Verdict,
+    WorkStep,
+    group_changes,
+)
 from kode.credentials import mask, redact
 from kode.engine.agent import Agent
 from kode.engine.context import room_for_results
@@ -195,8 +203,8 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
                 output = replace(output, notes=(*output.notes, f"[{step.context.rewritten}]"))
             outputs.append(output)
             run.files_changed.update(dict.fromkeys(output.files_changed))
-            for done in output.of_agents or (_work_done(agent, tool, output, verdict),):
-                run.evidence.note(done)
+            for work in output.agent_steps or (_work_step(agent, tool, output, verdict),):
+                run.evidence.note(work)
             command_failed = command_failed or _is_failure(output, verdict)
             untrusted = (
                 output.untrusted or untrusted or _outside_source(agent, tool, output, verdict)
@@ -359,28 +367,28 @@ def _joined(outputs: Sequence[ToolOutput]) -> ToolOutput:
     )
 
 
-def _work_done(agent: Agent, tool: Tool, output: ToolOutput, verdict: Verdict) -> WorkDone:
+def _work_step(agent: Agent, tool: Tool, output: ToolOutput, verdict: Verdict) -> WorkStep:
     is_edit = bool(output.files_changed)
     # Of a line that changed files and ran programs, nothing tells which came last.
     is_harmless = verdict.only_reads or (is_edit and verdict.only_edits)
     ran_programs = tool.effect in ("run", "mcp", "delegate") and not is_harmless
     is_watched = agent.background is not None and agent.background.is_busy
-    return WorkDone(checks=output.checks, is_edit=is_edit, ran_programs=ran_programs or is_watched)
+    return WorkStep(checks=output.checks, is_edit=is_edit, ran_programs=ran_programs or is_watched)
 
 
 async def note_late_changes(run: Run) -> None:
     """Notes what became of the changes of commands in the background that have ended."""
     for command, settled in await settle_ended(run.context.session.id):
         run.files_changed.update(dict.fromkeys(settled.files_changed))
-        run.evidence.note(WorkDone(is_edit=bool(settled.files_changed), ran_programs=True))
-        if denials := late_denials(command, settled):
+        run.evidence.note(WorkStep(is_edit=bool(settled.files_changed), ran_programs=True))
+        if denials := list_denials(command, settled):
             run.denials += denials
-            lost = (group.path for group in grouped(settled.dropped))
+            lost = (group.path for group in group_changes(settled.dropped))
             effect = _effect(run.agent, command.tool, command.arguments)
             run.evidence.refuse(effect, denials, zip(repeat("edit"), lost, strict=False))
 
 
-def late_denials(command: Command, settled: Settled) -> list[Denial]:
+def list_denials(command: Command, settled: Settled) -> list[Denial]:
     """What was not kept of a command in the background, as the result of a turn lists it."""
     secrets = command.agent.secrets
     subject = mask(subject_of(command.tool, command.arguments), secrets)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kode.contracts import WorkDone
+from kode.contracts import WorkStep
 from kode.engine.agent import Agent
 from kode.engine.context import Context
 from kode.errors import ProviderError
@@ -67,11 +67,11 @@ class Evidence:
         """What was refused and not done since, in order."""
         return tuple(dict.fromkeys(one for denials, _ in self._refused.values() for one in denials))
 
-    def note(self, done: WorkDone) -> None:
+    def note(self, step: WorkStep) -> None:
         """Records what a call, or a subagent, did."""
-        self.edits += done.is_edit
-        self._ran_programs = done.ran_programs or (self._ran_programs and not done.is_edit)
-        for command, status in done.checks:
+        self.edits += step.is_edit
+        self._ran_programs = step.ran_programs or (self._ran_programs and not step.is_edit)
+        for command, status in step.checks:
             if status in NOT_RUN or (status == NOTHING_SELECTED and _selects_tests(command)):
                 continue
             self._checks.pop(command, None)
@@ -110,10 +110,10 @@ class Evidence:
         if not self._refused and not self._checks:
             return ""
         failed = [f"`{shorten(one, 100)}` failed when it was last run." for one in self.failed()]
-        return missing_of(self.refused(), failed)
+        return describe_missing(self.refused(), failed)
 
 
-def missing_of(refused: Iterable[Denial], failed: Sequence[str] = ()) -> str:
+def describe_missing(refused: Iterable[Denial], failed: Sequence[str] = ()) -> str:
     """What makes a turn with an answer incomplete, in sentences."""
     parts = [f"{one.tool} {shorten(one.subject, 100)}: {one.reason}" for one in refused]
     return " ".join(first_of([*parts, *failed], 3))

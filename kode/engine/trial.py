@@ -28,7 +28,7 @@ from kode.contracts import (
     ToolOutput,
     Verdict,
     WrapCommand,
-    grouped,
+    group_changes,
 )
 from kode.diffs import unified_diff
 from kode.engine.agent import Agent
@@ -123,7 +123,7 @@ async def _look_at(
         files_changed=(*output.files_changed, *settled.files_changed),
         diff=output.diff or settled.diff,
         refusals=(*output.refusals, *settled.refusals),
-        lost=tuple(group.path for group in grouped(settled.dropped)),
+        lost=tuple(group.path for group in group_changes(settled.dropped)),
         summary=", ".join(filter(None, (output.summary, settled.summary))),
     )
 
@@ -145,14 +145,14 @@ class Settled:
     def files_changed(self) -> tuple[str, ...]:
         """The paths of what was applied, but for records of git and empty folders."""
         files = [change for change in self.made if change.is_reported and change.kind != "git"]
-        return tuple(group.path for group in grouped(files))
+        return tuple(group.path for group in group_changes(files))
 
     @property
     def summary(self) -> str:
         """What a person must know of it, in few words; "" for nothing."""
         if not self.refusals:
             return ""
-        count = len(grouped(self.dropped))
+        count = len(group_changes(self.dropped))
         return f"{plural(count, 'change')} not kept" if count else "no change kept"
 
 
@@ -346,7 +346,7 @@ def about(cwd: Path, settled: Settled) -> list[str]:
 
 
 def _names(cwd: Path, changes: Sequence[FileChange]) -> list[str]:
-    return first_of([_name(cwd, group) for group in grouped(changes)], MAX_NAMED)
+    return first_of([_name(cwd, group) for group in group_changes(changes)], MAX_NAMED)
 
 
 def _name(cwd: Path, group: ChangeGroup) -> str:

@@ -27,7 +27,7 @@ from kode.contracts import (
     Tool,
     ToolContext,
     Verdict,
-    grouped,
+    group_changes,
 )
 from kode.errors import KodeError
 from kode.events import Emit, Notice, silent
@@ -383,7 +383,7 @@ class PersonGate:
         command = str(arguments.get("command", ""))
         reasons = [decision.reason for _, decision in asked if not decision.by_mode]
         shown = [change for change, decision in asked if not _is_plain_record(change, decision)]
-        names = [self._describe(group) for group in grouped(shown)]
+        names = [self._describe(group) for group in group_changes(shown)]
         names += ["what git records (.git)"] if len(shown) < len(asked) else []
         of_files = tuple(dict.fromkeys(rule for _, one in asked for rule in one.rules_offered))
         every = all(one.rules_offered for _, one in asked) and len(of_files) <= MAX_RULES

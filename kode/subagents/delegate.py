@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
-from kode.contracts import Effort, Tool, ToolContext, ToolOutput, WorkDone
+from kode.contracts import Effort, Tool, ToolContext, ToolOutput, WorkStep
 from kode.errors import ToolError
 from kode.events import Event
 from kode.extensions.agents import AgentDefinition
@@ -182,12 +182,12 @@ def _output(children: Sequence[Child], context: ToolContext) -> ToolOutput:
         text="\n\n".join(blocks),
         summary=f"{plural(len(children), 'subagent')}: {summary}",
         files_changed=tuple(files),
-        of_agents=_work_of(children),
+        agent_steps=_work_of(children),
         untrusted="a subagent" if any(child.untrusted for child in children) else "",
     )
 
 
-def _work_of(children: Sequence[Child]) -> tuple[WorkDone, ...]:
+def _work_of(children: Sequence[Child]) -> tuple[WorkStep, ...]:
     """What children that ran side by side did, the checks first that say nothing of the files as
     they are now: those before an edit, and those that ran beside another child's edits."""
     early: list[tuple[str, int | None]] = []
@@ -199,8 +199,8 @@ def _work_of(children: Sequence[Child]) -> tuple[WorkDone, ...]:
             counted = late if check.after_last_edit and is_alone else early
             counted.append((check.command, 0 if check.passed else 1))
     ran_programs = any(_result_of(child).checked != "not_since_last_edit" for child in children)
-    last = WorkDone(checks=tuple(late), is_edit=bool(editors), ran_programs=ran_programs)
-    return (WorkDone(checks=tuple(early)), last)
+    last = WorkStep(checks=tuple(late), is_edit=bool(editors), ran_programs=ran_programs)
+    return (WorkStep(checks=tuple(early)), last)
 
 
 def _result_of(child: Child) -> Result:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kode.contracts import WorkDone
+from kode.contracts import WorkStep
 from kode.engine.run import Effect, Evidence
 from kode.events import Denial
 
@@ -60,16 +60,16 @@ def test_a_check_counts_by_its_last_run(
     evidence = Evidence()
     for command, status, is_edit in runs:
         checks = ((command, status),) if command else ()
-        evidence.note(WorkDone(checks=checks, is_edit=is_edit, ran_programs=bool(checks)))
+        evidence.note(WorkStep(checks=checks, is_edit=is_edit, ran_programs=bool(checks)))
 
     assert evidence.failed() == failed
 
 
-EDIT, RAN, READ = WorkDone(is_edit=True), WorkDone(ran_programs=True), WorkDone()
+EDIT, RAN, READ = WorkStep(is_edit=True), WorkStep(ran_programs=True), WorkStep()
 
 
-def check(status: int | None, command: str = "pytest -q") -> WorkDone:
-    return WorkDone(checks=((command, status),), ran_programs=True)
+def check(status: int | None, command: str = "pytest -q") -> WorkStep:
+    return WorkStep(checks=((command, status),), ran_programs=True)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def check(status: int | None, command: str = "pytest -q") -> WorkDone:
         ([EDIT, RAN], "unknown"),
         ([EDIT, RAN, READ], "unknown"),
         ([EDIT, RAN, EDIT], "not_since_last_edit"),
-        ([WorkDone(is_edit=True, ran_programs=True)], "unknown"),
-        ([WorkDone(is_edit=True, ran_programs=True), READ, EDIT], "not_since_last_edit"),
+        ([WorkStep(is_edit=True, ran_programs=True)], "unknown"),
+        ([WorkStep(is_edit=True, ran_programs=True), READ, EDIT], "not_since_last_edit"),
         ([EDIT, check(0)], "passed"),
         ([EDIT, check(0), RAN], "passed"),
         ([check(0), EDIT], "not_since_last_edit"),
@@ -96,7 +96,7 @@ def check(status: int | None, command: str = "pytest -q") -> WorkDone:
         ([EDIT, check(5, "tox -e unit")], "failed"),
     ],
 )
-def test_a_claim_about_checks_needs_knowledge(done: list[WorkDone], checked: str) -> None:
+def test_a_claim_about_checks_needs_knowledge(done: list[WorkStep], checked: str) -> None:
     evidence = Evidence()
     for one in done:
         evidence.note(one)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import ToolContext, ToolOutput, WorkDone
+from kode.contracts import ToolContext, ToolOutput, WorkStep
 from kode.engine.run import Evidence
 from kode.errors import ToolError
 from kode.events import silent
@@ -85,7 +85,7 @@ async def test_checks_and_edits_of_children_count_for_their_parent(
     output = await made(family, code, [{"goal": json.dumps(child)} for child in children])
 
     evidence = Evidence()
-    for done in (WorkDone(is_edit=True), *output.of_agents):
+    for done in (WorkStep(is_edit=True), *output.agent_steps):
         evidence.note(done)
     assert evidence.checked() == checked
 
