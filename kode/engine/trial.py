@@ -138,6 +138,8 @@ class Settled:
     """The others, but for caches and empty folders."""
     refusals: tuple[Refusal, ...] = ()
     """Why those were dropped; each names some of them."""
+    has_leftovers: bool = False
+    """Whether the next command in the sandbox finds some of those."""
     diff: str = ""
     """Diff of the applied changes."""
 
@@ -169,8 +171,7 @@ async def settle_changes(
     try:
         changes = await asyncio.to_thread(attempt.changes)
     except (SandboxError, OSError) as error:
-        fault = Refusal(by="fault", message=str(error), of="changes", not_kept=("everything",))
-        return Settled(refusals=(fault,))
+        return Settled(refusals=(_fault(str(error), "everything"),))
     changes = tuple(change for change in changes if not but_for(change))
     if not changes:
         return Settled()
@@ -199,6 +200,7 @@ async def settle_changes(
         made=made,
         dropped=tuple(change for change, _ in refused),
         refusals=_refusals(refused, command.cwd),
+        has_leftovers=any(change.is_reported for change in stays),
         diff="" if refused else diff,
     )
 
@@ -216,8 +218,9 @@ def _is_shown(change: FileChange) -> bool:
     return change.kind != "git" or (change.runs_later and change.change != "deleted")
 
 
-def _fault(reason: str) -> Refusal:
-    return Refusal(by="fault", message=f"{reason[:1].upper()}{reason[1:]}.", of="changes")
+def _fault(reason: str, *names: str) -> Refusal:
+    message = f"{reason[:1].upper()}{reason[1:].rstrip('.')}."
+    return Refusal(by="fault", message=message, of="changes", not_kept=names)
 
 
 def _refusals(refused: Sequence[tuple[FileChange, Refusal]], cwd: Path) -> tuple[Refusal, ...]:
@@ -246,7 +249,7 @@ async def _make_real(
         except asyncio.CancelledError:
             await applying  # half of it would be neither the old state nor the new
             raise
-        why = saved.problem.rstrip(".") or "its old content is too large to save for /undo"
+        why = saved.problem or "its old content is too large to save for /undo"
         return {**dict.fromkeys(lost, why), **left}
 
 
@@ -260,8 +263,7 @@ def _settle_later(command: Command, attempt: Attempt, verdict: Verdict) -> None:
         try:
             settled = await settle_changes(command, attempt, may_ask=False, verdict=verdict)
         except (KodeError, OSError) as error:
-            fault = Refusal(by="fault", message=str(error), of="changes", not_kept=("everything",))
-            settled = Settled(refusals=(fault,))
+            settled = Settled(refusals=(_fault(str(error), "everything"),))
         finally:
             await asyncio.to_thread(attempt.close)
         for note in about(command.cwd, settled):
@@ -337,7 +339,7 @@ def about(cwd: Path, settled: Settled) -> list[str]:
         what += ["what git records (.git)"] if len(files) < len(real) else []
         notes.append(f"[It changed {' and '.join(what)}.]")
     notes += [f"[{refusal.for_model}]" for refusal in settled.refusals]
-    if any(change.ignored for change in settled.dropped):
+    if settled.has_leftovers:
         notes.append(
             "[What git ignores of it is there for this session's next commands in the sandbox, and "
             "nowhere else.]"
