@@ -309,3 +309,26 @@ def test_packages_nobody_allowed_are_named_in_every_format(place: Place, form: s
     assert "node_modules/" in told
     assert "--allow 'edit(./node_modules/**)'" in told
     assert not (place.project / "node_modules").exists()
+
+
+@pytest.mark.parametrize("last", ["touch /tmp/ready; sleep 60", "touch /tmp/ready"])
+def test_a_run_tells_what_became_of_background_changes(place: Place, last: str) -> None:
+    needs_a_whole_sandbox(place)
+    command = f"echo 1 > log.txt; mkdir node_modules; echo > node_modules/x; {last}"
+    waits = "until [ -e /tmp/ready ]; do sleep 0.02; done"
+    replies = [
+        {
+            "calls": [
+                {"name": "shell", "arguments": {"command": command, "background": True}},
+                {"name": "shell", "arguments": {"command": waits}},
+            ]
+        },
+        {"text": "Done."},
+    ]
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        done = place.run("run", "x", *AUTO_EDIT, "--output-format", "json")
+
+    assert (done.code, done.json["status"]) == (1, "incomplete")
+    assert done.json["files_changed"] == ["log.txt"]
+    assert ["node_modules/" in one["reason"] for one in done.json["refused"]] == [True]
