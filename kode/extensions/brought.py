@@ -80,7 +80,7 @@ def find(around: Surroundings, approvals: Approvals) -> Brought:
     """Finds all extensions for the working directory. Never raises."""
     skills, of_skills = find_skills(around)
     commands, of_commands = find_commands(around)
-    agents, agent_steps = find_agents(around)
+    agents, of_agents = find_agents(around)
     hooks, of_hooks = find_hooks(around)
     return Brought(
         skills=_standing(skills, approvals),
@@ -97,7 +97,7 @@ def find(around: Surroundings, approvals: Approvals) -> Brought:
         problems={
             "skills": [*around.faults, *of_skills],
             "commands": of_commands,
-            "agents": agent_steps,
+            "agents": of_agents,
             "hooks": of_hooks,
         },
     )
