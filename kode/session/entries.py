@@ -416,8 +416,8 @@ _OMITTED_WHEN_EMPTY = frozenset(
     "reason lasting user_messages plan open_items files_read files_changed dropped cost_usd "
     "cached_tokens cache_write_tokens thinking_tokens permission_mode max_output_tokens "
     "context_window system tools tools_kept opening own bound moved masked sections after "
-    "refusals refused checks fallback_model decisive passes not_kept cut section_name opening_names "
-    "notes_of".split()
+    "refusals refused checks fallback_model decisive passes not_kept cut section_name "
+    "opening_names notes_of".split()
 )
 """Fields whose empty value is the default: omitting them keeps lines short."""
 
