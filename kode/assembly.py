@@ -40,6 +40,7 @@ from kode.extensions.mcp_open import opener
 from kode.extensions.mcp_values import Elicit
 from kode.extensions.session import Extensions
 from kode.fault_reports import write_report
+from kode.git import git_folders
 from kode.memory import open_memory
 from kode.messages import Usage
 from kode.paths import real_path
@@ -195,6 +196,7 @@ def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
         readable=readable,
         outputs=paths.outputs_folder(home, None),
         environment=child_environment(os.environ, config.shell.environment),
+        git=git_folders((project, *roots)),
         user_home=paths.user_home() or paths.NO_HOME,
         temp=(Path(tempfile.gettempdir()),),
     )
@@ -273,6 +275,7 @@ def make_agent(
         checkpoints=_open_checkpoints(config, place, session, start),
         turn=(lambda: session.turns) if start is None else (lambda: start.turn),
         emit=emit,
+        git=place.git,
     )
     choice = resolve_provider(config, os.environ)
     secrets = secrets_of(choice)

@@ -13,6 +13,16 @@ from kode import beneath, paths
 
 
 @dataclass(frozen=True, kw_only=True)
+class GitFolder:
+    """A folder in which git keeps its records of a working tree."""
+
+    path: str
+    """Absolute, without links."""
+    worktree: str
+    """The working tree, absolute and without links; "" where the records belong to several."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Workplace:
     cwd: Path
     project: Path
@@ -35,6 +45,8 @@ class Workplace:
     inside: Mapping[str, str] = field(default_factory=dict)
     """More of it for commands in the sandbox alone: what a repository sets must not steer what runs
     with the person's rights."""
+    git: tuple[GitFolder, ...] = ()
+    """Those of the working folders and of the project, which may lie elsewhere."""
     user_home: Path
     """`paths.NO_HOME` for a person without one."""
     temp: tuple[Path, ...] = ()

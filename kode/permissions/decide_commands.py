@@ -7,10 +7,12 @@ sandbox, names decide (`Part.risk`). Outside the sandbox run only commands that 
 an answer or by a rule for every part that does more than read, and commands in mode `full`.
 """
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kode.contracts import AtStake, Blocked
+from kode.git import git_folder_above
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
 from kode.permissions.decision import Call, Decision, allow, ask, ask_by, deny, deny_by, deny_plan
@@ -63,13 +65,17 @@ def again_outside(call: Call, hits: Sequence[Blocked]) -> Decision:
     line = judge(str(call.arguments.get("command")), call.where)
     from_outside = any(hit.what != "write" for hit in hits)
     failed = "It failed in the sandbox, where it " + ", ".join(hit.words for hit in hits) + "."
+    git = [git_folder_above(hit.where) for hit in hits]
+    flags = (
+        [f"--add-dir {shlex.quote(folder)}" for folder in dict.fromkeys(git)] if all(git) else ()
+    )
     return replace(
         _ask_about(call, line.parts),
         reason=f"{failed} Run it outside?",
         decides=failed,
         instead="",
         dangers=(),
-        hint=_hint(line.parts) or "--permission-mode full",
+        hint=" ".join(flags) or _hint(line.parts) or "--permission-mode full",
         at_stake=_at_stake(call, line),
         untrusted=f"the output of `{line.parts[0].text}`" if from_outside else "",
         sandboxed=False,

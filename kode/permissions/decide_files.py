@@ -71,7 +71,7 @@ def edit(call: Call) -> Decision:
     rule = _file_rule("edit", call, path)
     hint, full = f"--allow '{rule}'", call.mode == "full"
     if (
-        sensitive.runs_later(path)
+        sensitive.runs_later(path, call.where.git)
         or sensitive.is_named(path, call.where, as_link=call.makes_link)
         or (call.makes_link and sensitive.may_hold_what_runs(path))
     ):

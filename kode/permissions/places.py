@@ -68,22 +68,8 @@ OTHER_PROCESSES = (
 ).split()
 """Absolute paths that expose the memory and variables of processes."""
 
-GIT_RECORDS = (
-    # What is committed, staged and checked out, and how that came about
-    "HEAD ORIG_HEAD index packed-refs logs refs/heads refs/tags refs/stash COMMIT_EDITMSG "
-    "objects/[0-9a-f][0-9a-f] objects/pack objects/info/commit-graph objects/info/commit-graphs "
-    "objects/info/packs info/refs "
-    # A merge, a pick or a revert that waits for the person; it runs nothing
-    "MERGE_HEAD MERGE_MSG MERGE_MODE MERGE_RR AUTO_MERGE SQUASH_MSG CHERRY_PICK_HEAD REVERT_HEAD "
-    # Notes to itself
-    "gc.log gc.pid"
-).split()
-"""All that a command may change in a repository's `.git`, and below it: files that git only shows,
-compares and checks out. Anything else may have git run a program (hooks, settings, the rest of a
-rebase), or take objects and refs from elsewhere (alternates, replace, shallow)."""
-
 RUNS_LATER = (
-    # Version control; of `.git` itself everything but `GIT_RECORDS`
+    # Version control; of `.git` itself everything but `kode.git.RECORDS`
     "*.git/hooks *.git/config "
     ".gitconfig .gitmodules .githooks .hg/hgrc .sl/config .jj/repo/config.toml "
     ".jj/workspace-config.toml .pijul/config _darcs/prefs .husky .pre-commit-config.yaml "

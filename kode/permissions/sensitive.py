@@ -8,19 +8,19 @@ import fnmatch
 import functools
 import os
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from kode import paths
+from kode.git import fold_path, git_record
 from kode.permissions import places
-from kode.workplace import Workplace, below, below_any
+from kode.workplace import GitFolder, Workplace, below, below_any
 
 Place = Literal["protected", "root", "temp", "home", "system", "elsewhere"]
-"""Where a path lies: in kode's own folders, the working folders, the temporary folder, the user's
-home, the system's programs and documents, or elsewhere."""
+"""Where a path lies: in kode's own folders, the working folders or git's folders of them, the
+temporary folder, the user's home, the system's programs and documents, or elsewhere."""
 
 _COPY_ENDS = tuple("~ # - .bak .old .orig .save .backup .swp .swo .1 .2".split())
 _COPY = re.compile(r"#(.+)#|\.(.+)\.sw[op]|(.+?)(?:[~-]|\.(?:bak|old|orig|save|backup|[12]))")
@@ -90,10 +90,6 @@ _ABOVE_RUNS_LATER = _Steps(
 )
 _STEERS_AGENTS = _Steps(places.STEERS_AGENTS, _BEGIN, _OR_BELOW)
 
-_GIT_RECORD = re.compile(
-    rf"(?:worktrees/[^/]+/)?(?:{'|'.join(map(str.casefold, places.GIT_RECORDS))})(?:\.lock|/.*)?"
-)
-
 _NOT_ENTERED = frozenset((*places.FILLED_BY_BUILDS, ".git"))
 _OTHERS_HOME = "/root"
 
@@ -114,6 +110,7 @@ class Ground:
     """The folder of the session's own `/tmp`: work, wherever it lies."""
     named: Callable[[], frozenset[str]] = frozenset
     """What settings of the project have other programs run; see `Workplace`."""
+    git: tuple[GitFolder, ...] = ()
 
 
 def ground(at: Workplace) -> Ground:
@@ -128,6 +125,7 @@ def ground(at: Workplace) -> Ground:
         readable=tuple(real(path) for path in (at.outputs, *at.readable)),
         tmp=at.private_tmp,
         named=at.named,
+        git=at.git,
     )
 
 
@@ -138,7 +136,7 @@ def place(path: str, where: Ground) -> Place:
         return "root"
     if below_any(path, where.protected) or below_any(resolved, where.protected):
         return "protected"
-    if below_any(resolved, where.roots):
+    if below_any(resolved, (*where.roots, *(folder.path for folder in where.git))):
         return "root"
     if below_any(resolved, (where.home, real(where.home))):
         return "home"
@@ -189,11 +187,13 @@ def is_named_like_keys(path: str, *, is_folder: bool) -> bool:
     not."""
     folder, name = os.path.split(path)
     if is_folder:
-        return name.casefold() in _KEY_FOLDER_NAMES and _KEY_FOLDER.search(_fold(path)) is not None
-    original = _copied(_fold(name))
+        return (
+            name.casefold() in _KEY_FOLDER_NAMES and _KEY_FOLDER.search(fold_path(path)) is not None
+        )
+    original = _copied(fold_path(name))
     if original not in _KEY_NAMES or _NO_KEY.search(f"/{original}"):
         return False
-    return _is_key_file(_fold(folder), original)
+    return _is_key_file(fold_path(folder), original)
 
 
 def holds_keys(path: str) -> bool:
@@ -220,20 +220,20 @@ def is_made_by_tools(name: str) -> bool:
     return name in _NOT_ENTERED
 
 
-def runs_later(path: str) -> bool:
+def runs_later(path: str, git: Sequence[GitFolder] = ()) -> bool:
     """Whether another program later runs what is written there, unseen: hooks, rc files, CI
-    workflows, editor tasks."""
-    return any(_runs_later(known) for known in {path, real(path)})
+    workflows, editor tasks. `git` are the known folders of git, see `kode.git.git_record`."""
+    return any(_runs_later(known, git) for known in {path, real(path)})
 
 
 def is_named(path: str, where: Ground, *, as_link: bool = False) -> bool:
     """Whether a setting of the project names the path, or a folder that it is in, for a program to
     run. `as_link`: or something in it, which a link in its place would replace."""
     named = where.named()
-    paths = {_fold(path), _fold(real(path))} if named else set()
+    paths = {fold_path(path), fold_path(real(path))} if named else set()
     return any(
         below(known, one) or (as_link and below(one, known))
-        for one in map(_fold, named)
+        for one in map(fold_path, named)
         for known in paths
     )
 
@@ -241,13 +241,13 @@ def is_named(path: str, where: Ground, *, as_link: bool = False) -> bool:
 def may_hold_what_runs(path: str) -> bool:
     """Whether a folder of this name may hold what runs later or steers agents: with a link in its
     place, that may lie anywhere."""
-    return _ABOVE_RUNS_LATER.search(_fold(path)) is not None
+    return _ABOVE_RUNS_LATER.search(fold_path(path)) is not None
 
 
 def steers_agents(path: str) -> bool:
     """Whether agents take what is written there for the project's instructions, in future
     sessions."""
-    return any(_STEERS_AGENTS.search(_fold(known)) is not None for known in {path, real(path)})
+    return any(_STEERS_AGENTS.search(fold_path(known)) is not None for known in {path, real(path)})
 
 
 def is_rebuildable(path: str, where: Ground) -> bool:
@@ -283,17 +283,9 @@ def _both(folders: Iterable[Path]) -> tuple[str, ...]:
     return tuple(spellings)
 
 
-def _fold(path: str) -> str:
-    """Folds a path like a case-insensitive file system, and drops invisible marks."""
-    if path.isascii():
-        return path.lower()
-    composed = unicodedata.normalize("NFC", path).casefold()
-    return "".join(c for c in composed if unicodedata.category(c) != "Cf")
-
-
 def _is_secret(path: str, where: Ground) -> bool:
     """Checks names first: they count wherever the home and the project are."""
-    folded = _fold(path)
+    folded = fold_path(path)
     folder, name = os.path.split(folded)
     name = _copied(name)
     if _KEY_OF_MACHINE.search(folded):
@@ -332,13 +324,10 @@ def _reaches_secret(name: str) -> bool:
     return any(fnmatch.fnmatchcase(sample, name) for sample in samples)
 
 
-def _runs_later(path: str) -> bool:
-    # A file named `.git` says where the repository is, and so whose hooks run.
-    folded = _fold(path)
-    folder, name = os.path.split(folded)
-    _, inside, of_git = f"{folder}/{name}".rpartition("/.git/")
-    if name == ".git" or (name == "head" and not inside):
-        return True  # with these, git takes a folder for a repository and obeys its settings
-    if inside and not _GIT_RECORD.fullmatch(of_git):
+def _runs_later(path: str, git: Sequence[GitFolder]) -> bool:
+    folded = fold_path(path)
+    record = git_record(git, path)
+    # With a file `HEAD`, git takes a folder for a repository and obeys its settings.
+    if record == "runs" or (os.path.basename(folded) == "head" and not record):
         return True
     return _RUNS_LATER.search(folded) is not None

@@ -200,7 +200,7 @@ class Attempt:
             fixed=tuple(map(str, view.fixed_in_bubblewrap(ground, layered))),
             network=ground.network,
             services=listening_ports,
-            opens_below=tuple(map(str, ground.folders)) if self.records_opens else (),
+            opens_below=tuple(map(str, ground.trees)) if self.records_opens else (),
         )
 
     def _launcher(self) -> tuple[str, ...]:

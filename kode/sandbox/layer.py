@@ -17,10 +17,12 @@ from pathlib import Path
 
 from kode.contracts import ChangeKind, FileChange
 from kode.errors import SandboxError
+from kode.git import git_record
 from kode.permissions import sensitive
 from kode.permissions.places import DEPENDENCIES
 from kode.sandbox.store import let_in, remove_tree
 from kode.session.git import GitError, ignored_names, run_git
+from kode.workplace import GitFolder
 
 MAX_CHANGES = 20_000
 """Of a command that changes more files, none is shown or applied."""
@@ -44,6 +46,8 @@ class Layer:
     folder is mounted within the command's namespace."""
     below: Path | None = None
     """Holder of what earlier commands of the session wrote and is not real: between the two."""
+    git: tuple[GitFolder, ...] = ()
+    """The known folders of git, here or elsewhere."""
 
     @property
     def upper(self) -> Path:
@@ -57,14 +61,16 @@ class Layer:
         return f"{STAGE}/{self.holder.name}", str(self.root), options
 
 
-def make_layer(store: Path, root: Path, below: Path | None) -> Layer:
+def make_layer(
+    store: Path, root: Path, below: Path | None, git: tuple[GitFolder, ...] = ()
+) -> Layer:
     """Creates an empty layer over `root`; nothing is mounted yet. Raises: OSError."""
     holder = store / secrets.token_hex(6)
     for name in ("upper", "work", "lower"):
         (holder / name).mkdir(parents=True, mode=0o700)
     status = root.stat()
     os.chmod(holder / "upper", stat.S_IMODE(status.st_mode))
-    return Layer(root=root, holder=holder, below=below)
+    return Layer(root=root, holder=holder, below=below, git=git)
 
 
 def discard(layer: Layer) -> None:
@@ -97,7 +103,12 @@ def changes(layer: Layer) -> tuple[FileChange, ...]:
 def _change(layer: Layer, path: Path, change: str) -> FileChange:
     above = layer.upper / path
     real = str(layer.root / path)
-    file_change = FileChange(path=real, change=change, runs_later=sensitive.runs_later(real))
+    file_change = FileChange(
+        path=real,
+        change=change,
+        runs_later=sensitive.runs_later(real, layer.git),
+        kind="git" if git_record(layer.git, real) else "work",
+    )
     if change == "deleted":
         return file_change
     if above.is_symlink() or not above.is_dir():
@@ -240,8 +251,11 @@ def _differs(version: Path, real: Path, before: os.stat_result) -> bool:
 
 def _mark_kinds(layer: Layer, file_changes: list[FileChange]) -> tuple[FileChange, ...]:
     """Says what kind each change is of, and marks those in what git ignores."""
-    steps = {change.path: list(_steps_to(layer, change)) for change in file_changes}
-    asked = {step for those in steps.values() for step in those if ".git" not in step.split("/")}
+    steps = {
+        change.path: [] if change.kind == "git" else list(_steps_to(layer, change))
+        for change in file_changes
+    }
+    asked = {step for those in steps.values() for step in those}
     try:
         ignored = ignored_names(layer.root, sorted(asked))
     except GitError:
@@ -271,8 +285,8 @@ def _mark_kind(
     special: Mapping[str, ChangeKind],
     ignored: Collection[str],
 ) -> FileChange:
-    if "/.git/" in change.path:
-        return replace(change, kind="git")
+    if change.kind == "git":
+        return change
     for kind in ("cache", "dependency"):
         if outermost := next((step for step in steps if special.get(step) == kind), ""):
             return replace(change, kind=kind, ignored=f"{layer.root}/{outermost}")
@@ -299,12 +313,14 @@ def _is_dependency(layer: Layer, folder: Path) -> bool:
 def _is_index_as_it_was(layer: Layer, change: FileChange) -> bool:
     """Git writes its index to note when it looked at files: what is staged may be the same. Where
     it is not, the index belongs to the commit that wrote it."""
-    if change.change != "changed" or change.path != str(layer.root / ".git" / "index"):
+    trees = (git.worktree for git in layer.git if change.path == f"{git.path}/index")
+    tree = next(filter(None, trees), "")
+    if change.change != "changed" or not tree:
         return False
     new = {"GIT_INDEX_FILE": str(version(layer, change.path))}
     listing = ["ls-files", "--stage", "-v", "-z"]
     try:
-        return run_git(layer.root, listing, environ=new) == run_git(layer.root, listing)
+        return run_git(Path(tree), listing, environ=new) == run_git(Path(tree), listing)
     except GitError:
         return False
 

@@ -18,6 +18,7 @@ from kode import paths
 from kode.paths import real_path
 from kode.permissions import sensitive
 from kode.session.git import GitError, run_git
+from kode.workplace import GitFolder
 
 MAX_ENTRIES = 50_000
 """Limit of scanned names, starting at the top."""
@@ -44,6 +45,8 @@ class Masks:
     root: Path
     also: Callable[[str], bool] = lambda path: False
     """Whether a rule of the person denies reading this path."""
+    skipped: frozenset[str] = frozenset()
+    """Folders that are not searched, as those of git."""
     _known: dict[str, _Folder] = field(default_factory=dict)
 
     def paths(self) -> tuple[Path, ...]:
@@ -89,7 +92,9 @@ class Masks:
                     entry.path, is_folder=is_folder
                 ):
                     candidates.append(entry.path)
-                elif is_folder and not sensitive.is_made_by_tools(entry.name):
+                elif not is_folder or entry.path in self.skipped:
+                    continue
+                elif not sensitive.is_made_by_tools(entry.name):
                     folders.append(entry.path)
         return _Folder(at, tuple(folders), tuple(candidates), entries)
 
@@ -112,10 +117,11 @@ def make_mask(store: Path, path: Path) -> Path:
     return mask
 
 
-def settle_indexes(masked: Iterable[Path]) -> None:
+def settle_indexes(masked: Iterable[Path], git: Iterable[GitFolder]) -> None:
     """Makes git examine, outside the sandbox, masked files as new as its index, as in every fresh
     clone: otherwise it would examine them again and again, and report each as changed. Never
     raises: a file that cannot be settled shows as changed."""
+    known = {folder.worktree: folder.path for folder in git}
     newest: dict[Path, float] = {}
     for path in masked:
         root = paths.repository_root(path.parent)
@@ -123,10 +129,10 @@ def settle_indexes(masked: Iterable[Path]) -> None:
             with contextlib.suppress(OSError):
                 newest[root] = max(newest.get(root, 0.0), os.lstat(path).st_mtime)
     for root, at in newest.items():
-        index = root / ".git" / "index"
+        index = Path(known.get(str(root), f"{root}/.git"), "index")
         with contextlib.suppress(OSError, GitError):
             status = index.stat()
-            # A link or a worktree's index is not a file of this folder; git would wait for a pipe.
+            # A link may lead to anybody's index; git would wait for a pipe.
             is_own = stat.S_ISREG(status.st_mode) and real_path(index) == str(index)
             if is_own and int(status.st_mtime) <= at:
                 run_git(root, ["update-index", "-q", "--refresh", "--force-write-index"])

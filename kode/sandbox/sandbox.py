@@ -103,7 +103,9 @@ class Sandbox:
         Raises: OSError.
         """
         if probe is None:
-            settle_indexes(self.shared.masked())  # before it counts as somebody else's change
+            settle_indexes(
+                self.shared.masked(), self.ground.git
+            )  # before it counts as somebody else's change
         over: tuple[Layer, ...] = ()
         if layered and kind == "bubblewrap":
             store = self.shared.store()
@@ -111,7 +113,10 @@ class Sandbox:
                 raise OSError("there is no place for a copy of the project")
             over = tuple(
                 layers.make_layer(
-                    store, folder, None if records_opens else self.shared.below.get(folder)
+                    store,
+                    folder,
+                    None if records_opens else self.shared.below.get(folder),
+                    self.ground.git,
                 )
                 for folder in self.ground.folders
             )
@@ -279,10 +284,13 @@ def open_sandbox(
     homes = [paths.user_home() or paths.NO_HOME]
     with contextlib.suppress(KeyError):  # a user without an entry, as in containers
         homes.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
-    folders = dict.fromkeys(map(_real, (place.project, place.cwd, *place.roots)))
+    # What a program writes for real is never git's, unless it lies in the project.
+    git = () if writable else (Path(folder.path) for folder in place.git)
+    folders = dict.fromkeys(map(_real, (place.project, place.cwd, *place.roots, *git)))
     ground = Ground(
         cwd=_real(place.cwd),
         folders=tuple(f for f in folders if not any(other in f.parents for other in folders)),
+        git=place.git,
         homes=tuple(
             home for home in dict.fromkeys(map(_real, homes)) if home != Path("/") and home.is_dir()
         ),

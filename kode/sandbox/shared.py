@@ -48,7 +48,8 @@ class Shared:
         """The files and folders with keys in the working folders, as they are now."""
         with self._one_thread:
             if not self._masks:
-                self._masks = tuple(Masks(folder, self.denied) for folder in self.ground.folders)
+                git = frozenset(folder.path for folder in self.ground.git)
+                self._masks = tuple(Masks(tree, self.denied, git) for tree in self.ground.trees)
         return [path for masks in self._masks for path in masks.paths()]
 
     def temporary_inside(self, kind: Kind) -> str:

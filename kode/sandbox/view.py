@@ -20,6 +20,7 @@ from typing import Literal
 from kode.paths import real_path
 from kode.permissions import places
 from kode.sandbox.layer import STAGE
+from kode.workplace import GitFolder
 
 SHOWN_IN_HOME = (
     ".local/bin", ".local/lib", ".local/share/uv/python", ".local/share/uv/tools",
@@ -55,7 +56,10 @@ class Ground:
 
     cwd: Path
     folders: tuple[Path, ...]
-    """The working folders and the repository around them, none inside another."""
+    """The working folders, the repository around them and git's folders of it, none inside
+    another."""
+    git: tuple[GitFolder, ...] = ()
+    """All of git's folders, also those inside."""
     homes: tuple[Path, ...]
     """Hidden, except for what tools need."""
     kode_home: Path
@@ -79,6 +83,12 @@ class Ground:
     """Folders elsewhere that are writable for real."""
     home_counts: bool = False
     """Whether to report what it writes in the empty homes, which is lost."""
+
+    @property
+    def trees(self) -> tuple[Path, ...]:
+        """The working folders without git's."""
+        git = {Path(folder.path) for folder in self.git}
+        return tuple(folder for folder in self.folders if folder not in git)
 
 
 Access = Literal["readable", "writable", "empty", "hidden"]
@@ -112,7 +122,7 @@ def reach(
     wide = [f for f in ground.folders if any(f in home.parents for home in homes)]
     narrow = [f for f in ground.folders if f not in wide]
     work: Access = "writable" if ground.writable else "readable"
-    fixed = [f / ".git" / name for f in ground.folders for name in RUN_BY_GIT]
+    fixed = [Path(git.path) / name for git in ground.git for name in RUN_BY_GIT]
     outputs = [ground.outputs] if ground.outputs.is_dir() else []
     listed: tuple[tuple[Access, Iterable[Path]], ...] = (
         ("readable", [Path("/")]),

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from kode.contracts import AtStake
 from kode.errors import StorageError
 from kode.events import Emit, Notice
+from kode.git import git_record
 from kode.session.checkpoints import Checkpoints
+from kode.workplace import GitFolder
 
 if TYPE_CHECKING:
     from kode.session.backup import Kept
@@ -26,6 +28,7 @@ class Keeper:
     turn: Callable[[], int]
     """The number of the running turn; for a subagent, its parent's."""
     emit: Emit
+    git: tuple[GitFolder, ...] = ()
     changed_by_commands: list[str] = field(default_factory=list)
     """Files, and folders made as one, ignored ones too, until somebody takes them."""
 
@@ -80,7 +83,7 @@ class Keeper:
             try:
                 done = await asyncio.to_thread(self.checkpoints.end_command, turn, kept)
                 self.changed_by_commands.extend(
-                    path for path in done if ".git" not in path.split("/")
+                    path for path in done if not git_record(self.git, path)
                 )
             except StorageError as error:
                 self.emit(Notice(text=str(error), level="error"))

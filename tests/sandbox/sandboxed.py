@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kode.contracts import Wrapped
+from kode.git import git_folders
 from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox, open_sandbox
 from kode.tools import processes
@@ -240,6 +241,7 @@ def opened(
         roots=(work, *roots),
         protected=(kode_home, *elsewhere),
         readable=readable,
+        git=git_folders((work, *roots)),
     )
     return open_sandbox(place, network=network, denied=denied)
 

@@ -118,7 +118,7 @@ def test_git_is_asked_in_the_thread_that_begins_commands(
     if why := fault(made, "bubblewrap"):
         lacking_sandbox("bubblewrap", why)
     asked: list[object] = []
-    monkeypatch.setattr("kode.sandbox.sandbox.settle_indexes", asked.append)
+    monkeypatch.setattr("kode.sandbox.sandbox.settle_indexes", lambda *given: asked.append(given))
 
     attempt = made.attempt("bubblewrap", layered=False)
     assert len(asked) == 1

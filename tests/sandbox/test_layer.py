@@ -375,6 +375,77 @@ def test_a_change_says_whether_it_runs_later(made: Sandbox) -> None:
     assert later == {"pre-commit": True, "b": False, "a": False}
 
 
+def _git(cwd: Path, *words: str) -> str:
+    who = ("-c", "user.name=A", "-c", "user.email=a@b.c", "-c", "protocol.file.allow=always")
+    done = subprocess.run(["git", *who, *words], cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def elsewhere(home: Path, work: Path) -> Path:
+    """A folder with trees whose records lie elsewhere: `linked`, `work/sub`, `separate`."""
+    (work / "a").write_text("1\n")
+    _git(home, "clone", "-q", str(work), "source")
+    _git(home / "source", "commit", "-q", "--allow-empty", "-m", "1")
+    _git(work, "submodule", "add", "-q", str(home / "source"), "sub")
+    _git(work, "add", ".")
+    _git(work, "commit", "-qm", "1")
+    _git(work, "worktree", "add", "-q", str(home / "linked"))
+    _git(home, "clone", "-q", f"--separate-git-dir={home}/records", str(work), "separate")
+    return home
+
+
+@needs("git")
+@pytest.mark.parametrize("tree", ["linked", "work/sub", "separate", "work then sub"])
+def test_a_commit_is_whole_wherever_the_records_lie(elsewhere: Path, tree: str) -> None:
+    root, _, inner = tree.partition(" then ")
+    made = opened(elsewhere, elsewhere / root)
+    attempt = tried(made, f"cd ./{inner}; echo 2 > b; git add b; git commit -qm 2; git tag t")
+    changes = attempt.changes()
+    assert [one.path for one in changes if one.runs_later] == []
+    assert [Path(one.path).name for one in changes if one.kind != "git"] == ["b"]
+    assert attempt.apply(changes) == {}
+    attempt.close()
+    committed = elsewhere / root / inner
+    assert _git(committed, "log", "-1", "--format=%s", "t") == "2\n"
+    assert _git(committed, "status", "--porcelain") == ""
+
+
+@needs("git")
+def test_of_shared_records_a_command_changes_its_own_and_the_rest_is_asked_about(
+    elsewhere: Path,
+) -> None:
+    asked = {"hooks/post-commit", "config", "index", "objects/info/alternates", "HEAD"}
+    command = "git branch new; cd $(git rev-parse --git-common-dir); mkdir -p objects/info; "
+    command += f"for name in {' '.join(asked)}; do echo > $name; done"
+    attempt = tried(opened(elsewhere, elsewhere / "linked"), command)
+    shared = elsewhere / "work/.git"
+    later = {os.path.relpath(one.path, shared): one.runs_later for one in attempt.changes()}
+    attempt.close()
+    assert {name for name, runs in later.items() if runs} == asked
+    assert later.keys() - asked == {"refs/heads/new", "logs/refs/heads/new"}
+
+
+@needs("git")
+@pytest.mark.parametrize("named", ["work/.git", "work/.git/worktrees/linked", "records"])
+def test_a_tree_that_names_a_foreign_repository_cannot_write_there(
+    elsewhere: Path, named: str
+) -> None:
+    evil = elsewhere / "evil"
+    evil.mkdir()
+    (evil / ".git").write_text(f"gitdir: {elsewhere}/{named}\n")
+    before = tree(elsewhere, but=(".kode",))
+    done = attempted_in(
+        opened(elsewhere, evil), "layered",
+        f"echo > a; git add -A; git commit -qm 2; echo > {elsewhere}/{named}/HEAD; "
+        f"mkdir -p {elsewhere}/{named}/hooks; echo > {elsewhere}/{named}/hooks/pre-commit",
+        apply=True,
+    )  # fmt: skip
+    assert done.changes == (("a", "created", ""),)
+    assert tree(elsewhere, but=("evil/a", ".kode")) == before
+
+
 def test_a_tools_new_folder_is_one_change_of_many_files(made: Sandbox, work: Path) -> None:
     attempt = tried(
         made,

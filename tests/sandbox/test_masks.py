@@ -8,6 +8,7 @@ import pytest
 
 from kode.sandbox import masks
 from kode.sandbox.masks import Masks, make_mask, settle_indexes
+from kode.workplace import GitFolder
 from tests.needs import needs
 
 
@@ -135,7 +136,7 @@ def test_refreshing_an_index_runs_nothing_a_repository_names(tmp_path, monkeypat
         os.utime(path, (1_000_000_000, 1_000_000_000))
     proof.unlink(missing_ok=True)
 
-    settle_indexes([work / ".env"])
+    settle_indexes([work / ".env"], ())
 
     assert index.stat().st_mtime > 1_000_000_000  # git has refreshed it
     assert not proof.exists()
@@ -157,6 +158,9 @@ def test_git_is_not_started_for_a_foreign_index(tmp_path, monkeypatch):
     (tmp_path / "worktree/.git").write_text(f"gitdir: {tmp_path}/elsewhere\n")
     put(tmp_path, "file/.env")
 
-    settle_indexes(sorted(tmp_path.glob("*/.env")))
+    tree = GitFolder(path=f"{tmp_path}/elsewhere", worktree=f"{tmp_path}/known")
+    put(tmp_path, "known/.git", "known/.env")
 
-    assert started == [tmp_path / "file"]
+    settle_indexes(sorted(tmp_path.glob("*/.env")), (tree,))
+
+    assert started == [tmp_path / "file", tmp_path / "known"]

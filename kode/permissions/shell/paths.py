@@ -107,7 +107,7 @@ def write(path: str | None, where: Ground) -> Touched:
         )
     elif place == "protected":
         risk, what = "system", f"{what}, in a folder of kode"
-    elif sensitive.runs_later(path) or sensitive.is_named(path, where):
+    elif sensitive.runs_later(path, where.git) or sensitive.is_named(path, where):
         risk, what = "system", f"{what}, which other programs run later"
     elif secret:
         risk, what = "system", f"{what}, which is likely to hold keys"

@@ -1,0 +1,228 @@
+"""The folders in which git keeps its records of a working tree, and what a command may change in
+them.
+
+A tree's `.git` is such a folder, a link to one, or a file that names one: of a linked worktree, of
+a submodule, or of `git init --separate-git-dir`. They are found by reading files; no program runs.
+"""
+
+import contextlib
+import os
+import re
+import struct
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from kode.beneath import real_path
+from kode.workplace import GitFolder, below, below_any
+
+MAX_MODULE_FOLDERS = 1_000
+"""So many folders are searched for submodules of one tree."""
+
+MAX_COMPARED_ENTRIES = 100
+"""So many entries of an index are compared with the files of a tree."""
+
+_READ_BYTES = 1 << 20
+
+RECORDS = (
+    # What is committed, staged and checked out, and how that came about
+    "HEAD ORIG_HEAD index packed-refs logs refs/heads refs/tags refs/stash COMMIT_EDITMSG "
+    "objects/[0-9a-f][0-9a-f] objects/pack objects/info/commit-graph objects/info/commit-graphs "
+    "objects/info/packs info/refs "
+    # A merge, a pick or a revert that waits for the person; it runs nothing
+    "MERGE_HEAD MERGE_MSG MERGE_MODE MERGE_RR AUTO_MERGE SQUASH_MSG CHERRY_PICK_HEAD REVERT_HEAD "
+    # Notes to itself
+    "gc.log gc.pid"
+).split()
+"""All that a command may change in a folder of git, and below it: files that git only shows,
+compares and checks out. Anything else may have git run a program (hooks, settings, the rest of a
+rebase), or take objects and refs from elsewhere (alternates, replace, shallow)."""
+
+_SHARED = ("objects/", "refs/heads", "refs/tags", "logs", "packed-refs")
+"""The beginnings of those that a command in one of several worktrees may change for all of them."""
+
+
+def _any_of(names: Iterable[str], *, before: str = "") -> re.Pattern[str]:
+    return re.compile(rf"{before}(?:{'|'.join(map(str.casefold, names))})(?:\.lock|/.*)?")
+
+
+_RECORD = _any_of(RECORDS, before="(?:worktrees/[^/]+/)?")
+_SHARED_RECORD = _any_of(name for name in RECORDS if name.startswith(_SHARED))
+_CONFIGURED_TREE = re.compile(r'^[ \t]*worktree[ \t]*=[ \t]*"?(.*?)"?[ \t]*$', re.M | re.I)
+
+
+def git_folders(roots: Iterable[Path]) -> tuple[GitFolder, ...]:
+    """The folders of git for the working trees at `roots` and their submodules, the outermost
+    first. A root may be such a folder itself.
+
+    A folder that lies in no root is among them only if it belongs to the user and says that its
+    tree is there: what the tree says about the folder, anybody may have written. Never raises.
+    """
+    real_roots = [real_path(root) for root in roots]
+    folders: dict[str, GitFolder] = {}
+    for root in real_roots:
+        with contextlib.suppress(OSError, ValueError):  # what is named cannot be looked at
+            for folder in _folders_of(root, real_roots):
+                if folder.worktree or folder.path not in folders:
+                    folders[folder.path] = folder
+    return tuple(sorted(folders.values(), key=lambda folder: folder.path))
+
+
+def git_record(folders: Sequence[GitFolder], path: str) -> Literal["record", "runs", ""]:
+    """What an absolute path is to git: a record that a command may change; something that makes git
+    run programs, or read another repository; "" for what is not git's.
+
+    The nearest of `folders` decides. A repository that is not among them is known by its name.
+    """
+    folded = fold_path(path)
+    nearest, within = None, ""
+    for folder in folders:
+        above = fold_path(folder.path)
+        if below(folded, above) and (nearest is None or len(above) > len(within)):
+            nearest, within = folder, above
+    if nearest is None:
+        outer, _, name = folded.rpartition("/.git/")
+        if not outer:
+            return "runs" if os.path.basename(folded) == ".git" else ""
+    else:
+        name = folded[len(within) + 1 :]
+    is_shared = nearest is not None and not nearest.worktree
+    return "record" if (_SHARED_RECORD if is_shared else _RECORD).fullmatch(name) else "runs"
+
+
+def git_folder_above(path: str) -> str:
+    """The nearest folder around an absolute path in which git keeps records; "" for none."""
+    return next((folder for folder in _parents(path) if _is_git_folder(folder)), "")
+
+
+def fold_path(path: str) -> str:
+    """The path as a file system that ignores case compares it, without invisible marks."""
+    if path.isascii():
+        return path.lower()
+    composed = unicodedata.normalize("NFC", path).casefold()
+    return "".join(c for c in composed if unicodedata.category(c) != "Cf")
+
+
+def _parents(path: str) -> Iterator[str]:
+    while path != (path := os.path.dirname(path)):
+        yield path
+
+
+def _folders_of(root: str, roots: Sequence[str]) -> Iterator[GitFolder]:
+    if _is_git_folder(root):
+        yield GitFolder(path=root, worktree="")
+    path = _folder_named_by(root)
+    if not _is_git_folder(path) or below(root, path):
+        return
+    if not below_any(path, roots) and not (_is_own(path) and _points_back(path, root)):
+        return
+    yield GitFolder(path=path, worktree=root)
+    yield from _submodules(path, root)
+    shared = _read(f"{path}/commondir").strip()
+    if shared:
+        shared = real_path(os.path.join(path, shared))
+        # Only who may write in a folder can make one in it that says to share it.
+        is_within = os.path.dirname(path) == f"{shared}/worktrees" and _is_own(shared)
+        if (is_within or below_any(shared, roots)) and not below(root, shared):
+            yield GitFolder(path=shared, worktree="")
+
+
+def _folder_named_by(tree: str) -> str:
+    """The folder that a tree's `.git` is or names; "" for none."""
+    link = f"{tree}/.git"
+    if os.path.isdir(link):
+        return real_path(link)
+    word, _, name = _read(link).partition(":")
+    return real_path(os.path.join(tree, name.strip())) if word == "gitdir" else ""
+
+
+def _is_git_folder(path: str) -> bool:
+    """By the files without which git takes no folder for a repository."""
+    if not path or not os.path.lexists(f"{path}/HEAD"):
+        return False
+    parts = all(os.path.isdir(f"{path}/{name}") for name in ("objects", "refs"))
+    return parts or os.path.isfile(f"{path}/commondir")
+
+
+def _is_own(path: str) -> bool:
+    return os.stat(path).st_uid == os.geteuid()
+
+
+def _points_back(path: str, tree: str) -> bool:
+    """Whether git's folder says that its tree is this one: as a linked worktree, as a submodule, or
+    by its index."""
+    if link := _read(f"{path}/gitdir").strip():
+        folder, name = os.path.split(os.path.join(path, link))
+        return name == ".git" and real_path(folder) == tree
+    configured = _configured_tree(path)
+    return configured == tree if configured else _has_indexed(path, tree)
+
+
+def _configured_tree(path: str) -> str:
+    """The tree in the settings of git's folder; "" for none."""
+    settings = "\n".join(_read(f"{path}/{name}") for name in ("config", "config.worktree"))
+    values = _CONFIGURED_TREE.findall(settings)
+    return real_path(os.path.join(path, values[-1])) if values else ""
+
+
+def _has_indexed(path: str, tree: str) -> bool:
+    """Whether the index has the exact size and time of a file in the tree, as after a checkout
+    there: who only made the tree cannot know the time, which counts in nanoseconds."""
+    index = _read_bytes(f"{path}/index")
+    if index[:8] not in (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3"):
+        return False
+    (count,), start = struct.unpack_from(">I", index, 8), 12
+    for _ in range(min(count, MAX_COMPARED_ENTRIES)):
+        entry = index[start : start + 62]
+        if len(entry) < 62:
+            break
+        seconds, nanoseconds = struct.unpack_from(">II", entry, 8)
+        (size,) = struct.unpack_from(">I", entry, 36)
+        begin = start + (64 if entry[60] & 0x40 else 62)
+        end = index.find(b"\0", begin)
+        try:
+            status = os.lstat(os.path.join(tree, os.fsdecode(index[begin:end])))
+        except (OSError, ValueError):
+            status = None
+        when = seconds * 1_000_000_000 + nanoseconds
+        if status and nanoseconds and (status.st_mtime_ns, status.st_size) == (when, size):
+            return True
+        start += (end - start + 8) // 8 * 8
+    return False
+
+
+def _submodules(path: str, tree: str) -> Iterator[GitFolder]:
+    waiting = [f"{path}/modules"]
+    for _ in range(MAX_MODULE_FOLDERS):
+        if not waiting:
+            return
+        for name in _subfolders(waiting.pop()):
+            if not _is_git_folder(name):
+                waiting.append(name)
+            elif below(worktree := _configured_tree(name), tree):
+                yield GitFolder(path=name, worktree=worktree)
+                waiting.append(f"{name}/modules")
+
+
+def _subfolders(path: str) -> list[str]:
+    try:
+        with os.scandir(path) as entries:
+            return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+def _read(path: str) -> str:
+    return os.fsdecode(_read_bytes(path))
+
+
+def _read_bytes(path: str) -> bytes:
+    """The beginning of a regular file; b"" for anything else."""
+    try:
+        if not os.path.isfile(path):
+            return b""
+        with open(path, "rb") as file:
+            return file.read(_READ_BYTES)
+    except (OSError, ValueError):
+        return b""
