@@ -62,7 +62,7 @@ def git_folders(roots: Iterable[Path]) -> tuple[GitFolder, ...]:
     real_roots = [real_path(root) for root in roots]
     folders: dict[str, GitFolder] = {}
     for root in real_roots:
-        with contextlib.suppress(OSError, ValueError):  # what is named cannot be looked at
+        with contextlib.suppress(OSError):  # what is named cannot be looked at
             for folder in _folders_of(root, real_roots):
                 if folder.worktree or folder.path not in folders:
                     folders[folder.path] = folder
@@ -89,6 +89,14 @@ def git_record(folders: Sequence[GitFolder], path: str) -> Literal["record", "ru
         name = folded[len(within) + 1 :]
     is_shared = nearest is not None and not nearest.worktree
     return "record" if (_SHARED_RECORD if is_shared else _RECORD).fullmatch(name) else "runs"
+
+
+def settings_folders(tree: str) -> tuple[str, str]:
+    """The folders with the settings that git obeys in a tree, whoever they belong to: of this tree
+    alone, and of all that share it, with the hooks. Both are its `.git` where nothing else is
+    named."""
+    path = _folder_named_by(tree) or f"{tree}/.git"
+    return path, _shared_folder(path) or path
 
 
 def git_folder_above(path: str) -> str:
@@ -119,9 +127,7 @@ def _folders_of(root: str, roots: Sequence[str]) -> Iterator[GitFolder]:
         return
     yield GitFolder(path=path, worktree=root)
     yield from _submodules(path, root)
-    shared = _read(f"{path}/commondir").strip()
-    if shared:
-        shared = real_path(os.path.join(path, shared))
+    if shared := _shared_folder(path):
         # Only who may write in a folder can make one in it that says to share it.
         is_within = os.path.dirname(path) == f"{shared}/worktrees" and _is_own(shared)
         if (is_within or below_any(shared, roots)) and not below(root, shared):
@@ -135,6 +141,12 @@ def _folder_named_by(tree: str) -> str:
         return real_path(link)
     word, _, name = _read(link).partition(":")
     return real_path(os.path.join(tree, name.strip())) if word == "gitdir" else ""
+
+
+def _shared_folder(path: str) -> str:
+    """The folder that a folder of git shares with others, as it says; "" for none."""
+    name = _read(f"{path}/commondir").strip()
+    return real_path(os.path.join(path, name)) if name else ""
 
 
 def _is_git_folder(path: str) -> bool:
@@ -214,7 +226,7 @@ def _subfolders(path: str) -> list[str]:
 
 
 def _read(path: str) -> str:
-    return os.fsdecode(_read_bytes(path))
+    return os.fsdecode(_read_bytes(path)).replace("\0", "")
 
 
 def _read_bytes(path: str) -> bytes:

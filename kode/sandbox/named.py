@@ -2,9 +2,9 @@
 
 Git runs what its settings name (hooks, filters, drivers, aliases); the hooks of a project, its
 editors' tasks and what `npm install` runs name scripts in turn. So the settings are read, instead
-of guessing by names. A word of a setting that leads into the project counts, whichever setting it
-is: git has dozens that run a program. What a program loads without being told by such a text (an
-import) is not followed.
+of guessing by names. A word of a setting that leads to a file of the project counts, whichever
+setting it is: git has dozens that run a program. What a program loads without being told by such a
+text (an import) is not followed.
 """
 
 import json
@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kode.git import settings_folders
 from kode.paths import expand
 from kode.permissions import places
 from kode.session.git import GitError, run_git
-from kode.workplace import below
+from kode.workplace import below, below_any
 
 GIT_S = 3.0  # `git config --list` takes milliseconds
 MAX_TEXTS = 200  # more are not what a person set up
@@ -74,9 +75,9 @@ class _Reading:
 
     def _git_settings(self) -> str:
         """Takes in what git's settings name; returns the folder of its hooks."""
-        hooks = f"{self.root}/.git/hooks"
-        for name in (".git/config", ".git/config.worktree"):
-            self.looked_at.add(f"{self.root}/{name}")
+        folder, shared = settings_folders(self.root)
+        hooks = f"{shared}/hooks"
+        self.looked_at.update((f"{shared}/config", f"{folder}/config.worktree"))
         if not os.path.lexists(f"{self.root}/.git"):
             return hooks
         try:
@@ -101,14 +102,11 @@ class _Reading:
                 for hooks in self._inside(value):
                     self.found.add(hooks)
             elif value not in ("true", "false") and not value.isdigit():
-                own = below(source, self.root)
+                own = below_any(source, (self.root, folder, shared))
                 for word in _words(value):
-                    if own or "/" in word or "." in word:
-                        self.found.update(
-                            path
-                            for path in self._inside(word)
-                            if "/" in word or not os.path.isdir(path)
-                        )
+                    for path in self._inside(word):
+                        if "/" in word or ((own or "." in word) and _is_program(path)):
+                            self.found.add(path)
         return hooks
 
     def _files_in(self, path: str) -> Iterator[str]:
@@ -137,9 +135,7 @@ class _Reading:
         words = frozenset(_words(text))
         for word in words:
             for path in self._inside(word, self.root, folder):
-                # One that is missing may be made; but a folder of that name is no program.
-                missing = not os.path.lexists(path) and os.path.splitext(path)[1]
-                if path not in self.found and (missing or os.path.isfile(path)):
+                if path not in self.found and _is_program(path):
                     if path.endswith(".sh") or _SHELL.match(_read(path)):
                         self._text_of(path)
                     self.found.add(path)
@@ -185,6 +181,12 @@ class _Reading:
             bases = folders or (self.root,)
             paths = [os.path.normpath(f"{folder}/{word}") for folder in bases]
         return [path for path in paths if path != self.root and below(path, self.root)]
+
+
+def _is_program(path: str) -> bool:
+    """Whether a word for this path may mean a file: one that is there, or a missing one that may be
+    made, if its name has an ending."""
+    return os.path.isfile(path) or (not os.path.lexists(path) and os.path.splitext(path)[1] != "")
 
 
 def _words(text: str) -> Iterator[str]:

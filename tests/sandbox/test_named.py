@@ -66,20 +66,46 @@ def test_a_path_in_any_setting_of_git_runs_later(
     assert expected in named(project)
 
 
-def test_settings_without_paths_name_no_folder_of_the_project(project: Path) -> None:
-    write(project, {"src/a.py": "", "docs/x": "", "cache/x": "", "store/x": ""})
+def test_settings_without_paths_name_nothing_of_the_project(project: Path) -> None:
+    write(project, {"src/a.py": "", "cache/x": ""})
     for key, value in {
         "user.name": "src docs",
+        "core.autocrlf": "input",
+        "push.default": "current",
+        "alias.co": "checkout",
         "credential.helper": "cache",
+        "credential.https://example.org.helper": "store",
         "remote.origin.url": "https://example.org/src/a.py",
         "branch.main.remote": ".",
         "branch.main.merge": "refs/heads/main",
         "alias.x": "!sh store",
     }.items():
         subprocess.run(["git", "config", key, value], cwd=project, check=True)
-    found = Named(project)()
-    for name in ("src", "docs", "cache", "store", "src/a.py", "."):
-        assert os.path.normpath(project / name) not in found
+    assert named(project) == {"refs/heads/main"}
+
+
+def test_a_word_of_a_setting_counts_where_a_file_has_that_name(project: Path) -> None:
+    write(project, {"watch": "", "docs/x": ""})
+    for key, value in (("core.fsmonitor", "sh watch docs later"), ("user.name", "docs")):
+        subprocess.run(["git", "config", key, value], cwd=project, check=True)
+    assert named(project) == {"watch"}
+
+
+def test_a_linked_worktree_has_the_settings_and_hooks_of_its_repository(project: Path) -> None:
+    who = ("-c", "user.name=A", "-c", "user.email=a@b.c")
+    for words in (
+        ("config", "core.fsmonitor", "sh watch"),
+        (*who, "commit", "-q", "--allow-empty", "-m", "1"),
+        ("worktree", "add", "-q", "../linked"),
+    ):
+        subprocess.run(["git", *words], cwd=project, check=True, stderr=subprocess.DEVNULL)
+    linked = project.parent / "linked"
+    write(project, {".git/hooks/pre-commit": "sh tools/check.sh\n"})
+    write(linked, {"watch": "", "tools/check.sh": ""})
+    found = Named(linked)
+    assert found() == {f"{linked}/watch", f"{linked}/tools/check.sh"}
+    write(project, {".git/hooks/pre-commit": "sh tools/other.sh\n"})
+    assert f"{linked}/tools/other.sh" in found()
 
 
 def test_an_included_file_names_programs_too(project: Path) -> None:
