@@ -15,7 +15,8 @@ from pathlib import Path
 
 from kode import beneath, paths
 from kode.contracts import FileChange
-from kode.sandbox.layer import Layer, is_opaque, is_plain
+from kode.paths import real_path
+from kode.sandbox.layer import Layer, is_opaque, is_plain, is_whiteout
 
 
 def apply(
@@ -164,14 +165,45 @@ def supersede(layer: Layer, below: Path) -> None:
             _remove(below / path)
 
 
-def carry_over(layer: Layer, changes: Iterable[FileChange], below: Path) -> None:
+def carry_over(layer: Layer, changes: Iterable[FileChange], below: Path) -> set[Path]:
     """Moves files that a command wrote to where the session's next command finds them: a build's
-    products are there for the tests, but not in the real folder. Never raises: what cannot be moved
-    is rebuilt."""
+    products are there for the tests, but not in the real folder. Returns the whiteouts among them,
+    relative. Never raises: what cannot be moved is rebuilt."""
+    whiteouts: set[Path] = set()
     for change in changes:
         path = Path(change.path).relative_to(layer.root)
         with contextlib.suppress(OSError):
+            whiteouts.update(_whiteouts(layer.upper, path))
             _merge(layer.upper / path, below / path)
+    return whiteouts
+
+
+def drop_idle_whiteouts(root: Path, below: Path, whiteouts: set[Path]) -> None:
+    """Drops those in `below` that hide nothing of the real folder, also from `whiteouts`: where no
+    folder lies under theirs, the kernel shows them as broken files. Never raises."""
+    for path in [path for path in whiteouts if not _hides(root, below, path)]:
+        whiteouts.remove(path)
+        with contextlib.suppress(OSError):
+            if is_whiteout(os.lstat(below / path)):
+                (below / path).unlink()
+
+
+def _hides(root: Path, below: Path, path: Path) -> bool:
+    real = root / path
+    if not os.path.lexists(real) or real_path(real.parent) != str(real.parent):
+        return False
+    return not any(is_opaque(below / above) for above in path.parents[:-1])
+
+
+def _whiteouts(upper: Path, path: Path) -> Iterator[Path]:
+    status = os.lstat(upper / path)
+    if is_whiteout(status):
+        yield path
+    elif stat.S_ISDIR(status.st_mode):
+        with os.scandir(upper / path) as entries:
+            for entry in entries:
+                if not entry.is_file(follow_symlinks=False):
+                    yield from _whiteouts(upper, path / entry.name)
 
 
 def take_carried(layer: Layer, folders: Iterable[str], below: Path) -> list[str]:

@@ -115,7 +115,7 @@ class Sandbox:
                 layers.make_layer(
                     store,
                     folder,
-                    None if records_opens else self.shared.below.get(folder),
+                    None if records_opens else self.shared.carried_layer(folder),
                     self.ground.git,
                 )
                 for folder in self.ground.folders

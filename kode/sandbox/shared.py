@@ -14,7 +14,7 @@ from typing import Literal
 from kode import paths
 from kode.contracts import FileChange
 from kode.paths import real_path
-from kode.sandbox.apply import carry_over
+from kode.sandbox.apply import carry_over, drop_idle_whiteouts
 from kode.sandbox.layer import Layer
 from kode.sandbox.loopback import Loopback, make_loopback
 from kode.sandbox.masks import Masks
@@ -35,6 +35,8 @@ class Shared:
     """Of each command in it that has not ended: shows it these files as they are now."""
     below: dict[Path, Path] = field(default_factory=dict)
     """Working folder → holder of what commands of this session wrote and is not real."""
+    _whiteouts: dict[Path, set[Path]] = field(default_factory=dict)
+    """Working folder → the paths in it that such a holder hides."""
     _temporary: str = ""
     _store: Store | None = None
     _masks: tuple[Masks, ...] = ()
@@ -94,21 +96,30 @@ class Shared:
                 continue
             below = store / f"below-{paths.path_hash(layer.root)}"
             (below / "upper").mkdir(parents=True, exist_ok=True)
-            carry_over(layer, own, below / "upper")
+            self._whiteouts.setdefault(layer.root, set()).update(
+                carry_over(layer, own, below / "upper")
+            )
             self.below[layer.root] = below
+
+    def carried_layer(self, root: Path) -> Path | None:
+        """The holder of what commands wrote in a working folder, as it fits what is real now."""
+        below = self.below.get(root)
+        if below is not None:
+            drop_idle_whiteouts(root, below / "upper", self._whiteouts[root])
+        return below
 
     def forget(self) -> None:
         """Drops ignored files of earlier commands: what a build created outside is newer."""
         for below in self.below.values():
             shutil.rmtree(below, ignore_errors=True)
-        self.below = {}
+        self.below, self._whiteouts = {}, {}
 
     def close(self) -> None:
         """Removes everything, unless a command still runs in it."""
         with self._one_thread:
             if self.showing:
                 return
-            self.below, self._temporary = {}, ""
+            self.below, self._whiteouts, self._temporary = {}, {}, ""
             if self._store is not None:
                 atexit.unregister(self._store.close)
                 self._store.close()

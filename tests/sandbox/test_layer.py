@@ -649,6 +649,31 @@ def test_builds_are_used_and_cleaned_by_later_commands(building: Sandbox, work: 
     assert sorted(os.listdir(work)) == [".git", ".gitignore"]
 
 
+@pytest.mark.parametrize("removed_later", [False, True])
+@pytest.mark.parametrize(
+    "commands",
+    [
+        ["mkdir -p out/deep; echo 1 > out/deep/x", "rm out/deep/x"],
+        ["mkdir __pycache__; echo 1 > __pycache__/x.pyc", "find . -name '*.pyc' -delete"],
+        ["rm real/a.o"],
+        ["rm -r real; mkdir real; echo 1 > real/b.o", "rm real/b.o"],
+        ["echo 1 > real/b.o; rm real/a.o", "rm real/b.o; echo 2 > real/a.o", "rm real/a.o"],
+    ],
+)
+def test_a_deleted_file_leaves_no_broken_name_for_later_commands(
+    building: Sandbox, work: Path, commands: list[str], removed_later: bool
+) -> None:
+    (work / "real").mkdir()
+    for name in ("a.o", "c"):
+        (work / "real" / name).write_text("")
+    for command in commands:
+        carried(building, command)
+    if removed_later:
+        shutil.rmtree(work / "real")
+    broken = "find . -type c; tar cf /dev/null . 2>&1"
+    assert carried(building, broken) == ""
+
+
 def test_a_folder_that_was_built_becomes_a_file_and_back(building: Sandbox) -> None:
     carried(building, "mkdir out; echo 1 > out/x; mkdir y.o; echo 2 > y.o/z")
     carried(building, "rm -r y.o; echo file > y.o")
