@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _measure(folder: Path, files: int) -> dict[str, float | None]:
     root = _repository(folder / "project", files)
     sandbox = open_sandbox(workplace(root, home=folder / "home"), network=False)
-    layered = sandbox.holds() and sandbox.layered()
+    layered = sandbox.kind() == "layered"
     times: dict[str, list[float]] = {name: [] for name in ("survey", "first", "full", "commit")}
     times |= {"layer": [], "bare": []}
     for number in range(ROUNDS):

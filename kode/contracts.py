@@ -525,20 +525,27 @@ class Attempt(Protocol):
         """Drops what was not applied. Call once, after the command has ended."""
 
 
+SandboxKind = Literal["none", "plain", "layered", "unknown"]
+"""Where commands can be tried: nowhere; in a sandbox with a read-only project; in one where they
+write to a copy of it; `unknown`: the trial of it ran out of time."""
+
+
 class Sandbox(Protocol):
     """Where commands that nobody approved are tried."""
 
     def holds(self) -> bool:
-        """Whether this machine can run one. The first call finds out by trying (about 0.1 s)."""
+        """Whether this machine can run one; finds out by trying (about 0.1 s) while that is not
+        known. Raises: SandboxUnknownError where the trial runs out of time; the next call tries
+        again. Nothing may run outside for that reason."""
+
+    def kind(self) -> SandboxKind:
+        """Where commands can be tried, as far as is known; tries once if nobody has."""
 
     def cannot_hold(self) -> str:
         """Why there is certainly no sandbox, without trying; "" if only a trial can tell."""
 
     def why_missing(self) -> str:
         """Why there is no sandbox, with the next step; "" if there is one. Valid after a trial."""
-
-    def layered(self) -> bool:
-        """Whether commands in it can write to a copy of the project."""
 
     def begin(self, *, records_opens: bool = False, grants: Grants | None = None) -> Attempt:
         """Starts an attempt at one command. Raises: OSError when the sandbox cannot be created.

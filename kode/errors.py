@@ -7,6 +7,7 @@ They are split by who acts on them:
     │   ├── ConfigError            3   a wrong flag, key or value
     │   │   └── PluginError        1   a plug-in of others failed: it is updated, or turned off
     │   ├── BusyError              3   another kode holds what this one needs
+    │   ├── SandboxUnknownError    3   nobody knows whether there is a sandbox: try again
     │   └── SessionError           3   no such session, or one that cannot be used
     ├── ProviderError              1   the model could not be asked
     │   ├── TransientError         1   the loop retries (408, 409, 429, 5xx, dropped streams)
@@ -219,6 +220,10 @@ class ServerError(KodeError):
 
 class SandboxError(KodeError):
     """The changes of a sandboxed command cannot be inspected, so none are applied."""
+
+
+class SandboxUnknownError(UserError):
+    """The sandbox's self-test ran out of time, which says nothing about the sandbox."""
 
 
 class SessionError(UserError):

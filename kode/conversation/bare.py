@@ -62,7 +62,7 @@ class BareSession:
             config=config,
             place=place,
             context=Context(session),
-            sandbox=sandbox if sandbox and sandbox.holds() and sandbox.layered() else None,
+            sandbox=sandbox if sandbox and sandbox.kind() == "layered" else None,
         )
 
     def staff(

@@ -16,7 +16,7 @@ from kode.conversation.figures import status_of
 from kode.conversation.open_session import OpenSession, RunTurn
 from kode.engine.agent import Agent
 from kode.engine.trial import Command, about, settle_changes
-from kode.errors import KodeError, UserError
+from kode.errors import KodeError, SandboxUnknownError, UserError
 from kode.events import FINISHED, Emit, Notice, TurnEnded
 from kode.extensions import trust
 from kode.extensions.hook_answer import goes_beside
@@ -95,7 +95,7 @@ async def _is_as_approved(
         if known is None:  # revoked meanwhile
             return False
         if trust.state(hook.item, approvals) == "trusted":
-            if known.is_seen or not sandbox or not await asyncio.to_thread(sandbox.holds):
+            if known.is_seen or not sandbox or await asyncio.to_thread(sandbox.kind) == "none":
                 return True
             ran = await run_hook(hook, sample, place, sandbox)
             if ran.opened is None:
@@ -128,13 +128,16 @@ async def run_hook(
     `leave` is called once it says that nobody is to wait for it: `keep` does not count from then.
     Without a sandbox, a project's hook runs only if a person approved just that. Raises nothing but
     CancelledError."""
-    if grants.outside:
-        sandbox = None
-    elif sandbox is None or not await asyncio.to_thread(sandbox.holds):
-        if hook.item.scope in trust.FOREIGN and (required or not _may_leave(hook, place)):
-            why = "there is no sandbox (`kode doctor`)" if sandbox else "the sandbox is off"
-            fault = f"was not run: {why}, and nobody approved running it without one"
-            return Ran(exit_code=None, begun=False, fault=fault)
+    try:
+        outside = grants.outside or sandbox is None or not await asyncio.to_thread(sandbox.holds)
+    except SandboxUnknownError as error:
+        return Ran(exit_code=None, begun=False, fault=f"was not run. {error}")
+    is_foreign = not grants.outside and hook.item.scope in trust.FOREIGN
+    if outside and is_foreign and (required or not _may_leave(hook, place)):
+        why = "there is no sandbox (`kode doctor`)" if sandbox else "the sandbox is off"
+        fault = f"was not run: {why}, and nobody approved running it without one"
+        return Ran(exit_code=None, begun=False, fault=fault)
+    if outside:
         sandbox = None
     dropped: list[str] = []
     kept = [keep or partial(_keep_granted, grants, dropped)]

@@ -23,7 +23,7 @@ from kode.conversation.past import finish_undos
 from kode.conversation.sessions import finish_imports, mark_open, remove_leftovers
 from kode.engine.agent import Agent
 from kode.engine.context import open_context
-from kode.errors import UserError
+from kode.errors import SandboxUnknownError, UserError
 from kode.events import Notice
 from kode.extensions.brought import in_use
 from kode.messages import first_of
@@ -151,7 +151,10 @@ async def _try_sandbox(opened: OpenSession) -> None:
     """Probes the sandbox while the model works on its first reply."""
     sandbox = opened.agent.sandbox
     if sandbox is not None and not sandbox.cannot_hold():
-        await asyncio.to_thread(sandbox.holds)
+        try:
+            await asyncio.to_thread(sandbox.holds)
+        except SandboxUnknownError as error:
+            opened.emit(Notice(text=str(error)))
         if why := sandbox.why_missing():
             opened.emit(no_sandbox(why))
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from kode import extras, paths
 from kode.contracts import WrapCommand, Wrapped
-from kode.errors import ConfigError, SandboxError, ServerError
+from kode.errors import ConfigError, SandboxError, SandboxUnknownError, ServerError
 from kode.extensions import mcp_cache, trust
 from kode.extensions.mcp_cache import DOWNLOAD_TIMEOUT_S, DownloadNeededError
 from kode.extensions.mcp_config import Entry, Server, find_servers, resolve
@@ -135,7 +135,8 @@ class Opener:
         return _Start(server)
 
     def _confine(self, server: Server, folder: Path, records_opens: bool) -> WrapCommand:
-        """Raises: ConfigError without a sandbox, or for what cannot be shown; StorageError."""
+        """Raises: ConfigError without a sandbox, or for what cannot be shown; ServerError where
+        nobody knows whether there is one; StorageError."""
         from kode.sandbox.confine import confine
 
         user_home = paths.user_home()
@@ -154,6 +155,8 @@ class Opener:
                 shown=server.read,
                 cache=mcp_cache.writable(folder),
             )
+        except SandboxUnknownError as error:
+            raise ServerError(str(error)) from error
         except SandboxError as error:
             raise ConfigError(
                 f"{error}, and without one it is not started unless you say so. `kode` asks once "

@@ -202,7 +202,7 @@ class Extensions:
         if not items or self.required:
             return
         sandbox = None if always else self.sandbox
-        if sandbox is not None and await asyncio.to_thread(sandbox.holds):
+        if sandbox is not None and await asyncio.to_thread(sandbox.kind) != "none":
             return
         project, declined = paths.project_root(self.cwd), self._declined
         for item in items:

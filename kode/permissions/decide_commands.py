@@ -124,6 +124,8 @@ def _run_line(call: Call, line: Line) -> Decision:
 
 def _tried(call: Call, line: Line) -> Decision:
     """For a line that nothing asks about: into the sandbox, if there is one."""
+    if call.sandbox == "unknown":
+        return _unknown(call, line)
     if call.sandbox != "none":
         return replace(allow("It runs in the sandbox."), sandboxed=True)
     if call.sandbox_forced:
@@ -134,10 +136,22 @@ def _tried(call: Call, line: Line) -> Decision:
     return _ask_about(call, [part for part in line.parts if part.risk != "safe"] or line.parts)
 
 
+def _unknown(call: Call, line: Line) -> Decision:
+    """What runs without a sandbox unasked runs now too; nothing is a reason to offer more."""
+    without = replace(call, sandbox="none")
+    if line.closed and not any(_asks_at_once(without, part) for part in line.parts):
+        return allow("It only reads.")
+    reason = "The sandbox's self-test ran out of time, because the machine is busy. Whether there "
+    reason += "is a sandbox is not known yet: run the same command again in a while."
+    return deny(reason, by="sandbox")
+
+
 def _in_plan(call: Call, line: Line) -> Decision:
     risky = [part for part in line.parts if not part.outside and _is_refused_in_plan(call, part)]
     if risky:
         return deny_plan(f"`{risky[0].text}`: it {risky[0].reason}. That")
+    if call.sandbox == "unknown":
+        return _unknown(call, line)
     if call.sandbox != "none":
         return replace(allow("Mode plan changes nothing."), sandboxed=True, keeps=False)
     if line.closed:
@@ -156,7 +170,7 @@ def _asks_at_once(call: Call, part: Part) -> bool:
     if call.mode == "full":
         stays = layered and call.sandbox_forced and not part.leaves
         return not stays and (part.risk in ("system", "destructive") or part.secret)
-    if layered:
+    if layered or call.sandbox == "unknown":
         return bool(part.leaves)
     # The project and all outside of it are hidden or read-only: trying would only fail.
     return part.risk not in ("safe", "unknown") or part.outside or bool(part.leaves)

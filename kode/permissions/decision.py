@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kode.contracts import PermissionMode, Ruling, Tool
+from kode.contracts import PermissionMode, Ruling, SandboxKind, Tool
 from kode.messages import RefusedBy
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
@@ -13,10 +13,6 @@ from kode.permissions.rules import Rule, Rules
 from kode.workplace import Workplace, as_seen, below
 
 Outcome = Literal["allow", "ask", "deny"]
-
-SandboxKind = Literal["none", "plain", "layered"]
-"""Where commands can be tried: nowhere; in a sandbox with a read-only project; in one where they
-write to a copy of it."""
 
 
 @dataclass(frozen=True, kw_only=True)

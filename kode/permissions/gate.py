@@ -5,6 +5,7 @@ approvals.
 """
 
 import asyncio
+import contextlib
 import functools
 import os
 import re
@@ -29,7 +30,7 @@ from kode.contracts import (
     Verdict,
     group_changes,
 )
-from kode.errors import KodeError
+from kode.errors import KodeError, SandboxUnknownError
 from kode.events import Emit, Notice, silent
 from kode.messages import Refusal, first_of, plural
 from kode.permissions import approvals, sensitive
@@ -37,7 +38,7 @@ from kode.permissions import rules as grammar
 from kode.permissions.approvals import Approval
 from kode.permissions.decide import decide_call
 from kode.permissions.decide_files import path_of
-from kode.permissions.decision import Call, Decision, SandboxKind, deny
+from kode.permissions.decision import Call, Decision, deny
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.workplace import Workplace
 
@@ -166,8 +167,6 @@ class GateState:
     """By answers for the project."""
     read_at: tuple[int, ...] | None = None
     """Which version of their file was read: another kode may give or remove some."""
-    tried: bool = False
-    """Whether the sandbox has been probed, which takes a moment."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while somebody is asked."""
 
@@ -239,9 +238,9 @@ class PersonGate:
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
         """Decides a call; see `contracts.Gate`. Raises: ToolError if its preview fails."""
-        if tool.effect == "run" and self.sandbox is not None and not self.state.tried:
-            await asyncio.to_thread(self.sandbox.holds)
-            self.state.tried = True
+        if tool.effect == "run" and self.sandbox is not None:
+            with contextlib.suppress(SandboxUnknownError):  # then its kind says so
+                await asyncio.to_thread(self.sandbox.holds)
         decision = self._decide(tool, arguments, context)
         if context.opinion is not None and context.opinion.outcome == "plan":
             if decision.outcome != "allow":
@@ -442,7 +441,7 @@ class PersonGate:
             place=self.place,
             where=self._ground,
             taint=self.tainted(),
-            sandbox=self._sandbox_kind() if tool.effect == "run" else "none",
+            sandbox=self.sandbox.kind() if tool.effect == "run" and self.sandbox else "none",
             sandbox_forced=self.sandbox_forced,
             sandbox_network=self.sandbox_network,
         )
@@ -451,11 +450,6 @@ class PersonGate:
     def _ground(self) -> sensitive.Ground:
         """As the folders were at the first call: a link swapped in later widens nothing."""
         return sensitive.ground(self.place)
-
-    def _sandbox_kind(self) -> SandboxKind:
-        if self.sandbox is None or not self.sandbox.holds():
-            return "none"
-        return "layered" if self.sandbox.layered() else "plain"
 
     def _approved(self) -> tuple[Rule, ...]:
         given = (*self.state.approved, *self._saved())

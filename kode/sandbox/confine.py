@@ -44,7 +44,7 @@ def confine(
     `records_opens`: see `contracts.Sandbox`; `shown`, `cache`: see `view.Ground`. The wrapper
     raises HiddenError and MissingError.
 
-    Raises: SandboxError if this machine has none.
+    Raises: SandboxError if this machine has none, SandboxUnknownError if that is not known.
     """
     sandbox = open_sandbox(
         place, network=network, writable=writable, denied=denied, shown=shown, cache=cache

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from kode.contracts import Attempt, Grants, Sandbox
+    from kode.contracts import Attempt, Grants, Sandbox, SandboxKind
 
 WHERE = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin:/run/current-system/sw/bin:/run/wrappers/bin"
 """Where programs are searched: a project's folder on PATH must not supply them."""
@@ -44,8 +44,8 @@ class DeferredSandbox:
     def why_missing(self) -> str:
         return self._sandbox().why_missing()
 
-    def layered(self) -> bool:
-        return self._sandbox().layered()
+    def kind(self) -> "SandboxKind":
+        return self._sandbox().kind()
 
     def begin(self, *, records_opens: bool = False, grants: "Grants | None" = None) -> "Attempt":
         return self._sandbox().begin(records_opens=records_opens, grants=grants)

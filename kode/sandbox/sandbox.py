@@ -25,7 +25,8 @@ from types import CodeType
 from typing import Any
 
 from kode import paths
-from kode.contracts import Grants
+from kode.contracts import Grants, SandboxKind
+from kode.errors import SandboxUnknownError
 from kode.paths import real_path
 from kode.sandbox import layer as layers
 from kode.sandbox import limits, seatbelt, view
@@ -38,7 +39,8 @@ from kode.sandbox.shared import Kind, Shared
 from kode.sandbox.view import Ground
 from kode.workplace import Workplace
 
-TEST_TIMEOUT_S = 10.0  # takes milliseconds; a loaded machine is slow
+TEST_TIMEOUTS_S = (10.0, 40.0)
+"""The self-test takes milliseconds; on a loaded machine it is repeated with more time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,8 @@ class Sandbox:
 
     shared: Shared
     _standing: Standing | None = None
+    _is_unknown: bool = False
+    """Whether the last self-test ran out of time."""
     _one_probe: threading.RLock = field(default_factory=threading.RLock)
     """A hook and the first probe may run at the same time: parallel self-tests would spoil each
     other's folders, and select a weaker sandbox."""
@@ -69,15 +73,28 @@ class Sandbox:
         return self.shared.ground
 
     def standing(self) -> Standing:
-        """The supported sandbox; the first call probes (about 0.1 s)."""
+        """The supported sandbox; probes (about 0.1 s) while it is not known. Raises:
+        SandboxUnknownError."""
         with self._one_probe:
             if self._standing is None:
-                self._standing = self._find_out()
+                try:
+                    self._standing = self._find_out()
+                except SandboxUnknownError:
+                    self._is_unknown = True
+                    raise
+                self._is_unknown = False
             return self._standing
 
     def holds(self) -> bool:
-        """Whether commands can be tried in a sandbox."""
+        """See `contracts.Sandbox`."""
         return self.standing().kind != "none"
+
+    def kind(self) -> SandboxKind:
+        """See `contracts.Sandbox`."""
+        with contextlib.suppress(SandboxUnknownError):
+            if not self._is_unknown and (standing := self.standing()).kind != "none":
+                return "layered" if standing.layered else "plain"
+        return "unknown" if self._is_unknown else "none"
 
     def begin(self, *, records_opens: bool = False, grants: Grants | None = None) -> "Attempt":
         """See `contracts.Sandbox`. Not on the event loop: it may ask git."""
@@ -137,9 +154,6 @@ class Sandbox:
     def why_missing(self) -> str:
         return self._standing.why if self._standing and self._standing.kind == "none" else ""
 
-    def layered(self) -> bool:
-        return self.standing().layered
-
     @property
     def carries(self) -> bool:
         return bool(self.shared.below)
@@ -160,9 +174,9 @@ class Sandbox:
 
     def private_tmp(self) -> Path | None:
         """See `contracts.Sandbox`."""
-        return (
-            Path(self.shared.temporary_folder()) if self.standing().kind == "bubblewrap" else None
-        )
+        if self.kind() in ("none", "unknown") or self.standing().kind != "bubblewrap":
+            return None
+        return Path(self.shared.temporary_folder())
 
     def close(self) -> None:
         """See `contracts.Sandbox`."""
@@ -188,7 +202,8 @@ class Sandbox:
         return Standing(kind="none", why=f"{said_of(faults)}. {_NEXT_STEP}")
 
     def fault(self, kind: Kind, *, layered: bool = False) -> str:
-        """Probes one kind; returns what is wrong with it, or ""."""
+        """Probes one kind; returns what is wrong with it, or "". Raises: SandboxUnknownError if the
+        probe runs out of time."""
         if kind not in kinds():
             return f"is not of this system ({sys.platform})"
         if kind == "seatbelt" and (missing := self.cannot_hold()):
@@ -202,6 +217,11 @@ class Sandbox:
         try:
             done = self._run_probe(kind, layered=layered)
             leaks = json.loads(done.stdout or "null")
+        except subprocess.TimeoutExpired as error:
+            raise SandboxUnknownError(
+                f"The sandbox's self-test took over {error.timeout:g} s, so whether there is a "
+                "sandbox is not known: try again when the machine is less busy."
+            ) from None
         except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
             return f"its self-test failed ({error!r})"
         if leaks is None:
@@ -221,7 +241,15 @@ class Sandbox:
         return f"it cannot hide {inside} inside the working folder" if inside else ""
 
     def _run_probe(self, kind: Kind, *, layered: bool) -> "subprocess.CompletedProcess[str]":
-        """Runs the self-test inside; it prints what leaks."""
+        """Runs the self-test inside, with more time if it runs out of it; it prints what leaks."""
+        for timeout_s in TEST_TIMEOUTS_S[:-1]:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self._run_probe_within(timeout_s, kind, layered=layered)
+        return self._run_probe_within(TEST_TIMEOUTS_S[-1], kind, layered=layered)
+
+    def _run_probe_within(
+        self, timeout_s: float, kind: Kind, *, layered: bool
+    ) -> "subprocess.CompletedProcess[str]":
         with contextlib.ExitStack() as stack:
             orders = self._probe(kind, layered=layered)
             if kind == "seatbelt":
@@ -239,7 +267,7 @@ class Sandbox:
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
-                timeout=TEST_TIMEOUT_S,
+                timeout=timeout_s,
                 check=False,
             )
 

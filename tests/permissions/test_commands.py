@@ -142,6 +142,21 @@ def test_only_plain_reading_runs_unasked_outside_a_sandbox(command, expected):
     assert where(command, "plan", sandbox="none") == expected.replace("ask", "deny")
 
 
+@pytest.mark.parametrize("mode", ["plan", "ask", "auto-edit"])
+@pytest.mark.parametrize("command", ["echo x > a.txt", "pytest -q", "make", "ls $X"])
+def test_while_it_is_unknown_whether_there_is_a_sandbox_nothing_weaker_is_offered(command, mode):
+    decision = decide_call(call(command, mode, sandbox="unknown"))
+    assert decision.outcome == "deny"
+    assert (decision.hint, decision.rules_offered) == ("", ())
+    assert mode == "plan" or decision.by == "sandbox"
+
+
+def test_while_it_is_unknown_plain_reading_and_rules_work_as_without_a_sandbox():
+    assert where("ls src && wc -l a.py", sandbox="unknown") == "outside"
+    assert where("make", sandbox="unknown", allow=["shell(make:*)"]) == "outside"
+    assert where("git push", "auto-edit", sandbox="unknown") == "ask"
+
+
 def test_rules_for_every_risky_part_free_a_line():
     rules = ["shell(git push:*)", "shell(pytest:*)"]
     assert where("git push origin main", allow=rules) == "outside"

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from kode.contracts import CheckPart, ToolContext
+from kode.errors import SandboxUnknownError
 from kode.sandbox import limits, sandbox, view
 from kode.sandbox.sandbox import Sandbox
 from kode.tools.shell import shell
@@ -138,6 +139,45 @@ def test_simultaneous_askers_share_one_self_test(
     assert tried == [("bubblewrap", False), ("bubblewrap", True)]
 
 
+@pytest.mark.parametrize("late", ["plain", "layered"])
+def test_a_self_test_that_runs_out_of_time_is_no_answer(
+    made: Sandbox, monkeypatch: pytest.MonkeyPatch, late: str
+) -> None:
+    given, hangs = [], True
+
+    def probe(timeout_s: float, kind: Kind, *, layered: bool) -> object:
+        given.append(timeout_s)
+        if hangs and layered == (late == "layered"):
+            raise subprocess.TimeoutExpired(["bwrap"], timeout_s)
+        return subprocess.CompletedProcess([], 0, stdout="[]")
+
+    monkeypatch.setattr(sandbox.shutil, "which", lambda name, **more: name)
+    monkeypatch.setattr(made, "_run_probe_within", probe)
+    with pytest.raises(SandboxUnknownError, match=f"took over {sandbox.TEST_TIMEOUTS_S[-1]:g} s"):
+        made.holds()
+    assert tuple(given[-2:]) == sandbox.TEST_TIMEOUTS_S
+    tries = len(given)
+    assert (made.kind(), made.private_tmp(), made.why_missing()) == ("unknown", None, "")
+    assert len(given) == tries, "what is not known must not be tried where somebody waits"
+
+    hangs = False
+    assert made.holds()
+    assert made.kind() == "layered"
+
+
+def test_a_self_test_that_is_slow_once_is_repeated_with_more_time(
+    made: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def probe(timeout_s: float, kind: Kind, *, layered: bool) -> object:
+        if timeout_s < sandbox.TEST_TIMEOUTS_S[-1]:
+            raise subprocess.TimeoutExpired(["bwrap"], timeout_s)
+        return subprocess.CompletedProcess([], 0, stdout="[]")
+
+    monkeypatch.setattr(sandbox.shutil, "which", lambda name, **more: name)
+    monkeypatch.setattr(made, "_run_probe_within", probe)
+    assert made.kind() == "layered"
+
+
 def test_the_launcher_refuses_rather_than_run_unlimited(
     made: Sandbox, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,7 +213,7 @@ def test_paths_a_copy_would_hide_are_not_copied(home: Path, where: str) -> None:
     folder = home if where == "a home inside" else Path("/dev")
     made = opened(home, folder)
     assert fault(made, "layered")
-    assert not made.layered()
+    assert made.kind() != "layered"
 
 
 # ── every kind ───────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kode import paths
 from kode.cli.commands.diagnosis import NOT_TRIED, Case, Finding, can_write, missing, ok, optional
-from kode.errors import KodeError
+from kode.errors import KodeError, SandboxUnknownError
 from kode.events import Event, Notice
 from kode.providers.reach import url_of
 
@@ -270,7 +270,10 @@ def sandbox(case: Case) -> Finding:
             'set sandbox.enabled to "auto"',
         )
     place = open_workplace(config, paths.home(), case.cwd)
-    standing = open_sandbox(place, network=config.sandbox.network).standing()
+    try:
+        standing = open_sandbox(place, network=config.sandbox.network).standing()
+    except SandboxUnknownError as error:
+        return optional(str(error))
     gaps = "; ".join(standing.gaps)
     if standing.kind == "bubblewrap":
         what = "bubblewrap, with a copy of the project to write in"

@@ -59,9 +59,12 @@ def _sandbox(conversation: "Conversation") -> str:
     sandbox = conversation.agent.sandbox
     if sandbox is None:
         return "off (`sandbox.enabled`): only plain reading commands run without asking"
-    if not sandbox.holds():
+    kind = sandbox.kind()
+    if kind == "unknown":
+        return "not known yet: its self-test ran out of time, and the next command tries again"
+    if kind == "none":
         return f"none ({sandbox.why_missing().rstrip('.')})"
-    copy = ", on a copy of the project" if sandbox.layered() else ""
+    copy = ", on a copy of the project" if kind == "layered" else ""
     return f"on: commands you have not approved run in it{copy}"
 
 

@@ -179,7 +179,9 @@ class Diagnostics:
     async def _may_run(self) -> bool:
         """If the person turned the sandbox off, programs of the machine run without one; if it is
         unavailable, none run."""
-        return self.sandbox is None or await asyncio.to_thread(self.sandbox.holds)
+        if self.sandbox is None:
+            return True
+        return await asyncio.to_thread(self.sandbox.kind) in ("plain", "layered")
 
     async def _difference(self, checker: Checker, path: Path, before: bytes, after: bytes) -> str:
         """What a checker finds in a file that it did not find before; "" if it cannot say."""
@@ -247,14 +249,14 @@ class Diagnostics:
         ]
 
     def _has_copy(self) -> bool:
-        return self.sandbox is not None and self.sandbox.holds() and self.sandbox.layered()
+        return self.sandbox is not None and self.sandbox.kind() == "layered"
 
     def _program(self, checker: Checker) -> str | None:
         """Where the program is. A project's own programs run in a sandbox or not at all."""
         name = checker.program
         if name not in self._programs:
             found = None
-            if self.sandbox is not None and self.sandbox.holds():
+            if self.sandbox is not None and self.sandbox.kind() in ("plain", "layered"):
                 folders = [str(self.place.project / folder) for folder in OWN_FOLDERS]
                 own = os.pathsep.join((*folders, self.place.environment.get("PATH", os.defpath)))
                 found = shutil.which(name, path=own)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kode.plugin import Finding, paths
+from kode.plugin.errors import SandboxUnknownError
 from kode.plugin.proof import Sandbox, Shared, Workplace, missing, ok, open_sandbox, optional
 
 TIMEOUT_S = 20.0  # each attempt takes milliseconds; a loaded machine is slow
@@ -141,7 +142,11 @@ def prove() -> Iterator[Finding]:
     with contextlib.ExitStack() as stack:
         folder = paths.real_path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kode-")))
         scene = _furnished(Path(folder), stack)
-        standing = scene.sandbox.standing()
+        try:
+            standing = scene.sandbox.standing()
+        except SandboxUnknownError as error:
+            yield replace(missing(str(error)), what="sandbox")
+            return
         if standing.kind == "none":
             yield replace(missing(f"none on this machine: {standing.why}"), what="sandbox")
             return

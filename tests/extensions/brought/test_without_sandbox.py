@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kode.conversation import Conversation
+from kode.errors import SandboxUnknownError
 from kode.events import Event, Notice
 from kode.extensions import mcp_config, trust
 from kode.permissions.gate import Answer, Question
@@ -85,6 +86,20 @@ async def test_a_guard_whose_sandbox_cannot_be_made_blocks_the_call(
     talk = await opened({"calls": [EDIT]}, DONE, mode="full")
     await talk.turn("write")
     assert not (world.project / "a.txt").exists()
+
+
+async def test_no_hook_runs_outside_while_nobody_knows_whether_there_is_a_sandbox(
+    world: World, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def runs_out_of_time(self: Any, kind: str, layered: bool = False) -> str:
+        raise SandboxUnknownError("late")
+
+    monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.fault", runs_out_of_time)
+    bring_hook(world)
+    talk = await opened({"calls": [EDIT]}, DONE, mode="full", ask=Person("once"))
+    await talk.turn("write")
+    assert not (world.user_home / "judged").exists()
+    assert [run.outcome for run in runs(talk)] == ["deny"]
 
 
 async def test_a_hook_that_judges_nothing_is_skipped_without_blocking(
