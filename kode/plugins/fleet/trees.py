@@ -1,8 +1,7 @@
 """A worktree for each task, and the task's changes in it as a patch.
 
     clone      a clone of the source's repository or of an address, without a branch
-    worktree   a linked worktree: sandboxed commands cannot write to its index, and cannot see its
-               history if the repository is in a hidden part of the home folder
+    worktree   a linked worktree
     copy       the files as they are, including uncommitted changes
     none       the source itself, which tasks share: no patch
 
