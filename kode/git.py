@@ -23,7 +23,7 @@ MAX_MODULE_FOLDERS = 1_000
 MAX_COMPARED_ENTRIES = 100
 """So many entries of an index are compared with the files of a tree."""
 
-_READ_BYTES = 1 << 20
+_READ_BYTES = 1 << 20  # of an index of ten thousand files; settings have far less
 
 RECORDS = (
     # What is committed, staged and checked out, and how that came about

@@ -93,9 +93,7 @@ def test_names_that_git_writes_relative_are_followed(folder: Path) -> None:
     "named", ["main/.git", "main/.git/worktrees/linked", "main/.git/modules/libs/middle", "records"]
 )
 @pytest.mark.parametrize("how", ["file", "link"])
-def test_a_tree_gets_no_folder_that_does_not_say_it_is_its_own(
-    folder: Path, named: str, how: str
-) -> None:
+def test_a_folder_must_say_that_it_is_the_trees(folder: Path, named: str, how: str) -> None:
     evil = folder / "evil"
     evil.mkdir()
     (evil / "a").write_text("1\n")  # as in the true tree, but for its time
@@ -107,7 +105,7 @@ def test_a_tree_gets_no_folder_that_does_not_say_it_is_its_own(
 
 
 @needs("git")
-def test_a_folder_in_the_tree_cannot_say_that_it_shares_another(folder: Path) -> None:
+def test_a_folder_in_the_tree_cannot_share_another(folder: Path) -> None:
     evil = folder / "evil"
     shutil.copytree(folder / "main/.git/worktrees/linked", evil / ".git")
     (evil / ".git/gitdir").write_text(f"{evil}/.git\n")

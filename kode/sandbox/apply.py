@@ -185,7 +185,7 @@ def drop_idle_whiteouts(root: Path, below: Path, whiteouts: set[Path]) -> None:
         whiteouts.remove(path)
         with contextlib.suppress(OSError):
             if is_whiteout(os.lstat(below / path)):
-                (below / path).unlink()
+                _remove(below / path)
 
 
 def _hides(root: Path, below: Path, path: Path) -> bool:

@@ -144,14 +144,14 @@ def test_only_plain_reading_runs_unasked_outside_a_sandbox(command, expected):
 
 @pytest.mark.parametrize("mode", ["plan", "ask", "auto-edit"])
 @pytest.mark.parametrize("command", ["echo x > a.txt", "pytest -q", "make", "ls $X"])
-def test_while_it_is_unknown_whether_there_is_a_sandbox_nothing_weaker_is_offered(command, mode):
+def test_an_unknown_sandbox_is_no_reason_to_offer_less(command, mode):
     decision = decide_call(call(command, mode, sandbox="unknown"))
     assert decision.outcome == "deny"
     assert (decision.hint, decision.rules_offered) == ("", ())
     assert mode == "plan" or decision.by == "sandbox"
 
 
-def test_while_it_is_unknown_plain_reading_and_rules_work_as_without_a_sandbox():
+def test_an_unknown_sandbox_leaves_plain_reading_and_rules():
     assert where("ls src && wc -l a.py", sandbox="unknown") == "outside"
     assert where("make", sandbox="unknown", allow=["shell(make:*)"]) == "outside"
     assert where("git push", "auto-edit", sandbox="unknown") == "ask"

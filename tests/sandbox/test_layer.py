@@ -413,7 +413,7 @@ def test_a_commit_is_whole_wherever_the_records_lie(elsewhere: Path, tree: str) 
 
 
 @needs("git")
-def test_of_shared_records_a_command_changes_its_own_and_the_rest_is_asked_about(
+def test_only_records_of_a_shared_repository_are_kept_unasked(
     elsewhere: Path,
 ) -> None:
     asked = {"hooks/post-commit", "config", "index", "objects/info/alternates", "HEAD"}
@@ -429,9 +429,7 @@ def test_of_shared_records_a_command_changes_its_own_and_the_rest_is_asked_about
 
 @needs("git")
 @pytest.mark.parametrize("named", ["work/.git", "work/.git/worktrees/linked", "records"])
-def test_a_tree_that_names_a_foreign_repository_cannot_write_there(
-    elsewhere: Path, named: str
-) -> None:
+def test_a_tree_naming_a_foreign_repository_cannot_write_there(elsewhere: Path, named: str) -> None:
     evil = elsewhere / "evil"
     evil.mkdir()
     (evil / ".git").write_text(f"gitdir: {elsewhere}/{named}\n")
@@ -660,7 +658,7 @@ def test_builds_are_used_and_cleaned_by_later_commands(building: Sandbox, work: 
         ["echo 1 > real/b.o; rm real/a.o", "rm real/b.o; echo 2 > real/a.o", "rm real/a.o"],
     ],
 )
-def test_a_deleted_file_leaves_no_broken_name_for_later_commands(
+def test_a_deleted_file_leaves_no_broken_name(
     building: Sandbox, work: Path, commands: list[str], removed_later: bool
 ) -> None:
     (work / "real").mkdir()

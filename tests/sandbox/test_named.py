@@ -84,14 +84,14 @@ def test_settings_without_paths_name_nothing_of_the_project(project: Path) -> No
     assert named(project) == {"refs/heads/main"}
 
 
-def test_a_word_of_a_setting_counts_where_a_file_has_that_name(project: Path) -> None:
+def test_a_word_counts_where_a_file_has_that_name(project: Path) -> None:
     write(project, {"watch": "", "docs/x": ""})
     for key, value in (("core.fsmonitor", "sh watch docs later"), ("user.name", "docs")):
         subprocess.run(["git", "config", key, value], cwd=project, check=True)
     assert named(project) == {"watch"}
 
 
-def test_a_linked_worktree_has_the_settings_and_hooks_of_its_repository(project: Path) -> None:
+def test_a_linked_worktree_has_its_repositorys_settings_and_hooks(project: Path) -> None:
     who = ("-c", "user.name=A", "-c", "user.email=a@b.c")
     for words in (
         ("config", "core.fsmonitor", "sh watch"),

@@ -140,7 +140,7 @@ def test_simultaneous_askers_share_one_self_test(
 
 
 @pytest.mark.parametrize("late", ["plain", "layered"])
-def test_a_self_test_that_runs_out_of_time_is_no_answer(
+def test_a_self_test_out_of_time_is_no_answer(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch, late: str
 ) -> None:
     given, hangs = [], True
@@ -165,7 +165,7 @@ def test_a_self_test_that_runs_out_of_time_is_no_answer(
     assert made.kind() == "layered"
 
 
-def test_a_self_test_that_is_slow_once_is_repeated_with_more_time(
+def test_a_slow_self_test_is_repeated_with_more_time(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def probe(timeout_s: float, kind: Kind, *, layered: bool) -> object:

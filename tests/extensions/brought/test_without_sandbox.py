@@ -88,7 +88,7 @@ async def test_a_guard_whose_sandbox_cannot_be_made_blocks_the_call(
     assert not (world.project / "a.txt").exists()
 
 
-async def test_no_hook_runs_outside_while_nobody_knows_whether_there_is_a_sandbox(
+async def test_no_hook_runs_outside_while_the_sandbox_is_unknown(
     world: World, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def runs_out_of_time(self: Any, kind: str, layered: bool = False) -> str:
