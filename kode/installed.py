@@ -301,10 +301,13 @@ def call(plugin: Plugin, where: str, *arguments: Any) -> Any:
 
 
 def try_plugin(plugin: Plugin, make: Callable[[], T], instead: Else) -> T | Else:
-    """What a plug-in's code makes; where that fails, `instead`, and `faults` says so."""
+    """What a plug-in's code makes; where that fails, `instead`, and `faults` says so. Raises: what
+    it raises on purpose, such as a ConfigError for a wrong flag."""
     try:
         return make()
     except Exception as error:
+        if isinstance(error, KodeError) and not isinstance(error, PluginError):
+            raise
         faults.setdefault(plugin.name, fault_of(plugin, error))
         return instead
 

@@ -17,7 +17,7 @@ from tests.scripted_server import ScriptedServer
 
 KEY = "sk-test-0123456789abcdefghij"
 FIELDS = [
-    *("type", "status", "summary", "error", "files_changed", "refused", "checks"),
+    *("type", "status", "summary", "error", "files_changed", "refused", "checks", "checked"),
     *("tokens_used", "steps", "parent_session"),
 ]
 USES = {"usage": {"input_tokens": 100, "output_tokens": 10}}
@@ -98,6 +98,7 @@ def test_a_reached_goal_has_its_result_as_the_last_line(place: Place) -> None:
         "files_changed": ["sub/a.txt"],
         "refused": [],
         "checks": [],
+        "checked": "not_since_last_edit",
         "tokens_used": 220,
         "steps": 2,
         "parent_session": "20260101-000000-abcdef",
