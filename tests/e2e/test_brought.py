@@ -155,6 +155,7 @@ def test_one_hook_gets_the_network_by_its_own_key(place: Place) -> None:
             terminal.type(*key[1:])
             terminal.until('Approved until it changes: the hook "Stop", with the network')
             terminal.until_gone('"Stop" (new')
+            terminal.until("answer:")
             terminal.type("n")
             terminal.until("first", timeout_s=60)
             terminal.type("/quit", "enter")

@@ -26,11 +26,11 @@ def test_one_key_answers_a_question_which_folds_to_a_line(repl):
     assert "yes, once" not in text
 
 
-def test_a_word_beginning_with_a_choices_key_is_a_word(repl):
+def test_words_behind_tab_go_with_a_no(repl):
     terminal = repl()
     asked(terminal)
 
-    terminal.type("please use trash", "enter")
+    terminal.type("\t", "please use trash", "enter")
 
     terminal.until("The answer was no: please use trash", "said to the model: please use trash")
 
@@ -125,6 +125,20 @@ def test_ctrl_c_twice_leaves(repl):
     terminal.type("ctrl-c")
 
     terminal.until("left with 0")
+
+
+def test_ctrl_r_shows_the_match_while_one_types(repl):
+    terminal = repl()
+    for prompt in ("echo", "count a"):
+        terminal.type(prompt, "enter")
+        terminal.until(f"> {prompt}", "$0.0123")
+        terminal.until_gone("Ctrl-C stops")
+
+    terminal.type("\x12", "ec")
+    terminal.until("\n> echo\nhistory: ec")
+    terminal.type("enter")
+    terminal.until_gone("history: ")
+    terminal.until("\n> echo\nask ·")
 
 
 def test_rewind_picks_a_prompt_and_puts_it_back(repl):

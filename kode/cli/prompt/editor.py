@@ -33,8 +33,10 @@ from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.submit import press, submit
 from kode.cli.screen.menu import Menu
 from kode.cli.screen.notify import FOCUS_OFF, FOCUS_ON, Notifier, way_of
+from kode.cli.screen.screen import QUIET_S
 
 SPIN_S = 0.1  # ten frames a second look smooth
+REDRAW_S = 0.04  # a reply may stream faster than a terminal paints
 
 
 @dataclass
@@ -48,8 +50,11 @@ class _Question:
 LEAVING_S = 2.0
 """Ctrl-C twice within this time, with nothing to stop, exits."""
 
-ALT_S = 0.03
-"""A terminal sends Alt and a key as Esc and the key, at once; no hand is as fast."""
+ALT_S = 0.05
+"""How long Esc waits for a key: a terminal sends Alt and a key as Esc and the key, at once."""
+
+ESC_AGAIN_S = 0.6
+"""A second Esc within this time edits the last message."""
 
 TYPED_AHEAD_S = 0.5
 """How long after the start keys may arrive that were typed before it."""
@@ -84,10 +89,11 @@ class Editor:
         self.pastes = Pastes()
         self.last_key_at = float("-inf")
         self._typed_ahead_until = float("-inf")
-        self._interrupted_at = self._menu_closed_at = float("-inf")
+        self._interrupted_at = self._escaped_at = self._answered_at = float("-inf")
         self.notifier = Notifier(self.control, lambda: self.last_key_at, way_of(os.environ))
         self._question: _Question | None = None
-        self._begun: asyncio.TimerHandle | None = None
+        self._repaint: asyncio.TimerHandle | None = None
+        self._repainted_at = float("-inf")
         self._one_question = asyncio.Lock()
         self.buffer = Buffer(
             history=history,
@@ -97,7 +103,6 @@ class Editor:
             multiline=True,
             tempfile_suffix=".md",
             on_text_insert=lambda _: self._key(),
-            on_text_changed=lambda _: self._typed(),
         )
         output = create_output(stdout=state.screen.stream)
         # Without a cursor position request, printing never has to wait, and no answer can end up in
@@ -119,11 +124,8 @@ class Editor:
             output=output,
             erase_when_done=True,
             include_default_pygments_style=False,
-            min_redraw_interval=0.04,
         )
-        # How long Esc waits for a second key; Esc Esc and Alt+Enter need a human's pace.
-        self.app.ttimeoutlen = 0.1
-        self.app.timeoutlen = 0.6
+        self.app.ttimeoutlen = ALT_S
 
     async def run(self, drawn: Callable[[], None]) -> None:
         """Shows the prompt until `stop`. `drawn` is called once it is on the screen."""
@@ -194,7 +196,14 @@ class Editor:
             self.redraw()
 
     def redraw(self) -> None:
-        """Requests a repaint of the prompt and what is around it."""
+        """Requests a repaint of the prompt and what is around it: one in `REDRAW_S`. A key repaints
+        by itself, at once."""
+        if self._repaint is None:
+            wait_s = max(0.0, self._repainted_at + REDRAW_S - time.monotonic())
+            self._repaint = asyncio.get_running_loop().call_later(wait_s, self._redraw_now)
+
+    def _redraw_now(self) -> None:
+        self._repaint, self._repainted_at = None, time.monotonic()
         self.app.invalidate()
 
     async def quiet(self, pause_s: float) -> None:
@@ -214,13 +223,17 @@ class Editor:
             try:
                 return await question.answer
             finally:
-                self._forget_key()
-                words = self.buffer.text
-                if question.answer.cancelled() and menu is not None and menu.worded(words):
-                    self.put_back(words)
-                self._question = None
-                self.buffer.reset(question.draft)
-                self.redraw()
+                if self._question is question:  # withdrawn
+                    words = self.buffer.text if menu is not None and menu.writing else ""
+                    self._restore_draft()
+                    if words:
+                        self.put_back(words)
+
+    def _restore_draft(self) -> None:
+        if self._question is not None:
+            self.buffer.reset(self._question.draft)
+            self._question = None
+            self.redraw()
 
     @property
     def asking(self) -> bool:
@@ -233,9 +246,11 @@ class Editor:
         return self._question.menu if self._question is not None else None
 
     def answer(self, text: str | None) -> None:
-        """Answers the current question."""
+        """Answers the current question; what is typed from now on belongs to the draft."""
         if self._question is not None and not self._question.answer.done():
             self._question.answer.set_result(text)
+            self._restore_draft()
+            self._answered_at = time.monotonic()
 
     def put_back(self, text: str) -> None:
         """Puts a text back into the line, before what is being typed."""
@@ -277,9 +292,10 @@ class Editor:
     def accept(self, *, later: bool = False) -> None:
         """Handles Enter: an answer, a new line after a trailing backslash, or a message; `later`
         queues it until the running turn ends."""
-        text = self.buffer.text
         if self.asking:
-            self._accept_answer(text)
+            self._accept_answer(self.buffer.text)
+            return
+        if time.monotonic() - self._answered_at < QUIET_S:  # "y, Enter" must not send the draft
             return
         if self._take_from_menu():
             return
@@ -296,23 +312,66 @@ class Editor:
 
     def _accept_answer(self, text: str) -> None:
         menu = self.menu
-        choice = menu.highlighted(text) if menu is not None else None
-        if menu is not None and choice is None and (menu.find is not None or menu.opened(text)):
-            return
-        if menu is not None and choice is not None and choice.key in menu.behind:
-            self.set_text(choice.key)
-            return
-        self.answer(choice.value if choice is not None else text)
+        if menu is None or menu.writing:
+            self.answer(text)
+        elif (choice := menu.highlighted(text)) is not None:
+            if choice.key in menu.behind:
+                menu.press(choice.key)
+            else:
+                self.answer(choice.value)
 
-    def leave_menu(self) -> None:
-        """Handles Esc: back from words or from a list behind a choice, else out of the menu."""
+    def press_choice(self, key: str) -> None:
+        """Handles a key of the menu: it answers at once."""
+        self._key()
+        if self.menu is not None and (choice := self.menu.press(key)) is not None:
+            self.answer(choice.value)
+
+    def escape(self) -> None:
+        """Handles Esc, at once: closes a menu, un-queues a message, stops the turn. Soon after
+        another that did not find a menu or a queue, it edits the last message."""
+        now = time.monotonic()
+        if self.buffer.complete_state is not None:
+            self.buffer.cancel_completion()
+        elif self.asking:
+            self._leave_menu()
+            self._escaped_at = now
+        elif now - self._escaped_at < ESC_AGAIN_S:
+            self._escaped_at = float("-inf")
+            self.edit_last()
+        elif self.buffer.text:
+            self._escaped_at = now
+        elif not self.take_back_waiting():
+            self._escaped_at = now
+            self.state.interrupt()
+
+    def edit_last(self) -> None:
+        """Puts a queued message back into the line, or the last one, which the next replaces."""
+        if self.take_back_waiting():
+            return
+        last = self.state.sent
+        if last is None:
+            self.state.hint("There is no message to edit yet.")
+            return
+        self.state.interrupt()
+        self.buffer.reset(Document(last))
+        self.state.replacing = True
+        self.state.hint("Sending this replaces your last message and what followed it.")
+
+    def take_back_waiting(self) -> bool:
+        """Puts the newest queued message back into the line; False if there is none."""
+        waiting = self.state.take_back()
+        if waiting is not None:
+            self.buffer.reset(Document(waiting))
+        return waiting is not None
+
+    def _leave_menu(self) -> None:
+        """Goes back from words, or from a list behind a choice; else out of the menu."""
         menu = self.menu
-        if menu is None or menu.find is not None or not (menu.writing or self.buffer.text):
+        if menu is None or not menu.choices or not (menu.writing or menu.pressed):
             self.answer(None)
             return
         menu.write(False)
         self.buffer.reset()
-        self.redraw()
 
     def _take_from_menu(self) -> bool:
         """Completes an unfinished word with the highlighted menu entry, else the first. True if the
@@ -331,16 +390,6 @@ class Editor:
             self.buffer.apply_completion(menu.completions[0])
         self.buffer.complete_state = None
         return not is_command
-
-    def close_menu(self) -> None:
-        """Closes the menu; the line stays as typed."""
-        self.buffer.cancel_completion()
-        self._menu_closed_at = time.monotonic()
-
-    @property
-    def escape_came_with_key(self) -> bool:
-        """Whether Esc, which closed the menu, came together with this key: Alt and the key."""
-        return time.monotonic() - self._menu_closed_at < ALT_S
 
     def interrupt(self) -> None:
         """Handles Ctrl-C, and SIGINT from elsewhere: stops what runs, clears the line; twice,
@@ -367,18 +416,7 @@ class Editor:
 
     def _key(self) -> None:
         self.last_key_at = time.monotonic()
-
-    def _typed(self) -> None:
-        """In a menu a single key is enough, if nothing follows it."""
-        self._forget_key()
-        menu = self.menu
-        if menu is not None and (choice := menu.by_key(self.buffer.text)) is not None:
-            loop = asyncio.get_running_loop()
-            self._begun = loop.call_later(menu.pause_s, self.answer, choice.value)
-
-    def _forget_key(self) -> None:
-        if self._begun is not None:
-            self._begun.cancel()
+        self._answered_at = self._escaped_at = float("-inf")
 
     def _menu_lines(self, width: int, height: int) -> list[str]:
         if self.menu is None:
@@ -405,7 +443,8 @@ class Editor:
     def _mark(self) -> tuple[str, str]:
         """The prompt's sign, with its style."""
         if self._question is not None:
-            return "class:question", self._question.label
+            pressed = self.menu.pressed if self.menu is not None else ""
+            return "class:question", self._question.label + pressed
         return "class:prompt", ": " if self.vi_commands else "> "
 
 

@@ -29,14 +29,13 @@ def bindings(editor: Editor) -> KeyBindings:
     menu = Condition(lambda: editor.buffer.complete_state is not None)
     asking = Condition(lambda: editor.asking)
     choosing = Condition(lambda: editor.menu is not None)
+    has_keys = Condition(lambda: editor.menu is not None and editor.menu.has_keys)
     in_turn = Condition(lambda: editor.state.in_turn)
     commands = Condition(lambda: editor.vi_commands)
+    alone = Condition(lambda: not get_app().key_processor.input_queue)
 
     @keys.add("enter", filter=~is_searching)
     def _send(event: KeyPressEvent) -> None:
-        if editor.escape_came_with_key:
-            editor.buffer.insert_text("\n")
-            return
         editor.accept()
 
     @keys.add("escape", "enter", filter=in_turn & ~empty & ~asking)
@@ -84,7 +83,7 @@ def bindings(editor: Editor) -> KeyBindings:
 
     @keys.add("up", filter=empty & ~asking)
     def _take_back(event: KeyPressEvent) -> None:
-        if not _take_back_waiting(editor):
+        if not editor.take_back_waiting():
             editor.buffer.auto_up()
 
     @keys.add("up", filter=choosing)
@@ -95,7 +94,7 @@ def bindings(editor: Editor) -> KeyBindings:
     @keys.add("s-tab", filter=choosing)
     def _back_tab(event: KeyPressEvent) -> None:
         assert editor.menu is not None
-        if editor.menu.back_tab and not editor.menu.worded(editor.buffer.text):
+        if editor.menu.back_tab and not editor.menu.writing:
             editor.answer(editor.menu.back_tab)
         else:
             editor.menu.move(editor.buffer.text, -1)
@@ -113,9 +112,23 @@ def bindings(editor: Editor) -> KeyBindings:
         else:
             editor.menu.move(editor.buffer.text, 1)
 
-    @keys.add("escape", filter=choosing & ~vi_mode)
-    def _leave_menu(event: KeyPressEvent) -> None:
-        editor.leave_menu()
+    @keys.add("backspace", filter=has_keys)
+    def _close_list(event: KeyPressEvent) -> None:
+        assert editor.menu is not None
+        editor.menu.write(False)
+
+    @keys.add(Keys.Any, filter=has_keys)
+    def _press_choice(event: KeyPressEvent) -> None:
+        editor.press_choice(event.data)
+
+    # Eager: it does not wait for a second key, unless that has come with it.
+    @keys.add("escape", filter=(~vi_mode | has_keys) & ~is_searching, eager=alone)
+    def _escape(event: KeyPressEvent) -> None:
+        editor.escape()
+
+    @keys.add("escape", filter=commands & ~asking & ~is_searching)
+    def _edit_last(event: KeyPressEvent) -> None:
+        editor.edit_last()
 
     @keys.add("up", filter=asking & ~choosing)
     @keys.add("down", filter=asking & ~choosing)
@@ -124,38 +137,16 @@ def bindings(editor: Editor) -> KeyBindings:
     def _nothing(event: KeyPressEvent) -> None:
         """Does nothing: history is not for answers."""
 
-    # Eager, without waiting for a second key: an Esc that closes a menu does not begin Esc Enter.
-    @keys.add("escape", filter=menu & ~vi_mode, eager=True)
-    def _close_menu(event: KeyPressEvent) -> None:
-        editor.close_menu()
-
     @keys.add("s-tab", filter=~menu & ~asking)
     def _next_mode(event: KeyPressEvent) -> None:
         editor.state.next_mode()
 
-    @keys.add("escape", filter=empty & ~menu & ~asking & ~vi_mode & ~is_searching)
-    def _escape(event: KeyPressEvent) -> None:
-        if not _take_back_waiting(editor):
-            editor.state.interrupt()
-
-    @keys.add("escape", "escape", filter=~asking & ~vi_mode & ~is_searching)
-    @keys.add("escape", filter=commands & ~asking & ~is_searching)
-    def _edit_last(event: KeyPressEvent) -> None:
-        if _take_back_waiting(editor):
-            return
-        last = editor.state.sent
-        if last is None:
-            editor.state.hint("There is no message to edit yet.")
-            return
-        editor.state.interrupt()
-        editor.buffer.reset()
-        editor.buffer.insert_text(last)
-        editor.state.replacing = True
-        editor.state.hint("Sending this replaces your last message and what followed it.")
-
     @keys.add(Keys.BracketedPaste)
     def _paste(event: KeyPressEvent) -> None:
         text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+        if editor.menu is not None and editor.menu.has_keys:
+            editor.put_back(editor.pastes.fold(text))  # a message, that no key of it answers
+            return
         if editor.asking:
             # A paste may end in a line feed, but never submits an answer.
             editor.buffer.insert_text(" ".join(text.split()))
@@ -233,15 +224,6 @@ async def _from_clipboard(editor: Editor) -> None:
         editor.state.hint(why_not)
         return
     take_pictures(editor, [picture])
-
-
-def _take_back_waiting(editor: Editor) -> bool:
-    waiting = editor.state.take_back()
-    if waiting is None:
-        return False
-    editor.buffer.reset()
-    editor.buffer.insert_text(waiting)
-    return True
 
 
 def _take_or_next(editor: Editor) -> None:

@@ -106,7 +106,7 @@ def layout_of(
         dont_extend_height=True,
     )
     line = Window(
-        BufferControl(buffer, search_buffer_control=search.control),
+        BufferControl(buffer, search_buffer_control=search.control, preview_search=True),
         height=input_height,
         wrap_lines=True,
         dont_extend_height=True,

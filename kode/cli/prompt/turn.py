@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kode.cli.prompt.compose import editor_command, run_editor
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import one_line
-from kode.cli.screen.menu import WORD_S, Choice, Menu
+from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.notify import LONG_TURN_S
 from kode.contracts import PermissionMode
 from kode.events import TurnEnded
@@ -53,7 +53,6 @@ async def _ask_about_plan(state: PromptState) -> None:
         selected=3,
         hint="Tab: write what to change",
         takes_words=True,
-        pause_s=WORD_S,
     )
     path = state.conversation.agent.place.plan
     given = lambda one: "ask" if one.choice == "once" else f"no, {one.message}"  # noqa: E731

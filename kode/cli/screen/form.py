@@ -85,9 +85,10 @@ async def _choose(
 ) -> str | None:
     """One of the options; None for anything else."""
     screen.print(title, "bold")
+    by_letter, digits = options == ("yes", "no"), len(str(len(options)))
     choices = [
-        Choice(option, visible(option), option[:1] if options == ("yes", "no") else "")
-        for option in options
+        Choice(option, visible(option), option[0] if by_letter else f"{number:0{digits}}")
+        for number, option in enumerate(options, 1)
     ]
     position = options.index(highlighted) if highlighted in options else 0
     menu = Menu(choices, selected=position)

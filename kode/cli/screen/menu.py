@@ -13,11 +13,6 @@ MAX_PREVIEW = 8
 """Maximum lines of the highlighted choice's preview."""
 WRITING = "Write what to do instead, then Enter. Esc goes back to the choices."
 OPENED = "Press its number, or choose with the arrows and Enter. Esc goes back."
-BEGUN = "Enter answers now. More letters: words for the model instead."
-
-WORD_S = 1.0
-"""`Menu.pause_s` where words are an answer, too: a slow hand needs 0.8 s a key, and what begins
-a word must not answer."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +21,7 @@ class Choice:
     """Returned if it is chosen."""
     text: str
     key: str = ""
-    """A letter that chooses it at once."""
+    """What chooses it once it is pressed, so that none begins another's."""
 
 
 def matching(choices: Sequence[Choice], typed: str) -> list[Choice]:
@@ -45,12 +40,10 @@ class Menu:
     above: Callable[[int], list[str]] = _nothing
     """The subject of the choice: painted lines for a width."""
     find: Callable[[str], Sequence[Choice]] | None = None
-    """Narrows the choices to what is typed. Without it, typed words are themselves an answer."""
+    """Narrows the choices to what is typed; without it, keys choose."""
     preview: Callable[[Choice], list[str]] | None = None
     """Plain lines about the highlighted choice."""
     selected: int = 0
-    by_word: bool = False
-    """Whether keys are words to type in full, and Enter chooses only the last."""
     hint: str = ""
     """What can be typed or pressed, in a few words."""
     takes_words: bool = False
@@ -59,94 +52,90 @@ class Menu:
     """The key of a choice → those that it opens. Each has a key that begins with it."""
     back_tab: str = ""
     """The value of Shift-Tab; without one it moves up."""
-    pause_s: float = 0.25
-    """How long nothing must follow a key before it chooses: a number may have two digits."""
     writing: bool = False
-    """Whether no key chooses, because Tab began words."""
-    _inside: int | None = None
+    """Whether a line is written, which Enter ends, instead of pressing a choice's key."""
+    pressed: str = ""
+    """The first characters of a longer key."""
+    _selected_behind: int | None = None
     """Which is highlighted in the list that a key has opened."""
 
-    def opened(self, typed: str) -> str:
-        """The key of the choice whose list is open; "" for none."""
-        is_open = typed[:1] in self.behind and (len(typed) == 1 or typed[1:].isdecimal())
-        return typed[:1] if is_open and not self.writing else ""
+    @property
+    def has_keys(self) -> bool:
+        """Whether a key chooses; otherwise it is part of a line."""
+        return self.find is None and not self.writing
 
-    def offered(self, typed: str) -> Sequence[Choice]:
+    @property
+    def is_open(self) -> bool:
+        """Whether the choices are those behind a key."""
+        return self.pressed[:1] in self.behind
+
+    def offered(self, typed: str = "") -> Sequence[Choice]:
         """The choices on the screen."""
         if self.find is not None and typed.strip():
             return self.find(typed)
-        return self.behind[opened] if (opened := self.opened(typed)) else self.choices
+        return self.behind.get(self.pressed[:1], self.choices)
 
-    def worded(self, typed: str) -> bool:
-        """Whether what is typed are words: no key chooses any more."""
-        begun = self.find is None and not self.by_word and typed.strip() and not self.opened(typed)
-        return self.writing or bool(begun and self.by_key(typed) is None)
+    def press(self, key: str) -> Choice | None:
+        """The choice whose key this is, or ends; None for the beginning of a key, and for one that
+        means nothing."""
+        pressed = self.pressed + key.lower()
+        choices = [one for one in self.offered() if one.key]
+        keys = {choice.key: choice for choice in choices if choice.key.startswith(pressed)}
+        if pressed in keys and pressed not in self.behind:
+            return keys[pressed]
+        if keys:
+            self.pressed = pressed
+        return None
 
-    def highlighted(self, typed: str) -> Choice | None:
-        """The choice of Enter; None if nothing is offered, words are typed, or nothing was
-        highlighted yet in a list that a key has opened."""
-        if (begun := self.by_key(typed)) is not None:
-            return begun
-        offered = self.offered(typed)
-        if self.opened(typed):
-            return offered[self._inside % len(offered)] if self._inside is not None else None
-        if not offered or self.writing or (self.find is None and typed.strip()):
+    def highlighted(self, typed: str = "") -> Choice | None:
+        """The choice of Enter; None if nothing is offered, or nothing was highlighted yet in a list
+        that a key has opened."""
+        offered = () if self.writing else self.offered(typed)
+        if not offered:
             return None
+        if self.is_open:
+            at = self._selected_behind
+            return offered[at % len(offered)] if at is not None else None
         return offered[min(self.selected, len(offered) - 1)]
 
     def move(self, typed: str, by: int) -> None:
         """Highlights the next (1) or the previous (-1), wrapping around."""
-        if self.opened(typed):
-            self._inside = min(by, 0) if self._inside is None else self._inside + by
-        elif not self.by_word and not self.writing and (offered := self.offered(typed)):
+        if self.is_open:
+            at = self._selected_behind
+            self._selected_behind = min(by, 0) if at is None else at + by
+        elif not self.writing and (offered := self.offered(typed)):
             self.selected = (min(self.selected, len(offered) - 1) + by) % len(offered)
-
-    def by_key(self, typed: str) -> Choice | None:
-        """The choice whose key is all that was typed, or, where choices have none, whose number."""
-        if self.find is not None or self.writing or not typed or self.opened(typed) == typed:
-            return None
-        if self.by_word:
-            return self.choices[-1] if typed.lower() == self.choices[-1].key else None
-        offered = self.offered(typed)
-        if typed.isdecimal() and 0 < int(typed) <= len(offered) and not offered[0].key:
-            return offered[int(typed) - 1]
-        keys = {one.key: one for one in offered if one.key not in self.behind}
-        again = typed.isalpha() and len({*typed.lower()}) == 1  # pressed again while it waits
-        return keys.get(typed[0].lower() if again else typed.lower())
 
     def write(self, on: bool) -> None:
         """Begins to write words, or goes back to the choices."""
-        self.writing, self._inside = on, None
+        self.writing, self.pressed, self._selected_behind = on, "", None
+
+    def _flat(self) -> list[Choice]:
+        """The choices, with those that a key opens in its place."""
+        return [inner for one in self.choices for inner in self.behind.get(one.key, (one,))]
 
     def plain_lines(self) -> list[str]:
-        """The choices where lines are typed: those that a key opens stand in its place."""
-        choices = [
-            inner
-            for choice in self.choices
-            for inner in self.behind.get(choice.key or choice.value, (choice,))
-        ]
-        rows = [f"  [{one.key or at}] {clean(one.text)}" for at, one in enumerate(choices, 1)]
+        """The choices where lines are typed."""
+        rows = [f"  [{choice.key}] {clean(choice.text)}" for choice in self._flat()]
         words = "or type what to do instead" if self.takes_words else ""
-        return [*rows, f"  {self.hint if self.by_word else words}"] if self.takes_words else rows
+        below = self.hint if self.writing else words
+        return [*rows, f"  {below}"] if below else rows
 
     def meant(self, line: str) -> str:
-        """The value of the choice whose key or number a typed line is; else the line."""
-        choice = self.by_key(line.strip().lower())
-        return choice.value if choice is not None else line
+        """The value of the choice whose key a typed line is; else the line."""
+        key = line.strip().lower()
+        return next((choice.value for choice in self._flat() if key and choice.key == key), line)
 
     def lines(
         self, paint: Callable[[str, str], str], typed: str, width: int, height: int
     ) -> list[str]:
         """The lines, painted by `Screen.paint`: the subject, the choices around
         the highlighted one, its preview."""
-        worded = self.takes_words and self.worded(typed)
-        offered = () if worded else self.offered(typed)
+        offered = () if self.writing else self.offered(typed)
         current = self.highlighted(typed)
         about = self.above(width)
         preview = self.preview(current)[:MAX_PREVIEW] if self.preview and current else []
-        begun = self.takes_words and typed and current is not None
-        opened = OPENED if self.opened(typed) else self.hint
-        hint = WRITING if worded else BEGUN if begun else opened
+        hint = OPENED if self.is_open else WRITING if self.writing and self.choices else self.hint
         below = [line for line in wrap_words(hint, width - 2) if line]
         room = max(height - len(about) - len(preview) - len(below), 3)
         position = offered.index(current) if current in offered else 0
@@ -169,7 +158,7 @@ class Menu:
             at -= is_late
             blocks.pop(0 if is_late else -1)
         rows = [row for block in blocks for row in block]
-        if not offered and not worded:
+        if not offered and not self.writing:
             rows.append(paint("dim", "  no match"))
         rows += [paint("dim", clip(f"  {clean(line)}", width)) for line in preview]
         rows += [paint("dim", f"  {line}") for line in below]

@@ -14,7 +14,7 @@ from functools import cache, partial
 
 from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import one_line, wrap_words
-from kode.cli.screen.menu import WORD_S, Choice, Menu
+from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen, open_screen
 from kode.permissions.approvals import id_of
 from kode.permissions.gate import Answer, Ask, Question, further_ways, visible, ways_to_allow
@@ -27,6 +27,11 @@ a hand that says yes by habit no longer reads."""
 
 BY_MODE = "\t"
 """The value of Shift-Tab: yes, and the mode in which it would not have been asked."""
+
+IN_WORDS = (
+    "This is destructive, and you just allowed several: type the full word yes to allow it. "
+    "Enter alone is no."
+)
 
 _FURTHER = re.compile(r"a(\d{1,2})")
 """One of `further_ways`: its number behind `a`."""
@@ -84,7 +89,10 @@ class _Asker:
             menu.above = lambda width: []
         while True:
             line = await screen.read_answer("answer: ", menu)
-            answer = parse_answer(line, question, in_words=in_words)
+            if line and line.strip() and menu.writing and not in_words:  # "yes" is a word, too
+                answer: Answer | None = Answer(choice="no", message=clean(line).strip())
+            else:
+                answer = parse_answer(line, question, in_words=in_words)
             if answer is not None:
                 if answer.choice == "no":
                     screen.approved = ""
@@ -182,31 +190,28 @@ def _bar_lines(screen: Screen, text: str, width: int) -> list[str]:
 
 
 def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
-    once = ways_to_allow(question)["once"]
-    choices = [Choice("yes", once, "yes") if in_words else Choice("y", once, "y")]
-    ways = [] if in_words else further_ways(question).values()
-    # Of one width, so that no key is the beginning of another.
+    # The prompt is painted ten times a second, and colouring a diff is slow.
+    above = cache(partial(question_lines, screen, question))
+    if in_words:
+        return Menu((), above=above, hint=IN_WORDS, writing=True)
+    ways = further_ways(question).values()
     digits = len(str(len(ways)))
     behind = [
         Choice(key := f"a{number:0{digits}}", text, key) for number, text in enumerate(ways, 1)
     ]
+    choices = [Choice("y", ways_to_allow(question)["once"], "y")]
     if behind:
         choices.append(Choice("a", "one of them …" if question.items else "always …", "a"))
     choices.append(Choice("n", "no", "n"))
     hint = "Tab: no, and write what to do" if question.takes_words else ""
-    if question.passes_in is not None and not in_words:
+    if question.passes_in is not None:
         hint += f" · Shift-Tab: yes, and {question.passes_in} this session"
-    if in_words:
-        hint = "This is destructive, and you just allowed several: type the full word to allow it."
     return Menu(
         choices,
-        # The prompt is painted ten times a second, and colouring a diff is slow.
-        above=cache(partial(question_lines, screen, question)),
+        above=above,
         selected=len(choices) - 1,
-        by_word=in_words,
         hint=hint,
         takes_words=question.takes_words,
-        pause_s=WORD_S,
         behind={"a": behind} if behind else {},
-        back_tab=BY_MODE if question.passes_in is not None and not in_words else "",
+        back_tab=BY_MODE if question.passes_in is not None else "",
     )

@@ -174,7 +174,7 @@ class _Tour:
         """Prints what comes next, and waits until a person wants it. Raises: Left."""
         self.screen.print(f"\n── {text}")
         if self.takes_part:
-            choices = [Choice("next", "next (Enter)"), Choice("quit", "quit", "q")]
+            choices = [Choice("next", "next (Enter)", "n"), Choice("quit", "quit", "q")]
             if await self.screen.read_answer("tour: ", Menu(choices)) in (None, "quit"):
                 raise Left
 

@@ -5,6 +5,7 @@ import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.completion import DummyCompleter
 from prompt_toolkit.history import InMemoryHistory
@@ -13,14 +14,15 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from kode.cli.prompt.editor import Editor
 from kode.cli.prompt.keys import bindings
 from kode.cli.prompt.state import PromptState
-from kode.cli.screen.menu import WORD_S, Choice, Menu
+from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 
 
 def question() -> Menu:
-    choices = [Choice("yes", "yes", "y"), Choice("no", "no", "n")]
-    return Menu(choices, selected=1, takes_words=True, pause_s=WORD_S)
+    lasting = [Choice("this file", "this file", "a1"), Choice("all files", "all files", "a2")]
+    choices = [Choice("yes", "yes", "y"), Choice("a", "always", "a"), Choice("no", "no", "n")]
+    return Menu(choices, selected=2, takes_words=True, behind={"a": lasting})
 
 
 @asynccontextmanager
@@ -60,38 +62,87 @@ async def typed(editor: Editor, keys: PipeInput, text: str) -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_key_answers_only_the_question_it_was_typed_for():
-    async with prompt() as (editor, keys):
-        gone = asyncio.ensure_future(editor.read_answer("answer: ", question()))
+@pytest.mark.parametrize(
+    ("keys", "answer", "draft"),
+    [
+        ("y", "yes", ""),
+        ("N", "no", ""),
+        ("no, use tabs", "no", "o, use tabs"),
+        ("y but in lib", "yes", " but in lib"),
+        ("xa?2 and go on", "all files", " and go on"),
+        ("a\x1b[A\r", "all files", ""),
+        ("\r", "no", ""),
+        ("\tyes, n a1\r", "yes, n a1", ""),
+        ("\x1b[200~yes, and\nwith tests\x1b[201~n", "no", "yes, and\nwith tests"),
+    ],
+)
+async def test_keys_answer_at_once_and_what_follows_is_the_draft(
+    keys: str, answer: str, draft: str
+) -> None:
+    async with prompt() as (editor, terminal):
+        asked = asyncio.ensure_future(editor.read_answer("answer: ", question()))
         await asyncio.sleep(0)
-        await typed(editor, keys, "y")
-        gone.cancel()
-        await asyncio.gather(gone, return_exceptions=True)
+        terminal.send_text(keys)
 
-        following = asyncio.ensure_future(editor.read_answer("answer: ", question()))
-        # Timers fire in order: the key's would have answered before this one.
-        later = asyncio.Event()
-        asyncio.get_running_loop().call_later(WORD_S, later.set)
-        await later.wait()
-        assert not following.done()
-        following.cancel()
+        assert await asked == answer
+        assert editor.buffer.text == draft
 
 
-async def test_words_of_a_withdrawn_question_stay_in_the_prompt():
+async def test_enter_straight_after_an_answer_does_not_send_the_draft() -> None:
     async with prompt() as (editor, keys):
-        gone = asyncio.ensure_future(editor.read_answer("answer: ", question()))
+        await typed(editor, keys, "half a mess")
+        asked = asyncio.ensure_future(editor.read_answer("answer: ", question()))
         await asyncio.sleep(0)
-        await typed(editor, keys, "not there")
-        gone.cancel()
-        await asyncio.gather(gone, return_exceptions=True)
+        keys.send_text("y\rage")
+
+        assert await asked == "yes"
+        assert editor.buffer.text == "half a message"
+
+
+async def test_words_of_a_withdrawn_question_stay_in_the_prompt() -> None:
+    async with prompt() as (editor, keys):
+        withdrawn = asyncio.ensure_future(editor.read_answer("answer: ", question()))
+        await asyncio.sleep(0)
+        keys.send_text("\tnot there")
+        while editor.buffer.text != "not there":
+            await asyncio.sleep(0)
+        withdrawn.cancel()
+        await asyncio.gather(withdrawn, return_exceptions=True)
 
         assert editor.buffer.text == "not there"
 
 
-async def test_a_letter_at_enter_answers_at_once():
+@pytest.mark.parametrize("begun", ["a", "\tuse tabs"])
+async def test_esc_goes_back_to_the_choices_and_then_closes_the_question(begun: str) -> None:
     async with prompt() as (editor, keys):
         asked = asyncio.ensure_future(editor.read_answer("answer: ", question()))
         await asyncio.sleep(0)
-        keys.send_text("y\r")
+        keys.send_text(f"{begun}\x1b\x1b")
 
-        assert await asked == "yes"
+        assert await asked is None
+        assert editor.buffer.text == ""
+
+
+async def test_the_first_esc_stops_the_turn_and_a_second_edits_the_last_message() -> None:
+    async with prompt() as (editor, keys):
+        state = editor.state
+        state.sent = "count the files"
+        ended = asyncio.Event()
+        state.jobs.start(asyncio.Event().wait, then=lambda stopped: ended.set())
+        keys.send_text("\x1b")
+        await ended.wait()
+        assert editor.buffer.text == ""
+
+        keys.send_text("\x1b\x1b")  # however late the first was seen, these two are at once
+        while not state.replacing:
+            await asyncio.sleep(0)
+        assert editor.buffer.text == "count the files"
+
+
+async def test_alt_and_a_key_are_no_esc() -> None:
+    async with prompt() as (editor, keys):
+        asked = asyncio.ensure_future(editor.read_answer("name: "))
+        await asyncio.sleep(0)
+        keys.send_text("one two\x1bb\x1bdthree\r")
+
+        assert await asked == "one three"

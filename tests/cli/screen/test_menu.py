@@ -20,19 +20,16 @@ def sessions() -> Menu:
     return Menu(choices, find=lambda typed: [one for one in choices if typed in one.text])
 
 
-def test_a_key_chooses_and_a_word_does_not():
-    menu = Menu([YES, NO])
+def pressed(menu: Menu, keys: str) -> Choice | None:
+    """What the last of some keys chooses, when those before choose nothing."""
+    *before, last = keys
+    assert [menu.press(key) for key in before] == [None] * len(before)
+    return menu.press(last)
 
-    assert menu.by_key("y") == YES
-    assert menu.by_key("N") == NO
-    assert menu.by_key("yes") is menu.by_key("x") is menu.by_key("1") is None
 
-
-def test_a_number_chooses_where_choices_have_no_keys():
-    menu = Menu([Choice("a", "first"), Choice("b", "second")])
-
-    assert menu.by_key("2") == Choice("b", "second")
-    assert menu.by_key("3") is menu.by_key("0") is None
+@pytest.mark.parametrize(("keys", "chosen"), [("y", YES), ("N", NO), ("x1y", YES), ("x", None)])
+def test_a_key_chooses_at_once_and_others_mean_nothing(keys: str, chosen: Choice | None):
+    assert pressed(Menu([YES, NO]), keys) == chosen
 
 
 def asking() -> Menu:
@@ -44,69 +41,31 @@ def asking() -> Menu:
 def test_lasting_choices_open_behind_a_key_and_wait_for_more():
     menu = asking()
 
-    assert menu.by_key("a") is menu.highlighted("a") is None
-    assert [one.value for one in menu.offered("a")] == ["a1", "a2"]
-    assert menu.by_key("a2") == menu.offered("a")[1]
-    menu.move("a", -1)
-    assert menu.highlighted("a").value == "a2"
-    menu.move("a", 1)
-    assert menu.highlighted("a").value == "a1"
-
-
-@pytest.mark.parametrize("word", ["add tests", "always", "please", "a 2nd", "all", "a9"])
-def test_a_word_typed_letter_by_letter_never_chooses(word):
-    menu = asking()
-
-    for end in range(1, len(word) + 1):
-        assert menu.by_key(word[:end]) is None
-    assert menu.highlighted(word) is None
+    assert pressed(menu, "a") is menu.highlighted() is None
+    assert [one.value for one in menu.offered()] == ["a1", "a2"]
+    menu.move("", -1)
+    assert menu.highlighted().value == "a2"
+    menu.move("", 1)
+    assert menu.highlighted().value == "a1"
+    assert pressed(menu, "yna2").value == "a2"
 
 
 def test_words_written_on_their_own_line_choose_nothing():
     menu = asking()
+    menu.press("a")
     menu.write(True)
 
-    assert menu.by_key("y") is menu.by_key("a1") is menu.highlighted("") is None
+    assert not menu.has_keys
+    assert menu.highlighted() is None
     assert not any("yes" in line for line in menu.lines(SCREEN.paint, "y", 80, 10))
 
 
-def test_a_letter_shows_its_choice_and_two_show_words():
-    menu = asking()
-
-    assert menu.highlighted("n") == NO
-    assert not menu.worded("n")
-    assert menu.worded("no")
-    assert any("yes" in line for line in menu.lines(SCREEN.paint, "n", 80, 10))
-    assert not any("yes" in line for line in menu.lines(SCREEN.paint, "no", 80, 10))
-
-
-def test_a_key_pressed_again_stays_that_key():
-    menu = asking()
-
-    assert menu.by_key("yyy") == YES
-    assert menu.by_key("aa") is menu.by_key("yn") is None
-
-
-def test_a_search_is_never_words():
-    assert not sessions().worded("session 1")
-
-
-def test_only_no_has_a_key_where_words_are_wanted():
-    menu = Menu([Choice("y", "yes", "yes"), NO], by_word=True, selected=1)
-
-    menu.move("", 1)
-
-    assert menu.by_key("y") is menu.by_key("1") is None
-    assert menu.by_key("n") == menu.highlighted("") == NO
-
-
-def test_arrows_go_around_and_words_are_no_choice():
+def test_arrows_go_around():
     menu = Menu([YES, NO], selected=1)
     menu.move("", 1)
     assert menu.highlighted("") == YES
     menu.move("", -1)
     assert menu.highlighted("") == NO
-    assert menu.highlighted("use trash") is None
 
 
 def test_typing_narrows_a_menu_that_can_be_searched():
