@@ -25,6 +25,7 @@ from kode.conversation.prepared import names_offered
 from kode.conversation.sessions import create_session, load_session
 from kode.conversation.starting import start
 from kode.conversation.turns import turn
+from kode.conversation.warming import import_first_turn
 from kode.engine.agent import Agent
 from kode.engine.context import Context, compact, compactable_tokens, open_context
 from kode.engine.window import Window, window_of
@@ -313,6 +314,10 @@ class Conversation:
         """Ends what runs in the background, before a program reads how the last turn ended; returns
         that with what became of its changes."""
         return await end_jobs(self.now, ended)
+
+    def import_first_turn(self) -> None:
+        """Imports what the first turn needs; call it in a thread while the person types."""
+        import_first_turn(self.now)
 
     async def close(self, *, interrupted: bool = False, wait_s: float | None = None) -> None:
         """Ends the session: memory processes it within its deadline, and within `wait_s` if given,

@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from importlib.util import find_spec
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kode.memory import rank, terms
@@ -65,12 +67,13 @@ class Source:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-def prepare(connection: "apsw.Connection", name: str) -> bool:
-    """Creates an index's missing tables; returns whether vectors can be compared here."""
+def prepare(connection: "apsw.Connection", name: str, *, has_vectors: bool = True) -> bool:
+    """Creates an index's missing tables; returns whether it `has_vectors` and they can be compared
+    here."""
     known = "SELECT 1 FROM sqlite_master WHERE name = ?"
     if not connection.execute(known, (f"{name}_sums",)).fetchall():
         connection.execute(_TABLES.format(name=name))
-    return _load_vectors(connection)
+    return has_vectors and _load_vectors(connection)
 
 
 class TextIndex:
@@ -261,15 +264,17 @@ class TextIndex:
 def _load_vectors(connection: "apsw.Connection") -> bool:
     import apsw
 
+    # Found, not imported: the package imports numpy, only to offer it.
+    found = find_spec("sqlite_vec")
+    if found is None or found.origin is None:
+        return False
     try:
-        import sqlite_vec
-
         connection.enable_load_extension(True)
         try:
-            connection.load_extension(sqlite_vec.loadable_path())
+            connection.load_extension(str(Path(found.origin).with_name("vec0")))
         finally:
             connection.enable_load_extension(False)
         connection.execute("SELECT vec_version()").fetchall()
-    except (ImportError, AttributeError, apsw.Error):
+    except (AttributeError, apsw.Error):
         return False
     return True

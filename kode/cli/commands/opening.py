@@ -26,7 +26,6 @@ from kode.registry import PROVIDERS
 
 if TYPE_CHECKING:
     from kode.cli.screen.screen import Screen
-    from kode.contracts import Provider
     from kode.conversation import Conversation
 
 
@@ -141,7 +140,8 @@ async def _repl(
         attach_named(conversation, arguments.ctx)
         if conversation.extensions is not None:
             conversation.extensions.start_all()
-        threading.Thread(target=_warm_up, args=(conversation.agent.provider,), daemon=True).start()
+        # A daemon: leaving must never wait for an import.
+        threading.Thread(target=_warm_up, args=(conversation,), daemon=True).start()
         return conversation
 
     return await run_repl(
@@ -154,10 +154,15 @@ async def _repl(
     )
 
 
-def _warm_up(provider: "Provider") -> None:
-    """Imports the SDK while the person types; its errors show up in the first request."""
-    from kode.providers import warm_up
+def _warm_up(conversation: "Conversation") -> None:
+    """Imports what the first turn and its reply need, while the person types."""
+    from kode.cli.screen.lines import cell_width
+    from kode.cli.screen.markdown import markdown
+    from kode.cli.screen.syntax import pieces
 
-    with contextlib.suppress(Exception):
-        warm_up(provider)
+    conversation.import_first_turn()
+    # The first rendering loads rich and its parser; the first code block looks for lexers.
+    cell_width("日")  # reads a table of widths
+    markdown("")
+    pieces("a.py", "")
     finish_startup()

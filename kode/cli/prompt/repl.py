@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,7 +76,6 @@ async def _run_editor(state: PromptState, opening: Opening, first_task: str | No
         open_conversation(state, opening)
         if first_task:
             submit(state, first_task)
-        _warm()
         await drawing
 
 
@@ -114,7 +112,6 @@ def asking(state: PromptState) -> "contextlib.AbstractAsyncContextManager[object
 async def _run_plain(state: PromptState, opening: Opening, first_task: str | None) -> None:
     from kode.cli.screen.plain import read_line
 
-    _warm()
     open_conversation(state, opening)
     await state.idle()
     line = first_task
@@ -167,23 +164,6 @@ async def show_closing(screen: Screen, closing: "asyncio.Task[None]") -> None:
         screen.show_line(spinner_line(what, now, since, screen.width - 1, stop))
         await asyncio.wait([closing], timeout=CLOSING_IS_SHOWN_EVERY_S)
     screen.clear_line()
-
-
-def _warm() -> None:
-    """In a daemon thread: exiting must never wait for an import."""
-    threading.Thread(target=_import_what_can_wait, daemon=True).start()
-
-
-def _import_what_can_wait() -> None:
-    # The user of an import reports its faults, not the prompt.
-    with contextlib.suppress(Exception):
-        from kode.cli.screen.markdown import markdown
-        from kode.cli.screen.syntax import pieces
-
-        # The first rendering loads rich and its parser, which would delay the first reply; the
-        # first code block looks for lexers.
-        markdown("")
-        pieces("a.py", "")
 
 
 @contextlib.contextmanager

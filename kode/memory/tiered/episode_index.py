@@ -151,7 +151,7 @@ class EpisodeIndex:
 
     def _prepare(self, connection: "apsw.Connection") -> None:
         connection.execute(_TABLES)
-        self._texts.measures = index.prepare(connection, NAME)
+        self._texts.measures = index.prepare(connection, NAME, has_vectors=bool(self._space))
 
     def take_in(
         self,
