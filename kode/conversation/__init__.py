@@ -12,6 +12,7 @@ are is `assembly.py`'s business.
 
 from kode.conversation.conversation import Conversation
 from kode.conversation.figures import StatusLine
+from kode.conversation.open_session import ClosingStep
 from kode.conversation.opening import open_conversation
 
-__all__ = ["Conversation", "StatusLine", "open_conversation"]
+__all__ = ["ClosingStep", "Conversation", "StatusLine", "open_conversation"]

@@ -17,7 +17,14 @@ from kode.conversation.attachments import command_part, file_part, keep_picture,
 from kode.conversation.extensions import find_brought
 from kode.conversation.figures import StatusLine, spending, status_of
 from kode.conversation.leaving import close, end_jobs, leave, let_memory_process
-from kode.conversation.open_session import BegunBy, OpenSession, Steering, announce, enter
+from kode.conversation.open_session import (
+    BegunBy,
+    ClosingStep,
+    OpenSession,
+    Steering,
+    announce,
+    enter,
+)
 from kode.conversation.past import Past
 from kode.conversation.planning import approve_plan
 from kode.conversation.plugged import Plugged
@@ -319,9 +326,15 @@ class Conversation:
         """Imports what the first turn needs; call it in a thread while the person types."""
         import_first_turn(self.now)
 
+    @property
+    def waits_for(self) -> ClosingStep | None:
+        """What `close` waits for now."""
+        return self.now.waits_for
+
     async def close(self, *, interrupted: bool = False, wait_s: float | None = None) -> None:
-        """Ends the session: memory processes it within its deadline, and within `wait_s` if given,
-        and leaves the rest pending for the next start; all of it if the last turn was
-        `interrupted`, as nobody waits then. An unused session leaves no file."""
+        """Ends the session: memory processes it within its deadline, and leaves the rest pending
+        for the next start; all of it if the last turn was `interrupted`, as nobody waits then.
+        Hooks, servers and memory together get `wait_s`, if given. An unused session leaves no
+        file."""
         self.now.interrupted |= interrupted
         await close(self.now, wait_s)

@@ -22,7 +22,7 @@ from kode.extensions import trust
 from kode.extensions.hook_answer import goes_beside
 from kode.extensions.hook_input import Event, sample_line
 from kode.extensions.hook_moments import CHANGED, Hooks, RunHook
-from kode.extensions.hooks import CHANGES_COUNT, MAX_TIMEOUT_S, Hook
+from kode.extensions.hooks import CHANGES_COUNT, Hook
 from kode.extensions.program import Keep, Ran, run_program
 from kode.extensions.session import Extensions
 from kode.session.entries import TaintEntry
@@ -43,7 +43,7 @@ rm -f -- "$CLAUDE_ENV_FILE"; exit $status
 _OF_THE_SHELL = frozenset(("_", "SHLVL", "PWD", "OLDPWD", "CLAUDE_ENV_FILE"))
 
 AT_END_S = 5.0
-"""For everything that runs when a session ends: nobody wants to wait for it."""
+"""For all hooks of a session's end together: nobody wants to wait for them."""
 
 NOT_DONE = "A hook says the work is not done."
 """The message of a turn that a hook starts."""
@@ -154,7 +154,7 @@ async def run_hook(
         (*SHELL, *((_WITH_VARIABLES, "kode", hook.command, mark) if begins else (hook.command,))),
         cwd=place.cwd,
         environment=environment_of(place, hook),
-        timeout_s=min(hook.timeout_s, _longest_s(hook)),
+        timeout_s=hook.timeout_s,
         given=given,
         sandbox=sandbox,
         records_opens=hook.pins_loads,
@@ -208,10 +208,6 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 def _may_leave(hook: Hook, place: Workplace) -> bool:
     wanted = trust.outside(hook.item)
     return trust.state(wanted, trust.load(place.home, place.project)) == "trusted"
-
-
-def _longest_s(hook: Hook) -> float:
-    return AT_END_S if hook.event == "SessionEnd" else MAX_TIMEOUT_S
 
 
 def environment_of(place: Workplace, hook: Hook) -> dict[str, str]:
@@ -317,10 +313,12 @@ def show_status(opened: OpenSession, hooks: Hooks) -> None:
     )
 
 
-async def end_session(hooks: Hooks, reason: str) -> None:
-    """Runs the hooks of a session's end. Raises: StorageError."""
-    await hooks.stop(AT_END_S)
-    await hooks.at("SessionEnd", {"reason": reason}, (reason,))
+async def end_session(hooks: Hooks, reason: str, wait_s: float) -> None:
+    """Runs the hooks of a session's end, after those in the background: `wait_s` for them all.
+    Raises: TimeoutError after it, StorageError."""
+    async with asyncio.timeout(wait_s):
+        await hooks.stop(wait_s / 2)
+        await hooks.at("SessionEnd", {"reason": reason}, (reason,))
 
 
 def _said(text: str) -> str:

@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 from kode.contracts import DropReason
-from kode.conversation.open_session import OpenSession
+from kode.conversation.open_session import ClosingStep, OpenSession
+from kode.conversation.plugged import CLOSE_S
 from kode.conversation.sessions import unmark_open
 from kode.engine.run import describe_missing
 from kode.engine.trial import settle_ended
@@ -19,7 +21,23 @@ from kode.session.notes import conversation
 CLOSE_GRACE_S = 15.0  # an answer that was asked for is worth a wait; the rest waits on disk
 INTERRUPTED_GRACE_S = 2.0  # who pressed Ctrl-C wants to leave
 LEAST_GRACE_S = 0.1
-"""What memory gets in any case: enough to write down what is left to do."""
+"""What each gets in any case: memory needs it to write down what is left to do."""
+
+
+@contextlib.contextmanager
+def _waiting_for(opened: OpenSession, step: ClosingStep) -> Iterator[None]:
+    opened.waits_for = step
+    try:
+        yield
+    finally:
+        opened.waits_for = None
+
+
+def _left_s(most_s: float, leave_by: float | None) -> float:
+    """How long the next step may take."""
+    if leave_by is None:
+        return most_s
+    return min(most_s, max(LEAST_GRACE_S, leave_by - time.monotonic()))
 
 
 async def let_memory_process(opened: OpenSession, reason: DropReason) -> None:
@@ -51,8 +69,7 @@ async def end_jobs(opened: OpenSession, ended: TurnEnded) -> TurnEnded:
 
 async def leave(opened: OpenSession, reason: str, leave_by: float | None = None) -> None:
     """Closes the session; what the process shares stays open. `reason` is for hooks; after
-    `leave_by`, by `time.monotonic`, memory is no longer waited for. An unused session leaves no
-    file."""
+    `leave_by`, by `time.monotonic`, nothing is waited for. An unused session leaves no file."""
     agent, session = opened.agent, opened.session
     await opened.terms.commands.leave(session.id)
     await settle_ended(session.id)
@@ -63,14 +80,18 @@ async def leave(opened: OpenSession, reason: str, leave_by: float | None = None)
         if opened.started.hooks is not None:
             from kode.conversation import hooking
 
+            wait_s = _left_s(hooking.AT_END_S, leave_by)
             try:
-                await hooking.end_session(opened.started.hooks, reason)
+                with _waiting_for(opened, "hooks"):
+                    await hooking.end_session(opened.started.hooks, reason, wait_s)
+            except TimeoutError:
+                text = f"A hook of the session's end was stopped: it took more than {wait_s:.0f} s."
+                opened.emit(Notice(text=text))
             except StorageError as error:
                 opened.report(error)
         grace_s = INTERRUPTED_GRACE_S if opened.interrupted else CLOSE_GRACE_S
-        if leave_by is not None:
-            grace_s = min(grace_s, max(LEAST_GRACE_S, leave_by - time.monotonic()))
-        await agent.memory.close(grace_s)
+        with _waiting_for(opened, "memory"):
+            await agent.memory.close(_left_s(grace_s, leave_by))
         try:
             save_memory_state(agent, session)
         except StorageError as error:
@@ -85,14 +106,17 @@ async def leave(opened: OpenSession, reason: str, leave_by: float | None = None)
 
 
 async def close(opened: OpenSession, wait_s: float | None = None) -> None:
-    """Ends the conversation: memory processes the session within its deadline, and within `wait_s`
-    if given, and leaves the rest pending for the next start."""
+    """Ends the conversation, within `wait_s` if given: memory processes the session within its
+    deadline, and leaves the rest pending for the next start."""
     terms = opened.terms
     leave_by = None if wait_s is None else time.monotonic() + wait_s
     try:
         if opened.started is not None and not opened.interrupted:
-            async with asyncio.timeout(wait_s):
-                await let_memory_process(opened, "exit")
+            # Half where hooks follow: the next start does memory's rest, and nobody theirs.
+            share_s = wait_s / 2 if wait_s and opened.started.hooks else wait_s
+            with _waiting_for(opened, "memory"):
+                async with asyncio.timeout(share_s):
+                    await let_memory_process(opened, "exit")
     except TimeoutError:
         text = "Memory has not finished with this session: the next start does the rest."
         opened.emit(Notice(text=text, level="info"))
@@ -100,11 +124,13 @@ async def close(opened: OpenSession, wait_s: float | None = None) -> None:
         await terms.commands.close()
         await settle_ended(opened.session.id)
         if terms.extensions is not None:
-            await terms.extensions.close()
+            with _waiting_for(opened, "servers"):
+                await terms.extensions.close()
         await leave(opened, "exit", leave_by)
         small = opened.agent.small_model
         asked = (opened.agent.provider, *([small] if small else ()), *terms.to_close)
         for provider in asked:
             await provider.aclose()
         if terms.plugged is not None:
-            await terms.plugged.close()
+            with _waiting_for(opened, "plug-ins"):
+                await terms.plugged.close(_left_s(CLOSE_S, leave_by))

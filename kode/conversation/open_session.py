@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 BegunBy = Literal["startup", "clear", "resume"]
 """How a session began, in the words of hooks."""
 
+ClosingStep = Literal["memory", "hooks", "servers", "plug-ins"]
+"""What the end of a session waits for."""
+
 Steering = Callable[[], Sequence[str]]
 """Returns what the person has typed while a turn runs, each text once."""
 
@@ -144,6 +147,8 @@ class OpenSession:
     """Whether the last turn was, so that nobody waits for the end of the session."""
     reported: str = ""
     """The last fault that was reported: of the last turn, or of the disk."""
+    waits_for: ClosingStep | None = None
+    """While the session ends."""
     fresh_plan: bool = False
     """Whether the last turn ended with a plan."""
     unread_results: bool = False

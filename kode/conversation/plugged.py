@@ -132,11 +132,11 @@ class Plugged:
                 run = partial(_around, guard_plugin(plugin, around), opened, session, run)
         return run
 
-    async def close(self) -> None:
-        """Lets each subscriber finish. Never raises."""
+    async def close(self, wait_s: float = CLOSE_S) -> None:
+        """Lets each subscriber finish, within `wait_s`. Never raises."""
         for subscriber in self.heard:
             try:
-                async with asyncio.timeout(CLOSE_S):
+                async with asyncio.timeout(wait_s):
                     await subscriber.aclose()
             except Exception as error:
                 self.emit(Notice(text=fault_of(subscriber.plugin, error)))

@@ -371,6 +371,8 @@ class FakeConversation:
     async def compact(self, wish=""):
         self.wish = wish
 
+    waits_for = "memory"
+
     async def close(self) -> None:
         self.closed = True
         self.home.mkdir(exist_ok=True)

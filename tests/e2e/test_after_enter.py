@@ -52,7 +52,7 @@ def log_imports(place: Place, log: Path) -> None:
 
 
 @pytest.mark.parametrize("vendor", ["openai", "anthropic"])
-def test_nothing_is_imported_between_enter_and_the_request(
+def test_enter_imports_nothing_before_the_request(
     remembered: Place, tmp_path: Path, vendor: str
 ) -> None:
     place, log = remembered, tmp_path / "imports.log"

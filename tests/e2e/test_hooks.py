@@ -5,6 +5,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.command import Place, needs_a_whole_sandbox
 from tests.e2e.test_brought import LOOK, write
 from tests.scripted_server import ScriptedServer
@@ -260,3 +262,20 @@ def test_a_hooks_folder_holds_after_calls_and_turns(place: Place) -> None:
 
         assert json.loads((logs / f"{event}.json").read_text())["hook_event_name"] == event
         assert not (place.project / "beside.txt").exists()
+
+
+@pytest.mark.slow
+def test_a_slow_hook_at_the_end_is_named_and_ended(place: Place) -> None:
+    needs_a_whole_sandbox(place)
+    write(place, "../kode-home/config.json", json.dumps({"memory": {"exit_wait_s": 1}}))
+    bring(place, "SessionEnd", "sleep 60; touch ended")
+    assert place.run("trust", "approve", "--yes").code == 0
+
+    with ScriptedServer([{"text": "done"}]) as server:
+        place.url = server.openai_url
+        done = place.run("run", "go", "--no-memory")
+
+    assert done.code == 0
+    assert "Running hooks; kode ends in 1 s at most" in done.err
+    assert "memory;" not in done.err
+    assert "took more than 1 s" in done.err

@@ -49,7 +49,7 @@ def saved(place: Place) -> list[str]:
     ]
 
 
-def test_what_is_typed_after_an_answer_steers_the_turn(place: Place) -> None:
+def test_text_after_an_answer_steers_the_turn(place: Place) -> None:
     with asked(place, edit("src/a.py")) as (terminal, server):
         terminal.type("n use tabs\r")
         terminal.until("The end.", timeout_s=60)

@@ -177,19 +177,25 @@ async def _run_with(
             if face.prompt is not None:
                 from kode.cli.prompt.repl import show_closing
 
-                await show_closing(face.prompt.screen, closing)
+                await show_closing(face.prompt, closing)
             await closing  # if interrupted, memory leaves its work for the next start
     return EXIT_CODES[ended.status], conversation.session.id
 
 
 async def _close(conversation: "Conversation") -> None:
-    """Ends the session. A program that reads the answer waits only so long for memory."""
+    """Ends the session. A program that reads the answer waits only so long for that."""
     if sys.stdout is not None and sys.stdout.isatty():
         return await conversation.close()
+    from kode.cli.screen.progress import closing_words
+
     wait_s = conversation.config.memory.exit_wait_s
-    said = f"Saving memory; kode ends in {wait_s:g} s at most (memory.exit_wait_s)."
-    notice = Notice(text=said, level="info")
-    saying = asyncio.get_running_loop().call_later(SLOW_S, conversation.emit, notice)
+
+    def say() -> None:
+        what = closing_words(conversation.waits_for)
+        text = f"{what}; kode ends in {wait_s:g} s at most (memory.exit_wait_s)."
+        conversation.emit(Notice(text=text, level="info"))
+
+    saying = asyncio.get_running_loop().call_later(SLOW_S, say)
     try:
         await conversation.close(wait_s=wait_s)
     finally:

@@ -19,7 +19,7 @@ from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.submit import Opening, begin, open_conversation, submit
 from kode.cli.prompt.turn import UNBEGUN, run_turn
 from kode.cli.screen.lines import clip
-from kode.cli.screen.progress import spinner_line
+from kode.cli.screen.progress import closing_words, spinner_line
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK
@@ -142,25 +142,26 @@ async def finish(state: PromptState, resume_flags: str = "") -> None:
     conversation, screen = state.opened, state.screen
     session_id, used = conversation.session.id, conversation.session.is_used
     state.closing = asyncio.ensure_future(state.jobs.guarded(conversation.close))
-    await show_closing(screen, state.closing)
+    await show_closing(state, state.closing)
     if session_id is not None and used:
         more = f" {resume_flags}" if resume_flags else ""
         screen.print(f"Resume with: kode -r {session_id}{more}", "dim")
     screen.flush()
 
 
-async def show_closing(screen: Screen, closing: "asyncio.Task[None]") -> None:
+async def show_closing(state: PromptState, closing: "asyncio.Task[None]") -> None:
     """Waits, and shows for what if it takes long."""
+    screen, conversation = state.screen, state.conversation
     if (await asyncio.wait([closing], timeout=CLOSING_IS_SHOWN_AFTER_S))[0]:
         return
-    what, stop = "Saving memory", "Ctrl-C skips"
+    stop = "Ctrl-C skips"
     if not screen.rich_terminal:
-        screen.print(f"{what}… ({stop})")
+        screen.print(f"{closing_words(conversation.waits_for)}… ({stop})")
         await asyncio.wait([closing])
         return
     since = time.monotonic()
     while not closing.done():
-        now = time.monotonic()
+        now, what = time.monotonic(), closing_words(conversation.waits_for)
         screen.show_line(spinner_line(what, now, since, screen.width - 1, stop))
         await asyncio.wait([closing], timeout=CLOSING_IS_SHOWN_EVERY_S)
     screen.clear_line()

@@ -30,7 +30,7 @@ from kode.events import (
 from kode.plain_text import clean
 
 if TYPE_CHECKING:
-    from kode.conversation import StatusLine
+    from kode.conversation import ClosingStep, StatusLine
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 ASKING = "Waiting for the model"
@@ -196,6 +196,17 @@ def how_to_stop(command_runs_s: float, width: int) -> str:
     if command_runs_s < BACKGROUND_IS_OFFERED_AFTER_S or width < ROOM_FOR_AN_OFFER:
         return "Ctrl-C stops"
     return "Ctrl-C stops · Ctrl-B backgrounds"
+
+
+def closing_words(step: "ClosingStep | None") -> str:
+    """What the end of a session waits for."""
+    words = {
+        "memory": "Saving memory",
+        "hooks": "Running hooks",
+        "servers": "Stopping MCP servers",
+        "plug-ins": "Stopping plug-ins",
+    }
+    return words[step] if step is not None else "Closing"
 
 
 def spinner_line(

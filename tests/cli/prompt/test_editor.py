@@ -76,7 +76,7 @@ async def typed(editor: Editor, keys: PipeInput, text: str) -> None:
         ("\x1b[200~yes, and\nwith tests\x1b[201~n", "no", "yes, and\nwith tests"),
     ],
 )
-async def test_keys_answer_at_once_and_what_follows_is_the_draft(
+async def test_keys_answer_at_once_and_the_rest_is_draft(
     keys: str, answer: str, draft: str
 ) -> None:
     async with prompt() as (editor, terminal):
@@ -88,7 +88,7 @@ async def test_keys_answer_at_once_and_what_follows_is_the_draft(
         assert editor.buffer.text == draft
 
 
-async def test_enter_straight_after_an_answer_does_not_send_the_draft() -> None:
+async def test_enter_after_an_answer_sends_no_draft() -> None:
     async with prompt() as (editor, keys):
         await typed(editor, keys, "half a mess")
         asked = asyncio.ensure_future(editor.read_answer("answer: ", question()))
@@ -113,7 +113,7 @@ async def test_words_of_a_withdrawn_question_stay_in_the_prompt() -> None:
 
 
 @pytest.mark.parametrize("begun", ["a", "\tuse tabs"])
-async def test_esc_goes_back_to_the_choices_and_then_closes_the_question(begun: str) -> None:
+async def test_esc_goes_back_and_then_closes_the_question(begun: str) -> None:
     async with prompt() as (editor, keys):
         asked = asyncio.ensure_future(editor.read_answer("answer: ", question()))
         await asyncio.sleep(0)
@@ -123,7 +123,7 @@ async def test_esc_goes_back_to_the_choices_and_then_closes_the_question(begun: 
         assert editor.buffer.text == ""
 
 
-async def test_the_first_esc_stops_the_turn_and_a_second_edits_the_last_message() -> None:
+async def test_esc_stops_the_turn_and_a_second_edits() -> None:
     async with prompt() as (editor, keys):
         state = editor.state
         state.sent = "count the files"

@@ -106,7 +106,10 @@ async def test_a_bounded_end_leaves_the_work_to_the_next_start(talks):
     await talk.turn("question")
 
     async with asyncio.timeout(20):
-        await talk.close(wait_s=0.05)
+        closing = asyncio.ensure_future(talk.close(wait_s=0.05))
+        await asyncio.sleep(0)
+        assert talk.waits_for == "memory"
+        await closing
 
     queue = next((root(talk) / "memory" / "journal").rglob("queue"))
     (item,) = [path for path in queue.iterdir() if path.suffix == ".json"]
