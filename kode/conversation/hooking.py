@@ -6,6 +6,7 @@
 import asyncio
 import contextlib
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -44,6 +45,7 @@ _OF_THE_SHELL = frozenset(("_", "SHLVL", "PWD", "OLDPWD", "CLAUDE_ENV_FILE"))
 
 AT_END_S = 5.0
 """For all hooks of a session's end together: nobody wants to wait for them."""
+LEAST_S = 0.1  # of one, even if others have used it up: many only write a line
 
 NOT_DONE = "A hook says the work is not done."
 """The message of a turn that a hook starts."""
@@ -59,6 +61,9 @@ def hook_runner(opened: OpenSession, common: Callable[[], Mapping[str, Any]]) ->
 
     async def run(hook: Hook, given: bytes, leave: Callable[[], None]) -> Ran:
         now = opened.agent
+        if opened.end_by is not None:
+            left_s = max(LEAST_S, opened.end_by - time.monotonic())
+            hook = replace(hook, timeout_s=min(hook.timeout_s, left_s))
         if hook.pins_loads and not terms.trust_project:
             async with one_at_a_time:
                 try:
@@ -313,12 +318,12 @@ def show_status(opened: OpenSession, hooks: Hooks) -> None:
     )
 
 
-async def end_session(hooks: Hooks, reason: str, wait_s: float) -> None:
+async def end_session(opened: OpenSession, hooks: Hooks, reason: str, wait_s: float) -> None:
     """Runs the hooks of a session's end, after those in the background: `wait_s` for them all.
-    Raises: TimeoutError after it, StorageError."""
-    async with asyncio.timeout(wait_s):
-        await hooks.stop(wait_s / 2)
-        await hooks.at("SessionEnd", {"reason": reason}, (reason,))
+    Raises: StorageError."""
+    opened.end_by = time.monotonic() + wait_s
+    await hooks.stop(wait_s / 2)
+    await hooks.at("SessionEnd", {"reason": reason}, (reason,))
 
 
 def _said(text: str) -> str:

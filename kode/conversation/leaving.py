@@ -83,10 +83,7 @@ async def leave(opened: OpenSession, reason: str, leave_by: float | None = None)
             wait_s = _left_s(hooking.AT_END_S, leave_by)
             try:
                 with _waiting_for(opened, "hooks"):
-                    await hooking.end_session(opened.started.hooks, reason, wait_s)
-            except TimeoutError:
-                text = f"A hook of the session's end was stopped: it took more than {wait_s:.0f} s."
-                opened.emit(Notice(text=text))
+                    await hooking.end_session(opened, opened.started.hooks, reason, wait_s)
             except StorageError as error:
                 opened.report(error)
         grace_s = INTERRUPTED_GRACE_S if opened.interrupted else CLOSE_GRACE_S

@@ -149,6 +149,8 @@ class OpenSession:
     """The last fault that was reported: of the last turn, or of the disk."""
     waits_for: ClosingStep | None = None
     """While the session ends."""
+    end_by: float | None = None
+    """When its last hooks must have ended, by `time.monotonic`; None before its end."""
     fresh_plan: bool = False
     """Whether the last turn ended with a plan."""
     unread_results: bool = False

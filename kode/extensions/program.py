@@ -129,7 +129,7 @@ async def _run(
                 await asyncio.gather(*reading, _give(process.stdin, given))
                 code = await process.wait()
         except TimeoutError:
-            fault = f"did not end within {timeout_s:g} s"
+            fault = f"did not end within {timeout_s:.3g} s"
         opened = wrapped.opened() if wrapped is not None else None
         said = [kept.decode("utf-8", "replace") for kept in (out, err)]
         return Ran(exit_code=code, stdout=said[0], stderr=said[1], fault=fault, opened=opened)

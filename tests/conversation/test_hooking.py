@@ -1,10 +1,9 @@
-import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from kode.conversation.hooking import end_session, run_hook
+from kode.conversation.hooking import run_hook
 from kode.extensions import trust
 from kode.extensions.hooks import Hook
 from kode.extensions.trust import Item
@@ -44,16 +43,3 @@ async def test_an_approved_hook_needs_a_sandbox_only_where_required(tmp_path, re
 
     assert (before.begun, after.begun, then.begun) == (False, not required, False)
     assert (project / "ran").exists() is not required
-
-
-async def test_all_hooks_of_a_sessions_end_share_one_limit():
-    async def never(*_: object) -> None:
-        await asyncio.Event().wait()
-
-    async def stop(wait_s: float) -> None:
-        waited.append(wait_s)
-
-    waited: list[float] = []
-    with pytest.raises(TimeoutError):
-        await end_session(SimpleNamespace(stop=stop, at=never), "exit", 0.01)
-    assert waited[0] < 0.01
