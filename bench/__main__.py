@@ -16,21 +16,18 @@ NAMES = (
     "updates",
     "retrieval",
     "memory_scale",
-    "team_notes",
     "scan",
     "shell",
     "edits",
     "wall",
     "undo",
     "subagents",
-    "forks",
     "fleet",
     "conversations",
     "extensions",
     "systems",
     "memory_life",
     "tasks",
-    "answers",
 )
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from bench.__main__ import NAMES
-from tests.needs import skip_without
-from tests.scripted_server import ScriptedServer
 
 FIELDS = {
     "startup": ["version_ratio", "prompt_ratio", "run_ratio", "rss_ratio", "messages_run_ratio"],
@@ -25,38 +23,31 @@ FIELDS = {
     "updates": ["ordinary", "large"],
     "retrieval": ["recall@10", "mrr", "p@1", "session_any@10", "ms_per_query"],
     "memory_scale": ["search_ratio", "add_ratio", "open_ratio"],
-    "team_notes": ["search_ratio"],
     "scan": ["caught", "refused_wrongly", "missed", "refused"],
     "shell": ["unsafe_called_safe", "safe_called_safe", "exact", "confusion"],
     "edits": ["edit_file", "apply_patch"],
     "wall": ["overhead_ratio", "everyday_unasked", "effects"],
     "undo": ["10 files"],
     "subagents": ["spawn_ratio", "schedule_ratio"],
-    "forks": ["chat new", "chat fork"],
     "fleet": ["overhead_ratio", "lost", "repeated"],
     "conversations": ["time_ratio", "memory_ratio"],
     "extensions": ["first_turn_ratio", "prefix_identical"],
     "systems": ["systems"],
     "memory_life": ["sizes"],
     "time_to_prompt": ["kode_s"],
-    "local": ["solved", "requests"],
-    "fleet_ray": ["tasks"],
 }
 """By benchmark: of the figures that it prints."""
 
 FLAGS = {
     "edits": ["--edits", "2"],
     "fleet": ["--tasks", "2", "--jobs", "2", "--many", "4"],
-    "fleet_ray": ["--tasks", "2"],
-    "local": ["--only", "read"],
     "memory_life": ["--sizes", "3", "--systems", "tiered"],
-    "team_notes": ["--data", "10"],
     "updates": ["--lives", "1"],
     "wall": ["--attacks="],
 }
 FAST = ("edits", "shell")
-OF_THEIR_OWN = {"answers": "test_answers.py", "tasks": "test_tasks.py"}
-"""Those that tests of their own start."""
+OF_ITS_OWN = "tasks"
+"""The one that tests of its own start."""
 
 CONVERSATION = {
     "session_1": [
@@ -69,29 +60,22 @@ CONVERSATION = {
 
 
 def test_every_benchmark_is_started_by_a_test() -> None:
-    assert set(NAMES) <= {*FIELDS, *OF_THEIR_OWN}
+    assert set(NAMES) <= {*FIELDS, OF_ITS_OWN}
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in FIELDS]
 )
 def test_a_benchmark_prints_its_figures(name: str, tmp_path: Path) -> None:
-    if name == "fleet_ray":
-        skip_without("ray")
     data = tmp_path / "conversation.json"
     data.write_text(json.dumps(CONVERSATION))
-    with ScriptedServer([{"text": "The port is 8437."}], repeat_last=True) as server:
-        flags = {"retrieval": ["--data", str(data)], "local": ["--server", server.url]}
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", f"bench.{name}", "--json"),
-                *flags.get(name, []),
-                *FLAGS.get(name, []),
-            ],
-            env={**os.environ, "BENCH": "small"},
-            capture_output=True,
-            text=True,
-        )
+    flags = {"retrieval": ["--data", str(data)], **FLAGS}
+    done = subprocess.run(
+        [sys.executable, "-m", f"bench.{name}", "--json", *flags.get(name, [])],
+        env={**os.environ, "BENCH": "small"},
+        capture_output=True,
+        text=True,
+    )
 
     assert done.returncode == 0, done.stderr
     assert set(FIELDS[name]) <= json.loads(done.stdout).keys()
