@@ -84,8 +84,6 @@ class FileChanges:
     """The oldest first; several can belong to a turn of one number, after a rewind."""
     undone: frozenset[int] = frozenset()
     """Numbers of undone groups."""
-    taken: tuple[tuple[int, Taken], ...] = ()
-    """Undos and redos in order, each with the number of groups before it; only of `announced`."""
     contents: Contents = field(
         default_factory=lambda: Contents(folder=Path(os.devnull), max_file_bytes=0, max_bytes=0)
     )
@@ -98,26 +96,6 @@ class FileChanges:
         contents = Contents(folder=folder, max_file_bytes=0, max_bytes=0)
         past = Checkpoints(folder=folder, contents=contents).history()
         return cls(groups=past.groups, undone=frozenset(past.undone), contents=contents)
-
-    @classmethod
-    def announced(cls, folder: Path, max_file_bytes: int) -> "FileChanges":
-        """The record in a folder, with announced changes that did not happen: they say what was
-        there before. `max_file_bytes` limits the files that are compared with it."""
-        try:
-            data = (folder / LOG).read_bytes()
-        except OSError:
-            data = b""
-        parsed = map(change_log.parse, data.splitlines())
-        lines = [one for one in parsed if not isinstance(one, Settled)]
-        return cls(
-            groups=change_log.history(lines).groups,
-            taken=tuple(
-                (len(change_log.history(lines[:index]).groups), one)
-                for index, one in enumerate(lines)
-                if isinstance(one, Taken) and one.files
-            ),
-            contents=Contents(folder=folder, max_file_bytes=max_file_bytes, max_bytes=0),
-        )
 
     def before(self, turn: int, path: str) -> str:
         """A file's content before its first change in a turn, credentials masked; "" if unknown."""

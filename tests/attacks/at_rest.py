@@ -1,10 +1,8 @@
 """Attacks on what kode reads and puts back later: cassettes, undo, queues, sessions of others."""
 
 import contextlib
-import hashlib
 import json
 import os
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,11 +12,9 @@ from kode.plugins.fleet.owner import SIGNATURE
 from kode.plugins.fleet.queue import Queue, create
 from kode.plugins.fleet.records import Fleet, Task
 from kode.plugins.fleet.trees import Trees
-from kode.plugins.replay.cassette import open_cassette, pack
+from kode.plugins.replay.cassette import pack
 from kode.plugins.replay.recording import load
-from kode.plugins.replay.scratch import scratch
 from kode.session.checkpoints import Checkpoints
-from kode.session.content_store import LINK
 from tests.attacks.at_work import LOADED, has_settings, works_on
 from tests.attacks.ground import (
     DOTENV_KEY,
@@ -40,112 +36,28 @@ def held(ground: Ground) -> None:
     assert ground.effects() == []
 
 
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 # ── a stranger's cassette ────────────────────────────────────────────────────────────────────────
 
 
-def record(
-    ground: Ground, calls: Sequence[dict[str, Any]], *changes: tuple[str, str], **more: Any
-) -> Path:
-    """The cassette of a session with these calls in its only turn, from which its undo data claims
-    to have changed these files: (path, state before). `texts` are contents; `after`: what a
-    subagent of the turn left, (path, state)."""
-    by_run(ground, calls, more.get("mode", "auto-edit"), more.get("flags", ()))
-    session = ground.place.session_files[-1].stem
+def replay(ground: Ground, calls: Sequence[dict[str, Any]], **options: Any) -> dict[str, Any]:
+    """Replays the cassette of a session with these calls, without the file that they made."""
+    by_run(ground, calls, options.get("mode", "auto-edit"), options.get("flags", ()))
     path = ground.home / "kode-home" / "theirs.cassette"
-    path.write_bytes(pack(load(ground.place.home, session)).data)
-    with zipfile.ZipFile(path) as file:
-        kept = {name: file.read(name) for name in file.namelist()}
-    lines = [
-        {"kind": "change", "turn": 1, "path": str(ground.project / name), "done": True}
-        | {"before": state, "mode": 0o755}
-        for name, state in changes
-    ]
-    kept["changes.jsonl"] = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    for text in more.get("texts", ()):
-        kept[f"contents/{digest(text)}"] = text.encode()
-    with zipfile.ZipFile(path, "w") as file:
-        for name, data in kept.items():
-            file.writestr(name, data)
-    return path
-
-
-def replay(ground: Ground, cassette: Path) -> str:
-    done = ground.kode("replay", str(cassette), "--json", "--cwd", str(ground.project))
-    return done.out
-
-
-def replay_link(ground: Ground) -> None:
-    pwned = "pwned"
-    cassette = record(
-        ground,
-        [LOOK],
-        ("a-link", f"{LINK}{ground.home}/.bashrc"),
-        ("a-folder", f"{LINK}{ground.home}/elsewhere"),
-        ("a-folder/file", digest(pwned)),
-        ("a-folder/new", digest(pwned)),
-        texts=[pwned],
-    )
-    assert "a-link -> " in replay(ground, cassette)
-    with open_cassette(cassette) as recording, scratch(recording, ground.project) as copy:
-        planted = copy.in_copy(f"{recording.project}/a-link")
-        assert planted is not None
-        assert planted.is_symlink()
-        assert copy.set(f"{recording.project}/a-link", digest(pwned), 0o644)
-        assert planted.read_text() == pwned
-    held(ground)
-
-
-def replay_swap(ground: Ground) -> None:
-    names = [f"d/e/{number}" for number in range(40)]
-    cassette = record(ground, [LOOK], *((name, digest("pwned")) for name in names), texts=["pwned"])
-    with open_cassette(cassette) as recording, scratch(recording, ground.project) as copy:
-        with swapped(copy.project / "d", ground.home / "elsewhere"):
-            for _ in range(5):
-                for name in names:
-                    copy.set(f"{recording.project}/{name}", digest("pwned"), 0o644)
-                    copy.set(f"{recording.project}/{name}", None, 0o644)
-                    copy.set(f"{recording.project}/{name}", f"{LINK}/etc", 0o644)
-    held(ground)
-
-
-def replay_special(ground: Ground) -> None:
-    cassette = record(ground, [LOOK])
-    os.mkfifo(ground.project / "pipe")
-    os.mkfifo(ground.project / "d/e/pipe")
-    os.link(ground.home / "elsewhere/file", ground.project / "hard")
-    ground.before = ground.outside()
-    assert json.loads(replay(ground, cassette))["steps"]
-    held(ground)
-
-
-def replay_later(ground: Ground) -> None:
-    hook, config = (
-        "#!/bin/sh\ntouch ~/pwned-by-a-hook\n",
-        "[core]\n\tfsmonitor = touch ~/pwned-by-fsmonitor\n\tpager = touch ~/pwned-by-a-pager\n",
-    )
-    cassette = record(
-        ground,
-        [LOOK, shell("git status")],
-        (".git/hooks/post-checkout", digest(hook)),
-        (".git/hooks/reference-transaction", digest(hook)),
-        (".git/config", digest(config)),
-        texts=[hook, config],
-    )
-    assert "reference-transaction" in replay(ground, cassette)
-    held(ground)
-    assert works_on(ground) == []
+    path.write_bytes(pack(load(ground.place.home, ground.place.session_files[-1].stem)).data)
+    options.get("then", lambda: None)()
+    done = ground.kode("replay", str(path), "--json", "--cwd", str(ground.project))
+    outcome: dict[str, Any] = json.loads(done.out)
+    assert len(outcome["steps"]) > len(calls) > 0
+    return outcome
 
 
 def replay_authority(ground: Ground) -> None:
-    cassette = record(ground, [shell("touch ~/pwned; touch pwned")], mode="full")
-    assert ground.effects() == ["pwned"]  # there it was allowed
-    (ground.home / "pwned").unlink()
-    (ground.project / "pwned").unlink()
-    assert json.loads(replay(ground, cassette))["steps"][0]["from_record"] == []  # it ran
+    def remove() -> None:
+        assert ground.effects() == ["pwned"]  # there it was allowed
+        (ground.home / "pwned").unlink()
+        (ground.project / "pwned").unlink()
+
+    replay(ground, [shell("touch ~/pwned; touch pwned")], mode="full", then=remove)
     held(ground)
     assert not (ground.project / "pwned").exists()
 
@@ -155,10 +67,12 @@ def replay_key(ground: Ground) -> None:
     allowed = [flag for path in (key, dotenv) for flag in ("--allow", f"read({path})")]
     key.write_text("what the stranger has")
     dotenv.write_text("what the stranger has")
-    cassette = record(ground, [read_file(str(key)), read_file(".env")], flags=allowed)
-    key.write_text(SSH_KEY)
-    dotenv.write_text(DOTENV_KEY)
-    assert "read_file" in replay(ground, cassette)
+
+    def put_keys() -> None:
+        key.write_text(SSH_KEY)
+        dotenv.write_text(DOTENV_KEY)
+
+    replay(ground, [read_file(str(key)), read_file(".env")], flags=allowed, then=put_keys)
     assert ground.leaked(SSH_KEY, DOTENV_KEY) == []
 
 

@@ -40,7 +40,7 @@ KINDS = {
     "key": "a key in what is shown, sent or stored",
 }
 
-IN_THE_COPY = "it stays in the copy, which is removed"
+NO_CALL_RUNS = "no call of a replay runs: the results come from the record"
 AS_IT_WAS = "undo and redo only put back what was there, and its gate was the apply"
 ITS_HOME = "it writes in $KODE_HOME alone, where nobody else does"
 ITS_LOG = "the log of changes lies in $KODE_HOME; one from elsewhere is a cassette"
@@ -56,12 +56,7 @@ TABLE: Mapping[str, Mapping[str, Cell]] = {
     "an editor's session": through(by_acp),
     "a client of `mcp serve`": through(by_serve),
     "a replay": {
-        "link": at_rest.replay_link,
-        "swap": at_rest.replay_swap,
-        "special": at_rest.replay_special,
-        "later": at_rest.replay_later,
-        "loaded": IN_THE_COPY,
-        "steer": IN_THE_COPY,
+        **dict.fromkeys(("link", "swap", "special", "later", "loaded", "steer"), NO_CALL_RUNS),
         "authority": at_rest.replay_authority,
         "key": at_rest.replay_key,
     },

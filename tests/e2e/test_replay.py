@@ -2,20 +2,12 @@
 
 import json
 import re
-import signal
-import subprocess
-import threading
-import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.command import Finished, Place, needs_a_whole_sandbox
-from tests.needs import needs
-from tests.scripted_server import ScriptedServer
-from tests.unsealed import unsealed
+from tests.e2e.command import Finished, Place
 from tests.workplaces import empty_repository
 
 LINES = (Path(__file__).parent / "data" / "replayed_sessions.jsonl").read_text().splitlines()
@@ -74,7 +66,6 @@ def replay(place: Place, *arguments: str) -> Finished:
 def test_a_session_played_again_is_identical_and_touches_nothing(
     place: Place, session: dict[str, Any]
 ) -> None:
-    needs_a_whole_sandbox(place)
     session_id = play(place, session)
     assert session.get("holds", "turn") in place.session_files[-1].read_text()
     before = everything_in(place.project, place.home, place.folder / "elsewhere")
@@ -84,9 +75,6 @@ def test_a_session_played_again_is_identical_and_touches_nothing(
     differences = [one for step in done.json["steps"] for one in step["differences"]]
     assert differences == []
     assert (done.code, done.json["identical"]) == (0, True)
-    assert [n for n in done.json["notes"] if n.startswith("From the record")] == (
-        [session["notes"]] if "notes" in session else []
-    )
     after = everything_in(place.project, place.home, place.folder / "elsewhere")
     assert after.keys() == before.keys()
     assert after == before
@@ -140,26 +128,6 @@ def test_a_changed_prompt_is_the_one_difference_and_is_shown(place: Place) -> No
     assert "First difference: step 1, message: Instructions of this project" in text.out
     assert "-Be brief." in text.out
     assert "+Be verbose." in text.out
-    assert "Changed since the session began, and as they are now: AGENTS.md." in text.out
-
-
-def test_flags_change_the_prompt_of_a_replay_and_nothing_else(place: Place) -> None:
-    session_id = play(place, EDIT)
-
-    done = replay(place, session_id, "--append-system", "Answer in French.")
-
-    assert parts(done) == [["system: appended"], [], []]
-
-
-def test_a_file_changed_since_shows_in_the_result_reading_it(place: Place) -> None:
-    session_id = play(place, {**EDIT, "files": {"a.py": "x = 1\n", "b.py": "b = 1\n"}})
-    path = place.session_files[-1]
-    path.write_text(unsealed(path.read_text()).replace('\\"a.py\\"}"', '\\"b.py\\"}"', 1))
-    (place.project / "b.py").write_text("b = 2\n")
-
-    done = replay(place, session_id)
-
-    assert parts(done)[0] == ["result: read_file"]
 
 
 @pytest.mark.parametrize(
@@ -168,6 +136,8 @@ def test_a_file_changed_since_shows_in_the_result_reading_it(place: Place) -> No
         (["20200101-000000-abcdef"], 3, "no session"),
         (["ID", "--cwd", "gone"], 3, "does not exist"),
         (["ID", "--form"], 3, "unknown flag"),
+        (["ID", "--times", "3"], 3, "kode session fork ID --at ENTRY"),
+        (["ID", "--model", "m"], 3, "kode continue --model"),
     ],
 )
 def test_a_session_that_cannot_be_replayed_comes_with_advice(
@@ -196,18 +166,6 @@ def test_a_project_that_is_gone_can_be_named_elsewhere(place: Place) -> None:
     assert done.json["identical"] is True
 
 
-def test_an_older_kodes_session_is_played_without_its_prompt(place: Place) -> None:
-    session_id = play(place, EDIT)
-    path = place.session_files[-1]
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(line for line in lines if '"type":"request"' not in line))
-
-    done = replay(place, session_id, "--append-system", "Answer in French.")
-
-    assert done.json["identical"] is True
-    assert any("kept no record of requests" in note for note in done.json["notes"])
-
-
 def test_a_session_without_a_reply_has_nothing_to_replay(place: Place) -> None:
     session_id = play(place, EDIT)
     path = place.session_files[-1]
@@ -218,70 +176,6 @@ def test_a_session_without_a_reply_has_nothing_to_replay(place: Place) -> None:
 
     assert done.code == 3
     assert "nothing to replay" in done.err
-
-
-def git(folder: Path, *arguments: str) -> str:
-    person = ("-c", "user.name=n", "-c", "user.email=e@x")
-    done = subprocess.run(
-        ["git", *person, *arguments], cwd=folder, check=True, capture_output=True, text=True
-    )
-    return done.stdout
-
-
-COMMIT = {
-    "calls": [
-        {
-            "name": "shell",
-            "arguments": {
-                "command": "echo y > b.py && git add b.py && "
-                "git -c user.name=n -c user.email=e@x commit -qm two && git branch"
-            },
-        }
-    ]
-}
-
-
-@needs("git")
-def test_a_repository_only_linked_to_keeps_its_branches(place: Place) -> None:
-    """As `git-new-workdir` makes them: with branches and objects of another folder."""
-    needs_a_whole_sandbox(place)
-    main = place.folder / "main"
-    write(main, {"a.py": "x = 1\n"})
-    git(main, "init", "-q")
-    git(main, "add", "-A")
-    git(main, "commit", "-qm", "one")
-    linked = place.project / ".git"
-    linked.mkdir()
-    for name in ("config", "refs", "objects", "info"):
-        (linked / name).symlink_to(main / ".git" / name)
-    (linked / "HEAD").write_text((main / ".git" / "HEAD").read_text())
-    git(place.project, "reset", "-q", "--hard")
-    session_id = play(
-        place,
-        {
-            **EDIT,
-            "files": {},
-            "turns": [
-                {
-                    "task": "commit",
-                    "flags": ["--permission-mode", "full"],
-                    "replies": [
-                        {"text": "wait", "calls": [{"name": "list_files", "arguments": {}}]},
-                        {"delay_s": 1.1, **COMMIT},
-                        {"text": "done"},
-                    ],
-                }
-            ],
-        },
-    )
-    before = git(place.project, "rev-parse", "HEAD"), git(place.project, "status", "--short")
-
-    done = replay(place, session_id)
-
-    assert (git(place.project, "rev-parse", "HEAD"), git(place.project, "status", "--short")) == (
-        before
-    )
-    assert any("The repository lies outside the project" in note for note in done.json["notes"])
 
 
 FULL = {
@@ -385,51 +279,10 @@ def test_a_cassette_masks_keys_and_names_personal_data_first(place: Place) -> No
     done = place.run(*words, "--yes")
 
     assert done.code == 0
-    assert f"the contents of these files: {place.project / 'a.py'}" in done.err
-    with zipfile.ZipFile(path) as file:
-        held = b"".join(file.read(name) for name in file.namelist())
+    held = path.read_bytes()
     assert b"x = 2" in held
     assert KEY.encode() not in held
     assert path.stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [
-        ("a.cfg", f"# café\nx = 1 # {KEY}\n".encode("latin-1")),
-        ("a.txt", f"x = 1 # {KEY}\r\n".encode("utf-16")),
-        ("a.dat", f"\0x = 1 {KEY} ".encode() + b"\xff"),
-    ],
-)
-def test_keys_are_masked_in_whatever_encoding_a_file_has(
-    place: Place, name: str, data: bytes
-) -> None:
-    (place.project / name).write_bytes(data)
-    change = {"calls": [{"name": "shell", "arguments": {"command": f"rm {name}"}}]}
-    flags = ["--permission-mode", "full"]
-    turn = {"task": "rm", "flags": flags, "replies": [change, {"text": "ok"}]}
-    path = exported(place, play(place, {"name": "rm", "files": {}, "turns": [turn]}))
-
-    with zipfile.ZipFile(path) as file:
-        held = [file.read(one) for one in file.namelist() if one.startswith("contents/")]
-    assert held
-    assert KEY.encode() not in b"".join(held).replace(b"\0", b"")
-
-
-@pytest.mark.parametrize(
-    "name", ["../outside", "contents/../../outside", "/outside", "contents/" + "0" * 64 + "/x"]
-)
-def test_a_cassette_of_somebody_else_writes_only_what_it_may(place: Place, name: str) -> None:
-    path = exported(place, play(place, EDIT))
-    with zipfile.ZipFile(path, "a") as file:
-        file.writestr(name, "written")
-    before = set(place.folder.rglob("*"))
-
-    done = place.run("replay", str(path), "--json", cwd=place.project)
-
-    assert set(place.folder.rglob("*")) == before
-    assert done.json["steps"]
-    assert not Path("/outside").exists()
 
 
 @pytest.mark.parametrize("data", [b"", b"no zip", b"PK\x05\x06" + b"\0" * 18])
@@ -511,158 +364,3 @@ def test_recording_and_replaying_exclude_each_other(place: Place) -> None:
 
     assert done.code == 3
     assert not (place.home / "sessions").exists()
-
-
-def asked_for_three(request: dict[str, Any]) -> bool:
-    return "Write three." in json.dumps(request["messages"])
-
-
-def answers(request: dict[str, Any]) -> dict[str, Any]:
-    """A model that reads a file, then sets x to 2, or to 3 where the system prompt wants that."""
-    last = request["messages"][-1]
-    if last["role"] == "user":
-        return EDIT["turns"][0]["replies"][0]
-    if "x = 1" not in last["content"]:
-        return {"text": "done", "usage": {"input_tokens": 900, "output_tokens": 100}}
-    new = "x = 3" if asked_for_three(request) else "x = 2"
-    arguments = {"path": "a.py", "old_text": "x = 1", "new_text": new}
-    usage = {"input_tokens": 900, "output_tokens": 100}
-    return {"calls": [{"name": "edit_file", "arguments": arguments}], "usage": usage}
-
-
-@pytest.fixture
-def forked(place: Place) -> Iterator[tuple[Place, str, ScriptedServer]]:
-    """A session with a server, which goes on to answer."""
-    with ScriptedServer(keep=100) as server:
-        server.play(answers)
-        place.url = server.openai_url
-        place.extra = {"KODE_MODEL": "gpt-4o"}
-        write(place.project, {"a.py": "x = 1\n"})
-        place.home.mkdir()
-        prices = {"prices": {"gpt-4o": {"input": 2.5, "output": 10}}}
-        (place.home / "config.json").write_text(json.dumps(prices))
-        mode = ("--permission-mode", "auto-edit", "--no-memory")
-        assert place.run("run", "set x", *mode).code == 0
-        yield place, place.session_files[-1].stem, server
-
-
-def test_five_runs_from_a_step_beside_five_as_recorded(
-    forked: tuple[Place, str, ScriptedServer],
-) -> None:
-    place, session_id, server = forked
-    before = everything_in(place.project, place.home)
-    asked = len(server.requests)
-
-    done = place.run(
-        *("replay", session_id, "--from", "2", "--times", "5", "--verify", "grep -q 3 a.py"),
-        *("--append-system", "Write three.", "--compare", "--json"),
-    )
-
-    assert done.code == 0, done.err
-    recorded, changed = done.json["variants"]
-    assert (recorded["variant"], recorded["passed"], recorded["runs"]) == ("as recorded", 0, 5)
-    assert (changed["variant"], changed["passed"], changed["runs"]) == ("--append-system", 5, 5)
-    assert changed["interval"] == [pytest.approx(0.5655, abs=1e-3), 1.0]
-    assert recorded["interval"] == [0.0, pytest.approx(0.4345, abs=1e-3)]
-    assert changed["tokens"] == 2000
-    assert changed["cost_usd"] == pytest.approx(changed["trials"][0]["cost_usd"])
-    assert changed["cost_usd"] > 0
-    assert [trial["steps"] for trial in changed["trials"]] == [2] * 5
-    assert len(server.requests) - asked == 2 * 10  # the first step is from the record
-    assert everything_in(place.project, place.home) == before
-
-
-def test_a_table_of_runs_for_people(forked: tuple[Place, str, ScriptedServer]) -> None:
-    place, session_id, _ = forked
-
-    done = place.run("replay", session_id, "--verify", "grep -q 2 a.py")
-
-    assert done.code == 0, done.err
-    assert "Live from step 1, 1 time each, judged by `grep -q 2 a.py`:" in done.out
-    assert "1 of 1" in done.out
-    assert "21% to 100%" in done.out
-
-
-def test_a_budget_holds_for_all_runs_together(forked: tuple[Place, str, ScriptedServer]) -> None:
-    place, session_id, _ = forked
-
-    done = place.run(
-        *("replay", session_id, "--from", "2", "--times", "50", "--json"),
-        *("--max-budget-usd", "0.01"),
-    )
-
-    assert done.code == 1
-    assert "budget" in done.json["stopped"]
-    spent = sum(trial["cost_usd"] for trial in done.json["variants"][0]["trials"])
-    assert 0.01 <= spent < 0.02
-
-
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--from", "9"], "has 3 steps"),
-        (["--from", "1", "--compare"], "needs something to compare"),
-    ],
-)
-def test_live_runs_that_mean_nothing_are_refused(
-    forked: tuple[Place, str, ScriptedServer], flags: list[str], said: str
-) -> None:
-    place, session_id, server = forked
-    asked = len(server.requests)
-
-    done = place.run("replay", session_id, *flags)
-
-    assert done.code == 3
-    assert said in done.err
-    assert len(server.requests) == asked
-
-
-def test_ctrl_c_leaves_nothing_of_live_runs(forked: tuple[Place, str, ScriptedServer]) -> None:
-    place, session_id, server = forked
-    waits = threading.Event()
-
-    def slow(request: dict[str, Any]) -> dict[str, Any]:
-        waits.set()
-        return {"text": "late", "delay_s": 60}
-
-    server.play(slow)
-    folder = place.folder / "temporary"
-    folder.mkdir()
-    place.extra["TMPDIR"] = str(folder)
-    with place.start("replay", session_id, "--from", "2", "--times", "5") as process:
-        assert waits.wait(60)
-        assert list(folder.glob("kode-replay-*"))
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-
-    assert process.returncode == 130
-    assert "nothing is left of the replay" in err
-    assert list(folder.iterdir()) == []
-
-
-def test_a_live_model_changes_nothing_but_its_copy(place: Place) -> None:
-    needs_a_whole_sandbox(place)
-    write(place.project, {"a.py": "x = 1\n"})
-    victim = str(place.project / "a.py")
-    calls = [
-        {"name": "write_file", "arguments": {"path": victim, "content": "overwritten"}},
-        {"name": "shell", "arguments": {"command": f"echo overwritten > {victim}; rm -f {victim}"}},
-        {"name": "shell", "arguments": {"command": "echo in the copy > b.txt"}},
-        {"name": "delegate_tasks", "arguments": {"tasks": [{"goal": "overwrite it"}]}},
-    ]
-    with ScriptedServer(keep=100) as server:
-        place.url = server.openai_url
-        place.extra = {"KODE_MODEL": "gpt-4o"}
-        server.play([{"text": "nothing to do"}])
-        place.run("run", "go", "--permission-mode", "full", "--no-memory")
-        before = everything_in(place.project, place.home)
-        server.play([{"calls": calls}, {"text": "tried"}])
-        session_id = place.session_files[-1].stem
-        done = place.run("replay", session_id, "--from", "1", "--verify", "test -s b.txt", "--json")
-        told = server.requests[-1].json["messages"]
-
-    assert done.json["variants"][0]["passed"] == 1, done.err
-    results = [message["content"] for message in told if message["role"] == "tool"]
-    assert "only files of the copy" in results[0]
-    assert "delegate_tasks is not there in a replay" in results[3]
-    assert everything_in(place.project, place.home) == before

@@ -1,31 +1,27 @@
-"""`kode replay`: replays a session offline, continued from a step, compared.
+"""`kode replay`: replays a session offline and compares it with its record.
 
-A replay is the loop of kode with a provider, a gate and a memory made of a transcript.
+A replay is the loop of kode with a provider, tools and a memory that answer from a transcript:
+nothing is run, and nothing of the person's is changed.
 
-    recording.py   a session's files, in turns
-    scratch.py     a copy of the project as it was before the first step
+    recording.py   a session in turns
     same.py        which differences count, and how to show them
     played.py      a provider that answers from the record and compares each request
-    answers.py     judges calls, and answers some of them, as it was then
     memory.py      memory's recorded texts
-    agent.py       the settings and tools of the record, with changes
+    agent.py       the settings, tools and session of the record
     play.py        opens a session with these parts and runs the turns again
     report.py      the outcome, as lines and as JSON
-    trials.py      several live runs from a step; compares two variants
     cassette.py    a session as one file for another person
-
-Nothing here changes the project, the sessions or the memory of the person.
 """
 
 from kode.plugin import Command, Plugin
 
 PLUGIN = Plugin(
     name="replay",
-    summary="sessions replayed in a copy, or continued from a step; cassettes",
+    summary="sessions replayed from their record; cassettes",
     commands={
         "replay": Command(
             run="kode.plugins.replay.command:main",
-            summary="replay a session, or continue it from one of its steps",
+            summary="replay a session, and compare it with its record",
         )
     },
     exports={"cassette": "kode.plugins.replay.cassette:export"},

@@ -1,5 +1,4 @@
-"""The memory of a replay: returns what memory returned in the recorded session. It stores nothing,
-and its tools do not run (see `answers`)."""
+"""The memory of a replay: what memory returned in the recorded session. It stores nothing."""
 
 from collections.abc import Sequence
 
@@ -13,10 +12,8 @@ from kode.plugins.replay.played import Played
 class RecordedMemory(NullMemory):
     """Returns memory's recorded texts; stores nothing."""
 
-    def __init__(self, played: Played, *, without: bool) -> None:
-        """`without`: plays the session as if it had had no memory."""
+    def __init__(self, played: Played) -> None:
         self._played = played
-        self._without = without
         self._section = ""
 
     @property
@@ -31,14 +28,12 @@ class RecordedMemory(NullMemory):
 
     async def inject(self, reason: InjectReason) -> Injection:
         """See `contracts.MemorySystem`."""
-        if self._without:
-            return Injection()
         self._section = self._played.section_ahead("memory", self._section)
         return Injection(system=self._section, first_user=self._first_user())
 
     async def recall(self, turn: Turn) -> str:
         """See `contracts.MemorySystem`."""
-        if self._without or self._played.turn is None:
+        if self._played.turn is None:
             return ""
         prompt = self._played.recording.entries[self._played.turn.begins]
         assert isinstance(prompt, MessageEntry)

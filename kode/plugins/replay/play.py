@@ -1,13 +1,13 @@
-"""Replays the turns of a recording: the same loop, recorded answers, real tools in a copy of the
-project.
+"""Replays the turns of a recording: the same loop, with recorded answers and results.
 
 Between two turns it repeats what the person did then: a manual compaction, a rewind, an edit of the
-plan, undone files.
+plan.
 """
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import cast, get_args
 
 from kode.plugin import BareSession, Config, write_plan
@@ -23,16 +23,20 @@ from kode.plugin.entries import (
     TaintEntry,
     TrimEntry,
 )
-from kode.plugin.errors import ConfigError
 from kode.plugin.events import TurnEnded
 from kode.plugin.messages import Image, Text
-from kode.plugins.replay.agent import Changes, cost_of, info_now, settings_of, skills_of, tools_of
-from kode.plugins.replay.answers import Answers, replay_session
+from kode.plugins.replay.agent import (
+    RecordedResults,
+    info_now,
+    replay_session,
+    settings_of,
+    skills_of,
+    tools_of,
+)
 from kode.plugins.replay.memory import RecordedMemory, memory_alone
 from kode.plugins.replay.played import Played, Step
 from kode.plugins.replay.recording import PastTurn, Recording
 from kode.plugins.replay.same import Form
-from kode.plugins.replay.scratch import Scratch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,73 +45,48 @@ class Replay:
 
     steps: tuple[Step, ...]
     notes: tuple[str, ...]
-    """Notes on it, each a sentence."""
-    ended: TurnEnded | None
-    """How the last turn ended."""
-    bare: BareSession
-    """The session that was played, in which commands can check the copy."""
-    is_whole: bool
-    """Whether every recorded step was played."""
+    """The turns that ended before their last recorded step, a sentence each."""
 
     @property
     def same(self) -> bool:
         """Whether the steps are those of the record, and each matches."""
-        return self.is_whole and all(step.same for step in self.steps)
+        return not self.notes and all(step.same for step in self.steps)
 
 
-async def play(
-    recording: Recording, config: Config, scratch: Scratch, changes: Changes | None = None
-) -> Replay:
-    """Replays a recording in a copy. `config` are the person's current settings, overridden by
-    those in the record. With a live model, stops at the end of the turn in which it starts.
+async def play(recording: Recording, config: Config, *, home: Path, cwd: Path) -> Replay:
+    """Replays a recording with a folder for the session it makes, `home`, and the project's files
+    in `cwd`, which are only read. `config` are the person's current settings, overridden by those
+    in the record.
 
-    Raises: ConfigError without a sandbox if one is needed; KodeError.
+    Raises: KodeError.
     """
-    changes = changes or Changes()
-    live = changes.live
-    played = Played(recording, info=info_now(config, recording), live=live)
-    settings = settings_of(config, recording, changes)
-    bare = BareSession.create(settings, home=scratch.home, cwd=scratch.cwd, provider=played)
+    played = Played(recording, info=info_now(config, recording))
+    bare = BareSession.create(settings_of(config, recording), home=home, cwd=cwd, provider=played)
+    results = RecordedResults(played=played, results=recording.results())
     context = bare.context
-    context.session = session = replay_session(context.session, recording.entries)
-    played.form = Form.between(recording, scratch.home, bare.place.project, session.id)
+    context.session = session = replay_session(context.session, recording.entries, results.answered)
+    played.form = Form.between(recording, home, bare.place.project, session.id)
     played.sections = lambda: context.sections
-    answers = Answers(played=played, scratch=scratch, bare=bare, network=changes.network)
-    player = _Player(changes=changes, bare=bare, played=played, answers=answers)
+    player = _Player(bare=bare, played=played, results=results)
     try:
-        if changes.needs_sandbox and bare.sandbox is None:
-            raise ConfigError(
-                "--verify would run what the model wrote, and there is no sandbox here for it. "
-                "Leave it out, or make one possible: `kode doctor` says how."
-            )
-        ended = None
         for turn in recording.turns:
-            ended = await player.play(turn)
-            if live is not None and live.begun:
-                break
-        return Replay(
-            steps=tuple(played.steps),
-            notes=(*scratch.notes, *player.cut, *_notes(player)),
-            ended=ended,
-            bare=bare,
-            is_whole=not player.cut,
-        )
+            await player.play(turn)
+        return Replay(steps=tuple(played.steps), notes=tuple(player.cut))
     finally:
         bare.close()
 
 
 @dataclass(kw_only=True)
 class _Player:
-    changes: Changes
     bare: BareSession
     played: Played
-    answers: Answers
+    results: RecordedResults
     cut: list[str] = field(default_factory=list)
     """Turns that ended before their last recorded step, a sentence each."""
     skills: str = ""
     """As recorded; they lie outside the project."""
 
-    async def play(self, turn: PastTurn) -> TurnEnded:
+    async def play(self, turn: PastTurn) -> None:
         """Plays one turn, after what happened since the previous one."""
         played, entries = self.played, self.played.recording.entries
         played.turn = None
@@ -119,42 +98,34 @@ class _Player:
         if begins:
             await self._begin_process(turn)
         played.turn = turn
-        for file in turn.taken:
-            self.answers.scratch.set(*file)
-        self.answers.scratch.put_back(played.recording.before(turn.changes))
-        self.answers.edited.clear()
         if turn.end is not None and turn.end.permission_mode in get_args(PermissionMode):
             self.bare.gate.mode = cast(PermissionMode, turn.end.permission_mode)
         prompt = entries[turn.begins]
         assert isinstance(prompt, MessageEntry)
         text, attachments = _said(prompt)
-        ended = await self.bare.turn(text, attachments, played.steering)
+        ended: TurnEnded = await self.bare.turn(text, attachments, played.steering)
         if ended.status == "interrupted" and not played.interrupted:
             raise asyncio.CancelledError  # cancelled by the person now
         played.interrupted = False
-        if played.is_cut and not (played.live is not None and played.live.begun):
+        if played.is_cut:
             why = ended.error or f"it ended with {ended.status}"
             self.cut.append(f"Turn {turn.number} ended early in the replay: {why}")
         played.compare_rest(self.bare.context.session)
-        return ended
 
     async def _begin_process(self, turn: PastTurn) -> None:
         """Creates an agent per recorded process: its prompt is rendered again, and no file has been
         read."""
         first, bare, played = not self.played.steps, self.bare, self.played
         self.skills = skills_of(played.recording.entries[turn.begins]) or self.skills
-        bare.staff(
-            played,
-            tuple(map(self.answers.tool, tools_of(played.recording, turn))),
-            memory=RecordedMemory(played, without=self.changes.without_memory),
-            ask=self.answers.answer,
-        )
+        tools = tools_of(played.recording, turn)
+        bare.staff(played, tools, memory=RecordedMemory(played))
         opening, skills = bare.agent.opening, {"skills": self.skills} if self.skills else {}
         bare.agent = replace(
             bare.agent,
-            interceptors=(self.answers.intercept,),
+            interceptors=(self.results.allow,),
+            around=self.results.answer,
             opening=lambda window: {**skills, **opening(window)},
-            cost_usd=cost_of(bare.agent.cost_usd, self.changes.live),
+            cost_usd=lambda usage: 0.0,  # recorded replies cost nothing again
         )
         context = bare.context
         context.specs = ()
@@ -200,22 +171,3 @@ def _said(prompt: MessageEntry) -> tuple[str, Sequence[Text | Image]]:
         and not (isinstance(p, Text) and p.source in ("memory", "opening"))
     ]
     return own[-1].text, rest
-
-
-def _notes(player: _Player) -> list[str]:
-    recording, notes = player.played.recording, []
-    begun = recording.beginning()
-    if begun is None or not begun.tools:
-        notes.append(
-            "The session is from a kode that kept no record of requests: its system prompt and its "
-            "tools are not compared."
-        )
-    if (origin := recording.header.forked_from) is not None:
-        notes.append(
-            f"A fork: what was changed in files before it is kept with session {origin.session}, "
-            "and is as it is now."
-        )
-    answered = {name for step in player.played.steps for name in step.answered}
-    if answered:
-        notes.append(f"From the record, not run: {', '.join(sorted(answered))}.")
-    return notes

@@ -1,14 +1,13 @@
 """A provider that answers from a recording, in order, and compares each request with the recorded
-one. From a given step on another provider may answer instead."""
+one."""
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kode.plugin import Session
-from kode.plugin.contracts import ModelInfo, Provider, Request, ToolSpec
+from kode.plugin.contracts import ModelInfo, Request, ToolSpec
 from kode.plugin.entries import (
     AnyEntry,
     CompactionEntry,
@@ -29,7 +28,6 @@ from kode.plugin.messages import (
     Text,
     Thinking,
     ToolCall,
-    Usage,
     calls_of,
     shorten,
     text_of,
@@ -55,9 +53,6 @@ class Step:
     """What the model did, in a few words."""
     differences: list[Difference] = field(default_factory=list)
     """Differences in its request, except results; and in the results of its calls."""
-    answered: list[str] = field(default_factory=list)
-    """The tools whose results are from the record."""
-    live: bool = False
 
     @property
     def same(self) -> bool:
@@ -69,21 +64,6 @@ def first_difference(steps: Sequence[Step]) -> tuple[Step, Difference] | None:
     return next(((step, difference) for step in steps for difference in step.differences), None)
 
 
-@dataclass(kw_only=True)
-class Live:
-    """The step from which a live model answers."""
-
-    provider: Provider
-    step: int
-    usage: Usage = field(default_factory=Usage)
-    begun_at: float = 0.0
-    """By `time.monotonic`; 0.0 before it starts."""
-
-    @property
-    def begun(self) -> bool:
-        return self.begun_at > 0
-
-
 class Played:
     """A `contracts.Provider` for one replay."""
 
@@ -92,7 +72,6 @@ class Played:
         recording: Recording,
         *,
         info: ModelInfo,
-        live: Live | None = None,
         strict: bool = False,
     ) -> None:
         """`strict`: refuses a request that differs instead of answering."""
@@ -102,7 +81,6 @@ class Played:
         self._info = info
         self.form = Form()
         """Set before the first request."""
-        self.live = live
         self.strict = strict
         self.steps: list[Step] = []
         self.sections: Callable[[], Mapping[str, str]] = dict
@@ -121,17 +99,13 @@ class Played:
     @property
     def info(self) -> ModelInfo:
         """See `contracts.Provider`."""
-        if self.live is not None and self.live.begun:
-            return self.live.provider.info
         window = self._window()
         return self._info if window is None else replace(self._info, context_window=window)
 
     async def reply(self, request: Request, emit: Emit) -> Message:
         """See `contracts.Provider`. Raises what ended the recorded turn; Diverged."""
         if request.aside:
-            return await self._summary(request, emit)
-        if self.live is not None and len(self.steps) + 1 >= self.live.step:
-            return await self._reply_live(request, emit)
+            return self._summary()
         where = self._next_reply()
         if where is None:
             raise self._end_of_turn()
@@ -163,9 +137,7 @@ class Played:
         self.skip_to(self.turn.begins)
 
     async def aclose(self) -> None:
-        """Closes the live model's provider."""
-        if self.live is not None:
-            await self.live.provider.aclose()
+        """See `contracts.Provider`."""
 
     def _window(self) -> int | None:
         """The recorded context window for the next request: it decides when a conversation is
@@ -210,7 +182,7 @@ class Played:
 
     def compare_rest(self, session: Session) -> None:
         """After a turn: compares what followed its last request."""
-        if self.turn is None or (self.live is not None and self.live.begun):
+        if self.turn is None:
             return
         self._then.append(*self.recording.entries[self.at : self.turn.ends])
         self.at = max(self.at, self.turn.ends)
@@ -304,10 +276,8 @@ class Played:
             return replace(part, arguments=self.form.then_to_now(part.arguments))
         return part
 
-    async def _summary(self, request: Request, emit: Emit) -> Message:
+    def _summary(self) -> Message:
         """The note of a compaction."""
-        if self.live is not None and self.live.begun:
-            return await self._reply_live(request, emit)
         rest = self.recording.entries[self.at :]
         position = next((n for n, one in enumerate(rest) if isinstance(one, CompactionEntry)), None)
         if position is None:
@@ -317,19 +287,6 @@ class Played:
         usages = [one for one in rest[:position] if isinstance(one, UsageEntry)]
         usage = next((entry.usage for entry in usages if entry.purpose == "compaction"), None)
         return Message(role="assistant", parts=(Text(text=note.summary),), stop="end", usage=usage)
-
-    async def _reply_live(self, request: Request, emit: Emit) -> Message:
-        live = self.live
-        assert live is not None
-        live.begun_at = live.begun_at or time.monotonic()
-        self.name, self.model = live.provider.name, live.provider.model
-        message = await live.provider.reply(request, emit)
-        live.usage += message.usage or Usage()
-        number = self.turn.number if self.turn is not None else 0
-        self.steps.append(
-            Step(number=len(self.steps) + 1, turn=number, what=_what(message), live=True)
-        )
-        return message
 
 
 def _what(message: Message) -> str:

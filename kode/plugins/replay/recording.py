@@ -1,12 +1,10 @@
-"""A session's files as a replay needs them: its transcript in turns, file changes, and the contents
-kept for undo."""
+"""A session as a replay needs it: its transcript in turns."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
-from kode.plugin import FileChanges, Transcript, paths, session_path
+from kode.plugin import Transcript, paths, session_path
 from kode.plugin.entries import (
     AnyEntry,
     Header,
@@ -14,16 +12,9 @@ from kode.plugin.entries import (
     RequestEntry,
     SystemEntry,
     TurnEntry,
-    UndoEntry,
 )
 from kode.plugin.errors import SessionError
-from kode.plugin.messages import Text, ToolResult
-
-MAX_FILE_BYTES = 256 * 1024 * 1024
-"""Limit of one kept content; undo keeps none nearly as large."""
-
-FileState = tuple[str, str | None, int]
-"""A recorded path, its state (see `content_store`; None: nothing is there), and its mode."""
+from kode.plugin.messages import ToolResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +30,6 @@ class PastTurn:
     """After its last entry."""
     end: TurnEntry | None
     """None if kode was killed in the middle."""
-    changes: slice
-    """Of the groups of file changes: its own, if it has any."""
-    taken: tuple[FileState, ...]
-    """What the person's undos and redos before it made of files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +37,6 @@ class Recording:
     """A session to replay."""
 
     transcript: Transcript
-    changes: FileChanges
     project: str
     """The root of its project, possibly on another machine."""
     home: str
@@ -68,68 +54,23 @@ class Recording:
     @cached_property
     def turns(self) -> tuple[PastTurn, ...]:
         """Its turns in order, including those rewound later."""
-        groups, taken = self.changes.groups, list(self.changes.taken)
-        turns, position, first, group = list[PastTurn](), 0, 0, 0
-        # Undos of a kode that kept no entries for them come first, as early as possible.
-        due = len(taken) - sum(isinstance(entry, UndoEntry) for entry in self.entries)
+        turns, position, first = list[PastTurn](), 0, 0
         for turn in self.transcript.turns:
             ends = [n for n, e in enumerate(turn.entries, position + 1) if isinstance(e, TurnEntry)]
             if turn.number > 0:
-                done = [one for before, one in taken if before <= group][: max(due, 0)]
-                due -= len(done)
-                del taken[: len(done)]
-                own = group < len(groups) and groups[group].turn == turn.number
-                turns.append(
-                    PastTurn(
-                        number=turn.number,
-                        first=first,
-                        begins=position,
-                        ends=ends[0] if ends else position + len(turn.entries),
-                        end=turn.end,
-                        changes=slice(group, group + own),
-                        taken=tuple(
-                            (move.path, move.now, move.now_mode)
-                            for one in done
-                            for move in one.files
-                        ),
-                    )
+                end = ends[0] if ends else position + len(turn.entries)
+                past = PastTurn(
+                    number=turn.number, first=first, begins=position, ends=end, end=turn.end
                 )
-                group += own
-                first = turns[-1].ends
-            due += sum(isinstance(entry, UndoEntry) for entry in turn.entries)
+                turns.append(past)
+                first = end
             position += len(turn.entries)
         return tuple(turns)
-
-    def before(self, groups: slice) -> list[FileState]:
-        """The files that these groups changed, as they were before."""
-        first: dict[str, FileState] = {}
-        for group in self.changes.groups[groups]:
-            for path, changes in group.files.items():
-                for change in changes[:1]:
-                    first.setdefault(path, (path, change.before, change.mode))
-        return list(first.values())
-
-    def after(self, groups: slice) -> list[FileState]:
-        """The same as they were after it, as far as they were changed."""
-        return [
-            (path, changes[-1].after, changes[-1].mode)
-            for group in self.changes.groups[groups]
-            for path, changes in group.files.items()
-            if changes and changes[-1].done
-        ]
 
     def results(self) -> dict[str, ToolResult]:
         """Call id → its result."""
         calls = (call for item in self.transcript.items for call in item.calls)
         return {call.call.id: call.result for call in calls if call.result is not None}
-
-    @property
-    def has_refusals(self) -> bool:
-        """Whether its kode stored who refused a call, and why one did not end: it also named the
-        sections of the opening."""
-        messages = (entry for entry in self.entries if isinstance(entry, MessageEntry))
-        parts = (part for message in messages for part in message.parts)
-        return any(isinstance(part, Text) and part.section_name for part in parts)
 
     def steps(self) -> int:
         """The number of replies."""
@@ -140,10 +81,6 @@ class Recording:
         cwd = Path(self.header.cwd)
         inside = cwd.is_relative_to(self.project) and ".." not in cwd.parts
         return cwd.relative_to(self.project) if inside else Path()
-
-    def first_reply_at(self) -> float:
-        """When the model first answered, in seconds since the epoch: nothing was changed before."""
-        return datetime.fromisoformat(next(filter(is_reply, self.entries)).at).timestamp()
 
     def beginning(self, turn: PastTurn | None = None) -> SystemEntry | None:
         """What the first request began with, or that of a turn; None if it was not kept."""
@@ -180,28 +117,15 @@ def load(home: Path, session_id: str) -> Recording:
     Raises: SessionError if there is none, or nothing in it to play; StorageError.
     """
     transcript = Transcript.read(session_path(home, session_id))
-    return of_transcript(
-        transcript,
-        paths.checkpoints_folder(paths.session_folder(home, session_id)),
-        project=str(paths.project_root(Path(transcript.header.cwd))),
-        home=str(home),
-    )
+    project = str(paths.project_root(Path(transcript.header.cwd)))
+    return of_transcript(transcript, project=project, home=str(home))
 
 
-def of_transcript(
-    transcript: Transcript, checkpoints: Path, *, project: str, home: str
-) -> Recording:
-    """A recording of these parts; `checkpoints` is the folder with undo data.
-
-    Raises: SessionError if it has no reply, or another agent made it.
-    """
+def of_transcript(transcript: Transcript, *, project: str, home: str) -> Recording:
+    """A recording of these parts. Raises: SessionError if it has no reply, or another agent made
+    it."""
     header = transcript.header
-    recording = Recording(
-        transcript=transcript,
-        changes=FileChanges.announced(checkpoints, MAX_FILE_BYTES),
-        project=project,
-        home=home,
-    )
+    recording = Recording(transcript=transcript, project=project, home=home)
     if header.imported_from is not None:
         raise SessionError(
             f"Session {header.id} was made by {header.imported_from.agent}, whose tools kode does "

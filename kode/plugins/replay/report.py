@@ -1,14 +1,13 @@
 """Reports a replay, in lines for people and as JSON for programs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from kode.plugin.messages import columns, plural, shorten
+from kode.plugin.messages import plural, shorten
 from kode.plugins.replay.play import Replay
 from kode.plugins.replay.played import Step, first_difference
 from kode.plugins.replay.recording import Recording
 from kode.plugins.replay.same import Difference
-from kode.plugins.replay.trials import Outcome, Plan
 
 WHAT_CHARS = 48  # a column beside the others in 80
 
@@ -17,7 +16,7 @@ def lines(recording: Recording, replay: Replay) -> Iterator[str]:
     """A line per step, the first difference as a diff, and notes."""
     header = recording.header
     turns = len({step.turn for step in replay.steps})
-    yield f"Session {header.id}, {header.model}: {plural(turns, 'turn')} replayed in a copy."
+    yield f"Session {header.id}, {header.model}: {plural(turns, 'turn')} replayed."
     width = max((len(shorten(step.what, WHAT_CHARS)) for step in replay.steps), default=0)
     for step in replay.steps:
         word = "same" if step.same else "differs"
@@ -40,45 +39,8 @@ def lines(recording: Recording, replay: Replay) -> Iterator[str]:
     )
 
 
-def table(outcomes: Sequence[Outcome], plan: Plan) -> Iterator[str]:
-    """One line of figures per variant."""
-    by = f"`{plan.verify}`" if plan.verify else "how the turn ended"
-    yield f"Live from step {plan.step}, {plural(plan.times, 'time')} each, judged by {by}:"
-    rows = [("", "passed", "95% interval", "tokens", "cost", "seconds")]
-    for outcome in outcomes:
-        low, high = outcome.interval
-        figures = outcome.as_json()
-        cost = figures["cost_usd"]
-        rows.append(
-            (
-                outcome.variant.name,
-                f"{outcome.passed} of {len(outcome.trials)}",
-                f"{low:.0%} to {high:.0%}",
-                f"{figures['tokens']:,.0f}",
-                "unknown" if cost is None else f"${cost:.4f}",
-                f"{figures['seconds']:.1f}",
-            )
-        )
-    yield from columns(rows, right=range(1, len(rows[0])))
-    yield "Tokens, cost and seconds are means of a run, from its first live step on."
-
-
-def trials_as_json(
-    recording: Recording, outcomes: Sequence[Outcome], plan: Plan, stopped: str
-) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        "session_id": recording.header.id,
-        "from": plan.step,
-        "times": plan.times,
-        "verify": plan.verify or None,
-        "stopped": stopped or None,
-        "variants": [outcome.as_json() for outcome in outcomes],
-    }
-
-
 def as_json(recording: Recording, replay: Replay) -> dict[str, Any]:
-    """The same for programs."""
+    """The outcome for programs."""
     return {
         "session_id": recording.header.id,
         "identical": replay.same,
@@ -98,8 +60,6 @@ def _step(step: Step) -> dict[str, Any]:
         "turn": step.turn,
         "what": step.what,
         "same": step.same,
-        "live": step.live,
-        "from_record": step.answered,
         "differences": [
             {"part": each.part, "name": each.name, "diff": each.diff()} for each in step.differences
         ],

@@ -280,7 +280,7 @@ PLAYS: dict[str, Play] = {
             call("edit_file", path="src/parse.py", old_text="(text)", new_text="(text: str)"),
             {"text": "Done."},
         ],
-        lambda ran: "First difference" not in ran.out and "2 of 2" in ran.out,
+        lambda ran: ran.out.count("Identical: all 3 steps.") == 2,
     ),
     **{f"docs/recipes.md#{heading}": play for heading, play in RECIPES.items()},
     **{f"docs/python.md#{heading}": play for heading, play in PROGRAMS.items()},

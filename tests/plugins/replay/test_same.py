@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from kode.contracts import ToolSpec
 from kode.messages import Message, Text, ToolResult, user_message
 from kode.plugins.replay.same import SECTIONS, Difference, Form
-from kode.plugins.replay.trials import wilson
 
 NOW, THEN = "/tmp/kode-replay-x1/shop", "/home/ann/shop"
 FORM = Form(now_to_then=((NOW, THEN),))
@@ -92,21 +91,3 @@ def test_tools_are_compared_one_by_one_then_by_their_order() -> None:
     assert [one.name for one in FORM.tools((read,), (read, write))] == ["write"]
     assert [one.name for one in FORM.tools((read, write), (write, read))] == ["order"]
     assert FORM.tools((read, write), (read, write)) == []
-
-
-@given(st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_the_interval_holds_the_share_and_narrows_with_runs(
-    counts: tuple[int, int],
-) -> None:
-    passed, runs = counts
-    low, high = wilson(passed, runs)
-    assert 0 <= low <= passed / runs + 1e-12
-    assert passed / runs - 1e-12 <= high <= 1
-    narrower = wilson(passed * 4, runs * 4)
-    assert narrower[1] - narrower[0] < high - low
-
-
-def test_the_interval_is_the_published_one() -> None:
-    assert wilson(5, 5) == pytest.approx((0.5655, 1.0), abs=1e-4)
-    assert wilson(2, 5) == pytest.approx((0.1176, 0.7693), abs=1e-4)
-    assert wilson(0, 0) == (0.0, 1.0)
