@@ -1,7 +1,7 @@
-"""kode is killed at random calls that change files while it pursues a goal: of `kode run`, with a
-review at its end, and typed at the prompt. After the next start each file is as before or after
-the change; `kode continue` reaches the goal, no attempt and no review is lost or repeated, what the
-check runs is as it was, and no process is left.
+"""kode is killed at random calls that change files while it pursues a goal: of `kode run`, and one
+typed at the prompt. After the next start each file is as before or after the change;
+`kode continue` reaches the goal, no attempt is lost or repeated, what the check runs is as it was,
+and no process is left.
 
 Here two calls of each; `make faults` takes forty, or as many as the variable GOAL_KILLS says.
 """
@@ -34,31 +34,23 @@ CHANGE = (
 )
 VERIFY = "sh tests/check.sh"
 GOAL = ("run", "--goal", "the answer is right", "--verify", VERIFY)
-FINDING = {"file": "answer.txt", "line": 1, "what": "it has no full stop"}
 
 KINDS = {
     "run": GOAL,
-    "review": (*GOAL, "--review"),
     "prompt": (),
 }
-TYPED = f"/goal the answer is right --verify {VERIFY} --review\r"
+TYPED = f"/goal the answer is right --verify {VERIFY}\r"
 BEGINS = "kode.plugins.goals.command:begin"
 
 
 def model(request: dict[str, Any]) -> dict[str, Any]:
-    """Claims success first, then makes the change in each turn, and answers what is found. It knows
-    no more than the conversation does, so that it can continue after a kill."""
+    """Claims success first, then makes the change in each turn. It knows no more than the
+    conversation does, so that it can continue after a kill."""
     said = [one for one in request["messages"] if one["role"] != "system"]
-    whole = json.dumps(said)
-    if "Review the changes below" in whole:
-        return {"text": json.dumps([FINDING])}
     if said[-1]["role"] == "tool":
         return {"text": "Now it is done."}
     if len(said) == 1:
         return {"text": "It is done."}
-    if "a reviewer has findings" in whole and '\\"accepted\\": true' not in whole:
-        arguments = {"id": 1, "how": "refused", "reason": "it needs none"}
-        return {"calls": [{"name": "answer_finding", "arguments": arguments}]}
     return {"calls": [{"name": "shell", "arguments": {"command": CHANGE}}]}
 
 
@@ -187,8 +179,6 @@ def faults_of(place: GoalPlace, shown: Seen, states: list[Tree]) -> list[str]:
     for one in attempts_in(shown):
         if not any(one.items() <= other.items() for other in late if "attempt" in other):
             faults.append(f"an attempt that was told of is lost or changed: {one}")
-    if sum("review" in one and "goal" not in one for one in late) > 1:
-        faults.append("there is a second review")
     if place.tree() != states[1]:
         faults.append(f"the goal is not in the tree: {place.tree()}")
     return faults + place.left_behind()

@@ -5,10 +5,8 @@ state      a goal and its attempts, as its records in the session say
 guard      the files that may not change while it is pursued
 check      runs the check, and says which attempts are alike
 pursue     the turns: work, check, what the model is told, when it ends
-review     the review at its end, and the answers to its findings
 changes    what its turns changed in files
 words      what the model and the person read
-pages      the same in `kode view`
 forms      the same for programs, by `kode schema`
 """
 
@@ -27,5 +25,4 @@ PLUGIN = Plugin(
     task="kode.plugins.goals.command:task",
     around_turn="kode.plugins.goals.pursue:around_turn",
     sections="kode.plugins.goals.words:sections",
-    pages="kode.plugins.goals.pages:PAGES",
 )

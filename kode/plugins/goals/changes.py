@@ -1,19 +1,15 @@
 """What a goal's turns have changed in files, from the copies that undo keeps."""
 
 import difflib
-import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kode.plugin import FileChanges, Opened, credentials
 from kode.plugins.goals.guard import side_folder
 
 MAX_COMPARED_LINES = 20_000
-MAX_DIFF_CHARS = 60_000
-"""Of a diff that a review gets; the rest it reads itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,39 +46,6 @@ def changed_since(opened: Opened, first: int, more: Iterable[str] = ()) -> list[
     return found
 
 
-def changed_by(past: FileChanges, first: int, last: int, root: Path) -> list[Changed]:
-    """The files that the turns from `first` to `last` have changed. One of which neither the disk
-    nor a later turn has what these turns left is as it was before: it has no diff."""
-    states: dict[str, list[Any]] = {}
-    turns: dict[str, int] = {}
-    for group in past.groups:
-        for path, changes in group.files.items() if first <= group.turn <= last else ():
-            turns.setdefault(path, group.turn)
-            states.setdefault(path, []).extend(changes)
-    found = []
-    for path, changes in states.items():
-        left = changes[-1].after
-        before = past.before(turns[path], path).splitlines()
-        after = [] if left is None else _content(past, path, left)
-        if before != after:
-            known = before if after is None else after
-            found.append(Changed(path=_name(root, path), before=before, after=known))
-    return found
-
-
-def _content(past: FileChanges, path: str, state: str) -> list[str] | None:
-    """What a file held in this state; None if nobody has that any more."""
-    data = past.contents.data(state)
-    if data is None:
-        try:
-            data = Path(path).read_bytes()
-        except OSError:
-            return None
-        if hashlib.sha256(data).hexdigest() != state:
-            return None
-    return _text(data)
-
-
 def counted(one: Changed) -> dict[str, str | int]:
     """The file with how many lines came and went."""
     lines = list(one.diff(0))[2:]
@@ -91,14 +54,6 @@ def counted(one: Changed) -> dict[str, str | int]:
         "added": sum(line.startswith("+") for line in lines),
         "removed": sum(line.startswith("-") for line in lines),
     }
-
-
-def diff_text(changed: Sequence[Changed]) -> str:
-    """The changed files by name, and the beginning of the unified diff of all."""
-    names = "\n".join(one.path for one in changed)
-    diff = "\n".join(line for one in changed for line in one.diff(3))
-    cut = "\n[...]" if len(diff) > MAX_DIFF_CHARS else ""
-    return f"{names}\n\n{diff[:MAX_DIFF_CHARS]}{cut}"
 
 
 def _name(root: Path, path: str) -> str:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from kode.plugin import run_program
-from kode.plugin.errors import UserError
 from kode.plugin.turns import OpenSession, open_sandbox
 
 CHECK_S = 900.0
@@ -61,22 +60,14 @@ class Checked:
 
 
 async def run_check(
-    session: OpenSession, command: str, *, timeout_s: float, changed: Sequence[str], by_model: bool
+    session: OpenSession, command: str, *, timeout_s: float, changed: Sequence[str]
 ) -> Checked:
     """Runs a check to its end or `timeout_s`. `changed` are the files that the goal's attempts have
-    changed, which stand for those that it opens where the sandbox cannot tell.
-
-    Raises: UserError for a check by the model where there is no sandbox.
-    """
+    changed, which stand for those that it opens where the sandbox cannot tell."""
     place = session.agent.place
     sandbox = open_sandbox(session.config, place)
     if sandbox is not None and not await asyncio.to_thread(sandbox.holds):
         sandbox = None
-    if sandbox is None and by_model:
-        raise UserError(
-            "The check is the model's, and runs in the sandbox alone, which there is not here: "
-            "give a check of your own with `--verify`. `kode doctor` says what the sandbox needs."
-        )
     try:
         ran = await run_program(
             ("/bin/bash", "-c", _RUN, command),

@@ -23,7 +23,6 @@ def add_flags(parser: Parser) -> None:
     add = parser.add_argument
     add("--goal", metavar="TEXT", help="work until --verify succeeds; limits are for all turns")
     add("--verify", metavar="CMD", help="the command that says whether the goal is reached")
-    add("--review", action="store_true", help="a review that the goal must answer, at its end")
     add(
         "--protect",
         metavar="PATTERN",
@@ -37,16 +36,17 @@ def task(arguments: argparse.Namespace, text: str | None, session_id: str | None
     ConfigError."""
     given = vars(arguments)
     if given.get("goal"):
+        if not given["verify"]:
+            raise ConfigError("--goal needs a check: give --verify CMD with it.")
         value = {
             "text": given["goal"],
-            "verify": given["verify"] or "",
+            "verify": given["verify"],
             "protect": given["protect"],
-            "review": given["review"],
             "task": text or "",
         }
         typed = _typed(value)
         return f"{NAME} {typed or json.dumps(value, ensure_ascii=False)}"
-    for flag in ("verify", "protect", "review"):
+    for flag in ("verify", "protect"):
         if given.get(flag):
             raise ConfigError(f"--{flag} belongs to a goal: give --goal TEXT with it.")
     if session_id is None or (text or "").strip():
@@ -96,30 +96,18 @@ async def begin(opened: Opened, value: Mapping[str, Any]) -> Prompt:
     number = len(goals_of(opened.records())) + 1
     patterns = value["protect"]
     protect = None if not patterns else [one for one in patterns if one != "none"]
-    verify = value["verify"] or ""
     record = {
         "goal": number,
         "text": value["text"],
-        "protect": protect,
-        "review": bool(value.get("review")),
+        "verify": value["verify"],
+        "guard": await _guarded(opened, value["verify"], protect),
         "limits": limits_of(opened),
         "before_usd": opened.session.cost_usd,
     }
-    if verify:  # in one record with its check: a kill in between must not lose that
-        record |= {"verify": verify, "guard": await _guarded(opened, verify, protect)}
     opened.record(record)
     found = current(opened.records())
     assert found is not None
-    text = words.goal_text(found) if verify else words.ASK_CHECK.format(text=found.text)
-    return Prompt(text=_paragraphs(value["task"], text))
-
-
-async def with_check(opened: Opened, command: str) -> None:
-    """Records the model's check of the goal, with what it guards. Raises: StorageError."""
-    known = current(opened.records())
-    assert known is not None
-    guard = await _guarded(opened, command, known.protect)
-    opened.record({"check": command, "check_by": "model", "guard": guard})
+    return Prompt(text=_paragraphs(value["task"], words.goal_text(found)))
 
 
 async def _guarded(
@@ -148,8 +136,8 @@ def _end(opened: Opened, why: str) -> None:
 
 def _given(text: str) -> dict[str, Any]:
     """What a person typed: TEXT, `--verify CMD` up to the next flag or empty line, `--protect
-    PATTERN`, `--review`; or the object of `task`. What follows is another message, which had not
-    been sent. Raises: UserError."""
+    PATTERN`; or the object of `task`. What follows is another message, which had not been sent.
+    Raises: UserError."""
     value: Any
     if text.startswith("{"):
         try:
@@ -159,7 +147,7 @@ def _given(text: str) -> dict[str, Any]:
         if isinstance(value, dict) and {"text", "verify", "protect"} <= value.keys():
             return {**value, "task": _paragraphs(value.get("task"), text[end:])}
     parts = _FLAG.split(text)
-    value = {"text": parts[0].strip(), "verify": "", "protect": None, "review": False, "task": ""}
+    value = {"text": parts[0].strip(), "verify": "", "protect": None, "task": ""}
     for flag, given in zip(parts[1::2], parts[2::2], strict=True):
         given, _, rest = given.partition("\n\n")
         value["task"] = _paragraphs(value["task"], rest)
@@ -168,10 +156,9 @@ def _given(text: str) -> dict[str, Any]:
         elif flag == "protect":
             value["protect"] = [*(value["protect"] or []), _unquoted(given)]
         else:
-            value["review"] = True
-            value["text"] = f"{value['text']} {given.strip()}".strip()
-    if not value["text"]:
-        raise UserError("A goal needs words: /goal TEXT --verify CMD")
+            raise UserError(f"/goal: unknown flag --{flag}. It has --verify and --protect.")
+    if not value["text"] or not value["verify"]:
+        raise UserError("A goal needs words and a check: /goal TEXT --verify CMD")
     return dict(value)
 
 
@@ -182,10 +169,9 @@ def _paragraphs(*texts: str | None) -> str:
 def _typed(value: Mapping[str, Any]) -> str:
     """What a person would type for it, which the screen shows; "" where that says something else,
     for instance of a goal whose text has a flag in it."""
-    verify = [f"--verify {shlex.quote(value['verify'])}"] if value["verify"] else []
+    verify = f"--verify {shlex.quote(value['verify'])}"
     protect = [f"--protect {shlex.quote(one)}" for one in value["protect"] or ()]
-    review = ["--review"] if value["review"] else []
-    text = " ".join((value["text"], *verify, *protect, *review))
+    text = " ".join((value["text"], verify, *protect))
     try:
         known = _given(text) == value and text not in ("stop", "resume")
     except UserError:

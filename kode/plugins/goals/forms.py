@@ -31,24 +31,6 @@ class Attempt:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Review:
-    fault: str
-    requests: int
-    cost_usd: float | None
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    id: int
-    file: str
-    line: int | None
-    what: str
-    answer: Literal["", "fixed", "refused"]
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Used:
     requests: int
     usd: float
@@ -59,12 +41,9 @@ class Used:
 class Goal:
     text: str
     verify: str
-    check_by: Literal["person", "model"]
     status: Literal["unfinished", "reached", "not_reached", "stalled", "out_of_budget"]
     protected: list[str]
     attempts: list[Attempt]
-    review: Review | None
-    findings: list[Finding]
     spent: Used
     limits: Mapping[Literal["requests", "usd", "seconds"], float]
 
@@ -80,11 +59,6 @@ class AttemptNotice(Attempt):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FindingNotice(Finding):
-    type: Literal["goal_finding"]
-
-
-@dataclass(frozen=True, kw_only=True)
 class CheckNotice:
     """The check passes before anything has changed."""
 
@@ -92,4 +66,4 @@ class CheckNotice:
     passed: Literal[True]
 
 
-FORMS = CheckNotice | Goal | GoalNotice | AttemptNotice | FindingNotice
+FORMS = CheckNotice | Goal | GoalNotice | AttemptNotice

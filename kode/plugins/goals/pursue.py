@@ -9,15 +9,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kode.plugin import Opened, Question, object_of, one_line
-from kode.plugin.contracts import Opinion, Tool, ToolContext
+from kode.plugin import Opened, one_line
 from kode.plugin.events import FINISHED, Check, Checked, Notice, TurnEnded, Working
 from kode.plugin.messages import Text, plural
 from kode.plugin.turns import OpenSession, RunTurn, fence_text, together
 from kode.plugins.goals import words
 from kode.plugins.goals.changes import changed_since, counted
 from kode.plugins.goals.check import ALIKE, FIRST_S, LEAST_S, end_of, is_stalled, run_check
-from kode.plugins.goals.command import limits_of, with_check
+from kode.plugins.goals.command import limits_of
 from kode.plugins.goals.guard import Guard, copies, differing, put_back
 from kode.plugins.goals.state import (
     Goal,
@@ -34,8 +33,6 @@ from kode.plugins.goals.state import (
 
 MAX_ATTEMPTS = 50
 """A goal ends after so many, whatever they brought."""
-MAX_ASKED = 3
-"""How often the model is asked for a check."""
 
 
 async def around_turn(opened: Opened, session: OpenSession, text: str, run: RunTurn) -> TurnEnded:
@@ -54,42 +51,22 @@ async def around_turn(opened: Opened, session: OpenSession, text: str, run: RunT
 async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn) -> TurnEnded:
     total: TurnEnded | None = None
     goal = _goal(opened)
-    if not goal.verify:
-        total = await _find_check(opened, session, text, run)
-        goal = goals_of(opened.records())[-1]
-        if not goal.verify:
-            if goal.status == "unfinished" and total.error is None:
-                opened.emit(Notice(text=words.UNFINISHED, level="info"))
-            return replace(total, goal=_object(opened))
-        text = words.goal_text(goal)
     _protect(session, _guard(goal))
     if goal.reads is None and not goal.attempts:
         try:
             goal = await _watched(opened, session, goal)
         except asyncio.CancelledError:
-            return _interrupted(opened, total, "check")
-    if goal.review:
-        from kode.plugins.goals import review
-
-        review.offer(opened, session)
+            return _interrupted(opened, total)
     resumed = finished_turn(goal, opened.session) if text == words.RESUME else None
     if resumed is not None and resumed.status not in FINISHED:
         resumed = None
-    passed = False
     if text == words.RESUME and resumed is None and not is_asked(goal, opened.session):
-        passed = bool(goal.attempts) and goal.attempts[-1]["passed"]
         text = words.FAILED if goal.attempts else words.goal_text(goal)
-        if goal.attempts and not passed:
+        if goal.attempts and goal.attempts[-1]["passed"]:
+            return _finish(opened, session, total, "reached", "")
+        if goal.attempts:
             _tell(session, goal, goal.attempts[-1])
     while True:
-        if passed:
-            try:
-                ended = await _settle(opened, session, total)
-            except asyncio.CancelledError:
-                return _interrupted(opened, total, "review")
-            if ended is not None:
-                return ended
-            goal, text, passed = _goal(opened), words.ANSWER, False
         began, number = time.monotonic(), goal.next_attempt
         before = spent(goal, opened.session)
         if resumed is not None:  # its turn has ended, its check has not
@@ -119,7 +96,7 @@ async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn
         try:
             attempt = await _attempt(opened, session, goal, turn, began)
         except asyncio.CancelledError:
-            return _interrupted(opened, total, "check")
+            return _interrupted(opened, total)
         opened.record(attempt)
         opened.emit(
             Notice(
@@ -129,8 +106,8 @@ async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn
             )
         )
         goal = _goal(opened)
-        if passed := attempt["passed"]:
-            continue
+        if attempt["passed"]:
+            return _finish(opened, session, total, "reached", "")
         if is_stalled(goal.attempts):
             said = f"the check failed {ALIKE} times in the same way, and nothing it reads changed"
             return _finish(opened, session, total, "stalled", said)
@@ -142,48 +119,10 @@ async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn
         text = words.FAILED
 
 
-async def _settle(
-    opened: Opened, session: OpenSession, total: TurnEnded | None
-) -> TurnEnded | None:
-    """The end of a goal whose check has passed; None where its review has open findings, which the
-    next message carries. Raises: UserError, StorageError."""
-    goal = _goal(opened)
-    if not goal.review:
-        return _finish(opened, session, total, "reached", "")
-    from kode.plugins.goals import review
-
-    if goal.reviewed is None:
-        used = spent(goal, opened.session)
-        if over := _exhausted(opened, goal, used):
-            return _finish(opened, session, total, "out_of_budget", over)
-        within = _within(opened, session, goal, used)
-        if within.get("max_steps", math.inf) <= review.SPARE:
-            said = (
-                "its limit of requests leaves none for its review: start it with more --max-steps"
-            )
-            return _finish(opened, session, total, "out_of_budget", said)
-        opened.record(await review.review(opened, session, goal, within))
-        goal = _goal(opened)
-        for finding in goal.findings:
-            review.emit_finding(opened, finding)
-    over = _exhausted(opened, goal, spent(goal, opened.session))
-    left, lacks = goal.open_findings, goal.reviewed is not None and goal.reviewed["fault"]
-    if not left and not (lacks and over):
-        return _finish(opened, session, total, "reached", "")
-    if over:
-        return _finish(opened, session, total, "out_of_budget", over)
-    if goal.asked >= review.MAX_ASKED or len(goal.attempts) >= MAX_ATTEMPTS:
-        names = ", ".join(str(one["id"]) for one in left)
-        said = f"findings of its review are not answered: {names}"
-        return _finish(opened, session, total, "not_reached", said)
-    review.tell(session, goal)
-    return None
-
-
-def _interrupted(opened: Opened, total: TurnEnded | None, what: str) -> TurnEnded:
+def _interrupted(opened: Opened, total: TurnEnded | None) -> TurnEnded:
     if (task := asyncio.current_task()) is not None:
         task.uncancel()
-    said = f"Interrupted while the goal's {what} ran, which runs again. {words.UNFINISHED}"
+    said = f"Interrupted while the goal's check ran, which runs again. {words.UNFINISHED}"
     opened.emit(Notice(text=said, level="info"))
     stopped = replace(total or TurnEnded(status="incomplete"), status="interrupted", error=said)
     return replace(stopped, goal=_object(opened))
@@ -203,7 +142,6 @@ async def _watched(opened: Opened, session: OpenSession, goal: Goal) -> Goal:
         goal.verify,
         timeout_s=min(max(left / 10, 0.1), FIRST_S),
         changed=(),
-        by_model=goal.check_by == "model",
     )
     opened.emit(Working(what=""))
     if checked.exit_status == 0:
@@ -241,7 +179,6 @@ async def _attempt(
         goal.verify,
         timeout_s=max(LEAST_S, timeout_s),
         changed=[*changed, *turn.files_changed],
-        by_model=goal.check_by == "model",
     )
     opened.emit(Working(what=""))
     still = await asyncio.to_thread(differing, guard, place, checked.opened or ())
@@ -249,9 +186,7 @@ async def _attempt(
     unread = sorted({*(goal.reads or ())} - seen) if passed and seen is not None else []
     first = goal.began["turn"] if goal.began is not None else opened.session.turns
     changed_now = await asyncio.to_thread(changed_since, opened, first, turn.files_changed)
-    earlier = goal.attempts
-    counted_before = [*earlier, *([goal.reviewed] if goal.reviewed is not None else ())]
-    known_usd = sum(one["cost_usd"] or 0 for one in counted_before)
+    known_usd = sum(one["cost_usd"] or 0 for one in goal.attempts)
     usd = None if turn.cost_usd is None else used.usd - known_usd
     return {
         "attempt": goal.next_attempt,
@@ -266,7 +201,7 @@ async def _attempt(
         "unread": unread,
         "same": checked.same,
         "tree": checked.tree,
-        "requests": used.requests - sum(one["requests"] for one in counted_before),
+        "requests": used.requests - sum(one["requests"] for one in goal.attempts),
         "cost_usd": usd,
         "seconds": round(time.monotonic() - began, 3),
     }
@@ -326,85 +261,6 @@ def _within(opened: Opened, session: OpenSession, goal: Goal, used: Spent) -> di
     return within
 
 
-# ── the check of a model ─────────────────────────────────────────────────────────────────────
-
-
-async def _find_check(opened: Opened, session: OpenSession, text: str, run: RunTurn) -> TurnEnded:
-    """Asks the model for a check, and the person whether to use it, if somebody can be asked."""
-    total, why = None, ""
-    if text == words.RESUME:
-        text = words.ASK_CHECK.format(text=_goal(opened).text)
-    goal = _goal(opened)
-    for _ in range(MAX_ASKED):
-        used = spent(goal, opened.session)
-        if over := _exhausted(opened, goal, used):
-            return _finish(opened, session, total, "out_of_budget", over)
-        ended = await run(text, (_only_look,), **_within(opened, session, goal, used))
-        total = ended if total is None else together(total, ended)
-        if ended.status not in FINISHED:
-            over = _exhausted(opened, goal, spent(goal, opened.session), ended)
-            return _finish(opened, session, total, "out_of_budget", over) if over else total
-        command = words.object_text(object_of(_braced(ended.result).encode()))
-        if not command:
-            text, why = words.ASK_AGAIN, "the model proposed no check"
-            continue
-        try:
-            passes = await _passes_already(opened, session, command)
-        except asyncio.CancelledError:
-            return _interrupted(opened, total, "check")
-        said = ", which passes before anything has changed" if passes else ""
-        opened.emit(
-            Notice(text=f"The model proposes this check: {one_line(command)}{said}", level="info")
-        )
-        if passes:
-            text = words.PASSES_ALREADY
-            why = "the check that the model proposed passes before anything has changed"
-            continue
-        if session.terms.ask is not None and not await _agreed(session, command):
-            return _finish(opened, session, total, "not_reached", "its check was not accepted")
-        await with_check(opened, command)
-        return total
-    assert total is not None
-    return _finish(opened, session, total, "not_reached", f"{why}: give one with --verify")
-
-
-async def _passes_already(opened: Opened, session: OpenSession, command: str) -> bool:
-    """Whether a proposed check passes on the files as they are, so that it cannot tell when the
-    goal is reached. Raises: UserError."""
-    opened.emit(Working(what=f"Trying the check: {one_line(command)}"))
-    left = goal_limits(opened, _goal(opened)).get("seconds", math.inf)
-    checked = await run_check(
-        session, command, timeout_s=max(LEAST_S, left), changed=(), by_model=True
-    )
-    opened.emit(Working(what=""))
-    return checked.exit_status == 0
-
-
-async def _agreed(session: OpenSession, command: str) -> bool:
-    ask = session.terms.ask
-    assert ask is not None
-    question = Question(
-        tool="goal",
-        subject=command,
-        title="Check the goal with this command of the model",
-        preview=command,
-        reason="The goal counts as reached when it exits with status 0. It runs in the sandbox.",
-        may_always=False,
-    )
-    answer = await ask(question)
-    return answer.choice != "no"
-
-
-async def _only_look(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Opinion:
-    """Judges a call as mode `plan` does."""
-    return Opinion(outcome="plan", reason="A check is wanted first: nothing changes yet.")
-
-
-def _braced(text: str) -> str:
-    """The text from its first brace to its last."""
-    return text[text.find("{") : text.rfind("}") + 1]
-
-
 # ── how it stands ────────────────────────────────────────────────────────────────────────────
 
 
@@ -416,14 +272,11 @@ def _finish(
     error = "" if status == "reached" else f"The goal was not reached: {why} ({count})."
     opened.record({"ended": status, "error": error})
     _protect(session, None)
-    by = ", by a check that the model proposed" if goal.check_by == "model" else ""
     said = error
     if status == "reached":
         for line in words.passed_output(goal.attempts[-1]):
             opened.emit(Notice(text=line, level="info"))
-        said = f"Goal reached{by}: {one_line(goal.verify)}"
-    if goal.reviewed is not None and (fault := goal.reviewed["fault"]):
-        said += f" Without a review: {fault}."
+        said = f"Goal reached: {one_line(goal.verify)}"
     value = _object(opened)
     opened.emit(Notice(text=said, level="info", value={"type": "goal", **value}))
     ended = total or TurnEnded(status="incomplete")

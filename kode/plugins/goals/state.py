@@ -2,14 +2,11 @@
 
 A record is one of
 
-    {"goal": N, ...}       a goal begins, with a person's check, the files that this guards, its
-                           limits and what had been spent before
-    {"check": CMD, ...}    the model's check is known, and which files it guards
+    {"goal": N, ...}       a goal begins, with its check, the files that this guards, its limits
+                           and what had been spent before
     {"reads": [...], ...}  the protected files that the check opens before the first attempt
     {"began": N, ...}      the turn of an attempt begins
     {"attempt": N, ...}    what became of it: written when its check has ended
-    {"review": [...], ...} its review has ended, with these findings
-    {"answer": ID, ...}    the model has answered a finding
     {"ended": STATUS, ...} the goal is no longer pursued
 
 Each is on disk before the next step, so that a resumed goal repeats no attempt.
@@ -35,14 +32,8 @@ class Goal:
     number: int
     """From 1 in the session."""
     text: str
-    verify: str = ""
-    """The command that checks it; "" until the model has proposed one."""
-    check_by: str = "person"
-    """Whose check it is: `person` or `model`."""
-    protect: Sequence[str] | None = None
-    """The patterns of `--protect`; None for the default, () for `none`."""
-    review: bool = False
-    """Whether it ends with a review."""
+    verify: str
+    """The command that checks it."""
     limits: Mapping[str, float] = field(default_factory=dict)
     """Of the whole goal: `requests`, `usd`, `seconds`, those that are limited."""
     before_usd: float = 0.0
@@ -52,12 +43,6 @@ class Goal:
     reads: Sequence[str] | None = None
     """The protected files that its check opened before the first attempt; None before that."""
     attempts: list[Record] = field(default_factory=list)
-    reviewed: Record | None = None
-    """The review, once it has ended."""
-    asked: int = 0
-    """How often the model was asked for answers: attempts since the review that passed."""
-    answers: dict[int, Record] = field(default_factory=dict)
-    """By the id of the finding; the last one counts."""
     began: Record | None = None
     """The first record of an attempt that has none of its end: a turn that is cut begins again."""
     status: str = "unfinished"
@@ -66,23 +51,6 @@ class Goal:
     @property
     def next_attempt(self) -> int:
         return len(self.attempts) + 1
-
-    @property
-    def findings(self) -> list[Record]:
-        """What the review found, with `answer` ("" for none yet) and its `reason`."""
-        found = self.reviewed["review"] if self.reviewed is not None else ()
-        return [
-            {
-                **one,
-                "answer": self.answers.get(one["id"], {}).get("how", ""),
-                "reason": self.answers.get(one["id"], {}).get("reason", ""),
-            }
-            for one in found
-        ]
-
-    @property
-    def open_findings(self) -> list[Record]:
-        return [one for one in self.findings if not one["answer"]]
 
 
 def goals_of(records: Iterable[Record]) -> list[Goal]:
@@ -94,21 +62,13 @@ def goals_of(records: Iterable[Record]) -> list[Goal]:
             found.append(Goal(number=record["goal"], **given))
         elif not found:
             continue
-        elif "check" in record:
-            found[-1].verify, found[-1].guard = record["check"], record["guard"]
-            found[-1].check_by = record["check_by"]
         elif "reads" in record:
             found[-1].reads = record["reads"]
         elif "began" in record:
             found[-1].began = found[-1].began or record
         elif "attempt" in record:
             found[-1].attempts.append(record)
-            found[-1].asked += found[-1].reviewed is not None and record["passed"]
             found[-1].began = None
-        elif "review" in record:
-            found[-1].reviewed = record
-        elif "answer" in record:
-            found[-1].answers[record["answer"]] = record
         elif "ended" in record:
             found[-1].status, found[-1].error = record["ended"], record["error"]
     return found
@@ -130,36 +90,29 @@ class Spent:
 
 
 def spent(goal: Goal, session: Session) -> Spent:
-    """Requests are the replies since the goal began and those of its review; the time is that of
-    the turns, checks and review, and of a turn without a check, up to its end or last reply."""
+    """Requests are the replies since the goal began; the time is that of the turns and checks, and
+    of a turn without a check, up to its end or last reply."""
     since = _since(session.entries, goal.number)
-    seconds, replies, reviewing = 0.0, 0, 0
+    seconds, replies = 0.0, 0
     began = last = ""
-    asking = goal.check_by == "model" or not goal.verify
     for entry in since:
         if isinstance(entry, MessageEntry) and entry.role == "assistant":
             last, replies = entry.at, replies + 1
         elif isinstance(entry, TurnEntry):
             last = entry.at
-        elif isinstance(entry, MessageEntry) and entry.role == "user" and asking:
-            seconds += _between(began, last)
-            began, last = entry.at, ""
         if not isinstance(entry, PluginEntry) or entry.type != TYPE:
             continue
         if "began" in entry.value:
             seconds += _between(began, last)
-            began, last, asking = entry.at, "", False
+            began, last = entry.at, ""
         elif "attempt" in entry.value:
             seconds += entry.value["seconds"]
             began = ""
         elif "reads" in entry.value:
             seconds += entry.value["seconds"]
-        elif "review" in entry.value and "goal" not in entry.value:
-            seconds += entry.value["seconds"]
-            reviewing += entry.value["requests"]
     seconds += _between(began, last)
     usd = max(0.0, session.cost_usd - goal.before_usd)
-    return Spent(requests=replies + reviewing, usd=usd, seconds=seconds)
+    return Spent(requests=replies, usd=usd, seconds=seconds)
 
 
 def finished_turn(goal: Goal, session: Session) -> TurnEntry | None:
@@ -206,12 +159,9 @@ def as_object(goal: Goal, used: Spent) -> dict[str, Any]:
     return {
         "text": goal.text,
         "verify": goal.verify,
-        "check_by": goal.check_by,
         "status": goal.status,
         "protected": sorted(goal.guard.get("rules", {})),
         "attempts": [shown(one) for one in goal.attempts],
-        "review": review_object(goal),
-        "findings": [finding_object(one) for one in goal.findings],
         "spent": {"requests": used.requests, "usd": used.usd, "seconds": used.seconds},
         "limits": dict(goal.limits),
     }
@@ -220,16 +170,3 @@ def as_object(goal: Goal, used: Spent) -> dict[str, Any]:
 def shown(attempt: Record) -> dict[str, Any]:
     """An attempt for programs."""
     return {key: value for key, value in attempt.items() if key not in ("same", "tree")}
-
-
-def review_object(goal: Goal) -> dict[str, Any] | None:
-    """How the review went, for programs; None before it, and of a goal without one."""
-    if goal.reviewed is None:
-        return None
-    return {key: goal.reviewed[key] for key in ("fault", "requests", "cost_usd", "seconds")}
-
-
-def finding_object(finding: Record) -> dict[str, Any]:
-    """A finding for programs."""
-    known = {"answer": "", "reason": "", **finding}
-    return {key: known[key] for key in ("id", "file", "line", "what", "answer", "reason")}

@@ -1,9 +1,7 @@
 """What the model and the person read of a goal."""
 
-import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from kode.plugin import Opened, money, one_line
 from kode.plugin.messages import plural
@@ -16,24 +14,9 @@ UNFINISHED = "The goal is not reached yet: `/goal resume` or `kode continue` res
 
 FAILED = "The goal is not reached: its check failed. Continue until it passes."
 
-ASK_CHECK = """\
-Goal: {text}
-
-kode will work on this goal until a command succeeds, and there is no command yet. Look at the \
-project and propose it: a shell command that exits with status 0 if and only if the goal is \
-reached, such as the project's own tests. It runs in a sandbox without network, from the working \
-directory. Change nothing yet. Answer with one JSON object and nothing else: \
-{{"check": "COMMAND"}}"""
-
-ASK_AGAIN = 'That is no JSON object with a command. Answer with {"check": "COMMAND"} alone.'
-
 PASSES_BEFORE = (
     "The check passes already, before anything has changed: it cannot say when the goal is reached."
 )
-
-PASSES_ALREADY = """\
-That command succeeds now, before anything has changed: it cannot tell when the goal is reached. \
-Propose one that fails until then: {"check": "COMMAND"} alone."""
 
 _GOAL = """\
 Goal: {text}
@@ -49,23 +32,6 @@ _PROTECTED = (
     " The files that it runs are protected: edits of {names} are refused, whatever the reason. "
     "Change what is checked."
 )
-
-REVIEW = """\
-Review the changes below, which were made for this goal: {text}
-
-Read what you need of the project and change nothing. Look for defects: what is wrong, missing, \
-breaks something else, or lets the check pass without being right. No praise, no matters of \
-taste. Write no plan; answer with one JSON array and nothing else, [] if you find nothing:
-[{{"file": "PATH", "line": NUMBER or null, "what": "the defect, in a sentence"}}]"""
-
-REVIEW_AGAIN = """\
-That is no JSON array of findings. Answer with it alone: \
-[{"file": "PATH", "line": NUMBER or null, "what": "..."}], or []."""
-
-ANSWER = """\
-The check passed, and a reviewer has findings, attached as data. Judge each yourself: fix it, or \
-refuse it with a reason. Answer each with answer_finding; the goal is reached when all are \
-answered and the check passes."""
 
 MAX_NAMED = 12
 MAX_LINES, MAX_LINE_CHARS = 4, 120
@@ -84,7 +50,7 @@ def goal_text(goal: Goal) -> str:
 def sections(opened: Opened) -> Mapping[str, str]:
     """The section of the system prompt while a goal is pursued."""
     goal = current(opened.records())
-    return {} if goal is None or not goal.verify else {"goal": f"# Goal\n{goal_text(goal)}"}
+    return {} if goal is None else {"goal": f"# Goal\n{goal_text(goal)}"}
 
 
 def output_note(goal: Goal, attempt: Record) -> str:
@@ -94,27 +60,6 @@ def output_note(goal: Goal, attempt: Record) -> str:
         names = ", ".join(attempt["restored"])
         said += f" Before it ran, these protected files were made as they had been: {names}."
     return f"{said} Its output:]"
-
-
-def finding_line(finding: Record) -> str:
-    """One line: where, what, and how it was answered."""
-    line = f":{finding['line']}" if finding["line"] else ""
-    answer = finding.get("answer")
-    said = f" · {answer}: {one_line(finding['reason'])}" if answer else ""
-    return f"Finding {finding['id']}: {finding['file']}{line} · {one_line(finding['what'])}{said}"
-
-
-def answered(id: int, why: str) -> str:
-    """The result of an answer to a finding; `why` it is not accepted, "" if it is."""
-    value = {"id": id, "accepted": not why, **({"why": why, "do": _DO[why]} if why else {})}
-    return json.dumps(value)
-
-
-_DO = {
-    "no_change": "No file has changed since the finding: change it first, or refuse it.",
-    "no_such_finding": "There is no finding with this id.",
-    "no_reason": "Give a reason.",
-}
 
 
 def how(attempt: Record) -> str:
@@ -164,15 +109,13 @@ def _last_line(text: str) -> str:
     return one_line(lines[-1])[:MAX_LINE_CHARS] if lines else ""
 
 
-def summary(goal: Goal, whose: str = "") -> str:
+def summary(goal: Goal) -> str:
     """A goal and how it stands, for a person."""
-    by = ", proposed by the model" if goal.check_by == "model" else ""
     lines = [
         f"Goal: {one_line(goal.text)}",
-        f"Check{by}: {one_line(goal.verify or 'not known yet')}",
+        f"Check: {one_line(goal.verify)}",
         f"Status: {STATUS[goal.status]}",
         *map(attempt_line, goal.attempts),
-        *map(finding_line, goal.findings),
     ]
     return "\n".join(lines)
 
@@ -191,9 +134,3 @@ STATUS: Mapping[str, str] = {
     "stalled": "stalled: the check kept failing in the same way",
     "out_of_budget": "out of budget",
 }
-
-
-def object_text(value: Any) -> str:
-    """The command of a proposed check; "" where there is none."""
-    check = value.get("check") if isinstance(value, dict) else None
-    return check.strip() if isinstance(check, str) else ""

@@ -8,8 +8,6 @@ from kode.plugin import SubagentRecord, Transcript, paths, session_files, subage
 from kode.plugin.errors import SessionError, StorageError
 
 MAX_DEPTH = 8  # subagents nest less deeply
-REVIEWS = "reviews"
-"""Where a session keeps the subagents that reviewed a goal: the model did not start them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +20,8 @@ class Agent:
 
 
 def tree(folder: Path, address: str = "", depth: int = 0) -> tuple[Agent, ...]:
-    """The children recorded in the folder of a session or a subagent, the model's first and each
-    kind oldest first, each with its own."""
+    """The children recorded in the folder of a session or a subagent, oldest first, each with its
+    own."""
     if depth == MAX_DEPTH:
         return ()
     agents = []
@@ -41,15 +39,13 @@ def tree(folder: Path, address: str = "", depth: int = 0) -> tuple[Agent, ...]:
 
 
 def _records(folder: Path) -> list[SubagentRecord]:
-    kinds = (paths.agents_folder(folder), folder / REVIEWS)
-    return [record for kind in kinds for record in subagent_records(kind)]
+    return [*subagent_records(paths.agents_folder(folder))]
 
 
 def sessions_with_agents(home: Path) -> Iterator[str]:
     """The ids of sessions that have started subagents, the newest first."""
     for session_id in sorted((id for _, id in session_files(home)), reverse=True):
-        folder = paths.session_folder(home, session_id)
-        if paths.agents_folder(folder).is_dir() or (folder / REVIEWS).is_dir():
+        if paths.agents_folder(paths.session_folder(home, session_id)).is_dir():
             yield session_id
 
 

@@ -88,17 +88,6 @@ def test_time_of_a_goal_counts_what_came_before_a_kill(goal_place: Place) -> Non
     assert tried(goal) == [(1, False, 2)]
 
 
-@pytest.mark.parametrize(
-    ("flag", "limit", "replies"), [("--max-steps", "4", [READ]), ("--timeout", "2", [HANGS])]
-)
-def test_limits_hold_while_a_check_is_looked_for(
-    goal_place: Place, flag: str, limit: str, replies: list[dict[str, Any]]
-) -> None:
-    goal = ends_out_of_budget(pursue(goal_place, replies, flag, limit, verify=""), flag)
-    assert (goal["verify"], goal["attempts"]) == ("", [])
-    assert flag == "--timeout" or goal["spent"]["requests"] == 4
-
-
 def test_a_compaction_keeps_a_goal_word_for_word(goal_place: Place) -> None:
     goal_place.home.mkdir(mode=0o700, exist_ok=True)
     config = {"context": {"window": 12_000}}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kode.errors import UserError
 from kode.plugin import run_git
 from kode.plugins.goals.check import ALIKE_WHATEVER, Checked, is_stalled
 from kode.plugins.goals.command import _given, _typed
@@ -147,7 +148,6 @@ def test_numbers_do_not_tell_failures_apart() -> None:
 TYPED = {
     "all of it passes --verify pytest -q 'a b'": ("all of it passes", "pytest -q 'a b'", None),
     "don't break --verify 'make test' --protect x/**": ("don't break", "make test", ["x/**"]),
-    "only words": ("only words", "", None),
 }
 
 
@@ -157,23 +157,15 @@ def test_a_typed_goal_needs_no_quotes(line: str) -> None:
     assert (value["text"], value["verify"], value["protect"]) == TYPED[line]
 
 
-@pytest.mark.parametrize(
-    "line", ["add adds --verify sh x --review", "--review add adds --verify sh x"]
-)
-def test_a_typed_goal_may_ask_for_a_review(line: str) -> None:
-    value = _given(line)
-    assert (value["text"], value["verify"], value["review"]) == ("add adds", "sh x", True)
-
-
-@pytest.mark.parametrize("line", [*TYPED, "add adds --verify \"grep -q 'a b' c\" --review", "stop"])
+@pytest.mark.parametrize("line", [*TYPED, "add adds --verify \"grep -q 'a b' c\""])
 def test_a_goal_of_flags_is_shown_as_typed(line: str) -> None:
     value = _given(line)
     shown = _typed(value)
     assert not shown.startswith("{")
-    assert shown == "" if line == "stop" else _given(shown) == value
+    assert _given(shown) == value
 
 
-@pytest.mark.parametrize("change", [{"text": "say --review"}, {"task": "and the docs"}])
+@pytest.mark.parametrize("change", [{"text": "say --protect"}, {"task": "and the docs"}])
 def test_a_goal_that_cannot_be_typed_stays_values(change: dict[str, str]) -> None:
     assert _typed({**_given("add adds --verify true"), **change}) == ""
 
@@ -182,3 +174,9 @@ def test_a_goal_that_cannot_be_typed_stays_values(change: dict[str, str]) -> Non
 def test_words_that_were_not_sent_stay_beside_a_goal(line: str) -> None:
     alone, both = _given(line), _given(f"{line}\n\nand see the docs")
     assert both == {**alone, "task": "and see the docs"}
+
+
+@pytest.mark.parametrize("line", ["only words", "words --protect x", "w --verify x --review"])
+def test_a_goal_needs_a_check_and_knows_its_flags(line: str) -> None:
+    with pytest.raises(UserError, match="--verify"):
+        _given(line)
