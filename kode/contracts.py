@@ -1241,42 +1241,6 @@ class Replica(Protocol):
         """What a line changed of what a model may see here, a sentence each."""
 
 
-class VectorShelf(Protocol):
-    """The vectors of a memory's statements on this machine, as one model makes them."""
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether this machine measures all by itself."""
-
-    def missing(self, most: int, before: int | None = None) -> Sequence[tuple[int, str, str]]:
-        """Place, id and text of the newest statements, before a place, that have none here."""
-
-    def held(self, ids: Collection[str]) -> Mapping[str, tuple[str, Any]]:
-        """Text and vector (numpy, float32) of those of the statements that others may see."""
-
-    async def put(self, vectors: Sequence[tuple[int, str, Any]]) -> None:
-        """Place, text and vector of statements that lack one."""
-
-    async def make(self, texts: Sequence[str]) -> Any:
-        """A row for each text; None while the model's server fails."""
-
-    async def dims(self) -> int:
-        """Of the model's vectors; 0 while its server fails."""
-
-
-class SharedVectors(Protocol):
-    """Vectors that several people share. Nothing rests on them, and no method raises."""
-
-    async def take(self, shelf: VectorShelf) -> None:
-        """Puts what others have made for statements that lack a vector here."""
-
-    async def offer(self, shelf: VectorShelf, made: Sequence[str]) -> None:
-        """Sends what the others lack; `made` are the ids for which this machine just made one."""
-
-    async def nearest(self, vector: Any, project: str | None, most: int) -> Mapping[str, float]:
-        """Cosines by id of the statements near a vector: of a project's scope, or of all."""
-
-
 class Remote(Protocol):
     """A server that keeps a memory for several people, and their way to it. `update` and `finish`
     raise nothing but CancelledError."""
@@ -1313,8 +1277,6 @@ class Remote(Protocol):
     async def status(self) -> str:
         """Where the server is, whether it answers, what waits: lines."""
 
-    def vectors(self, model: str) -> SharedVectors: ...
-
 
 # ── plug-ins ─────────────────────────────────────────────────────────────────────────────────
 
@@ -1325,55 +1287,3 @@ class Subscriber(Protocol):
     when the conversation ends, for 5 s at most."""
 
     def __call__(self, event: Event) -> None: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListedSession:
-    """A session that another place lists."""
-
-    id: str
-    person: str
-    host: str
-    """The machine that has the session."""
-    project: str
-    cwd: str
-    task: str
-    """The beginning of the first thing the person asked, credentials masked."""
-    model: str
-    provider: str
-    turns: int
-    tokens: int
-    cost_usd: float | None
-    created_at: str
-    updated_at: str
-    """When it was last used."""
-
-
-class SessionPlace(Protocol):
-    """Another place that lists sessions, as the person's config has it. Methods raise ConfigError
-    where it is not set up, and KodeError when it gives no answer."""
-
-    @property
-    def about(self) -> str:
-        """What is special about its sessions, for help: `shared by your team`."""
-
-    @property
-    def is_set_up(self) -> bool:
-        """Whether it can be asked. Never raises."""
-
-    def sessions(
-        self,
-        *,
-        project: Path | None = None,
-        begins: str = "",
-        words: Sequence[str] = (),
-        most: int | None = None,
-    ) -> Sequence[ListedSession]:
-        """The last used first. Filters: the project of a folder, the beginning of an id, words that
-        the task contains."""
-
-    def nothing(self, *, filtered: bool) -> str:
-        """The line for people where it lists none."""
-
-    def deleted(self) -> None:
-        """Sessions of this machine were deleted: they are not to be listed any more."""

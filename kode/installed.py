@@ -103,9 +103,6 @@ class Plugin:
     imports: Mapping[str, str] = field(default_factory=dict)
     """Agents whose sessions `kode session import` reads: name → a function of a path that returns a
     `Transcript`, or None for a file that is not one."""
-    sessions: Mapping[str, str] = field(default_factory=dict)
-    """Other places that list sessions: name → a `kode.contracts.SessionPlace`. `kode session list
-    --NAME` and `search --NAME` ask it, and so do commands for an id that is not here."""
     replicas: Mapping[str, str] = field(default_factory=dict)
     """Servers that keep memory for several people: the scheme of `memory.notes.url` → a function of
     the config's `memory.notes` and the project's folder that returns a `kode.contracts.Remote`."""
@@ -224,7 +221,6 @@ def clashes() -> Iterator[str]:
         "exports",
         "replays",
         "imports",
-        "sessions",
         "replicas",
         "memory_imports",
         "foreign_settings",

@@ -197,10 +197,6 @@ class MemoryConfig(Part):
         return self
 
 
-class Sessions(Part):
-    share: bool = False
-
-
 class Config(Part):
     """All settings. Secrets are only in `api_key` fields; `shown` hides them."""
 
@@ -236,7 +232,6 @@ class Config(Part):
     prices: Mapping[str, Price] = {}
     repl: Repl = Repl()
     memory: MemoryConfig = MemoryConfig()
-    sessions: Sessions = Sessions()
     plugins: Mapping[str, Mapping[str, Any]] = {}
     """The name of a plug-in → whether it is `enabled`, and its own settings."""
 

@@ -141,14 +141,12 @@ class TextIndex:
         space: str,
         *,
         typo_chars: int,
-        elsewhere: Mapping[int, float] | None = None,
     ) -> list[tuple[int, rank.Ranked]]:
         """The best `k` matching texts: place and ranking. `vector` is the query's under a neural
         model, in its `space`; `elsewhere` has its cosines with texts whose vectors are stored
         elsewhere."""
         many = max(CANDIDATES, 3 * k)
         near = {} if vector is None else self.nearest(vector, space, many, source, rank.MIN_COSINE)
-        near = {**(elsewhere or {}), **near}
         asked = rank.read(query, self._known, len(self), now, typo_chars=typo_chars)
         meant = self._in_period(asked, source, many)
         chosen = {*self._candidates(asked, source, many), *near, *meant}

@@ -48,10 +48,6 @@ _TEXT_PART = re.compile(rf'{{"text":"({_LETTER}{{0,1000}}){_LETTER}*(?:",("sourc
 """The beginning of a text in a line that may be cut anywhere, and whether it has a source."""
 
 
-class NoSuchSession(SessionError):
-    """No id begins so on this machine."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Summary:
     """One line of a list of sessions."""
@@ -133,7 +129,7 @@ def find(home: Path, prefix: str, cwd: Path | None = None) -> str:
         )
     near = difflib.get_close_matches(prefix, ids, n=1, cutoff=0.6)
     hint = f" Did you mean {near[0]}?" if near else ""
-    raise NoSuchSession(
+    raise SessionError(
         f"There is no session {prefix[:80]!r}.{hint} `kode session list --all` shows them all."
     )
 

@@ -42,7 +42,8 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
     """
     from kode.cli.commands.opening import open_repl, stdin_is_terminal
     from kode.cli.commands.run import run_task
-    from kode.cli.commands.session_places import find
+    from kode.paths import home
+    from kode.session.index import find
 
     if arguments.no_session:
         raise ConfigError("--no-session cannot be used when resuming. Drop one of the two.")
@@ -55,7 +56,7 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
             if session_id is None:
                 return EXIT_OK
         else:
-            session_id = find(prefix) if prefix else _newest(cwd)
+            session_id = find(home(), prefix) if prefix else _newest(cwd)
     except StorageError as error:
         raise UserError(str(error)) from error
     if task is None and stdin_is_terminal():

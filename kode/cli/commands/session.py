@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import installed, paths
-from kode.cli.commands import session_export, session_places
+from kode.cli.commands import session_export
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser, command_of
 from kode.cli.screen.lines import one_line
@@ -72,14 +72,10 @@ def _list(parser: Parser, argv: Sequence[str]) -> Answer:
         "--all", action="store_true", help=f"all sessions, not only the last {SHOWN}"
     )
     parser.add_argument("--here", action="store_true", help="only this directory's sessions")
-    elsewhere = session_places.add_flags(parser, "sessions {}; with --here, this project's")
     parser.add_argument("--json", action="store_true", help="one JSON list")
     arguments = parser.parse(argv)
     cwd = working_directory(argparse.Namespace(cwd=None)) if arguments.here else None
     limit = None if arguments.all or arguments.json else SHOWN + 1
-    for name, place in elsewhere.items():
-        if getattr(arguments, name):
-            return session_places.of_place(place, cwd, [], limit, as_json=arguments.json)
     summaries = index.list_sessions(paths.home(), cwd=cwd, limit=limit)
     return Answer(
         value=[asdict(summary) for summary in summaries],
@@ -96,15 +92,9 @@ def _search(parser: Parser, argv: Sequence[str]) -> Answer:
     parser.add_argument("-n", type="whole", metavar="N", help=f"at most N matches ({SHOWN})")
     parser.add_argument("--all", action="store_true", help="every place")
     parser.add_argument("--json", action="store_true", help="one JSON list; every match without -n")
-    elsewhere = session_places.add_flags(parser, "search the tasks {}")
     arguments = parser.parse(argv)
     every = arguments.all or (arguments.json and arguments.n is None)
     limit = None if every else arguments.n or SHOWN
-    for name, other in elsewhere.items():
-        if getattr(arguments, name):
-            most = limit if limit is None else limit + 1
-            words = arguments.words
-            return session_places.of_place(other, None, words, most, as_json=arguments.json)
     places = search(paths.home(), arguments.words, limit)
     lines = []
     for place in places:
@@ -123,7 +113,7 @@ def _search(parser: Parser, argv: Sequence[str]) -> Answer:
 
 def _session_argument(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, str]:
     arguments = parser.parse(argv)
-    return arguments, session_places.find(arguments.id)
+    return arguments, index.find(paths.home(), arguments.id)
 
 
 def _show(parser: Parser, argv: Sequence[str]) -> Answered:
@@ -161,7 +151,6 @@ def _delete(parser: Parser, argv: Sequence[str]) -> str:
     parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
     _, session_id = _session_argument(parser, argv)
     upkeep.delete(paths.home(), session_id)
-    session_places.say_deleted()
     return f"deleted {session_id}"
 
 
@@ -179,8 +168,6 @@ def _cleanup(parser: Parser, argv: Sequence[str]) -> Answer:
     arguments = parser.parse(argv)
     removed = upkeep.cleanup(paths.home(), arguments.days, dry_run=arguments.dry_run)
     verb = "would delete" if arguments.dry_run else "deleted"
-    if removed.ids and not arguments.dry_run:
-        session_places.say_deleted()
     lines = [f"{verb} {session_id}" for session_id in removed.ids]
     lines += [f"skipped {id}: it is open in another kode" for id in removed.in_use]
     return Answer(lines=[*lines, f"{verb} {plural(len(removed.ids), 'session')}"])

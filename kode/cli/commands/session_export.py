@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 from kode import durable, installed, paths
-from kode.cli.commands import session_places
 from kode.cli.parser import Parser
 from kode.cli.screen.printer import Answered
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
@@ -34,7 +33,7 @@ def export(parser: Parser, argv: Sequence[str]) -> Answered:
     if arguments.id is None:
         id, _ = index.newest(paths.home(), Path.cwd())
     else:
-        id = session_places.find(arguments.id)
+        id = index.find(paths.home(), arguments.id)
     path = session_path(paths.home(), id)
     found = run(Transcript.read(path))
     if isinstance(found, ExportFile):

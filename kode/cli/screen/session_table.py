@@ -13,12 +13,12 @@ from kode.messages import plural
 from kode.paths import short_path
 from kode.session.index import Summary
 
-WIDEST = {"where": 28, "who": 24}
+WIDEST_FOLDER = 28
 MIN_TASK_COLUMNS = 20  # fewer do not tell two tasks apart
 
 Row = tuple[str, ...]
-HEAD: Row = ("id", "when", "who", "where", "turns", "cost", "first task")
-_LESS_TELLING = ("where", "cost", "turns", "who")
+HEAD: Row = ("id", "when", "where", "turns", "cost", "first task")
+_LESS_TELLING = ("where", "cost", "turns")
 """Columns to drop on a narrow screen, in this order."""
 _RIGHT = frozenset({"turns", "cost"})
 
@@ -30,18 +30,14 @@ def table(
     today: date,
     with_folder: bool = True,
     numbered: bool = False,
-    people: Sequence[str] = (),
 ) -> list[str]:
-    """A header line, then one line per session; `people` says whose each is. The id is complete on
-    any screen; if numbers replace it, it is dropped before the first task."""
-    shown = {"where": with_folder, "who": bool(people)}
-    columns = [name for name in HEAD if shown.get(name, True)]
+    """A header line, then one line per session. The id is complete on any screen; if numbers
+    replace it, it is dropped before the first task."""
+    columns = [name for name in HEAD if with_folder or name != "where"]
     rows = [_cells(summary, today) for summary in summaries]
-    for row, who in zip(rows, people, strict=False):
-        row["who"] = who
     widths = {name: max([len(name), *(cell_width(row[name]) for row in rows)]) for name in columns}
-    for name in WIDEST.keys() & widths.keys():
-        widths[name] = min(widths[name], WIDEST[name])
+    if with_folder:
+        widths["where"] = min(widths["where"], WIDEST_FOLDER)
     number_columns = len(str(len(rows))) + 2 if numbered else 0
     for name in (*_LESS_TELLING, "id" if numbered else "when"):
         if _taken(columns, widths) + number_columns + MIN_TASK_COLUMNS <= width:
@@ -62,7 +58,6 @@ def listed(
     limit: int | None,
     *,
     with_folder: bool,
-    people: Sequence[str] = (),
 ) -> list[str]:
     """A table on a terminal, else uncut lines. With a `limit` the last session is not shown:
     it only indicates that there are more."""
@@ -70,21 +65,20 @@ def listed(
     if sys.stdout.isatty():
         width = shutil.get_terminal_size().columns
         today = datetime.now().astimezone().date()
-        lines = table(shown, width, today=today, with_folder=with_folder, people=people)
+        lines = table(shown, width, today=today, with_folder=with_folder)
     else:
-        whose = people or [""] * len(shown)
-        lines = [_line(*one, with_folder=with_folder) for one in zip(shown, whose, strict=False)]
+        lines = [_line(one, with_folder=with_folder) for one in shown]
     more = ["... and more: --all shows every session."] if len(summaries) > len(shown) else []
     return [*lines, *more] if summaries else []
 
 
-def _line(summary: Summary, who: str, *, with_folder: bool) -> str:
+def _line(summary: Summary, *, with_folder: bool) -> str:
     at = local_time(summary.updated_at)
     if summary.damaged:
         return f"{summary.id}  {at}  damaged: `kode session check {summary.id}` shows the damage"
     cost = money(summary.cost_usd) if summary.cost_usd else ""
     where = one_line(short_path(summary.cwd)) if with_folder else ""
-    pieces = [summary.id, at, who, f"{plural(summary.turns, 'turn'):>8}", cost]
+    pieces = [summary.id, at, f"{plural(summary.turns, 'turn'):>8}", cost]
     optional = [*pieces, one_line(summary.model), where]
     return "  ".join([*filter(None, optional), one_line(summary.task)])
 

@@ -4,15 +4,12 @@ The vectors of a configured embedder are fused in. A query that matches nothing 
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kode.contracts import SharedVectors
 from kode.memory import rank, when
 from kode.memory.embed import Embedder
-from kode.memory.index import CANDIDATES, MEASURED
-from kode.memory.notes.note import Note, is_shared
+from kode.memory.notes.note import Note
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.rank import Ranked, Text
 
@@ -20,20 +17,15 @@ if TYPE_CHECKING:
     from kode.memory.index import Vector
 
 MADE_AT_ONCE = 64
-LAST_PLACE = 2**63 - 1
 
 
 class NoteVectors:
-    """The vectors of one store, under one embedder. `shared` are those of a team: what one member
-    has made nobody else makes, and their server measures those that are not measured here."""
+    """The vectors of one store, under one embedder."""
 
-    def __init__(
-        self, store: NoteStore, embedder: Embedder | None, shared: SharedVectors | None = None
-    ) -> None:
+    def __init__(self, store: NoteStore, embedder: Embedder | None) -> None:
         self._store = store
         self._database = store.database
         self._embedder = embedder
-        self._shared = shared
         self.space = embedder.name if embedder else ""
 
     @property
@@ -47,28 +39,23 @@ class NoteVectors:
         A server that fails costs nothing: those notes are found missing the next time.
         Raises: MemoryRefused, StorageError, BusyError.
         """
-        if self._shared is None:
-            return len(await self._make_missing(most))
-        if self.missing(1):
-            await self._shared.take(self)
-        made = await self._make_missing(most)
-        await self._shared.offer(self, made)
-        return len(made)
-
-    async def _make_missing(self, most: int) -> list[str]:
-        """The ids of the notes."""
-        missing = self.missing(most)
+        sql = (
+            "SELECT n.place, n.content FROM memory_notes n LEFT JOIN note_vectors v "
+            f"ON v.place = n.place AND v.space = ? WHERE {self._without} "
+            "ORDER BY n.place DESC LIMIT ?"
+        )
+        missing = self._database.rows(sql, (self.space, most)) if self._embedder else []
         if not missing or self._embedder is None:
-            return []
-        matrix = await self._embedder.embed([content for _, _, content in missing])
+            return 0
+        matrix = await self._embedder.embed([content for _, content in missing])
         if matrix is None:
-            return []
+            return 0
         async with self._store.writing():
-            return [
-                id
-                for (place, id, content), vector in zip(missing, matrix, strict=True)
-                if self._put(place, content, vector)
+            put = [
+                self._put(place, content, vector)
+                for (place, content), vector in zip(missing, matrix, strict=True)
             ]
+        return sum(put)
 
     def count_missing(self) -> int:
         """How many active notes have no vector in this space yet; 0 without an embedder."""
@@ -84,65 +71,6 @@ class NoteVectors:
         """The query in this space; None without an embedder, or while its server fails."""
         matrix = await self._embedder.embed([query]) if self._embedder else None
         return matrix[0] if matrix is not None and matrix.any() else None
-
-    async def elsewhere(self, vector: "Vector", wanted: Wanted) -> Mapping[int, float]:
-        """Cosines with a neural query of notes, by place, that are not measured in this database:
-        none while it measures all by itself."""
-        if self._shared is None or self.is_complete:
-            return {}
-        project = None if wanted.anywhere else self._store.project_scope
-        found = await self._shared.nearest(vector, project, max(CANDIDATES, 3 * wanted.limit))
-        near = {id: cosine for id, cosine in found.items() if cosine >= rank.MIN_COSINE}
-        sql = "SELECT n.place, n.id FROM memory_notes n JOIN json_each(?) j ON n.id = j.value"
-        return {place: near[id] for place, id in self._database.rows(sql, (json.dumps([*near]),))}
-
-    # ── for those who share them ─────────────────────────────────────────────────────────────
-
-    @property
-    def is_complete(self) -> bool:
-        return len(self._database.index) <= MEASURED and not self.missing(1)
-
-    def missing(self, most: int, before: int | None = None) -> list[tuple[int, str, str]]:
-        sql = (
-            "SELECT n.place, n.id, n.content FROM memory_notes n LEFT JOIN note_vectors v "
-            f"ON v.place = n.place AND v.space = ? WHERE n.place < ? AND {self._without} "
-            "ORDER BY n.place DESC LIMIT ?"
-        )
-        end = LAST_PLACE if before is None else before
-        return self._database.rows(sql, (self.space, end, most))
-
-    def held(self, ids: Collection[str]) -> dict[str, tuple[str, "Vector"]]:
-        import numpy as np
-
-        notes = {id: one for id, one in self._store.by_ids(ids).items() if is_shared(one)}
-        sql = (
-            "SELECT n.id, v.vector FROM json_each(?) j JOIN memory_notes n ON n.id = j.value "
-            "JOIN note_vectors v ON v.place = n.place WHERE v.space = ?"
-        )
-        rows = self._database.rows(sql, (json.dumps([*notes]), self.space))
-        return {
-            id: (notes[id].content, np.frombuffer(data, dtype="<f4"))
-            for id, data in rows
-            if any(data)
-        }
-
-    async def put(self, vectors: Sequence[tuple[int, str, "Vector"]]) -> None:
-        async with self._store.writing():
-            for place, content, vector in vectors:
-                self._put(place, content, vector)
-
-    async def make(self, texts: Sequence[str]) -> Any:
-        return await self._embedder.embed(texts) if self._embedder else None
-
-    async def dims(self) -> int:
-        sql = "SELECT length(vector) / 4 FROM note_vectors WHERE space = ? LIMIT 1"
-        if held := self._database.value(sql, (self.space,)):
-            return int(held)
-        if self._embedder is None:
-            return 0
-        if not self._embedder.dims and (missing := self.missing(1)):
-            await self._embedder.embed([missing[0][2]])
-        return self._embedder.dims
 
     def _put(self, place: int, content: str, vector: "Vector") -> bool:
         """One vector, unless the note was changed or forgotten while it was made."""
@@ -183,7 +111,6 @@ async def search(
         vector,
         vectors.space,
         typo_chars=typo_chars,
-        elsewhere=None if vector is None else await vectors.elsewhere(vector, wanted),
     )
     sql = "SELECT n.place, n.id FROM memory_notes n JOIN json_each(?) j ON n.place = j.value"
     ids = dict(store.database.rows(sql, (json.dumps([place for place, _ in found]),)))

@@ -93,9 +93,6 @@ class Notes(OpenedNotes):
         if self.team is not None:
             self.team.join(replica, context.emit, self._work.start)
             self.writer = replace(self.writer, _check_approval=replica.check_approval)
-            if embedder is not None:
-                shared = self.team.vectors(settings.embedding.model or embed.DEFAULT_MODEL)
-                self.vectors = NoteVectors(self.store, embedder, shared)
         self._finder = Finder(self._door, embedder, context.now, llm=settings.llm_search)
         self._tainted = False
         self._wrote_in_turn = False

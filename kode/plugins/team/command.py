@@ -1,8 +1,5 @@
-"""`kode memory team`: the tables of a team's notes on a server, and who may see and write them.
-`kode session unshare`, which removes this machine's sessions from the list.
-"""
+"""`kode memory team`: the tables of a team's notes on a server, and who may see and write them."""
 
-import argparse
 import asyncio
 import os
 from collections.abc import Sequence
@@ -10,7 +7,6 @@ from pathlib import Path
 
 from kode.plugin import Parser, load_config, paths, print_either, working_directory
 from kode.plugin.errors import EXIT_OK, ConfigError
-from kode.plugin.messages import plural
 from kode.plugins.team.address import PROJECT_SCOPE, Address, project_name, team_of
 from kode.plugins.team.server import open_server
 
@@ -33,22 +29,6 @@ def main(argv: Sequence[str]) -> int:
     return EXIT_OK
 
 
-def unshare(argv: Sequence[str]) -> int:
-    """Runs `kode session unshare`. Raises: ConfigError, MemoryRefused, Unreachable, StorageError,
-    BusyError."""
-    Parser("kode session unshare", "Remove this machine's sessions from the team's list.").parse(
-        argv
-    )
-    from kode.plugins.team.sessions import withdraw
-
-    cwd = working_directory(argparse.Namespace(cwd=None))
-    loaded = load_config(paths.home(), cwd, environ=os.environ, flags={})
-    count = withdraw(paths.home(), team_of(loaded.config.memory.notes))
-    said = f"{plural(count, 'session')} of this machine removed from the team's list"
-    print_either(None, [said], as_json=False)
-    return EXIT_OK
-
-
 async def manage(
     address: Address, action: str | None, person: str | None, project: str | None, here: Path
 ) -> str:
@@ -64,15 +44,9 @@ async def manage(
     async with open_server(address) as server:
         if action == "init":
             owner = await server.prepare()
-            why_none = await server.prepare_vectors()
             return (
                 f"{address.label} is ready, and {owner} is of the team.\n"
-                "Others join with `kode memory team admit PERSON`.\n"
-                + (
-                    f"Without pgvector each member makes the vectors of notes: {why_none}."
-                    if why_none
-                    else "Members share the vectors of notes, by pgvector."
-                )
+                "Others join with `kode memory team admit PERSON`."
             )
         if action == "admit" and person:
             await server.admit(person, scope)
@@ -85,10 +59,9 @@ async def manage(
                 f"{person} sees {_words(scope)} of {address.label} no more. What their machine has "
                 "copied goes there when kode is next connected."
             )
-        members, own = await server.members(), await server.membership()
-        lines = [f"  {one}: {_words(seen)}" for one, seen in members]
+        lines = [f"  {one}: {_words(seen)}" for one, seen in await server.members()]
         head = f"members of {address.label}, as far as you may see:"
-        return "\n".join([head, *lines, own.pgvector])
+        return "\n".join([head, *lines])
 
 
 def _named(project: str, here: Path) -> str:

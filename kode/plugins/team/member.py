@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from kode.plugin.contracts import LedgerLine, Replica, SharedVectors
+from kode.plugin.contracts import LedgerLine, Replica
 from kode.plugin.errors import BusyError, KodeError
 from kode.plugin.events import Emit, MemoryChanged, Notice
 from kode.plugin.messages import plural
@@ -48,11 +48,6 @@ class Member:
         self._emit = emit
         self._start = start
 
-    def vectors(self, model: str) -> SharedVectors:
-        from kode.plugins.team.vectors import TeamVectors
-
-        return TeamVectors(self.address, model, self._start, self._notice)
-
     async def update(self, wait_s: float) -> None:
         if task := self.begin():
             await asyncio.wait({task}, timeout=wait_s)
@@ -88,7 +83,7 @@ class Member:
                 member = await server.membership()
             self.answers = True
             scopes = ", ".join(member.scopes) or "no member"
-            reached = f"reached as {member.person} ({scopes})\n{member.pgvector}"
+            reached = f"reached as {member.person} ({scopes})"
         except (KodeError, TimeoutError) as error:
             self.answers = False
             reached = f"cannot be reached: {error or 'no answer in time'}"

@@ -1,5 +1,5 @@
 -- A team's notes on PostgreSQL. `changes` is the truth and only grows; `notes` is what follows from
--- it. Beside them `sessions`: a line for each session that its person shares. Who may see a row is decided by row-level security, by the role that logged in (session_user,
+-- it. Who may see a row is decided by row-level security, by the role that logged in (session_user,
 -- which SET ROLE does not change). Members read; they write through functions alone.
 
 CREATE SCHEMA IF NOT EXISTS kode;
@@ -133,67 +133,3 @@ $$;
 DROP TRIGGER IF EXISTS only_grows ON kode.changes;
 CREATE TRIGGER only_grows BEFORE UPDATE OR DELETE OR TRUNCATE ON kode.changes
     FOR EACH STATEMENT EXECUTE FUNCTION kode.refuse();
-
--- ── sessions ─────────────────────────────────────────────────────────────────────────────────
-
-CREATE TABLE IF NOT EXISTS kode.sessions (
-    team text NOT NULL,
-    person text NOT NULL,
-    id text NOT NULL CHECK (octet_length(id) <= 200),
-    home uuid NOT NULL,               -- a random id of the folder of sessions
-    scope text NOT NULL,              -- `project:NAME`
-    host text NOT NULL CHECK (octet_length(host) <= 400),
-    used_at timestamptz NOT NULL,
-    line jsonb NOT NULL CHECK (octet_length(line::text) <= 16384),
-    PRIMARY KEY (team, person, id)
-);
-CREATE INDEX IF NOT EXISTS sessions_of_a_team ON kode.sessions (team, used_at DESC);
-CREATE INDEX IF NOT EXISTS sessions_of_a_home ON kode.sessions (team, person, home);
-
-ALTER TABLE kode.sessions ENABLE ROW LEVEL SECURITY;
-DROP POLICY IF EXISTS seen ON kode.sessions;
-CREATE POLICY seen ON kode.sessions FOR SELECT
-    USING (person = session_user OR kode.sees(team, scope));
-
--- Stores lines of the role that logged in, except those of projects that it is no member of.
-CREATE OR REPLACE FUNCTION kode.share_sessions(
-    p_team text, p_home uuid, p_host text, p_lines jsonb
-) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    IF NOT EXISTS (
-        SELECT 1 FROM kode.members m WHERE m.team = p_team AND m.person = session_user
-    ) THEN
-        RAISE EXCEPTION '% is no member of the team %', session_user, p_team
-            USING ERRCODE = 'insufficient_privilege';
-    END IF;
-    INSERT INTO kode.sessions AS known (team, person, id, home, scope, host, used_at, line)
-    SELECT p_team, session_user, one ->> 'id', p_home, 'project:' || (one ->> 'project'), p_host,
-           -- No later than now, or one line would lead the list for ever.
-           least((one ->> 'updated_at')::timestamptz, clock_timestamp()), one
-    FROM jsonb_array_elements(p_lines) one
-    WHERE kode.sees(p_team, 'project:' || (one ->> 'project'))
-    ON CONFLICT (team, person, id) DO UPDATE
-    SET home = excluded.home, scope = excluded.scope, host = excluded.host,
-        used_at = excluded.used_at, line = excluded.line
-    WHERE known.used_at <= excluded.used_at;
-END
-$$;
-
--- Removes lines of the role that logged in, of one home: those in p_ids, or with NULL all.
-CREATE OR REPLACE FUNCTION kode.unshare_sessions(p_team text, p_home uuid, p_ids text[])
-RETURNS bigint
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    WITH gone AS (
-        DELETE FROM kode.sessions
-        WHERE team = p_team AND person = session_user AND home = p_home
-            AND (p_ids IS NULL OR id = ANY(p_ids))
-        RETURNING 1
-    )
-    SELECT count(*) FROM gone
-$$;
-
-REVOKE ALL ON kode.sessions FROM PUBLIC;
-GRANT SELECT ON kode.sessions TO PUBLIC;
-REVOKE ALL ON FUNCTION kode.share_sessions, kode.unshare_sessions FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION kode.share_sessions, kode.unshare_sessions TO PUBLIC;

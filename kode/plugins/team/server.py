@@ -1,6 +1,5 @@
-"""The one door to psycopg: a team's changes, notes and list of sessions on PostgreSQL. What is done
-with them is in `exchange.py` and `sessions.py`; who may see which rows the server decides
-(`schema.sql`).
+"""The one door to psycopg: a team's changes and notes on PostgreSQL. What is done with them is in
+`exchange.py`; who may see which rows the server decides (`schema.sql`).
 """
 
 import asyncio
@@ -25,7 +24,6 @@ RETRY_S = 30.0
 LOCK_MS = 20_000
 """How long a change waits for those of colleagues."""
 SCHEMA = Path(__file__).with_name("schema.sql")
-VECTORS = Path(__file__).with_name("vectors.sql")
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('kode ' || %s, 0))"
 
 
@@ -47,34 +45,10 @@ class Membership:
     """The role that logged in."""
     scopes: tuple[str, ...]
     """`*` for all of the team, else projects as `project:NAME`; none for somebody else."""
-    has_vectors: bool
-    """Whether members share vectors of notes there."""
 
     def sees(self, scope: str) -> bool:
         """Whether notes of this scope are theirs to see."""
         return "*" in self.scopes or scope in self.scopes
-
-    @property
-    def pgvector(self) -> str:
-        """What that means for a member."""
-        if self.has_vectors:
-            return "pgvector: yes (vectors of memory.embedding are shared)"
-        return (
-            "pgvector: not when `kode memory team init` was last run (each member makes the "
-            "vectors of memory.embedding)"
-        )
-
-
-@dataclass(frozen=True)
-class KeptVector:
-    """A vector as the server has it."""
-
-    digest: str
-    """The SHA-256 of the text that it was made from."""
-    embedding: str
-    """A JSON array."""
-    person: str
-    """Who sent it."""
 
 
 class Server:
@@ -88,10 +62,10 @@ class Server:
         """Raises: MemoryRefused where the server has no notes; Unreachable."""
         sql = (
             "SELECT session_user, array(SELECT scope FROM kode.members WHERE team = %s "
-            "AND person = session_user ORDER BY scope), to_regclass('kode.vectors') IS NOT NULL"
+            "AND person = session_user ORDER BY scope)"
         )
-        ((person, scopes, has_vectors),) = await self._rows(sql, (self._team,))
-        return Membership(person, tuple(scopes), has_vectors)
+        ((person, scopes),) = await self._rows(sql, (self._team,))
+        return Membership(person, tuple(scopes))
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -165,108 +139,6 @@ class Server:
             ((person,),) = await self._rows("SELECT session_user", ())
         await self.admit(str(person), "*")
         return str(person)
-
-    async def prepare_vectors(self) -> str:
-        """Makes the tables of vectors, or brings them up to date, where there is pgvector; else why
-        there are none, for who can change that. After `prepare`. Raises: Unreachable."""
-        offered = "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
-        if not await self._rows(offered, ()):
-            return "the server does not offer it"
-        sql = (
-            "SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n "
-            "ON n.oid = e.extnamespace WHERE e.extname = 'vector' "
-            "AND EXISTS (SELECT 1 FROM pg_am WHERE amname = 'hnsw')"
-        )
-        try:
-            await self._run("CREATE EXTENSION IF NOT EXISTS vector", ())
-            found = await self._rows(sql, ())
-            if not found:
-                return (
-                    "it is older than 0.5; an administrator can update it, before this runs again"
-                )
-            with _faults():
-                async with self._connection.transaction():
-                    text = VECTORS.read_text().replace("@ext@", found[0][0])
-                    await self._connection.execute(text.encode())
-        except Unreachable:
-            raise
-        except MemoryRefused as error:
-            return (
-                f"{error} An administrator can run CREATE EXTENSION vector in this database, "
-                "before this runs again"
-            )
-        return ""
-
-    # ── vectors of notes, where `Membership.has_vectors` ─────────────────────────────────────
-
-    async def vectors(self, model: str, dims: int, ids: Sequence[str]) -> dict[str, KeptVector]:
-        """Those of these notes, by id."""
-        sql = (
-            "SELECT v.id, v.digest, v.embedding::text, v.person FROM kode.vectors v "
-            "JOIN kode.spaces s USING (space) "
-            "WHERE s.team = %s AND s.model = %s AND s.dims = %s AND v.id = ANY(%s)"
-        )
-        rows = await self._rows(sql, (self._team, model, dims, ids))
-        return {id: KeptVector(*row) for id, *row in rows}
-
-    async def lacking(self, model: str, dims: int, after: str, most: int) -> list[str]:
-        """The ids after this one, in order, of notes that have no vector there."""
-        sql = "SELECT kode.lacking(%s, %s, %s, %s, %s)"
-        return [id for (id,) in await self._rows(sql, (self._team, model, dims, after, most))]
-
-    async def keep_vectors(self, model: str, dims: int, vectors: list[dict[str, str]]) -> None:
-        """Each of them `id`, `digest` and `vector`, as `KeptVector` has them. What fits no note
-        that stands is passed over. Raises: MemoryRefused, Unreachable."""
-        sql = "SELECT kode.keep_vectors(%s, %s, %s, %s)"
-        await self._rows(sql, (self._team, model, dims, json.dumps(vectors)))
-
-    async def nearest(
-        self, model: str, vector: str, project: str | None, most: int
-    ) -> dict[str, float]:
-        """Cosines by id; of all projects, or of notes that a project sees."""
-        sql = "SELECT id, cosine FROM kode.nearest(%s, %s, %s, %s, %s)"
-        return dict(await self._rows(sql, (self._team, model, vector, project, most)))
-
-    # ── sessions ─────────────────────────────────────────────────────────────────────────────
-
-    async def share_sessions(self, home: str, host: str, lines: list[dict[str, Any]]) -> None:
-        """Stores lines of this person's sessions; see `sessions.py`. Raises: MemoryRefused."""
-        sql = "SELECT kode.share_sessions(%s, %s, %s, %s)"
-        await self._rows(sql, (self._team, home, host, json.dumps(lines)))
-
-    async def unshare_sessions(self, home: str, ids: Sequence[str] | None = None) -> int:
-        """Removes lines that this person sent from a home, with None all; returns how many."""
-        sql = "SELECT kode.unshare_sessions(%s, %s, %s)"
-        ((count,),) = await self._rows(sql, (self._team, home, None if ids is None else [*ids]))
-        return int(count)
-
-    async def shared_from(self, home: str) -> dict[str, str]:
-        """`changed` of each line that this person sent from a home, by the session's id."""
-        sql = (
-            "SELECT id, coalesce(line ->> 'changed', '') FROM kode.sessions "
-            "WHERE team = %s AND person = session_user AND home = %s"
-        )
-        return dict(await self._rows(sql, (self._team, home)))
-
-    async def sessions(
-        self,
-        *,
-        scope: str | None = None,
-        begins: str = "",
-        words: Sequence[str] = (),
-        most: int | None = None,
-    ) -> list[tuple[str, str, dict[str, Any]]]:
-        """Person, host and line of the sessions that this person sees, the last used first.
-        Filters: a scope, the beginning of an id, words that the task contains."""
-        sql = (
-            "SELECT person, host, line FROM kode.sessions WHERE team = %s "
-            "AND (%s::text IS NULL OR scope = %s) AND starts_with(id, %s) "
-            "AND NOT EXISTS (SELECT 1 FROM unnest(%s::text[]) w "
-            "WHERE strpos(lower(line ->> 'task'), lower(w)) = 0) "
-            "ORDER BY used_at DESC, id LIMIT %s"
-        )
-        values = (self._team, scope, scope, begins, [*words], most)
-        return [(person, host, line) for person, host, line in await self._rows(sql, values)]
 
     # ── who is of the team ───────────────────────────────────────────────────────────────────
 

@@ -59,14 +59,3 @@ def test_the_home_is_a_tilde(monkeypatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     assert short_path("/home/me/work") == "~/work"
     assert short_path("/home/me2/work") == "/home/me2/work"
-
-
-def test_a_list_of_several_people_names_them_given_room() -> None:
-    people = ["ada@laptop", "a-very-long-login-role@and-a-host"]
-    head, line, other = table([summary(), summary()], 150, today=TODAY, people=people)
-    (narrow, *_) = table([summary(), summary()], 62, today=TODAY, people=people)
-
-    assert head.split()[:4] == ["id", "when", "who", "where"]
-    assert "  ada@laptop  " in line
-    assert all(cell_width(one) <= 150 for one in (head, line, other))
-    assert "who" not in narrow

@@ -1,18 +1,16 @@
 """A server for the tests of this folder; each test has a database of its own on it."""
 
-import contextlib
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from kode.config.model import Notes as Settings
-from kode.errors import MemoryRefused
 from kode.memory.notes import system as notes_system
 from kode.plugins.team.address import Address, project_name
 from kode.plugins.team.member import Member
-from tests.plugins.team.life import Machine, Team
+from tests.plugins.team.life import Team
 from tests.postgres import PACKAGE, SYSTEM, Postgres, programs, started
 
 _numbers = itertools.count(1)
@@ -36,19 +34,6 @@ async def team(server: Postgres, tmp_path: Path) -> AsyncIterator[Team]:
     await made.prepare("ada", "bob")
     yield made
     server.drop_database(name)
-
-
-@pytest.fixture
-def machine(team: Team) -> Callable[..., Machine]:
-    """Sharing has begun on it, with no session."""
-
-    def made(person: str, host: str | None = None, *, name: str = team.name) -> Machine:
-        one = Machine(team, person, host or f"{person}s-laptop", name)
-        with contextlib.suppress(MemoryRefused):
-            one.send()
-        return one
-
-    return made
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from kode.plugins.team.command import manage
 from kode.plugins.team.server import open_server
 from tests.memory.life import notices
 from tests.memory.notes.life import active, keep
-from tests.plugins.team.life import Model, everything_of, exchange, texts, using
+from tests.plugins.team.life import everything_of, exchange, texts
 
 pytestmark = pytest.mark.slow
 
@@ -32,8 +32,6 @@ async def test_no_statement_shows_a_row_of_another_team(team):
     (note,) = await keep(ada, "the zebra stands in the cellar")
     await keep(eve, "what the rivals know")
     await exchange(ada, eve)
-    for one in (ada, eve):
-        await using(one, Model("private")).vectors.make_missing()
 
     shown = []
     for statement in STATEMENTS:
