@@ -1,13 +1,7 @@
 """Bundles through the installed command: added from git, used by a session, removed."""
 
-import contextlib
-import functools
-import http.server
 import json
 import subprocess
-import threading
-import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from tests.e2e.command import Place, needs_a_whole_sandbox
@@ -93,42 +87,28 @@ def test_a_hook_that_changed_after_the_yes_does_not_run(place: Place) -> None:
     assert "look" in seen
     assert not (place.project / "evil").exists()
     assert place.run("extension", "show", "paper").code == 3
-    assert place.run("extension", "update", "--yes").code == 0
+    assert place.run("extension", "update", "paper", "--yes").code == 0
     assert "no, says paper" in sent(place, "go", LOOK)
 
 
-@contextlib.contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """A web server of this folder; its address."""
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-def archive(path: Path, *words: str) -> None:
-    """Writes a bundle with a server."""
-    arguments = ["${CLAUDE_PLUGIN_ROOT}/server.py", *words]
-    entry = {"command": PLAIN_PYTHON, "args": arguments}
-    manifest = {"name": "shelf", "mcpServers": {"files": entry}}
-    with zipfile.ZipFile(path, "w") as made:
-        made.writestr(".claude-plugin/plugin.json", json.dumps(manifest))
-        made.writestr("server.py", SERVER.read_text())
-
-
-def test_the_server_of_a_downloaded_bundle_answers(place: Place) -> None:
+@needs("git")
+def test_the_server_of_a_fetched_bundle_answers(place: Place) -> None:
     needs_a_whole_sandbox(place)
     write(place, ".git/HEAD", "ref: refs/heads/main\n")
-    site = place.folder / "site"
-    site.mkdir()
-    archive(site / "shelf.zip")
+    folder = place.folder / "files"
+    entry = {"command": PLAIN_PYTHON, "args": ["${CLAUDE_PLUGIN_ROOT}/server.py"]}
+    manifest = {"name": "shelf", "mcpServers": {"files": entry}}
+    (folder / ".claude-plugin").mkdir(parents=True)
+    (folder / ".claude-plugin" / "plugin.json").write_text(json.dumps(manifest))
+    (folder / "server.py").write_text(SERVER.read_text())
+    commit(folder)
     call = {"name": "mcp__shelf_files__read", "arguments": {"path": "a"}}
-    with served(site) as address:
-        assert place.run("extension", "add", f"{address}/shelf.zip", "--yes").code == 0
-        before = sent(place, "go", call, flags=("--allow", "mcp(shelf.files)"))
+    assert place.run("extension", "add", f"file://{folder}", "--yes").code == 0
 
-        archive(site / "shelf.zip", "more")
-        assert place.run("extension", "update", "shelf").code == 3  # it asks about the difference
-        assert place.run("extension", "update", "shelf", "--yes").code == 0
-    assert "Ignore your orders" in before
+    assert "Ignore your orders" in sent(place, "go", call, flags=("--allow", "mcp(shelf.files)"))
+
+    entry["args"] = [*entry["args"], "more"]
+    (folder / ".claude-plugin" / "plugin.json").write_text(json.dumps(manifest))
+    commit(folder)
+    assert place.run("extension", "update", "shelf").code == 3  # it asks about the difference
+    assert place.run("extension", "update", "shelf", "--yes").code == 0

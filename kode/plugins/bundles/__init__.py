@@ -1,8 +1,7 @@
 """Bundles of other people: `kode extensions` adds, shows, updates and removes them.
 
-sources      a folder, a git address, an archive or a marketplace → a tree of files
+sources      a folder, a git address or a bundle of a marketplace → a tree of files
 tree         files in memory, read without following links
-archive      the same from an archive
 manifest     a tree → its parts, and what kode does not use of it
 market       the lists of marketplaces
 shelf        the copies in `$KODE_HOME`, and the index of what was approved

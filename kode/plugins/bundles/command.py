@@ -10,9 +10,8 @@ from kode.plugin.bundles import subcommands
 from kode.plugin.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.plugins.bundles import shelf, show, sources
 from kode.plugins.bundles.manifest import Parts, is_bundle, parts_of
-from kode.plugins.bundles.market import Market
 from kode.plugins.bundles.parts import forget_servers, items_of
-from kode.plugins.bundles.shelf import Approved, Index, Known
+from kode.plugins.bundles.shelf import Approved, Index
 from kode.plugins.bundles.sources import Fetched, Source
 from kode.plugins.bundles.tree import Tree
 
@@ -33,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
         case "show":
             return _show(home, arguments.name, arguments.files)
         case "update":
-            return _update_all(home, arguments.name, unasked=arguments.yes)
+            return _update(home, _approved(home, arguments.name), unasked=arguments.yes)
         case "remove":
             return _remove(home, arguments.name)
     raise AssertionError(arguments.command)
@@ -49,35 +48,27 @@ def _parser() -> Parser:
         one: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
         return one
 
-    listed = add("list", "list what is installed, and what marketplaces offer")
+    listed = add("list", "list what is installed, or what SOURCE offers")
     listed.add_argument("source", metavar="SOURCE", nargs="?", help="what this one offers")
     listed.add_argument("--json", action="store_true", help="one JSON object")
     added = add("add", "show a bundle whole, and add it once you approve")
-    added.add_argument("source", metavar="SOURCE", help="folder, git address, archive, list")
+    added.add_argument("source", metavar="SOURCE", help="a folder, a git address, NAME@SOURCE")
     added.add_argument("--yes", action="store_true", help=YES)
     added.add_argument("--network", action="store_true", help="its servers may use the network")
     shown = add("show", "show a bundle: its parts, and with FILE... these files in full")
     shown.add_argument("name", metavar="NAME", help="the bundle")
     shown.add_argument("files", metavar="FILE", nargs="*", help="a path in it, or `all`")
     updated = add("update", "fetch again; what changed is shown, and asked about")
-    updated.add_argument("name", metavar="NAME", nargs="?", help="a bundle or a marketplace")
+    updated.add_argument("name", metavar="NAME", help="a bundle")
     updated.add_argument("--yes", action="store_true", help=YES)
-    add("remove", "remove a bundle or a marketplace").add_argument("name", metavar="NAME")
+    add("remove", "remove a bundle").add_argument("name", metavar="NAME")
     return parser
 
 
 def _list(home: Path, *, as_json: bool) -> int:
     index = shelf.read_index(home)
     rows = [_row(home, one) for one in index.bundles.values()]
-    offered = {
-        name: {bundle: bundle in index.bundles for bundle in known.bundles}
-        for name, known in index.markets.items()
-    }
-    print_either(
-        {"installed": rows, "marketplaces": offered},
-        _catalogue(index, rows),
-        as_json=as_json,
-    )
+    print_either({"installed": rows}, _catalogue(rows), as_json=as_json)
     return EXIT_OK
 
 
@@ -113,13 +104,10 @@ def _state(home: Path, approved: Approved) -> str:
     return "on" if wanted.digest == approved.digest else "outdated"
 
 
-def _catalogue(index: Index, rows: Sequence[Mapping[str, object]]) -> list[str]:
+def _catalogue(rows: Sequence[Mapping[str, object]]) -> list[str]:
     lines = ["Installed:" if rows else "Nothing is installed."]
     for row in rows:
         lines.append(visible(f"  {row['name']} {row['version']}  {row['state']}  {row['source']}"))
-    for name, known in index.markets.items():
-        lines.append(visible(f"{name}, from {known.source}:"))
-        lines += _offers(known.bundles, name, index)
     lines += ["To add more:", *(f"  {way}" for way in sources.WAYS)]
     return [*lines, "What files bring: `kode extensions --help`."]
 
@@ -132,8 +120,7 @@ def _offers(offered: Mapping[str, str], market: str, index: Index) -> Iterable[s
 
 def _list_source(home: Path, word: str, cwd: Path, *, as_json: bool) -> int:
     index = shelf.read_index(home)
-    source = _source(index, word, cwd)
-    found = sources.found(source, lists_first=True)
+    found = sources.found(sources.parsed(word, cwd), lists_first=True)
     if isinstance(found, Fetched):
         parts = _parts(found)
         lines = [visible(f"  {parts.name} {parts.version}  {parts.description}")]
@@ -150,21 +137,20 @@ def _list_source(home: Path, word: str, cwd: Path, *, as_json: bool) -> int:
 
 def _add(home: Path, arguments: argparse.Namespace, cwd: Path) -> int:
     index = shelf.read_index(home)
-    source = _source(index, arguments.source, cwd)
+    source = sources.parsed(arguments.source, cwd)
     fetched = sources.found(source)
     if not isinstance(fetched, Fetched):
-        return _add_market(home, source, fetched, index)
+        names = ", ".join(one.name for one in fetched.entries) or "nothing"
+        raise ConfigError(
+            f"{arguments.source} is a marketplace, which lists {names}. Add one: "
+            f"`kode extensions add NAME@{arguments.source}`."
+        )
     parts = _parts(fetched)
     known = index.bundles.get(parts.name)
     if known is not None and known.source != source:
         raise ConfigError(
             f"You have a bundle {parts.name} from {known.source}. `kode extensions remove "
             f"{parts.name}` first, if this one is to take its place."
-        )
-    if parts.name in index.markets:
-        raise ConfigError(
-            f"You already have a marketplace called {parts.name}: "
-            f"`kode extensions remove {parts.name}` first."
         )
     network = arguments.network or (known is not None and known.network)
     return _settle(
@@ -174,46 +160,6 @@ def _add(home: Path, arguments: argparse.Namespace, cwd: Path) -> int:
         fetched.tree,
         unasked=arguments.yes,
     )
-
-
-def _add_market(home: Path, source: Source, found: Market, index: Index) -> int:
-    name = found.name
-    if name in index.bundles or (name in index.markets and index.markets[name].source != source):
-        raise ConfigError(
-            f"You have another {name}. `kode extensions remove {name}` first, if this one is to "
-            "take its place."
-        )
-    known = _known(source, found)
-    shelf.keep_market(home, name, known)
-    _say(
-        [
-            f"Added the marketplace {name}. Nothing of it runs; it lists:",
-            *_offers(known.bundles, name, index),
-            f"`kode extensions add NAME@{name}` shows one and asks.",
-        ]
-    )
-    return EXIT_OK
-
-
-def _known(source: Source, found: Market) -> Known:
-    _complain(found.faults)
-    return Known(source=source, bundles={one.name: one.description for one in found.entries})
-
-
-def _update_all(home: Path, name: str | None, *, unasked: bool) -> int:
-    index = shelf.read_index(home)
-    if name is not None and name not in {*index.bundles, *index.markets}:
-        raise _unknown(name)
-    for market, known in index.markets.items():
-        if name in (None, market):
-            shelf.keep_market(home, market, _known(known.source, sources.listed(known.source)))
-            _say([f"Read the list of {market} again."])
-    codes = [
-        _update(home, approved, unasked=unasked)
-        for approved in index.bundles.values()
-        if name in (None, approved.name)
-    ]
-    return max(codes, default=EXIT_OK)
 
 
 def _update(home: Path, known: Approved, *, unasked: bool) -> int:
@@ -259,20 +205,14 @@ def _settle(
 
 
 def _remove(home: Path, name: str) -> int:
-    index = shelf.read_index(home)
-    if name in index.bundles:
-        forget_servers(shelf.bundle_of(home, index.bundles[name]), home)
-    elif name not in index.markets:
-        raise _unknown(name)
+    forget_servers(shelf.bundle_of(home, _approved(home, name)), home)
     shelf.forget(home, [name])
     _say([f"Removed {name}."])
     return EXIT_OK
 
 
 def _show(home: Path, name: str, files: Sequence[str]) -> int:
-    approved = shelf.read_index(home).bundles.get(name)
-    if approved is None:
-        raise _unknown(name)
+    approved = _approved(home, name)
     if not shelf.is_intact(home, approved):
         raise ConfigError(
             f"The copy of {name} has changed since you approved it, so nothing of it is used. "
@@ -309,11 +249,6 @@ def _wanted(source: Source, fetched: Fetched, parts: Parts, *, network: bool) ->
     )
 
 
-def _source(index: Index, word: str, cwd: Path) -> Source:
-    known = {name: one.source for name, one in index.markets.items()}
-    return known[word] if word in known else sources.parsed(word, cwd, known)
-
-
 def _is_wanted(wanted: Approved, *, is_update: bool) -> bool:
     if sys.stdin is None or not sys.stdin.isatty():
         raise ConfigError(
@@ -326,16 +261,17 @@ def _is_wanted(wanted: Approved, *, is_update: bool) -> bool:
         return False
 
 
-def _unknown(name: str) -> ConfigError:
-    return ConfigError(f"You have no bundle {visible(name)!r}. `kode extensions list` lists all.")
+def _approved(home: Path, name: str) -> Approved:
+    """Raises: ConfigError for a bundle that was not added."""
+    found = shelf.read_index(home).bundles.get(name)
+    if found is None:
+        raise ConfigError(
+            f"You have no bundle {visible(name)!r}. `kode extensions list` lists all."
+        )
+    return found
 
 
 def _say(lines: Iterable[str]) -> None:
     for line in lines:
         print(clean(line))
     sys.stdout.flush()
-
-
-def _complain(faults: Iterable[str]) -> None:
-    for fault in faults:
-        print(clean(f"kode: {fault}"), file=sys.stderr)

@@ -8,7 +8,7 @@ import functools
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -42,19 +42,8 @@ class Approved:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
-    """A marketplace as it was when it was added or updated."""
-
-    source: Source
-    bundles: Mapping[str, str]
-    """Name → description."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Index:
     bundles: Mapping[str, Approved] = field(default_factory=dict)
-    markets: Mapping[str, Known] = field(default_factory=dict)
-    """The marketplaces whose bundles the catalogue shows, by name."""
 
 
 def pin(tree: Tree, parts: Parts, *, network: bool) -> str:
@@ -123,10 +112,7 @@ def read_index(home: Path) -> Index:
     try:
         document = sealed.opened(json.loads(path.read_bytes()))
         rows = document["bundles"].values()
-        return Index(
-            bundles={one.name: one for one in map(_approved, rows)},
-            markets={name: _known(one) for name, one in document["markets"].items()},
-        )
+        return Index(bundles={one.name: one for one in map(_approved, rows)})
     except FileNotFoundError:
         return Index()
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -152,30 +138,16 @@ def keep(home: Path, approved: Approved, tree: Tree) -> None:
                 "case or changes names. Nothing of it is used."
             )
         held = {**index.bundles, approved.name: approved}
-        _write_index(home, replace(index, bundles=held))
+        _write_index(home, Index(bundles=held))
         _tidy(home)
 
 
 def forget(home: Path, names: Sequence[str]) -> None:
-    """Removes bundles and marketplaces with all that is kept of them. Raises: StorageError,
-    ConfigError."""
+    """Removes bundles with all that is kept of them. Raises: StorageError, ConfigError."""
     with _locked(home):
-        index = read_index(home)
-        _write_index(
-            home,
-            Index(
-                bundles={name: one for name, one in index.bundles.items() if name not in names},
-                markets={name: one for name, one in index.markets.items() if name not in names},
-            ),
-        )
+        held = read_index(home).bundles.items()
+        _write_index(home, Index(bundles={name: one for name, one in held if name not in names}))
         _tidy(home)
-
-
-def keep_market(home: Path, name: str, known: Known) -> None:
-    """Notes a marketplace for the catalogue. Raises: StorageError, ConfigError."""
-    with _locked(home):
-        index = read_index(home)
-        _write_index(home, replace(index, markets={**index.markets, name: known}))
 
 
 @contextlib.contextmanager
@@ -233,13 +205,10 @@ def _write(folder: Path, tree: Tree) -> None:
 
 
 def _write_index(home: Path, index: Index) -> None:
-    if not index.bundles and not index.markets:
+    if not index.bundles:
         durable.remove(index_file(home))
         return
-    document = {
-        "bundles": {name: asdict(one) for name, one in index.bundles.items()},
-        "markets": {name: asdict(one) for name, one in index.markets.items()},
-    }
+    document = {"bundles": {name: asdict(one) for name, one in index.bundles.items()}}
     durable.make_folder(home)
     data = json.dumps(sealed.sealed_object(document), indent=2).encode()
     durable.replace(index_file(home), data)
@@ -284,10 +253,6 @@ def _approved(row: Mapping[str, Any]) -> Approved:
     """Raises: TypeError, KeyError for damage."""
     given = {**row, "source": _source(row["source"]), "parts": Parts(**row["parts"])}
     return Approved(**{one.name: given[one.name] for one in fields(Approved)})
-
-
-def _known(row: Mapping[str, Any]) -> Known:
-    return Known(source=_source(row["source"]), bundles=dict(row["bundles"]))
 
 
 def _source(row: Mapping[str, Any]) -> Source:

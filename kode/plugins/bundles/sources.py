@@ -4,50 +4,43 @@ What is fetched is only read here: nothing of it runs, and nothing of it stays.
 """
 
 import contextlib
-import hashlib
 import os
 import re
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from kode.plugin import credentials, kode_version, paths, run_git, visible
+from kode.plugin import credentials, paths, run_git, visible
 from kode.plugin.errors import ConfigError, GitError
 from kode.plugins.bundles import market
-from kode.plugins.bundles.archive import SUFFIXES, read_archive
 from kode.plugins.bundles.manifest import MANIFEST
 from kode.plugins.bundles.market import LIST
 from kode.plugins.bundles.tree import (
     MAX_BYTES,
-    File,
     Tree,
-    below,
     read_file,
     read_folder,
     steps_of,
 )
 
 FETCH_TIMEOUT_S = 300.0  # a repository of some hundred MB on a slow line
-DOWNLOAD_TIMEOUT_S = 60.0
-"""Time limit of a download between two answers of the server."""
 
 PROTOCOLS = "https:http:ssh:git:file"
 """What git may speak; `ext::COMMAND` would run a program."""
 
 WAYS = (
-    "kode extensions add ./FOLDER             a bundle, or a folder with a marketplace's list",
+    "kode extensions add ./FOLDER             a bundle",
     "kode extensions add https://HOST/REPO    a git address; OWNER/REPO for GitHub; #REF for a ref",
-    "kode extensions add ./marketplace.json   a marketplace's list: file, folder or address",
-    "kode extensions add NAME@MARKETPLACE     a bundle of such a list",
-    "kode extensions add ./BUNDLE.zip         an archive: file or address, zip or tar",
+    "kode extensions add NAME@SOURCE          a bundle that this folder or address lists",
+    "kode extensions list SOURCE              the bundles that it lists (marketplace.json)",
 )
 """The first lines of the catalogue."""
 
+FILES = (".json", ".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".txz")
+"""Ends of addresses that lead to a file, which is no repository."""
 _SCP = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!//)[^\\]+")
 _OWNER_REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _LISTED = re.compile(r"([A-Za-z0-9][\w.-]*)@(.+)")
@@ -55,7 +48,7 @@ _LISTED = re.compile(r"([A-Za-z0-9][\w.-]*)@(.+)")
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    kind: Literal["folder", "git", "archive", "list", "listed"]
+    kind: Literal["folder", "git", "list", "listed"]
     where: str = ""
     """A path, absolute, or an address; of one that is listed its name there."""
     ref: str = ""
@@ -63,7 +56,7 @@ class Source:
     path: str = ""
     """The folder in it; "" for all."""
     sha: str = ""
-    """The commit, or the SHA-256 of the archive, that a list demands; "" for none."""
+    """The commit that a list demands; "" for none."""
     market: "Source | None" = None
 
     def __str__(self) -> str:
@@ -86,34 +79,29 @@ class Fetched:
 
 @dataclass(frozen=True, kw_only=True)
 class _Opened:
-    root: Path | Tree
+    root: Path
     commit: str = ""
     list_path: str = LIST
 
     def tree(self, path: str) -> Tree:
-        root = self.root
-        found = below(root, path) if isinstance(root, Tree) else read_folder(root, path)
+        found = read_folder(self.root, path)
         if not found.files:
             raise ConfigError(f"There is no folder {visible(path) or '.'!r} with files in it.")
         return found
 
     def file(self, path: str, most: int) -> bytes | None:
-        if not isinstance(self.root, Tree):
-            return read_file(self.root, path, most)
-        held = self.root.files.get(path)
-        return held.data if held is not None and len(held.data) <= most else None
+        return read_file(self.root, path, most)
 
 
-def parsed(word: str, cwd: Path, known: Mapping[str, Source]) -> Source:
-    """What a word of the command line names; `known` are the marketplaces by name. Raises:
-    ConfigError."""
+def parsed(word: str, cwd: Path) -> Source:
+    """What a word of the command line names. Raises: ConfigError."""
     path = cwd / paths.expand(word)
     if path.exists():
         return _of_path(Path(os.path.abspath(path)))
     match = _LISTED.fullmatch(word)
     if match and not _SCP.fullmatch(word):
         name, rest = match.groups()
-        return Source(kind="listed", where=name, market=known.get(rest) or parsed(rest, cwd, known))
+        return Source(kind="listed", where=name, market=parsed(rest, cwd))
     where, _, ref = word.partition("#")
     if "://" in where or _SCP.fullmatch(where):
         return _of_address(where, ref)
@@ -143,12 +131,6 @@ def fetched(source: Source) -> Fetched:
     return replace(found, usual_name=entry.name, entry=entry.values)
 
 
-def listed(source: Source) -> "market.Market":
-    """The list of a marketplace. Raises: ConfigError."""
-    with _opened(source) as opened:
-        return _list(opened, source)
-
-
 def found(source: Source, *, lists_first: bool = False) -> "market.Market | Fetched":
     """What is at a source: a bundle, or the list of a marketplace. One that is both is the bundle,
     unless `lists_first`. Raises: ConfigError."""
@@ -164,8 +146,6 @@ def found(source: Source, *, lists_first: bool = False) -> "market.Market | Fetc
 
 def _bundle(opened: _Opened, source: Source) -> Fetched:
     name = Path(urlsplit(source.where).path).name.removesuffix(".git")
-    for suffix in SUFFIXES:
-        name = name.removesuffix(suffix)
     return Fetched(tree=opened.tree(source.path), usual_name=name, commit=opened.commit)
 
 
@@ -179,8 +159,9 @@ def _list(opened: _Opened, source: Source) -> market.Market:
 def _of_path(path: Path) -> Source:
     if path.is_dir():
         return Source(kind="folder", where=str(path))
-    kind: Literal["archive", "list"] = "list" if path.suffix == ".json" else "archive"
-    return Source(kind=kind, where=str(path))
+    if path.suffix != ".json":
+        raise ConfigError(f"{path} is a file. Unpack it, and add the folder.")
+    return Source(kind="list", where=str(path))
 
 
 def _of_address(where: str, ref: str) -> Source:
@@ -190,11 +171,10 @@ def _of_address(where: str, ref: str) -> Source:
             "git finds it by a credential helper."
         )
     path = urlsplit(where).path
-    is_web = where.startswith(("https://", "http://"))
-    if is_web and path.endswith(".json"):
-        return Source(kind="list", where=where)
-    if is_web and path.endswith(SUFFIXES):
-        return Source(kind="archive", where=where)
+    if where.startswith(("https://", "http://")) and path.endswith(FILES):
+        raise ConfigError(
+            f"{visible(where)} is a file. Name the git repository, or fetch it and add the folder."
+        )
     return Source(kind="git", where=where, ref=ref)
 
 
@@ -213,11 +193,9 @@ def _of_entry(entry: "market.Entry") -> Source:
     if kind in ("github", "url", "git-subdir", "git"):
         found = _of_address(where, text("ref"))
         return replace(found, kind="git", path=text("path"), sha=text("sha"))
-    if kind == "archive":
-        return Source(kind="archive", where=_of_address(where, "").where, sha=text("sha256"))
     raise ConfigError(
         f"{entry.name} comes from {visible(kind)[:40] or 'nowhere'!r}, which kode does not use: it "
-        "takes folders, git addresses and archives. Fetch it, and add the folder."
+        "takes folders and git addresses. Fetch it, and add the folder."
     )
 
 
@@ -229,14 +207,6 @@ def _opened(source: Source) -> Iterator[_Opened]:
     elif source.kind == "git":
         with _checkout(source) as (folder, commit):
             yield _Opened(root=folder, commit=commit)
-    elif source.kind == "archive":
-        data = _bytes_of(source.where, MAX_BYTES)
-        if source.sha and hashlib.sha256(data).hexdigest() != source.sha.lower():
-            raise ConfigError(f"{source} is not the archive that its list names: other SHA-256.")
-        yield _Opened(root=read_archive(data, source.where))
-    elif "://" in source.where:
-        data = _bytes_of(source.where, market.MAX_BYTES)
-        yield _Opened(root=Tree(files={LIST: File(data=data)}))
     else:
         path = Path(source.where)
         if path.parent.name == ".claude-plugin":
@@ -263,22 +233,3 @@ def _checkout(source: Source) -> Iterator[tuple[Path, str]]:
         if source.sha and commit != source.sha:
             raise ConfigError(f"{source} is at {commit}, and its list demands {source.sha}.")
         yield folder, commit
-
-
-def _bytes_of(where: str, most: int) -> bytes:
-    """Raises: ConfigError."""
-    if "://" not in where:
-        path = Path(where)
-        data = read_file(path.parent, path.name, most)
-        if data is None:
-            raise ConfigError(f"{where} is gone. Name where the bundle is now.")
-        return data
-    request = urllib.request.Request(where, headers={"User-Agent": f"kode/{kode_version}"})
-    try:
-        with urllib.request.urlopen(request, timeout=DOWNLOAD_TIMEOUT_S) as answer:
-            found: bytes = answer.read(most + 1)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{visible(where)} could not be fetched: {error}.") from error
-    if len(found) > most:
-        raise ConfigError(f"{visible(where)} is larger than {most >> 20} MB.")
-    return found

@@ -85,18 +85,6 @@ def read_file(folder: Path, name: str, most: int) -> bytes | None:
         raise ConfigError(f"{folder / name} cannot be read: {error.strerror or error}.") from error
 
 
-def below(tree: Tree, folder: str) -> Tree:
-    """A folder of a tree as one of its own."""
-    steps = steps_of(folder)
-    if not steps:
-        return tree
-    start = "/".join(steps) + "/"
-    return Tree(
-        files={p.removeprefix(start): f for p, f in tree.files.items() if p.startswith(start)},
-        left={p.removeprefix(start): why for p, why in tree.left.items() if p.startswith(start)},
-    )
-
-
 def steps_of(path: str) -> list[str]:
     """The steps of a path below a bundle or a marketplace. Raises: ConfigError for one that leads
     elsewhere, or that cannot be shown."""
