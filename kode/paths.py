@@ -106,11 +106,6 @@ def open_mark(home: Path, session_id: str) -> Path:
     return unfinished_folder(home) / f"{session_id}.open"
 
 
-def unfinished_import(home: Path, name: str) -> Path:
-    """The files of an import of sessions, until all are imported."""
-    return unfinished_folder(home) / f"{name}.import"
-
-
 def plan_file(home: Path, session_id: str) -> Path:
     """The plan of a session."""
     return session_folder(home, session_id) / "plan.md"

@@ -11,9 +11,8 @@ from kode.assembly import kept_checkpoints
 from kode.beneath import TEMPORARY_PREFIX
 from kode.config import Config
 from kode.contracts import Provider
-from kode.errors import BusyError, ConfigError, SessionError, StorageError
+from kode.errors import BusyError, SessionError, StorageError
 from kode.events import Emit, Notice
-from kode.messages import plural
 from kode.session import log, unsent
 from kode.session.checkpoints import Checkpoints, Undone
 from kode.session.content_store import MEGABYTE, drop_oldest_of_all
@@ -32,10 +31,6 @@ from kode.session.upkeep import in_use
 
 UPKEEP_EVERY_S = 86_400.0
 """How often leftovers are looked for in all of the home."""
-
-LEAVE_S = 2.0
-"""How long the end of a session waits for one session more of an import that was cut short; no
-longer than for what memory saves."""
 
 
 def create_session(
@@ -145,40 +140,6 @@ async def remove_abandoned_layers(home: Path) -> None:
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, remove))
 
 
-async def finish_imports(home: Path, emit: Emit) -> None:
-    """Completes imports of sessions that were cut short, and says so. Cancelled in between, it
-    leaves the rest to the next start, after one session more: otherwise short sessions would never
-    complete an import."""
-    if not any(marker.suffix == ".import" for marker in _unfinished(home)):
-        return
-    from kode.session import unfinished_imports
-    from kode.session.imports import Taken
-
-    for marker in unfinished_imports.cut_short(home):
-        steps, count, leaves_at = unfinished_imports.finish(home, marker), 0, 0.0
-        try:
-            while True:
-                step = asyncio.ensure_future(asyncio.to_thread(next, steps, None))
-                try:
-                    one = await asyncio.shield(step)
-                except asyncio.CancelledError:
-                    one, leaves_at = await step, time.monotonic() + LEAVE_S
-                if one is None:
-                    break
-                if isinstance(one, Taken):
-                    count += not one.known
-                    if leaves_at and (not one.known or time.monotonic() > leaves_at):
-                        return
-                elif one:
-                    text = f"An import of {plural(one, 'session file')} was cut short: kode"
-                    emit(Notice(text=f"{text} imports the rest now."))
-        except (StorageError, ConfigError) as error:
-            emit(Notice(text=f"The import could not be completed. {error}", level="error"))
-        else:
-            if count:
-                emit(Notice(text=f"Imported {plural(count, 'more session')}.", level="info"))
-
-
 def _unfinished(home: Path) -> list[Path]:
     """What has begun and is not done; not what another kode is writing just now."""
     with contextlib.suppress(OSError):  # nearly always there is none
@@ -195,7 +156,7 @@ def finish_undos_of_others(
     found = []
     for marker in _unfinished(home):
         name, path = marker.stem, paths.session_file(home, marker.stem)
-        if not path.exists() and marker.suffix != ".import":
+        if not path.exists():
             durable.remove(marker)
             continue
         if marker.suffix == ".task" and not in_use(path):

@@ -20,7 +20,7 @@ from kode.conversation.memory import memory_context
 from kode.conversation.models import learn_model
 from kode.conversation.open_session import OpenSession, Started
 from kode.conversation.past import finish_undos
-from kode.conversation.sessions import finish_imports, mark_open, remove_leftovers
+from kode.conversation.sessions import mark_open, remove_leftovers
 from kode.engine.agent import Agent
 from kode.engine.context import open_context
 from kode.errors import SandboxUnknownError, UserError
@@ -136,7 +136,6 @@ def _begin_in_background(opened: OpenSession) -> None:
     id = opened.session.id if opened.terms.child is None else None
     of_home = id is not None and mark_open(home, id)
     opened.in_background(remove_leftovers(home, checkpoints, opened.config, of_home=of_home))
-    opened.in_background(finish_imports(home, opened.emit))
     opened.in_background(_maintain(opened))
     opened.in_background(_try_sandbox(opened))
 

@@ -382,7 +382,6 @@ class BaseMemory(NullMemory):
                 target=row.about_project if of_project else row.about_user,
                 text=proposal.text,
                 scope="project" if of_project and "--scope" in row.options else None,
-                since=proposal.since if "--since" in row.options else "",
                 source=proposal.origin,
                 batch=proposal.batch,
                 approves=proposal.id,

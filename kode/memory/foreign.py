@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -34,13 +33,9 @@ class Entry:
     text: str
     about: About
     line: int = 0
-    """Its first line in its file or block, from 1; 0 without lines."""
-    place: str = ""
-    """Its place in a file with several: `block human`, `memory 1f2e`."""
+    """Its first line in its file, from 1; 0 without lines."""
     project: str = ""
     """The folder it is about, if it says so; it waits there, even if that is on another machine."""
-    since: str = ""
-    """The day from which it is, as 2026-03-06; "" if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +67,7 @@ class Agent(Protocol):
     def named(self, path: Path) -> Iterable[Source]:
         """A file, or the files in a folder, that the person said are this agent's."""
 
-    def read(self, source: Source, text: str, today: date) -> Reading:
+    def read(self, source: Source, text: str) -> Reading:
         """The entries of a file. Raises: MemoryRefused if it is not a file of this agent."""
 
 
@@ -114,11 +109,11 @@ def is_own_export(path: Path) -> bool:
     return path.is_file() and _owner(path, agents()) is None
 
 
-def read(source: Source, today: date) -> Reading:
+def read(source: Source) -> Reading:
     """The entries of a file. Raises: MemoryRefused, as `read_import`, or if it is not a file of
     this agent."""
     text = read_import(source.path, MAX_BYTES).replace("\r\n", "\n")
-    return agents()[source.agent].read(source, text, today)
+    return agents()[source.agent].read(source, text)
 
 
 def _owner(path: Path, known: Mapping[str, Agent]) -> str | None:

@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
 
 from kode import paths
@@ -60,7 +60,7 @@ async def move_in(
         whose = known[agent].title if agent else "another agent"
         return f"Nothing of {whose} was found. Name the file: `kode memory import FILE`."
     if agent is None and not dry_run:
-        listed = _describe(system.project, sources, now.date())
+        listed = _describe(system.project, sources)
         if confirm is None:
             return listed
         if not confirm(f"{listed}\nPut all of it into the review?"):
@@ -84,7 +84,7 @@ async def take(
             imports = f"`kode memory import {short_path(source.path)}` imports it all the same"
             taken.append(_Taken(source, notes=[f"{doubled}; {imports}"]))
         else:
-            taken.append(_read(source, known, system.project, now))
+            taken.append(_read(source, known, system.project))
             taken[-1].notes += filter(None, [doubled])
     batch = new_batch()
     fresh = [
@@ -107,11 +107,11 @@ async def take(
     )
 
 
-def _describe(project: Path, sources: Sequence[Source], today: date) -> str:
+def _describe(project: Path, sources: Sequence[Source]) -> str:
     """What there is to import, one line per file, and how."""
     lines = []
     for source in sources:
-        count = len(foreign.read(source, today).entries)
+        count = len(foreign.read(source).entries)
         entries = plural(count, "entry", "entries")
         about = _doubled(project, source) or entries
         lines.append(f"{foreign.agents()[source.agent].title}  {short_path(source.path)}: {about}")
@@ -143,9 +143,9 @@ class _Known:
         return False
 
 
-def _read(source: Source, known: _Known, project: Path, now: datetime) -> _Taken:
+def _read(source: Source, known: _Known, project: Path) -> _Taken:
     agent = foreign.agents()[source.agent]
-    reading = foreign.read(source, now.date())
+    reading = foreign.read(source)
     taken = _Taken(source, notes=[f"left out, {what}" for what in reading.left])
     of = "" if agent.is_format else f" of {agent.title}"
     for entry in _allowed(reading.entries, source, taken.notes):
@@ -162,7 +162,6 @@ def _read(source: Source, known: _Known, project: Path, now: datetime) -> _Taken
             about=entry.about,
             client=agent.title,
             project=str(paths.project_root(Path(entry.project)) if entry.project else project),
-            since=entry.since,
         )
         if known.add(proposal):
             taken.known += 1
@@ -208,10 +207,10 @@ def _doubled(project: Path, source: Source) -> str:
 
 
 def _where(source: Source, entry: Entry, below: int = 0) -> str:
-    """`~/.claude/CLAUDE.md:12`, or its place in an export."""
+    """`~/.claude/CLAUDE.md:12`."""
     path = short_path(source.path)
     line = f":{entry.line + below}" if entry.line else ""
-    return f"{path}, {entry.place}{line}" if entry.place else f"{path}{line}"
+    return f"{path}{line}"
 
 
 def _lines(taken: _Taken, dry_run: bool) -> Iterator[str]:

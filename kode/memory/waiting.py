@@ -62,8 +62,6 @@ class Proposal:
     that it took in."""
     batch: str = ""
     """The import that it came with."""
-    since: str = ""
-    """The day from which an imported one is."""
     place: str = ""
     """The folder that it is for: `journal/5d41402abc4b2a76`; "" for whichever system is active."""
     title: str = ""

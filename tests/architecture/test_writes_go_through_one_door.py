@@ -61,7 +61,6 @@ BY_PATH: dict[str, dict[str, str]] = {
     },
     "sandbox/store.py": {"let_in": PRIVATE, "open_store": PRIVATE, "remove_tree": PRIVATE},
     "session/content_store.py": {"_put": HOME, "drop_oldest": HOME},
-    "session/unfinished_imports.py": {"begun": HOME},
     "session/log.py": {"_open_locked": HOME, "close": HOME, "create": HOME},
     "session/upkeep.py": {"delete": HOME},
     "subagents/records.py": {"_remove_unborn": HOME},

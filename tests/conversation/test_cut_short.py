@@ -1,8 +1,6 @@
-"""What a crash has cut short is found by the next conversation: a task, an import, layers."""
+"""What a crash has cut short is found by the next conversation: a task, layers."""
 
-import asyncio
 import fcntl
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +9,10 @@ import pytest
 from kode import paths
 from kode.beneath import TEMPORARY_PREFIX
 from kode.conversation import Conversation, turns
-from kode.conversation.sessions import finish_imports
 from kode.events import Notice
 from kode.messages import text_of
 from kode.sandbox import store
 from kode.session import index, unsent
-from kode.session import unfinished_imports as unfinished
-from tests.plugins.imports.test_sessions import CLAUDE, CODEX
 
 Events = list[Any]
 
@@ -102,43 +97,6 @@ async def test_a_task_that_was_recorded_is_not_sent_again(
     await again.turn("and the docs")
 
     assert text_of(again.past.messages()[-1]) == "and the docs"
-
-
-async def test_an_import_that_was_cut_short_is_completed(
-    opened: Any, events: Events, tmp_path: Path
-) -> None:
-    home = tmp_path / "kode-home"
-    with unfinished.begun(home, [CLAUDE, CODEX]):
-        (marker,) = unfinished.cut_short(home)
-        assert list(unfinished.finish(home, marker)) == []  # it still runs
-        kept = marker.read_bytes()
-    marker.write_bytes(kept)
-
-    talk = await opened({"text": "Fine."})
-    await talk.open()
-    await background(talk)
-
-    assert len(index.list_sessions(home)) == 3
-    assert unfinished.cut_short(home) == []
-    assert any("import" in one.text for one in events if isinstance(one, Notice))
-
-
-@pytest.mark.parametrize("rest", [[], [CODEX], [CODEX, CLAUDE]], ids=len)
-async def test_the_shortest_session_brings_an_import_forward(
-    rest: list[Path], tmp_path: Path
-) -> None:
-    home = tmp_path / "kode-home"
-    marker = paths.unfinished_import(home, "one")
-    marker.parent.mkdir(parents=True)
-    marker.write_text(json.dumps([str(one) for one in rest]))
-
-    work = asyncio.ensure_future(finish_imports(home, [].append))
-    await asyncio.sleep(0)
-    work.cancel()
-    await asyncio.gather(work, return_exceptions=True)
-
-    assert len(index.list_sessions(home)) == min(1, len(rest))
-    assert (unfinished.cut_short(home) == []) == (not rest)
 
 
 @pytest.mark.parametrize("killed", [None, "the same", "another"])

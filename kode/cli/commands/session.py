@@ -181,8 +181,7 @@ def _fork(parser: Parser, argv: Sequence[str]) -> str:
 
 
 def _import(parser: Parser, argv: Sequence[str]) -> int:
-    from kode.session import unfinished_imports
-    from kode.session.imports import Taken, imported, session_files, take
+    from kode.session.imports import imported, session_files, take
 
     parser.add_argument(
         "paths",
@@ -195,22 +194,17 @@ def _import(parser: Parser, argv: Sequence[str]) -> int:
     given = [paths.expand(one) for one in parser.parse(argv).paths]
     files = [path for one in given for path in session_files(one)]
     taken = passed_over = 0
-    for marker in unfinished_imports.cut_short(home):
-        for one in unfinished_imports.finish(home, marker):
-            if isinstance(one, Taken):
-                _print_import(one)
     known = imported(home)
-    with unfinished_imports.begun(home, files):
-        for path in files:
-            try:
-                one = take(home, path, known)
-            except SessionError as error:
-                passed_over += 1
-                if path in given:  # of a folder, not every file is a session
-                    complain([str(error)])
-                continue
-            taken += 1
-            _print_import(one)
+    for path in files:
+        try:
+            one = take(home, path, known)
+        except SessionError as error:
+            passed_over += 1
+            if path in given:  # of a folder, not every file is a session
+                complain([str(error)])
+            continue
+        taken += 1
+        _print_import(one)
     if passed_over:
         print(f"skipped: {plural(passed_over, 'file')} without a session", file=sys.stderr)
     return EXIT_OK if taken else EXIT_FAILED

@@ -18,8 +18,6 @@ PLUGIN = Plugin(
     memory_imports={
         "claude": "kode.plugins.imports.memory:CLAUDE",
         "codex": "kode.plugins.imports.memory:CODEX",
-        "letta": "kode.plugins.imports.memory:LETTA",
-        "mem0": "kode.plugins.imports.memory:MEM0",
         "agents": "kode.plugins.imports.memory:AGENTS_MD",
         "file": "kode.plugins.imports.memory:FILE",
     },

@@ -374,83 +374,9 @@ def test_entries_that_cannot_both_hold_wait_side_by_side(home, memory):
     assert [one.text for one in waiting] == lines
 
 
-AGENT_FILE = {
-    "agents": [{"id": "agent-0", "block_ids": ["b0", "b1", "b2"]}],
-    "blocks": [
-        {"id": "b0", "label": "persona", "value": "I am Sam."},
-        {"id": "b1", "label": "human", "value": "Name: Ann\n\nLikes Rust", "limit": 5000},
-        {"id": "b2", "label": "team", "value": "- ships on Thursdays"},
-    ],
-}
-
-
-@pytest.mark.parametrize(
-    "document",
-    [AGENT_FILE, {"core_memory": AGENT_FILE["blocks"]}, AGENT_FILE["blocks"]],
-    ids=["agent file", "first agent file", "blocks"],
-)
-def test_lettas_blocks_are_entries_and_its_persona_is_skipped(home, memory, document):
-    name = "agent.af" if isinstance(document, dict) else "blocks.json"
-    put(home / name, json.dumps(document))
-
-    told = memory("import", str(home / name))
-    listed = memory("approve")
-
-    assert "left out, block persona" in told
-    assert f"about the user, ~/{name}, block human:3 of Letta: Likes Rust" in listed
-    assert f"about the project, ~/{name}, block team:1 of Letta: ships on Thursdays" in listed
-
-
-def test_a_letta_agents_repository_is_read_file_by_file(home, memory):
-    folder = home / ".letta" / "agents" / "agent-1" / "memory"
-    head = "---\ndescription: who\n---\n\n"
-    put(folder / "system" / "human.md", f"{head}Likes Rust.\n")
-    put(folder / "system" / "persona.md", f"{head}I am Sam.\n")
-    put(folder / "reference" / "notes.md", f"{head}- ships on Thursdays\n")
-    put(folder / "skills" / "x" / "SKILL.md", f"{head}do this\n")
-    put(folder / ".git" / "x.md", "no\n")
-
-    memory("import", "--from", "letta")
-    listed = memory("approve")
-
-    assert re.search("about the user, .*/system/human.md:5 of Letta: Likes Rust.", listed)
-    assert "reference/notes.md:5 of Letta: ships on Thursdays" in listed
-    assert len(listed.strip().splitlines()) == 2
-
-
-@pytest.mark.parametrize("wrap", [lambda rows: rows, lambda rows: {"results": rows, "count": 3}])
-def test_mem0_s_memories_are_entries_but_for_the_expired(home, memory, wrap):
-    rows = [
-        {
-            "id": "a-1",
-            "memory": "Likes cricket",
-            "user_id": "dev",
-            "categories": ["sports"],
-            "created_at": "2026-01-01T10:00:00-08:00",
-            "updated_at": "2026-01-05T10:00:00-08:00",
-        },
-        {"id": "a-2", "memory": "was away", "user_id": "dev", "expiration_date": "2020-01-01"},
-        {"id": "a-3", "memory": "deploys with flyctl", "agent_id": "coder"},
-        {"id": "a-4", "memory": "Staging needs VPN larch", "user_id": "dev"},
-    ]
-    put(home / "mem0.json", json.dumps(wrap(rows)))
-
-    told = memory("import", str(home / "mem0.json"))
-    listed = memory("approve")
-
-    assert "left out, memory a-2: it expired on 2020-01-01" in told
-    assert "about the user, ~/mem0.json, memory a-1 of mem0: Likes cricket" in listed
-    assert "about the project, ~/mem0.json, memory a-3 of mem0: deploys with flyctl" in listed
-    assert "about the project, ~/mem0.json, memory a-4 of mem0: Staging needs VPN larch" in listed
-    memory("approve", "--all", "--yes")
-    assert "since 2026-01-05" in memory("show")
-
-
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("broken.af", "{", "is not JSON"),
-        ("empty.af", "{}", "holds no memory blocks"),
         ("latin.md", b"caf\xe9", "is not UTF-8"),
         ("gone.md", None, "is not there"),
     ],
@@ -472,12 +398,3 @@ def test_an_import_that_was_killed_is_finished_by_another(home, memory):
 
     assert "2 new, 1 known" in memory("import", str(file))
     assert len(memory("approve").strip().splitlines()) == 3
-
-
-def test_a_name_in_an_export_cannot_draw_on_the_screen(home, memory):
-    rows = [{"id": "\x1b[31mred\n", "memory": "likes tabs"}]
-    put(home / "mem0.json", json.dumps(rows))
-
-    memory("import", str(home / "mem0.json"))
-
-    assert "memory 31mred of mem0: likes tabs" in memory("approve")

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kode import installed, paths
+from kode import paths
 from kode.cli.commands import session
 from kode.errors import ConfigError, SessionError
 from kode.messages import Thinking, calls_of, results_of, text_of
-from kode.session import log, unfinished_imports, upkeep
+from kode.session import log, upkeep
 from kode.session.entries import CompactionEntry, MessageEntry
 from kode.session.imports import Taken, imported, session_files
 from kode.session.imports import take as take_known
@@ -351,30 +351,6 @@ def test_the_command_imports_folders_and_says_what_became_of_each(
     assert run(session, ["import", str(tmp_path / "other.jsonl"), str(CODEX)]) == 0
     assert "skipped: 1 file" in capsys.readouterr().err
     assert len(list(paths.sessions_folder(paths.home()).glob("*.jsonl"))) == 3
-
-
-def test_a_disabled_plugin_leaves_its_unfinished_import_for_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KODE_HOME", str(tmp_path))
-    with unfinished_imports.begun(tmp_path, [CODEX]):
-        (marker,) = unfinished_imports.cut_short(tmp_path)
-        kept = marker.read_bytes()
-    marker.write_bytes(kept)
-    config = paths.config_file(tmp_path)
-    config.write_text('{"plugins": {"imports": {"enabled": false}}}')
-
-    installed.forget()
-    assert list(unfinished_imports.finish(tmp_path, marker)) == []
-    assert marker.exists()
-    with pytest.raises(ConfigError):
-        run(session, ["import", str(CODEX)])
-
-    config.unlink()
-    installed.forget()
-    count, taken = unfinished_imports.finish(tmp_path, marker)
-    assert (count, isinstance(taken, Taken) and taken.agent) == (1, "Codex")
-    assert not marker.exists()
 
 
 def test_a_faulty_reader_is_no_file_that_is_passed_over(

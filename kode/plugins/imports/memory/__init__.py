@@ -7,7 +7,6 @@ markdown    a Markdown text → its entries
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 
 from kode.plugin import ForeignReading, ForeignSource
@@ -31,14 +30,12 @@ class Agent:
     def named(self, path: Path) -> Iterable[ForeignSource]:
         return places.named(path, self.name)
 
-    def read(self, source: ForeignSource, text: str, today: date) -> ForeignReading:
-        return readers.read(self.name, source.path, text, source.about, today)
+    def read(self, source: ForeignSource, text: str) -> ForeignReading:
+        return readers.read(self.name, source.path, text, source.about)
 
 
 CLAUDE = Agent(name="claude", title="Claude Code")
 CODEX = Agent(name="codex", title="Codex")
-LETTA = Agent(name="letta", title="Letta")
-MEM0 = Agent(name="mem0", title="mem0")
 AGENTS_MD = Agent(name="agents", title="AGENTS.md", is_format=True)
 FILE = Agent(name="file", title="a file", is_format=True)
 """Markdown of no particular agent."""

@@ -1,6 +1,5 @@
 """Finds other agents' memory files, and recognizes whose a file is."""
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -8,7 +7,7 @@ from pathlib import Path
 
 from kode.plugin import ForeignSource as Source
 from kode.plugin import paths
-from kode.plugins.imports.memory.readers import About, Agent, looks_like
+from kode.plugins.imports.memory.readers import About, Agent
 
 _INSTRUCTIONS: Mapping[str, Agent] = {
     "CLAUDE.md": "claude",
@@ -16,8 +15,6 @@ _INSTRUCTIONS: Mapping[str, Agent] = {
     "AGENTS.md": "agents",
 }
 _OF_CODEX = ("memory_summary.md", "rollout_summaries", "raw_memories.md")
-MAX_BYTES = 16_000_000
-"""Of a JSON file that is looked into."""
 _TEXTS = (".md", ".markdown", ".mdc", ".txt")
 
 
@@ -36,13 +33,6 @@ def usual(cwd: Path, *, environ: Mapping[str, str] = os.environ) -> list[Source]
         *_folder("claude", claude / "projects" / _slug(project) / "memory"),
         *_folder("codex", codex / "memories"),
         Source(agent="codex", path=codex / "AGENTS.md", about="user"),
-        *(
-            source
-            for memory in sorted((home / ".letta" / "agents").glob("*/memory"))
-            for source in _folder("letta", memory)
-        ),
-        *(Source(agent="letta", path=path) for path in sorted(project.glob("*.af"))),
-        *(Source(agent="mem0", path=path) for path in sorted(project.glob("mem0*.json"))),
         Source(agent="agents", path=project / "AGENTS.md"),
     ]
     return [source for source in sources if source.path.is_file()]
@@ -58,7 +48,7 @@ def named(path: Path, agent: Agent) -> list[Source]:
 
 
 def owner(path: Path) -> Agent | None:
-    """Whose a file or a folder is, by its name, place or content; None if nobody's."""
+    """Whose a file or a folder is, by its name or place; None if nobody's."""
     return _of_folder(path) if path.is_dir() else _of_file(path)
 
 
@@ -70,11 +60,6 @@ def _files(agent: Agent, folder: Path) -> Iterator[Path]:
     if agent == "codex":
         # The rest is what these two were made from.
         yield from (folder / name for name in ("memory_summary.md", "MEMORY.md"))
-    elif agent == "letta":
-        found = sorted(folder.rglob("*.md"))
-        parts = {path: path.relative_to(folder).parts for path in found}
-        hidden = [path for path in found if any(p.startswith(".") for p in parts[path])]
-        yield from (path for path in found if path not in hidden and parts[path][0] != "skills")
     else:
         yield from sorted(folder.glob("*.md"))
 
@@ -82,26 +67,16 @@ def _files(agent: Agent, folder: Path) -> Iterator[Path]:
 def _of_folder(folder: Path) -> Agent | None:
     if any((folder / name).exists() for name in _OF_CODEX):
         return "codex"
-    if (folder / "system").is_dir():
-        return "letta"
     return "claude" if (folder / "MEMORY.md").is_file() else None
 
 
 def _of_file(path: Path) -> Agent | None:
-    """Whose a file is, by its name, folder or content."""
+    """Whose a file is, by its name or folder."""
     if path.name in _INSTRUCTIONS:
         return _INSTRUCTIONS[path.name]
-    if path.suffix == ".af":
-        return "letta"
     if path.suffix in _TEXTS:
         is_kept = path.parent.name in ("memory", "memories")
         return (_of_folder(path.parent) if is_kept else None) or "file"
-    if path.suffix == ".json":
-        try:
-            if path.stat().st_size <= MAX_BYTES:
-                return looks_like(json.loads(path.read_bytes()))
-        except (OSError, ValueError, RecursionError):
-            return None
     return None
 
 
