@@ -1,18 +1,15 @@
 """`kode ps` and `kode stop`: what runs in the background, what it waits for, and how it ended."""
 
-import asyncio
 import contextlib
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kode.plugin import Parser, money, one_line, paths, print_either
-from kode.plugin.errors import EXIT_OK, ConfigError, GitError, SessionError, UserError
+from kode.plugin.errors import EXIT_OK, ConfigError, GitError, SessionError
 from kode.plugin.messages import columns
-from kode.plugin.screens import Choice, Menu, PromptState, Renderer, asking, open_screen
 from kode.plugins.detached import holder, places, talk, trees
 from kode.plugins.detached.attach import ended_line
 from kode.plugins.detached.places import Known
@@ -58,10 +55,6 @@ def main(argv: Sequence[str]) -> int:
     print_either(values, lines or nothing, as_json=arguments.json)
     for fault in faults:
         print(f"kode: {fault}", file=sys.stderr)
-    if arguments.done and not arguments.json and sys.stdin is not None and sys.stdin.isatty():
-        waiting = [one for one in shown if one.spec.tree and not one.state.settled]
-        if waiting := [one for one in waiting if _changed(one)]:
-            asyncio.run(_decide(home, waiting))
     return EXIT_OK
 
 
@@ -195,33 +188,6 @@ def _drop(home: Path, one: Known) -> str:
 def _settle(one: Known, how: str) -> None:
     state = one.state.model_copy(update={"settled": how, "doing": "ended"})
     places.write_state(one.folder, state)
-
-
-async def _decide(home: Path, waiting: list[Known]) -> None:
-    """Asks about each worktree what becomes of it."""
-    screen, deciders = open_screen(), {"merge": _merge, "drop": _drop}
-    async with asking(PromptState(screen, Renderer(screen), {}, listens=False)):
-        for one in waiting:
-            title = screen.paint("title", f"What becomes of the worktree of {one.id}?")
-            menu = Menu(
-                [
-                    Choice("merge", "merge it into the branch it was made from", "m"),
-                    Choice("drop", "drop it", "d"),
-                    Choice("keep", "keep it as it is", "k"),
-                ],
-                above=partial(_titled, title),
-                selected=2,
-            )
-            decide = deciders.get(await screen.read_answer("worktree: ", menu) or "")
-            try:
-                line = f"{one.id} is kept." if decide is None else decide(home, one)
-            except UserError as error:
-                line = str(error)
-            screen.print(line)
-
-
-def _titled(title: str, width: int) -> list[str]:
-    return [title]
 
 
 def _forget(every: list[Known]) -> None:
