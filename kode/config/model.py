@@ -156,7 +156,6 @@ class Notes(Part):
 class MemoryConfig(Part):
     enabled: bool = True
     system: SystemName = "tiered"
-    tool_face: Literal["native", "anthropic"] = "native"
     data_dir: Annotated[str, Field(min_length=1)] | None = None
     facts_limit_user: AtLeastOne = 1500
     facts_limit_env: AtLeastOne = 2500

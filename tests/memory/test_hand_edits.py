@@ -1,6 +1,5 @@
 """A person's edit of any file of memory: what is read back, what the history makes of it, and what
-is written then. In all four systems; the notes are edited in their table, and as files of the
-memory tool.
+is written then. In all four systems; the notes are edited in their table.
 """
 
 import contextlib
@@ -18,8 +17,6 @@ from kode.memory import make_system
 from kode.memory.base import Addition, reconcile
 from kode.memory.change import BY_HAND
 from kode.memory.commands import memory_command
-from kode.memory.folder import put
-from kode.memory.notes.folder import notes_folder
 from tests.effort import share
 from tests.memory.life import memory_context
 
@@ -44,18 +41,6 @@ class Place:
 
     async def write(self, system, root, text):
         self.path(root).write_text(text)
-
-
-class Notes(Place):
-    async def _file(self, system):
-        files = await notes_folder(system).files()
-        return next(one for one in files if one.name == self.file)
-
-    async def read(self, system, root):
-        return (await self._file(system)).text
-
-    async def write(self, system, root, text):
-        await put(notes_folder(system), [(await self._file(system), text)])
 
 
 class Table(Place):
@@ -101,8 +86,6 @@ PLACES = {
     "vault": Place("vault", "tools", "facts/tools.md"),
     "months": Place("vault", "episodes", "episodes/*.md", r"\n\n(?=## )", "\n\n"),
     "memory": Place("journal", "memory", "MEMORY.md"),
-    "notes": Notes("notes", "note", "notes.md"),
-    "rules": Notes("notes", "rule", "rules.md"),
     "table": Table("notes", "note", "notes.db"),
 }
 
@@ -172,8 +155,7 @@ async def test_a_hand_edit_becomes_statements_and_loses_none(id, edits, tmp_path
     assert {*now} == expected
     made = system.history.lines()[count:]
     assert bool(made) == ({*edits} != {KEEP})
-    if not isinstance(place, Notes):
-        assert {(one.kind, one.who) for one in made} <= {(BY_HAND, "user")}
+    assert {(one.kind, one.who) for one in made} <= {(BY_HAND, "user")}
     ended = {one.text: one for one in system.ledger.statements() if one.ended}
     for at, edit in enumerate(edits):
         (old,) = [one for text, one in ended.items() if f"word{at}b" in text] or [None]

@@ -1,23 +1,14 @@
 """A text is replaced only by who was shown it whole, and loses no half of it unnamed."""
 
-from functools import partial
-
 import pytest
 
 from kode.errors import ToolError
 from kode.memory import replacing
-from kode.memory.folder import create, delete, str_replace, view
 from kode.memory.guarded import Guarded
-from kode.memory.journal.folder import journal_folder
-from kode.memory.notes.folder import notes_folder
-from kode.memory.replacing import IN_PART, NotReplaced, fault, loses
+from kode.memory.replacing import IN_PART, fault, loses
 from kode.memory.stored import version_of
-from kode.memory.tiered.folder import tiered_folder
-from kode.memory.vault.folder import vault_folder
-from kode.memory.vault.tools import Desk
 from tests.memory import life
-from tests.memory.journal import life as journal_life
-from tests.memory.life import NOON, OTHER_SESSION, use_tool
+from tests.memory.life import OTHER_SESSION, use_tool
 from tests.memory.notes import life as notes_life
 from tests.memory.vault import life as vault_life
 
@@ -119,33 +110,6 @@ async def test_a_soul_not_shown_comes_with_the_refusal(tmp_path):
     assert "You answer in Swedish." in str(error.value)
     await use_tool(tool, content="You are terse, and answer in Swedish.")
     assert system.soul() == "You are terse, and answer in Swedish."
-
-
-async def folders(root):
-    tiered = await life.opened(root / "tiered")
-    yield tiered_folder(tiered, tiered.newest_episodes), "/memories/user.md"
-    notes = await notes_life.opened(root / "notes")
-    yield notes_folder(notes), "/memories/notes.md"
-    vault = await vault_life.opened(root / "vault")
-    desk = Desk(writer=vault._writer, author=vault._citing_model, now=lambda: NOON)
-    yield vault_folder(vault, desk), "/memories/facts/tools.md"
-    journal = await journal_life.opened(root / "journal")
-    author = partial(journal._author, "model")
-    yield journal_folder(journal, journal.files, author, 8_000), "/memories/MEMORY.md"
-
-
-async def test_a_file_is_deleted_only_by_who_viewed_it(tmp_path):
-    async for files, path in folders(tmp_path):
-        await create(files, path, "- likes tabs\n- likes tea\n")
-        files.seen.clear()
-
-        await str_replace(files, path, "tea", "coffee")
-        with pytest.raises(NotReplaced) as error:
-            await delete(files, path)
-        await view(files, path)
-        await delete(files, path)
-
-        assert error.value.reason == "unread"
 
 
 async def test_shown_versions_are_forgotten_with_their_messages(tmp_path):

@@ -24,10 +24,8 @@ from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, frame, standing
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Outcome, has_lost_messages
-from kode.memory.folder_tool import folder_tool
 from kode.memory.journal.consolidate import MAX_ATTEMPTS, Consolidator, MemoryLines
 from kode.memory.journal.files import MEMORY, SYSTEM, Entry, JournalFiles, as_read
-from kode.memory.journal.folder import journal_folder
 from kode.memory.journal.places import JournalPlaces
 from kode.memory.journal.said import (
     RECAP_CHARS,
@@ -161,13 +159,7 @@ class Journal(ProjectMemory):
     def tools(self) -> tuple[Tool, ...]:
         if self._context.read_only:
             return ()
-        search = history_tool(self._matching, self.since_then)
-        if self._settings.tool_face == "native":
-            return (search,)
-        folder = journal_folder(
-            self, self.files, lambda: self._author("model"), self._journal.max_memory_size
-        )
-        return (folder_tool(folder), search)
+        return (history_tool(self._matching, self.since_then),)
 
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)

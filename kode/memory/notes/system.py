@@ -20,14 +20,12 @@ from kode.memory import embed, replacing
 from kode.memory.ask import MemoryModel
 from kode.memory.base import has_lost_messages
 from kode.memory.change import Author, Who
-from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import MOST_SAID, count_turns, transcript, typed_in
 from kode.memory.history import History
 from kode.memory.ledger import Ledger
 from kode.memory.lineage import Place
 from kode.memory.notes import jobs, learn, maintenance, pack
 from kode.memory.notes.database import Database
-from kode.memory.notes.folder import notes_folder
 from kode.memory.notes.note import PROJECT_SCOPE, Untrusted
 from kode.memory.notes.opened import TURN_S, OpenedNotes
 from kode.memory.notes.places import NotesPlaces
@@ -147,12 +145,7 @@ class Notes(OpenedNotes):
         return self._frame(ABOUT_PACK, "\n\n".join(parts)) if parts else ""
 
     def tools(self) -> tuple[Tool, ...]:
-        if self._context.read_only:
-            return ()
-        tools = note_tools(self)
-        if self._settings.tool_face == "native":
-            return tools
-        return (folder_tool(notes_folder(self)), *(one for one in tools if one.name == "recall"))
+        return () if self._context.read_only else note_tools(self)
 
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)

@@ -147,14 +147,7 @@ class Tiered(FactMemory):
         return "\n\n".join(self._frame(about, body) for about, body in found.items() if body)
 
     def tools(self) -> tuple[Tool, ...]:
-        if self._context.read_only:
-            return ()
-        if self._settings.tool_face == "native":
-            return (memory_tool(self, self.read_episodes),)
-        from kode.memory.folder_tool import folder_tool
-        from kode.memory.tiered.folder import tiered_folder
-
-        return (folder_tool(tiered_folder(self, self.newest_episodes)),)
+        return () if self._context.read_only else (memory_tool(self, self.read_episodes),)
 
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)

@@ -22,7 +22,6 @@ from kode.memory import embed, frame, stale, when
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Outcome, reason_of
 from kode.memory.change import Author
-from kode.memory.folder_tool import folder_tool
 from kode.memory.project import ProjectMemory
 from kode.memory.queue import Item, work_through
 from kode.memory.rank import Text
@@ -31,7 +30,6 @@ from kode.memory.search import Finder, with_note
 from kode.memory.stored import locked, may_name_a_file, version_of
 from kode.memory.vault import reflect, report
 from kode.memory.vault.files import SHARED, SYSTEM, VaultFiles, is_facts
-from kode.memory.vault.folder import vault_folder
 from kode.memory.vault.places import VaultPlaces
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
@@ -110,9 +108,7 @@ class Vault(ProjectMemory):
         if self._context.read_only:
             return ()
         desk = Desk(writer=self._writer, author=self._citing_model, now=self.now, marks=self._marks)
-        if self._settings.tool_face == "native":
-            return vault_tools(desk)
-        return (folder_tool(vault_folder(self, desk)),)
+        return vault_tools(desk)
 
     async def after_turn(self, turn: Turn) -> None:
         """Puts every task of a person down for the reflector, which judges what is worth
