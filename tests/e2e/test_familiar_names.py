@@ -155,14 +155,6 @@ def test_status_says_what_the_session_stands_on(place: Place, prompt) -> None:
     terminal.until("changed since this session read them")
 
 
-def test_config_and_doctor_answer_in_the_prompt(place: Place, prompt) -> None:
-    terminal, _ = prompt()
-    terminal.type("/config repl", "enter")
-    terminal.until("repl.vi_mode", "Values without a source are defaults.")
-    terminal.type("/doctor", "enter")
-    terminal.until("Python", "ripgrep", "terminal")
-
-
 def test_question_mark_and_aliases_do_at_once_what_they_mean(place: Place, prompt) -> None:
     terminal, server = prompt(height=40)
     terminal.type("?", "enter")

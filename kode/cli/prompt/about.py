@@ -1,4 +1,4 @@
-"""Shows the state of this session: `/status`, `/config`, `/doctor`."""
+"""Shows the state of this session: `/status`."""
 
 import asyncio
 import os
@@ -6,19 +6,18 @@ import platform
 import sys
 from typing import TYPE_CHECKING
 
-from kode import __version__, paths
+from kode import __version__
 from kode.cli.prompt.effort import effort_lines
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import count, explain, one_line
 from kode.errors import KodeError, UserError
-from kode.messages import columns, plural
-from kode.plain_text import clean
+from kode.messages import plural
 from kode.programs import start_program
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
 
-TAKES_S = 60.0  # a person has given up on `/doctor` by then
+TAKES_S = 60.0  # a person has given up on a command by then
 
 
 async def show_status(state: PromptState, argument: str) -> None:
@@ -93,23 +92,6 @@ def _instructions(conversation: "Conversation") -> list[str]:
     return lines + ([project_instructions.warning] if project_instructions.warning else [])
 
 
-async def show_config(state: PromptState, argument: str) -> None:
-    """Shows this session's settings like `kode config show`: those that people set, with `all`
-    every one, with the beginning of a key those. Raises: UserError for an unknown key."""
-    from kode.cli.screen.output import DEFAULTS, settings_rows
-
-    loaded = state.conversation.loaded
-    rows = settings_rows(loaded, "" if argument == "all" else argument or None)
-    if not rows:
-        raise UserError(f"No key starts with {one_line(argument)!r}. /config all shows every key.")
-    files = ", ".join(map(str, loaded.files)) or str(paths.config_file(state.conversation.home))
-    more = "" if argument else " Every key: /config all."
-    lines = [*map(clean, columns(rows)), "", f"{DEFAULTS} To change one, edit {files}.{more}"]
-    text = "\n".join(lines)
-    if not (state.is_long(text) and await state.page(text)):
-        state.screen.print(text)
-
-
 async def run_kode(state: PromptState, *argv: str) -> None:
     """Runs a command of kode in a separate process: it may take long, and can be stopped. Raises:
     UserError if it takes too long."""
@@ -134,8 +116,3 @@ async def run_kode(state: PromptState, *argv: str) -> None:
         if process.returncode is None:
             process.kill()
             await process.wait()
-
-
-async def run_doctor(state: PromptState, argument: str) -> None:
-    """Runs `kode doctor`."""
-    await run_kode(state, "doctor")

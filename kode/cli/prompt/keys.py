@@ -13,7 +13,7 @@ from prompt_toolkit.keys import Keys
 from kode.cli.prompt.background import send_to_background
 from kode.cli.prompt.editor import Editor
 from kode.cli.prompt.pictures import clipboard_picture, pasted_pictures
-from kode.cli.prompt.submit import press
+from kode.cli.prompt.submit import press, show_details
 from kode.errors import UserError
 from kode.pictures import Picture, check
 
@@ -175,7 +175,7 @@ def bindings(editor: Editor) -> KeyBindings:
 
     @keys.add("c-o")
     def _details(event: KeyPressEvent) -> None:
-        press(editor.state, "/details")
+        show_details(editor.state)
 
     @keys.add("c-t", filter=empty & ~asking)
     def _fold_thinking(event: KeyPressEvent) -> None:

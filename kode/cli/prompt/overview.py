@@ -99,15 +99,3 @@ def _figures(spent: "Spent") -> tuple[str, ...]:
         count(usage.thinking_tokens),
         cost_text(spent.cost_usd, spent.unpriced == spent.requests, spent.unpriced > 0),
     )
-
-
-async def show_todos(state: PromptState, argument: str) -> None:
-    """Shows the todo list as the model last wrote it."""
-    from kode.messages import results_of
-
-    for message in reversed(state.conversation.session.messages):
-        for result in reversed(results_of(message)):
-            if result.name == "todo" and not result.is_error:
-                state.screen.print(result.text)
-                return
-    state.screen.print("No todo list yet: the model writes one for tasks of several steps.", "dim")

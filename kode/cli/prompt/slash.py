@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from kode import paths
 from kode.cli.flags import MODES
 from kode.cli.parser import nearest
-from kode.cli.prompt.about import run_doctor, show_config, show_status
+from kode.cli.prompt.about import show_status
 from kode.cli.prompt.background import background, may_leave
 from kode.cli.prompt.brought import WORDS, names, show_extensions
 from kode.cli.prompt.changes import redo, show_diff, undo
@@ -17,7 +17,7 @@ from kode.cli.prompt.effort import use_effort
 from kode.cli.prompt.export import copy, export
 from kode.cli.prompt.memory_review import review_memory
 from kode.cli.prompt.model import use_model
-from kode.cli.prompt.overview import show_context, show_cost, show_todos
+from kode.cli.prompt.overview import show_context, show_cost
 from kode.cli.prompt.plan import WORDS as PLAN_WORDS
 from kode.cli.prompt.plan import plan
 from kode.cli.prompt.prepared import review, write_instructions
@@ -57,7 +57,7 @@ FIRST = tuple(
 )
 """The commands that `/help` lists, and the menu for a lone `/`."""
 
-SAID_ELSEWHERE = ("/remember", "/details")  # among the signs and the keys of the same page
+SAID_ELSEWHERE = ("/remember",)  # among the signs of the same page
 
 UNDO = "/memory undo"
 
@@ -195,22 +195,6 @@ async def permissions(state: PromptState, argument: str) -> None:
     state.screen.print(explain(rows, state.screen.width), "dim")
 
 
-async def show_details(state: PromptState, argument: str) -> None:
-    """Shows the last calls in full, and the thinking: paged, or printed without a pager. Raises:
-    UserError for what is no number."""
-    if argument and not (argument.isdecimal() and int(argument) > 0):
-        raise UserError(f"/details takes a number of calls, not {one_line(argument)!r}: /details 3")
-    newest = int(argument) if argument else None
-    text, line = state.renderer.details.render(state.screen, newest)
-    if not text:
-        state.screen.print("The model has not called a tool yet.", "dim")
-        return
-    if await state.page(text, line):
-        return
-    # Without a pager all of it would push the conversation away.
-    state.screen.print_painted(state.renderer.details.render(state.screen, newest or 1)[0])
-
-
 async def leave(state: PromptState, argument: str) -> None:
     """Ends the REPL; asks first if something runs in the background."""
     if await may_leave(state):
@@ -244,8 +228,6 @@ _ROWS = (
     Command("/redo", "redo the last /undo", redo),
     Command("/rewind", "rewind files or conversation to a prompt", rewind, "[NUMBER or undo]", "3"),
     Command("/diff", "show this session's changes", show_diff, "[FILE]", "src/main.py", True),
-    Command("/details", "full output of recent tool calls", show_details, "[NUMBER]", "3", True),
-    Command("/todos", "the model's todo list", show_todos, while_busy=True),
     Command(
         "/extensions",
         "skills, commands, agents, hooks, MCP servers",
@@ -263,8 +245,6 @@ _ROWS = (
     ),
     Command("/copy", "copy the last answer", copy, while_busy=True),
     Command("/export", "write the session to a file", export, "[PATH.md or PATH.json]", "work.md"),
-    Command("/config", "settings and their sources", show_config, "[all or KEY]", "memory", True),
-    Command("/doctor", "check this machine", run_doctor),
     Command("/quit", "quit", leave, while_busy=True),
 )
 COMMANDS = {command.name: command for command in _ROWS}

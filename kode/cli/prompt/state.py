@@ -40,7 +40,6 @@ PROMPT_ALIASES: Mapping[str, str] = {
     "/q": "/quit",
     "/reasoning": "/effort",
     "/sessions": "/resume",
-    "/settings": "/config",
     "/skills": "/extensions skills",
     "/trust": "/extensions trust",
     "/usage": "/cost",

@@ -86,6 +86,22 @@ def press(state: PromptState, command: str) -> None:
         state.jobs.start_once(command, _run, state, command, "")
 
 
+def show_details(state: PromptState) -> None:
+    """Shows the last calls in full, and the thinking, beside other work."""
+    if state.opened is not None:
+        state.jobs.start_once("details", _show_details, state)
+
+
+async def _show_details(state: PromptState) -> None:
+    details = state.renderer.details
+    text, line = details.render(state.screen)
+    if not text:
+        state.screen.print("The model has not called a tool yet.", "dim")
+    elif not await state.page(text, line):
+        # Without a pager all of it would push the conversation away.
+        state.screen.print_painted(details.render(state.screen, 1)[0])
+
+
 async def _open(state: PromptState, opening: Opening) -> None:
     try:
         state.opened = conversation = await opening()

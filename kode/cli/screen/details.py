@@ -1,4 +1,4 @@
-"""`/details`: the model's last calls in full, and its thinking.
+"""Ctrl-O: the model's last calls in full, and its thinking.
 
 Collects events and renders painted text, in bounded memory. `lines` prints a call's one line on the
 screen; `pager` pages.

@@ -91,14 +91,14 @@ def _cut(lines: list[Line], max_lines: int) -> list[Line]:
     if len(kept_lines) <= max_lines:
         return kept_lines
     rest = len(kept_lines) - max_lines + 1
-    return [*kept_lines[: max_lines - 1], Line("…", f"… {plural(rest, 'more line')} (/details)")]
+    return [*kept_lines[: max_lines - 1], Line("…", f"… {plural(rest, 'more line')} (Ctrl-O)")]
 
 
 def _shorten(run: list[Line], most: int) -> list[Line]:
     if len(run) <= most or run[0].kind not in "+-":
         return run
     what = {"+": "added", "-": "removed"}[run[0].kind]
-    rest = f"… {plural(len(run) - most + 1, 'more line')} {what} (/details)"
+    rest = f"… {plural(len(run) - most + 1, 'more line')} {what} (Ctrl-O)"
     return [*run[: most - 1], Line("…", rest)]
 
 

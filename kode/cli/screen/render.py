@@ -89,7 +89,7 @@ class Renderer:
     replies: int = 0
     """The number of replies shown: invalidates caches of what a reply changes."""
     details: Details = field(default_factory=Details)
-    """The content of `/details`."""
+    """What Ctrl-O shows."""
     progress: Progress = field(default_factory=Progress)
     """What is happening now."""
     unfolded: bool = False

@@ -73,9 +73,14 @@ PROMPT_COMMANDS: Mapping[str, str] = {
     "/add-dir": "Start kode with `--add-dir DIR`, or set `add_dirs` in the config.",
     "/approvals": "/permissions shows the rules and sets the mode.",
     "/bashes": "/bg lists background commands.",
-    "/login": "Quit, then `kode init --force` sets up another key; /doctor names the present one.",
+    "/config": "`kode config show` in a shell shows the settings; `kode config set KEY VALUE`.",
+    "/details": "Ctrl-O shows the last calls in full.",
+    "/doctor": "`kode doctor` in a shell checks this machine.",
+    "/login": "Quit, then `kode init --force` sets up another key; `kode doctor` names it.",
     "/logout": "Remove the key from the file `kode config path` prints, or unset its variable.",
+    "/settings": "`kode config show` in a shell shows the settings; `kode config set KEY VALUE`.",
     "/theme": "kode uses the colours of your terminal.",
+    "/todos": "the model shows its list as it works; /plan shows a plan.",
     "/vim": "Set `repl.vi_mode` to true in the config.",
 }
 """Prompt commands that kode lacks → what to do instead."""

@@ -7,7 +7,7 @@ import pytest
 
 from kode.cli.prompt.slash import COMMANDS
 from kode.cli.prompt.state import PromptState
-from kode.cli.prompt.submit import press, submit
+from kode.cli.prompt.submit import press, show_details, submit
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 from kode.events import TurnEnded
@@ -209,15 +209,24 @@ async def test_the_end_of_a_long_turn_is_told(room, duration_ms, status, told):
     assert typist.told == told
 
 
-async def test_details_want_a_number_and_say_when_there_is_nothing(room):
-    assert "/details takes a number of calls" in await room.type("/details all")
-    assert "The model has not called a tool yet." in await room.type("/details")
+async def pressed(room):
+    """What the key for details shows."""
+    begun = len(room.stream.getvalue())
+    show_details(room.state)
+    while room.state.jobs.beside:
+        await asyncio.sleep(0)
+    return room.stream.getvalue()[begun:]
+
+
+async def test_the_details_say_when_there_is_nothing(room):
+    await room.type("/status")
+    assert "The model has not called a tool yet." in await pressed(room)
 
 
 async def test_the_newest_call_is_printed_where_no_pager_is(room):
     await room.type("fix it")
 
-    text = await room.type("/details")
+    text = await pressed(room)
 
     assert "── Running pytest -q" in text or "── Ran pytest -q" in text
     assert "E  assert 1 == 2" in text
