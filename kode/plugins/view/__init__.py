@@ -1,5 +1,4 @@
-"""`kode view`: sessions, memory, subagents, and what other plug-ins show, as web pages for this
-machine only.
+"""`kode view`: sessions, memory, and what other plug-ins show, as web pages for this machine only.
 
     serve          a socket, the one-time link, the server
     access         access control: token, cookie, Host, Origin; what a page may do
@@ -9,7 +8,7 @@ machine only.
     calls          its calls of tools, with their diffs
     spent          tokens and dollars of a session over time
     agents         the tree of subagents of a session
-    remembered     memory: entries, history, what waits for approval
+    remembered     memory: entries, what waits for approval
     render         templates; escapes any text of a session or a file
 
 Pages are built from disk at each request. They store nothing and change only what a person

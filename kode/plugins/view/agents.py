@@ -1,10 +1,9 @@
 """The tree of a session's subagents, including their own."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.plugin import SubagentRecord, Transcript, paths, session_files, subagent_records
+from kode.plugin import SubagentRecord, Transcript, paths, subagent_records
 from kode.plugin.errors import SessionError, StorageError
 
 MAX_DEPTH = 8  # subagents nest less deeply
@@ -40,13 +39,6 @@ def tree(folder: Path, address: str = "", depth: int = 0) -> tuple[Agent, ...]:
 
 def _records(folder: Path) -> list[SubagentRecord]:
     return [*subagent_records(paths.agents_folder(folder))]
-
-
-def sessions_with_agents(home: Path) -> Iterator[str]:
-    """The ids of sessions that have started subagents, the newest first."""
-    for session_id in sorted((id for _, id in session_files(home)), reverse=True):
-        if paths.agents_folder(paths.session_folder(home, session_id)).is_dir():
-            yield session_id
 
 
 def find(session_folder: Path, address: str) -> SubagentRecord | None:

@@ -1,6 +1,5 @@
 """The pages by address. Each is built from disk on request."""
 
-import itertools
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -20,22 +19,20 @@ from kode.plugin import (
     Transcript,
     fault_reports,
     list_sessions,
-    paths,
     plugin_pages,
     search_sessions,
     session_files,
     session_path,
-    summarize_session,
 )
 from kode.plugin.errors import KodeError, MemoryRefused, SessionError
-from kode.plugins.view import agents, remembered, render
+from kode.plugins.view import remembered, render
 from kode.plugins.view.access import Guard, Keys, has_form_token
 from kode.plugins.view.session import SessionView, agent_view, session_view
 
-SESSIONS, TURNS, CHANGES, TREES, PLACES = 50, 40, 50, 30, 20
+SESSIONS, TURNS, PLACES = 50, 40, 20
 """Items per page."""
 SEARCH_CHARS = 200  # nobody types more
-OWN_VIEWS = (("/", "Sessions"), ("/memory", "Memory"), ("/agents", "Subagents"))
+OWN_VIEWS = (("/", "Sessions"), ("/memory", "Memory"))
 """Addresses and names in the navigation, before those of other plug-ins."""
 
 
@@ -58,10 +55,7 @@ def application(place: Place, keys: Keys) -> ASGIApp:
         Route("/", pages.sessions),
         Route("/sessions/{id}", pages.session),
         Route("/sessions/{id}/agents/{address:path}", pages.agent),
-        Route("/agents", pages.trees),
         Route("/memory", pages.memory),
-        Route("/memory/changes", pages.changes),
-        Route("/memory/changes/{id}", pages.change),
         Route("/memory/review/{id}/{choice}", pages.decide, methods=["POST"]),
         Route("/memory/undo/{id}", pages.undo, methods=["POST"]),
         Route("/style.css", _style),
@@ -153,36 +147,9 @@ class _Pages:
 
         return handler
 
-    def trees(self, request: Request) -> Response:
-        home = self._place.home
-        start = (_number(request) - 1) * TREES
-        ids = agents.sessions_with_agents(home)
-        rows = list(itertools.islice(ids, start, start + TREES + 1))
-        found = [
-            (
-                summarize_session(paths.session_file(home, session_id)),
-                agents.tree(paths.session_folder(home, session_id)),
-            )
-            for session_id in rows[:TREES]
-        ]
-        return self._page("agents.html", trees=found, part=_part(request, len(rows) > TREES))
-
     async def memory(self, request: Request) -> Response:
         found = await remembered.remembered(self._place, request.query_params.get("source", ""))
         return self._page("memory.html", token=self._keys.form_token, **found)
-
-    async def changes(self, request: Request) -> Response:
-        found = await remembered.history(self._place)
-        start = (_number(request) - 1) * CHANGES
-        part = _part(request, len(found) > start + CHANGES)
-        return self._page("changes.html", changes=found[start : start + CHANGES], part=part)
-
-    async def change(self, request: Request) -> Response:
-        for one in await remembered.history(self._place):
-            if one.change.id == request.path_params["id"]:
-                chain = await remembered.chain(self._place, one.change)
-                return self._page("change.html", linked=one, chain=chain)
-        raise HTTPException(404)
 
     async def decide(self, request: Request) -> Response:
         await self._check_form(request)

@@ -7,7 +7,7 @@ import pytest
 from kode.plugins.view.access import Keys
 from tests.plugins.view.conftest import ADDRESS, client_of, make_place, remember
 
-PAGES = ("/", "/memory", "/memory/changes", "/agents", "/fleets", "/costs", "/style.css")
+PAGES = ("/", "/memory", "/fleets", "/costs", "/style.css")
 
 
 @pytest.fixture

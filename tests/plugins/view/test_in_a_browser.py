@@ -18,7 +18,6 @@ from kode import paths
 from kode.conversation.memory import open_configured, outside_context
 from kode.events import silent
 from kode.memory.commands import memory_command
-from kode.memory.history import History
 from kode.plugin import Place
 from kode.plugins.view.session import session_document
 from kode.session.transcript import Transcript
@@ -45,8 +44,6 @@ class Shown:
     link: str
     sessions: dict[str, str]
     """What it is → id."""
-    change: str
-    """The id of a change of memory that others led to."""
     dialogs: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -72,9 +69,7 @@ class Shown:
     @property
     def views(self) -> tuple[str, ...]:
         ids = self.sessions.values()
-        change = f"/memory/changes/{self.change}"
-        paths = ("/", "/memory", "/memory/changes", change, "/agents", "/fleets", "/costs")
-        return (*paths, *(f"/sessions/{id}" for id in ids))
+        return ("/", "/memory", "/fleets", "/costs", *(f"/sessions/{id}" for id in ids))
 
 
 async def remember_a_pair(place: Place) -> None:
@@ -107,11 +102,7 @@ def shown(tmp_path: Path) -> Iterator[Shown]:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, timeout=LIMIT_MS)
             address = link.partition("/?")[0]
-            history = History(paths.memory_folder(home, None) / "history.jsonl")
-            change = next(one.id for one in history.tail(9).changes if one.kind == "replace")
-            yield Shown(
-                browser=browser, address=address, link=link, sessions=sessions, change=change
-            )
+            yield Shown(browser=browser, address=address, link=link, sessions=sessions)
             browser.close()
     finally:
         server.send_signal(signal.SIGINT)
@@ -169,10 +160,6 @@ def test_clicks_decide_a_pair_and_undo_the_decision(shown):
     assert "instead of" in page.inner_text("main")
     page.click("button:text('Undo')")
     page.wait_for_selector("h1:text('Undone')")
-    page.goto(f"{shown.address}/memory/changes/{shown.change}")
-    page.focus("h2:text('Based on') + ul a")
-    page.keyboard.press("Enter")
-    page.wait_for_url(lambda url: not url.endswith(shown.change))
 
     page.goto(f"{shown.address}/memory")
     assert page.locator("button:text('Keep the second')").count() == 1
