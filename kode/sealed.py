@@ -23,8 +23,8 @@ def seal(line: bytes) -> bytes:
 
 
 def is_intact(line: bytes) -> bool:
-    """Whether a line is as it was sealed. One without a checksum, written by an older kode or by
-    hand, counts as intact."""
+    """Whether a line is as it was sealed. One without a checksum, written by hand,
+    counts as intact."""
     match = _SUM.search(line)
     return match is None or zlib.crc32(line[: match.start()] + b"}") == int(match[1], 16)
 

@@ -3,7 +3,7 @@
     {"limit_usd": 5.0}                      the limit; the last such line counts
     {"spent_usd": 0.0123, "by": "SESSION"}  one request, written when its reply is on disk
 
-Each line has an `id` and a checksum too; an older kode wrote neither.
+Each line has an `id` and a checksum too.
 
 Each kode checks before every request, so together they exceed the limit by at most one reply each.
 """

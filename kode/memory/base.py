@@ -46,7 +46,7 @@ from kode.memory.places import Places
 from kode.memory.replacing import Seen
 from kode.memory.source import citing
 from kode.memory.stale import Doubt, holding
-from kode.memory.waiting import Proposal, Waiting, take_older
+from kode.memory.waiting import Proposal, Waiting
 from kode.memory.withdrawn import since_then
 from kode.messages import Message, shorten
 from kode.registry import system_row
@@ -478,7 +478,6 @@ async def reconcile(system: BaseMemory) -> None:
     history, context = system.history, system._context
     try:
         lines = await standing.reconcile(history, read_only=context.read_only)
-        lines += [] if context.read_only else await take_older(history)
     except (StorageError, BusyError) as error:  # memory works without
         lines = [f"Memory was not compared with its history: {error}"]
     for line in lines:

@@ -421,11 +421,5 @@ class Learner:
 
 
 def read_answer(saved: str) -> Answer | None:
-    """A stored answer; an older kode stored a bare text, or other names for what was shown. None
-    for none."""
-    if not saved:
-        return None
-    data = saved.encode(errors="replace")
-    older = read_row(dict[str, Any], data) or {}
-    kept = {"text": saved} | {name: older[name] for name in ("text", "at", "base") if name in older}
-    return read_row(Answer, data) or read_row(Answer, json.dumps(kept).encode())
+    """A stored answer; None for none."""
+    return read_row(Answer, saved.encode(errors="replace")) if saved else None

@@ -82,7 +82,7 @@ class Job(Protocol):
 
 class Queue:
     """A folder of items, each a JSON file named by its id, shared by processes; `more` is the
-    dataclass of `Item.more`. Items of an older kode are read as they are."""
+    dataclass of `Item.more`."""
 
     def __init__(self, folder: Path, more: type) -> None:
         self.folder = folder
@@ -160,11 +160,7 @@ class Queue:
 
 def read_item(data: bytes, more: type) -> Item | None:
     """The item in a file; None for anything that no kode would have written."""
-    row = read_row(dict[str, Any], data)
-    if row is None:
-        return None
-    row = row if "more" in row else _newer(row)
-    item = read_row(Item, json.dumps(row).encode())
+    item = read_row(Item, data)
     return item if item is not None and details(more, item) is not None else None
 
 
@@ -228,21 +224,3 @@ async def work_off(
         notice(f"What memory kept of a session cannot be read. It was moved to {path}.")
     with suppress(BusyError):
         await work_through(queue, job, ids, timeout_s=timeout_s)
-
-
-_RENAMED = {"transcript": "text", "turns": "turn", "session_id": "session"}
-_FIELDS = frozenset(Item.__dataclass_fields__)
-
-
-def _newer(row: Mapping[str, Any]) -> dict[str, Any]:
-    """An item as an older kode wrote it, in the present shape: each system had its own."""
-    new = {_RENAMED.get(name, name): value for name, value in row.items()}
-    messages, decided = new.pop("messages", ()), new.pop("decided", None)
-    if messages or decided:
-        new["answer"] = json.dumps(messages or decided)
-    if "id" not in new:
-        session, turn = new.get("session"), new.get("turn")
-        is_task = "session" in row and isinstance(turn, int)
-        new["id"] = f"{session}.{turn:04d}" if is_task else session
-    kept = {name: value for name, value in new.items() if name in _FIELDS}
-    return kept | {"more": {name: value for name, value in new.items() if name not in _FIELDS}}

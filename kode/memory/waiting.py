@@ -7,18 +7,16 @@ of that change it waits again. `review.py` has the person's decisions.
 """
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from kode import durable
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.change import Author, Change, new_batch, nothing_left, refuse_redacted, undo_of
+from kode.memory.change import Author, Change, nothing_left, refuse_redacted, undo_of
 from kode.memory.history import History
-from kode.memory.stored import locked, read_row, stems
+from kode.memory.stored import locked
 from kode.messages import shorten
 
 SYSTEM = "proposed"
@@ -39,10 +37,6 @@ CLIENT = Author(who="client")
 USER = Author(who="user")
 _BEGINS = ("propose", "import")
 
-_TAKEN = (
-    "What waited for your approval in files is in memory's history now, for `kode memory review`. "
-    "Undo with: kode memory undo --import {batch}"
-)
 FOUND_BY = "kode, in a session that read outside text"
 """Who proposes a fact of such a session."""
 
@@ -66,8 +60,6 @@ class Proposal:
     """The folder that it is for: `journal/5d41402abc4b2a76`; "" for whichever system is active."""
     title: str = ""
     """What it is, in a few words, where it is more than a fact."""
-    base: str | None = None
-    """The text that it replaces, where it is a whole file."""
     words: str = ""
     """What the person typed that it rests on; "" for what came from outside."""
 
@@ -95,11 +87,6 @@ class Proposal:
         by = f'from your words "{shorten(self.words, MAX_CHARS)}", {by}' if self.words else by
         if self.title:
             text, line = self.text, f"{when}  {self.title}, {by}"
-            if self.base is not None:
-                known = set(self.base.split("\n"))
-                new = [one for one in text.split("\n") if one.strip() and one not in known]
-                text = "\n".join(f"    + {one}" for one in new) or "    (only removes)"
-                line += f"\n{text}"
         else:
             said = f"{when}  about the {self.about}, {by} in {self.project}"
             # For hundreds imported at once, only the differences are worth reading.
@@ -233,29 +220,6 @@ async def take_back(history: History, change: Change, author: Author) -> Change:
         return history.append(undo_of(change, author))
 
 
-async def take_older(history: History, left: Iterable[tuple[Path, Proposal]] = ()) -> list[str]:
-    """Turns the files of an older kode into lines: its proposals, and `left`, those of a system,
-    each with its file. Returns what to tell the person: how to undo it, if anything was new.
-
-    Raises: StorageError, BusyError.
-    """
-    folder = history.path.with_name(SYSTEM)
-    rows = [
-        (path := folder / f"{id}.json", read_row(Proposal, _data(path))) for id in stems(folder)
-    ]
-    found = [*((path, one) for path, one in rows if one), *left]
-    if not found:
-        return []
-    author = Author(who="import", batch=new_batch())
-    async with locked(history.path.parent):
-        known = {change.target for change in history.lines()}
-        new = [_begun("propose", one, author) for _, one in found if _target(one.id) not in known]
-        history.append_all(new)
-        for path, _ in found:
-            durable.remove(path)
-    return [_TAKEN.format(batch=author.batch)] if new else []
-
-
 def _begun(kind: str, proposal: Proposal, author: Author, **values: str) -> Change:
     kept = {name: getattr(proposal, name) for name in _KEPT}
     batch = author.batch or proposal.batch
@@ -264,7 +228,6 @@ def _begun(kind: str, proposal: Proposal, author: Author, **values: str) -> Chan
         SYSTEM,
         kind,
         _target(proposal.id),
-        before=() if proposal.base is None else (proposal.base,),
         after=(proposal.text,),
         reason=proposal.client,
         waits={name: value for name, value in kept.items() if value},
@@ -274,13 +237,12 @@ def _begun(kind: str, proposal: Proposal, author: Author, **values: str) -> Chan
 
 def _proposal(change: Change) -> Proposal | None:
     """None for one that is damaged."""
-    if change.waits is None:  # of an older kode: all of it is one row
-        return read_row(Proposal, "".join(change.after).encode())
+    if change.waits is None:
+        return None
     kept: dict[str, Any] = {name: change.waits[name] for name in _KEPT if name in change.waits}
     return Proposal(
         id=change.target.removeprefix(f"{SYSTEM}/"),
         text="".join(change.after),
-        base=change.before[0] if change.before else None,
         at=change.at,
         source=change.source,
         batch=change.batch,
@@ -289,16 +251,10 @@ def _proposal(change: Change) -> Proposal | None:
     )
 
 
-_OF_CHANGE = {"id", "text", "base", "at", "source", "batch", "words"}
+_OF_CHANGE = {"id", "text", "at", "source", "batch", "words"}
 _KEPT = tuple(field.name for field in fields(Proposal) if field.name not in _OF_CHANGE)
 """The fields that `Change.waits` has."""
 
 
 def _target(id: str) -> str:
     return f"{SYSTEM}/{id}"
-
-
-def _data(path: Path) -> bytes:
-    with suppress(OSError):
-        return path.read_bytes()
-    return b""

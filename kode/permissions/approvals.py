@@ -24,7 +24,7 @@ class Approval:
 
     rule: Rule
     at: str = ""
-    """When it was given (ISO 8601); "" for one that an older kode saved."""
+    """When it was given (ISO 8601)."""
     removed: bool = False
 
     @property

@@ -89,8 +89,6 @@ class Taken:
     group: int
     redo: bool = False
     files: tuple[Moved, ...] = ()
-    ends: bool = False
-    """Whether a `Made` follows once every file was changed; an older kode wrote none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,14 +126,12 @@ def line_of(line: Line) -> bytes:
 
 
 def parse_all(data: bytes) -> list[Line | None]:
-    """The whole lines of a log; None for one that cannot be read, or that is there twice. An older
-    kode wrote no ids, and so may have written the same line twice."""
+    """The whole lines of a log; None for one that cannot be read, or that is there twice."""
     seen: set[bytes] = set()
     found: list[Line | None] = []
     for line in data.split(b"\n")[:-1]:
         found.append(None if line in seen else parse(line))
-        if b'"id": "' in line:
-            seen.add(line)
+        seen.add(line)
     return found
 
 
@@ -246,7 +242,8 @@ def history(lines: Iterable[Line | None]) -> History:
                     _settle(groups[-1])
             case Taken():
                 order.append(line)
-                unfinished = line if line.ends else None
+                # The changes that it undoes may be lost.
+                unfinished = line if line.group < len(groups) else None
             case Made():
                 unfinished = None
             case Change() | RepositoryChange():

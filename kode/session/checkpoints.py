@@ -256,9 +256,7 @@ class Checkpoints:
             return finished or self._report(past, None, redo=redo)
         group = past.groups[source[-1]]
         planned = self._plan_forth(past.taken[group.number]) if redo else self._plan_back(group)
-        outcome = self._take(
-            Taken(group=group.number, redo=redo, files=tuple(planned.files), ends=True)
-        )
+        outcome = self._take(Taken(group=group.number, redo=redo, files=tuple(planned.files)))
         notes = planned.notes
         if redo and group.repositories:
             notes.append("Stashes and commits stay as they are.")

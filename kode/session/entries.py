@@ -136,7 +136,7 @@ class SystemEntry(Entry):
     sections: Mapping[str, int] = field(default_factory=dict)
     """The sections of the prompt, joined by blank lines: name → length in characters."""
     tools: tuple[Mapping[str, Any], ...] = ()
-    """As `ToolSpec`, in the order sent; () in sessions of older versions."""
+    """As `ToolSpec`, in the order sent."""
     after: str | None = None
     """Id of the compaction that made it; undoing that restores the one before."""
     type: Literal["system"] = "system"

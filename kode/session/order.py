@@ -2,8 +2,8 @@
 end. A session is added when it begins and with every task it gets, so that a clock that is wrong,
 or set back, changes nothing.
 
-The list decides an order and nothing else: a session that is not in it (of an older kode, or
-copied here by hand) has the times in its file. So have all of them while the list is damaged.
+The list decides an order and nothing else: a session that is not in it (copied here by
+hand) has the times in its file. So have all of them while the list is damaged.
 """
 
 import contextlib

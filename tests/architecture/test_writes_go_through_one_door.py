@@ -46,7 +46,6 @@ BY_PATH: dict[str, dict[str, str]] = {
         "_make_private": HOME,
         "set_aside": HOME,
     },
-    "memory/project.py": {"_move": HOME, "take_over": HOME},
     "memory/tiered/episode_files.py": {"_append": HOME, "_index": HOME},
     "providers/stream.py": dict.fromkeys(("__aenter__", "_touching", "harden", "soften"), NO_FILE),
     "plugins/replay/cassette.py": {"_recording": NEW},

@@ -10,8 +10,6 @@ from kode.memory.commands import memory_command
 from kode.memory.review import chain_of, decide, items_of
 from kode.memory.tiered.episode_files import Episode
 from kode.memory.tiered.facts import parse
-from kode.memory.waiting import Proposal, came_from, hold
-from tests.memory.journal import life as journal_life
 from tests.memory.life import NOON, SESSION, Model, env_file, lived, opened, turn, use, user_file
 from tests.memory.notes import life as notes_life
 from tests.memory.vault import life as vault_life
@@ -272,22 +270,7 @@ async def test_an_item_changed_while_the_person_reads_is_not_decided(tmp_path):
     await decide(system, now.id, "approve")
 
 
-async def a_waiting_update(root):
-    system = await journal_life.opened(root)
-    update = Proposal(
-        id="one",
-        text="- from outside",
-        base="",
-        source=came_from(SESSION, ""),
-        place=system.folder.target(""),
-    )
-    hold(system.history, update, Author(who="consolidation", session=SESSION))
-    return system
-
-
-@pytest.mark.parametrize(
-    "life", [a_waiting_note, a_waiting_task, a_waiting_episode, a_waiting_update]
-)
+@pytest.mark.parametrize("life", [a_waiting_note, a_waiting_task, a_waiting_episode])
 async def test_a_waiting_entry_is_dropped_and_restored_in_every_system(tmp_path, life):
     system = await life(tmp_path)
     before = await items_of(system)

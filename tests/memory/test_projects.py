@@ -1,8 +1,4 @@
-"""Vault and journal belong to the project they are used in; what an older kode kept for all of them
-is taken over by the first that opens it.
-"""
-
-import os
+"""Vault and journal belong to the project they are used in."""
 
 import pytest
 
@@ -11,7 +7,7 @@ from kode.errors import MemoryRefused
 from kode.memory import make_system
 from kode.memory.commands import memory_command
 from kode.paths import path_hash
-from tests.memory.life import memory_context, notices, turn, use_tool
+from tests.memory.life import memory_context, turn, use_tool
 from tests.unsealed import unsealed
 
 NAMES = ("vault", "journal")
@@ -77,98 +73,8 @@ async def test_a_vaults_facts_about_the_person_span_projects(tmp_path):
     assert set(shared) == {"facts/preferences.md", "facts/user.md"}
 
 
-@pytest.mark.parametrize("name", NAMES)
-async def test_the_first_project_takes_over_shared_memory_and_says_so(tmp_path, name):
-    put_old(tmp_path, name)
-    events = []
-
-    first = await opened(tmp_path, name, "first", emit=events.append)
-    other = await opened(tmp_path, name, "other", emit=events.append)
-
-    (told,) = notices(events)
-    (change,) = first.history.tail(1).changes
-    assert f"kode memory undo {change.id}" in told
-    own = tmp_path / "memory" / name / path_hash(tmp_path / "first")
-    assert files_of(own) == OLD[name]
-    assert (await first.search("parser", 3))[0].text.startswith(("## Fixed", "Fixed"))
-    assert await other.search("parser", 3) == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_an_undone_takeover_is_not_repeated_by_that_project(tmp_path, name):
-    put_old(tmp_path, name)
-    root = tmp_path / "memory" / name
-    first = await opened(tmp_path, name, "first")
-
-    told = await memory_command(first, ["undo"])
-    back = {
-        file: text for file, text in files_of(root).items() if "/" not in file or file in OLD[name]
-    }
-    await opened(tmp_path, name, "first")
-    stays = {file: text for file, text in files_of(root).items() if file in OLD[name]}
-    await opened(tmp_path, name, "other")
-
-    assert "undid take over" in told
-    assert back == stays == OLD[name]
-    assert files_of(root / path_hash(tmp_path / "other")) == OLD[name]
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_an_undone_takeover_is_redone_and_a_blocking_file_named(tmp_path, name):
-    put_old(tmp_path, name)
-    first = await opened(tmp_path, name, "first")
-    await memory_command(first, ["undo"])
-    (undoing,) = first.history.tail(1).changes
-
-    await memory_command(first, ["undo", undoing.id])
-    own = files_of(tmp_path / "memory" / name / path_hash(tmp_path / "first"))
-    put_old(tmp_path, name)
-    (again,) = first.history.tail(1).changes
-
-    assert own == OLD[name]
-    with pytest.raises(MemoryRefused, match="is there already"):
-        await memory_command(first, ["undo", again.id])
-
-
 class Killed(BaseException):
     """Ends the process, as far as the code that it is raised in can tell."""
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_a_takeover_killed_at_any_step_finishes_next_start(tmp_path, name, monkeypatch):
-    rename = os.rename
-    for step in range(len(OLD[name]) + 1):
-        root = tmp_path / str(step)
-        put_old(root, name)
-        left = step
-
-        def killing(source, target, **more):
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise Killed
-            rename(source, target, **more)
-
-        with monkeypatch.context() as patched:
-            patched.setattr(os, "rename", killing)
-            with pytest.raises(Killed):
-                await opened(root, name, "first")
-        await opened(root, name, "first")
-
-        assert files_of(root / "memory" / name / path_hash(root / "first")) == OLD[name]
-        assert files_of(root / "memory" / name).keys() == {
-            f"{path_hash(root / 'first')}/{file}" for file in OLD[name]
-        }
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_a_reader_sees_existing_memory_and_moves_nothing(tmp_path, name):
-    put_old(tmp_path, name)
-
-    reader = await opened(tmp_path, name, "first", read_only=True)
-
-    assert (await reader.search("parser", 3))[0].text.startswith(("## Fixed", "Fixed"))
-    assert files_of(tmp_path / "memory" / name) == OLD[name]
 
 
 @pytest.mark.parametrize(("name", "target"), [("vault", "project"), ("journal", "memory")])

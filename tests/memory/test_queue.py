@@ -1,15 +1,12 @@
 """The queue of what sessions leave to a model: one works at a time, nothing is paid for twice."""
 
-import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from kode.errors import BusyError
-from kode.memory.journal.said import Conversation
-from kode.memory.queue import ENDED, Item, Queue, details, read_item, work, work_through
-from kode.memory.tiered.episodes import Ended
+from kode.memory.queue import ENDED, Item, Queue, work, work_through
 
 SESSION = "20260301-123400-abcdef"
 
@@ -168,31 +165,3 @@ def test_details_of_another_shape_make_it_unreadable(tmp_path):
     queue = opened(tmp_path, item(more={"color": 3}))
 
     assert queue.read(item().id) is None
-
-
-def test_a_session_that_an_older_kode_left_is_an_item():
-    row = {
-        "session_id": SESSION,
-        "turns": 4,
-        "at": "2026",
-        "tainted": True,
-        "transcript": "User: hi",
-    }
-    more = {"project": "0123", "attempts": 2, "answer": "{}", "claimed_until": 1.5}
-
-    found = read_item(json.dumps(row | more).encode(), Ended)
-
-    assert (found.id, found.session, found.turn, found.text) == (SESSION, SESSION, 4, "User: hi")
-    assert (found.tainted, found.attempts, found.answer) == (True, 2, "{}")
-    assert details(Ended, found).project == "0123"
-
-
-def test_a_conversation_that_an_older_kode_decided_is_an_item():
-    decided = {"at": "2026", "block": "## x", "changes": ["a", "b"]}
-    row = {"id": f"{SESSION}.1", "session": SESSION, "turn": None, "at": "2026", "text": "hi"}
-    more = {"keys": ["k"], "raw": ["hi"], "session_path": "", "decided": decided}
-
-    found = read_item(json.dumps(row | more).encode(), Conversation)
-
-    assert details(Conversation, found).keys == ("k",)
-    assert json.loads(found.answer) == decided

@@ -197,35 +197,8 @@ def test_every_carrier_gives_rows_it_takes_back_as_known(memory, name):
     assert "likes tabs" in memory("--memory", name, "export")
 
 
-def test_rows_of_an_older_tiered_export_find_their_places(at_home, memory):
-    project = "0123456789abcdef"
-    facts = [
-        {"kind": "fact", "target": "user", "content": "likes tabs"},
-        {"kind": "fact", "target": "env", "project": project, "content": "port 8080"},
-        {"kind": "fact", "target": "env", "archived": True, "content": "port 80"},
-    ]
-    episode = {
-        "kind": "episode",
-        "session_id": "20260301-123400-abcdef",
-        "turns": 3,
-        "created_at": "2026-03-01T12:34:00+00:00",
-        "content": "Set up the port.",
-        "facts": [],
-    }
-    memory("--memory", "tiered", "import", written(at_home / "in", *facts, episode))
-    rows = [json.loads(line) for line in memory("--memory", "tiered", "export").splitlines()]
-
-    assert {row["place"]: row["content"].splitlines()[-1] for row in rows} == {
-        "facts/user.md": "likes tabs",
-        "facts/env.md": "port 80",
-        f"project-facts/{project}/env.md": "port 8080",
-        "episodes/20260301-123400-abcdef.md": "Set up the port.",
-    }
-    assert [row["content"] for row in rows if row.get("archived")] == ["port 80"]
-
-
 @pytest.mark.parametrize("row", [{"kind": "fact", "target": "x"}, {"kind": "episode", "turns": 1}])
-def test_an_unusable_row_of_an_older_export_is_refused(at_home, memory, row):
+def test_a_row_of_an_export_without_its_place_is_refused(at_home, memory, row):
     told = memory("import", written(at_home / "in", {**row, "content": "x"}), code=1)
 
     assert "line 1" in told

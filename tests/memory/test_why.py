@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -9,6 +10,7 @@ from kode.errors import MemoryRefused, ToolError
 from kode.memory import lineage, standing
 from kode.memory.change import Author, Change
 from kode.memory.commands import memory_command
+from kode.memory.journal.files import HISTORY, block_of
 from kode.memory.places import whole
 from kode.memory.tiered.episode_files import Episode, render
 from tests.memory.journal import life as journal_life
@@ -203,12 +205,16 @@ async def _journal(root):
         origins.append(Origin(more, "extraction", number))
         origins.append(Origin(f"entry {number} of the log", "consolidation", number))
     rows = [
-        {"system": "journal", "kind": "entry", "at": f"2026-01-{n:02}", "content": f"zeta{n} x"}
+        {
+            "system": "journal",
+            "place": f"journal/{HISTORY}",
+            "content": block_of(f"zeta{n} x", datetime(2026, 1, n, tzinfo=UTC)).strip(),
+        }
         for n in range(1, 21)
     ]
     path = imported(root, rows)
     await memory_command(system, ["import", path])
-    origins += [Origin(row["content"], "import", source=path) for row in rows]
+    origins += [Origin(f"zeta{n} x", "import", source=path) for n in range(1, 21)]
     return system, origins
 
 

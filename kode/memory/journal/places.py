@@ -6,7 +6,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from kode.errors import MemoryRefused
 from kode.memory.change import Change
 from kode.memory.journal.files import (
     HISTORY,
@@ -118,19 +117,7 @@ class JournalPlaces(ProjectPlaces):
                 yield from ({**where, "content": text} for text in self.read(target))
 
     def target_of(self, row: Row) -> str:
-        """An older kode names no place but a kind."""
-        name = {"memory": MEMORY, "entry": HISTORY}.get(row.get("kind", ""))
-        name = name or Path(super().target_of(row)).name
-        return self._folder.of_row(row).target(name)
-
-    def texts_of(self, row: Row) -> State:
-        if row.get("kind") == "entry":
-            try:
-                at = datetime.fromisoformat(str(row.get("at")))
-            except ValueError:
-                raise MemoryRefused("an entry's `at` is a time like 2026-03-01T12:00:00Z") from None
-            row = {**row, "content": block_of(str(row["content"]), at).strip()}
-        return super().texts_of(row)
+        return self._folder.of_row(row).target(Path(super().target_of(row)).name)
 
     def pieces_of(self, row: Row) -> Iterator[Piece]:
         """Without the headings of MEMORY.md, and without bullets."""

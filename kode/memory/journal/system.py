@@ -1,11 +1,9 @@
 """The journal: MEMORY.md in every prompt, a history searched on demand, and consolidation."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import credentials
@@ -21,11 +19,11 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import BusyError, MemoryRefused
-from kode.memory import embed, frame, standing
+from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Outcome, has_lost_messages
+from kode.memory.base import has_lost_messages
 from kode.memory.journal.consolidate import MAX_ATTEMPTS, Consolidator, MemoryLines
-from kode.memory.journal.files import MEMORY, SYSTEM, Entry, JournalFiles, as_read
+from kode.memory.journal.files import MEMORY, SYSTEM, Entry, JournalFiles
 from kode.memory.journal.places import JournalPlaces
 from kode.memory.journal.said import (
     RECAP_CHARS,
@@ -38,13 +36,10 @@ from kode.memory.journal.said import (
     short_lines,
 )
 from kode.memory.journal.search import grep, history_tool, texts_of, where_of
-from kode.memory.lines import merge_lines
-from kode.memory.places import whole
 from kode.memory.project import ProjectMemory
 from kode.memory.queue import Item, work_off, work_through
 from kode.memory.search import Finder, with_note
-from kode.memory.stored import may_name_a_file, read_row, stems
-from kode.memory.waiting import Proposal, came_from, take_older
+from kode.memory.stored import may_name_a_file
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -65,7 +60,6 @@ SHOWN_TIMES_LIMIT = 4
 
 class Journal(ProjectMemory):
     system = SYSTEM
-    left_from_before = (f"{MEMORY}*", "HISTORY*", "queue", "approval")
 
     def __init__(self, settings: "MemoryConfig") -> None:
         super().__init__(settings)
@@ -124,9 +118,6 @@ class Journal(ProjectMemory):
             left = partial(self._consolidator.left, lambda: False)
             if left():
                 await work_through(self._queue, self._consolidator, left, timeout_s=0.0)
-        if older := [*self._left_waiting()]:
-            for line in await take_older(self.history, older):
-                self._notice(line)
         if may_name_a_file(context.session_id):
             session = context.session_id or ""
             self._queue.forget_done(session, self._taken)
@@ -231,43 +222,6 @@ class Journal(ProjectMemory):
     @property
     def unfinished(self) -> int:
         return len(self._queue.ids())
-
-    async def accept(self, proposal: Proposal) -> Outcome:
-        """As in any system; an update of MEMORY.md, which an older kode let wait, is merged."""
-        self.check_writable()
-        if not proposal.place:
-            return await super().accept(proposal)
-        author = replace(
-            self._author("user"),
-            source=f"an update that waited, {proposal.id}",
-            approves=proposal.id,
-        )
-        update = as_read(proposal.text)
-        change = await standing.rewrite(
-            self.history,
-            self.folder.target(MEMORY),
-            lambda state: whole(merge_lines(proposal.base or "", "".join(state), update)),
-            author,
-            "approve",
-        )
-        if change is None:
-            return Outcome(line=f"{MEMORY} reads so already")
-        return self._report(Outcome(line=f"updated {MEMORY}", change_id=change.id))
-
-    def _left_waiting(self) -> Iterator[tuple[Path, Proposal]]:
-        """Updates that an older kode let wait, each with its file."""
-        folder = self.files.root / "approval"
-        for path in (folder / f"{name}.json" for name in stems(folder)):
-            row = read_row(dict[str, str], path.read_bytes()) or {}
-            proposal = Proposal(
-                id=path.stem,
-                text=row["update"],
-                base=row["base"],
-                title=f"an update of {MEMORY}",
-                source=came_from(row["session"], ""),
-                place=self.folder.target(""),
-            )
-            yield path, proposal
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

@@ -90,7 +90,7 @@ class Queued:
     sensitive: bool = False
     """Whether something that was said in the session is never to be shown."""
     scope: str = ""
-    """That of its project's notes; "" if an older kode queued it."""
+    """That of its project's notes."""
     in_repository: bool = False
     """Whether what is found about the project holds in it alone."""
 

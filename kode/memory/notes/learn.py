@@ -22,8 +22,6 @@ NARRATIVE_CHARS = 1_200
 MAX_ATTEMPTS = 3
 MOST_KNOWN = 1_000
 """Notes that a question may show and that new ones are compared with, the newest."""
-MERGE = "merge"
-"""What an older kode wrote for the session of old notes to merge: maintenance joins those."""
 _WHAT_HOLDS: tuple[Kind, ...] = ("log", "rule")
 
 
@@ -127,15 +125,6 @@ class Learning(Learner):
     def so_far(self, item: Item) -> str:
         earlier = of_session(self.facts(item).store, item.session, _FINAL)
         return earlier[0].content if earlier and not earlier[0].sensitive else ""
-
-    def is_answered(self, item: Item) -> bool:
-        return bool(item.answer) or item.session == MERGE
-
-    async def do(self, item: Item) -> str:
-        if item.session == MERGE:
-            self.queue.finish(item)
-            return ""
-        return await super().do(item)
 
     async def note(self, item: Item, found: Found, answer: Answer) -> None:
         """One summary in place of those of the session's jobs, and of an earlier end of it."""

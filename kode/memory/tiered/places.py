@@ -9,9 +9,9 @@ from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.change import Change
 from kode.memory.lineage import Entry
-from kode.memory.places import Piece, Places, Row, State, path_hash_of, whole
-from kode.memory.stored import check_row, plain_lines
-from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render
+from kode.memory.places import Piece, Places, Row, State, whole
+from kode.memory.stored import plain_lines
+from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse
 from kode.memory.tiered.facts import (
     TARGET_PATH,
     TARGETS,
@@ -103,10 +103,10 @@ class TieredPlaces(Places):
                 yield {**where, **is_archived, "content": _plain(text)}
 
     def target_of(self, row: Row) -> str:
-        return super().target_of(_current(row))
+        return super().target_of(row)
 
     def texts_of(self, row: Row) -> State:
-        content = str(_current(row)["content"])
+        content = str(row["content"])
         if not self.is_of_entries(self.target_of(row)):
             scan.check(content, max_chars=MAX_EPISODE_CHARS)
             return whole(plain_lines(content))
@@ -174,24 +174,6 @@ class TieredPlaces(Places):
         archived = frozenset(_plain(text) for text in state if text.startswith(ARCHIVED))
         entries = tuple(map(_plain, state))
         return replace(self._store.file(target), entries=entries, archived=archived)
-
-
-def _current(row: Row) -> Row:
-    """A row of an export; one of an older kode has no place but a `kind`, a `target` or a session,
-    and a project. Raises: MemoryRefused."""
-    kind, project, target = row.get("kind"), row.get("project"), row.get("target")
-    if "place" in row or kind not in ("fact", "episode"):
-        return row
-    if kind == "fact":
-        folder = f"project-facts/{path_hash_of(project)}" if project else "facts"
-        return {**row, "place": f"{folder}/{target}.md"}
-    values = {"narrative": row["content"], "project": project or "", "facts": row.get("facts", [])}
-    values |= {name: row[name] for name in ("session_id", "turns", "created_at") if name in row}
-    values["updated_at"] = row.get("updated_at") or row.get("created_at")
-    untrusted = row.get("untrusted")
-    values |= {"tainted": bool(untrusted), "approved": untrusted == "approved"}
-    episode = check_row(Episode, values)
-    return {**row, "place": f"episodes/{episode.session_id}.md", "content": render(episode)}
 
 
 def state_of(file: FactFile) -> State:

@@ -114,8 +114,6 @@ class Tiered(FactMemory):
             self.marked,
             context.now,
         )
-        if not context.read_only:
-            await self.writer.take_in_pairs(context.root / "review" / "pairs.json")
         self._recording = Recording()
         self._capacity = settings.buffer_lines if settings.buffer_enabled else 0
         self._lines = buffer.restore(state.get("buffer"), self._capacity)

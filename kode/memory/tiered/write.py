@@ -8,9 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 
-from kode import durable
 from kode.errors import MemoryRefused
 from kode.events import Emit
 from kode.memory import base, question
@@ -18,12 +16,12 @@ from kode.memory.ask import MemoryModel
 from kode.memory.change import Author, Change
 from kode.memory.change import Pair as TextPair
 from kode.memory.learn import Facts, relate
-from kode.memory.ledger import PAIRS, Statement
+from kode.memory.ledger import Statement
 from kode.memory.lineage import Entry, Place
 from kode.memory.precedence import rank, source_rank, supersedes
 from kode.memory.question import Fact, How
 from kode.memory.queue import Item
-from kode.memory.stored import locked, read_row
+from kode.memory.stored import locked
 from kode.memory.tiered.facts import (
     FactFile,
     FactStore,
@@ -67,17 +65,6 @@ class Edit:
     supersedes: str = ""
     near: tuple[TextPair, ...] = ()
     against: tuple[TextPair, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class _WaitingPair:
-    """A row of an older kode's `review/pairs.json`."""
-
-    target: str
-    entry: str
-    new: str
-    new_target: str = ""
-    contradict: bool = False
 
 
 @dataclass(kw_only=True)
@@ -260,31 +247,6 @@ class FactWriter(Facts):
             change_id=done[-1].change_id,
             also=tuple(one.change_id for one in done[:-1]),
         )
-
-    async def take_in_pairs(self, old: Path) -> None:
-        """Makes the pairs in an older kode's file lines of the history, in one change. Raises:
-        StorageError, BusyError."""
-        if not old.exists():
-            return
-        async with locked(old.parent):
-            try:
-                pairs = read_row(list[_WaitingPair], old.read_bytes())
-            except FileNotFoundError:
-                return
-            if pairs is None:
-                durable.set_aside(old)
-                return
-            near, against = (
-                tuple(
-                    ((one.target, one.entry), (one.new_target or one.target, one.new))
-                    for one in pairs
-                    if one.contradict is contradict
-                )
-                for contradict in (False, True)
-            )
-            pairs_of = {"near": near, "against": against}
-            self.history.record(Author(who="import"), SYSTEM, "import", PAIRS, **pairs_of)
-            durable.remove(old)
 
     # ── what counts ──────────────────────────────────────────────────────────────────────────
 

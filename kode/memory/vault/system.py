@@ -29,12 +29,12 @@ from kode.memory.replacing import Seen
 from kode.memory.search import Finder, with_note
 from kode.memory.stored import locked, may_name_a_file, version_of
 from kode.memory.vault import reflect, report
-from kode.memory.vault.files import SHARED, SYSTEM, VaultFiles, is_facts
+from kode.memory.vault.files import SYSTEM, VaultFiles, is_facts
 from kode.memory.vault.places import VaultPlaces
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import VaultWriter
-from kode.memory.waiting import Proposal, came_from, hold, take_older
+from kode.memory.waiting import Proposal, came_from, hold
 from kode.memory.withdrawn import HEAD, unsettled
 from kode.messages import Message, keep_ends, shorten
 
@@ -48,8 +48,6 @@ ASIDE_S = 300.0
 
 class Vault(ProjectMemory):
     system = SYSTEM
-    shared = SHARED
-    left_from_before = ("facts/*.md", "episodes", "pending")
 
     # ── the moments of the contract ──────────────────────────────────────────────────────────
 
@@ -84,11 +82,6 @@ class Vault(ProjectMemory):
         facts = state.get("facts")
         self._facts = facts if isinstance(facts, str) else ""
         self._reflecting: asyncio.Task[None] | None = None
-        if not context.read_only:
-            held = (one for one in self._queue.items() if one.tainted)
-            left = [(self._queue.folder / f"{one.id}.json", self.proposal(one)) for one in held]
-            for line in await take_older(self.history, left) if left else ():
-                self._notice(line)
 
     async def inject(self, reason: InjectReason) -> Injection:
         """The index, as the first user message. A resumed session has it already, unless messages

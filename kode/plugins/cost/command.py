@@ -181,9 +181,7 @@ def _why_lines(found: "SessionCost") -> list[str]:
     from kode.plugins.cost.figures import has_cache
 
     if not found.recorded:
-        return [
-            "An older kode did not record this session's requests, so there are no reasons to show."
-        ]
+        return ["This session holds no record of its requests, so there are no reasons to show."]
     if not found.breaks:
         if not has_cache(found.total):
             return ["Each request started like the one before. The server reported no cache."]

@@ -45,8 +45,7 @@ class Piece:
 
 
 def requests_of(header: Header, entries: Sequence[AnyEntry]) -> list[Sent]:
-    """The requests of all turns, oldest first, including rewound ones. Older versions of kode
-    recorded none."""
+    """The requests of all turns, oldest first, including rewound ones."""
     session, chain = Session(header=header, path=None), Chain()
     requests: list[Sent] = []
     for number, entry in enumerate(entries):

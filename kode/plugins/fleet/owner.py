@@ -27,8 +27,7 @@ def sign(home: Path, folder: Path, tasks: bytes) -> None:
 
 def is_own(home: Path, folder: Path, tasks: bytes) -> bool:
     """Whether this home made a queue with exactly these tasks. A queue inside the home, where only
-    the owner can write, needs no signature: older versions of kode wrote none. Raises:
-    StorageError."""
+    the owner can write, needs no signature. Raises: StorageError."""
     if Path(paths.real_path(folder)).parent == Path(paths.real_path(fleet_folder(home))):
         return True
     try:
@@ -68,8 +67,7 @@ def _sound(path: Path, data: bytes) -> bytes:
     """Checks the content of a key file, which is the key and its digest, and returns the key.
     Raises: StorageError for a damaged file, which is renamed."""
     key, digest = data[:KEY_BYTES], data[KEY_BYTES:]
-    # Older versions of kode wrote no digest.
-    if len(key) == KEY_BYTES and digest in (b"", hashlib.sha256(key).digest()):
+    if len(key) == KEY_BYTES and digest == hashlib.sha256(key).digest():
         return key
     aside = durable.set_aside(path)
     raise StorageError(

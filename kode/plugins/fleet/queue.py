@@ -345,7 +345,7 @@ def open_queue(home: Path, name: str | None) -> Queue:
     fleet, tasks = _tasks_in(data)
     if fleet is not None and fleet.version > VERSION:
         raise UserError(f"{path} was written by a newer kode. Update kode to open it.")
-    if fleet is None or fleet.tasks not in (None, len(tasks)):
+    if fleet is None or fleet.tasks != len(tasks):
         raise UserError(
             f"{path} cannot be read: it is damaged, or of a newer kode. Its log and what its tasks "
             f"did are beside it, in {folder}."

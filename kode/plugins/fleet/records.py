@@ -59,8 +59,8 @@ class Fleet:
     """The folder of the worktrees."""
     flags: tuple[str, ...] = ()
     """Additional flags of every `kode run`."""
-    tasks: int | None = None
-    """The number of tasks; older versions of kode wrote none."""
+    tasks: int = 0
+    """The number of tasks, known once the queue is made."""
     type: Literal["fleet"] = "fleet"
 
 

@@ -205,39 +205,6 @@ async def test_a_result_of_memorys_own_tools_is_no_news(tmp_path):
     assert OLD not in prompt
 
 
-async def test_an_answer_an_older_kode_paid_for_is_used(tmp_path):
-    first = await opened(tmp_path, model=Model(["unused"]))
-    folder = first.database.path.parent / "queue"
-    folder.mkdir()
-    id = f"{OTHER_SESSION}.0003"
-    row = {"id": id, "session": OTHER_SESSION, "turn": 3, "at": "", "text": "User: hello"}
-    row |= {"answer": "Fixed the parser for good.", "more": {"notes": [], "sensitive": False}}
-    (folder / f"{id}.json").write_text(json.dumps(row))
-    model = Model(["must not be asked"])
-
-    later = await opened(tmp_path, model=model)
-    await later.maintain()
-
-    assert contents(active(later, "summary")) == ["Fixed the parser for good."]
-    assert model.asked == []
-
-
-async def test_a_merge_an_older_kode_queued_is_left_to_maintenance(tmp_path):
-    first = await opened(tmp_path)
-    folder = first.database.path.parent / "queue"
-    folder.mkdir()
-    row = {"id": "merge.1a21", "session": "merge", "at": "", "text": "2026: x"}
-    row |= {"more": {"notes": ["1a21"], "sensitive": False}}
-    (folder / "merge.1a21.json").write_text(json.dumps(row))
-    model = Model(["must not be asked"])
-
-    later = await opened(tmp_path, model=model)
-    await later.maintain()
-
-    assert model.asked == []
-    assert list(folder.glob("*.json")) == []
-
-
 async def test_a_long_summary_is_cut_before_its_mark(tmp_path):
     system = await opened(tmp_path)
     (note,) = await keep(system, OLD)

@@ -295,39 +295,6 @@ async def test_a_replaced_text_hands_over_its_pair_across_files(tmp_path):
     assert (OLD, newer) in await waiting(tmp_path)
 
 
-def older_file(tmp_path, content):
-    path = tmp_path / "memory" / "review" / "pairs.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(content)
-    return path
-
-
-async def test_an_older_file_of_pairs_is_taken_in_undoably(tmp_path):
-    write_facts(user_file(tmp_path), OLD, NEW, OTHER_OLD, OTHER_NEW)
-    rows = [
-        {"target": "facts/user.md", "entry": OLD, "new": NEW, "attempts": 2},
-        {"target": "facts/user.md", "entry": OTHER_OLD, "new": OTHER_NEW, "contradict": True},
-    ]
-    path = older_file(tmp_path, json.dumps(rows))
-
-    system = await opened(tmp_path)
-
-    assert [pair.contradict for pair in review.pairs(system)] == [False, True]
-    assert not path.exists()
-    (change,) = system.history.tail(9).changes
-    await system.undo_change(change)
-    assert review.pairs(system) == []
-
-
-async def test_a_damaged_file_of_pairs_is_set_aside(tmp_path):
-    path = older_file(tmp_path, '[{"target": 3}]')
-
-    system = await opened(tmp_path)
-
-    assert review.pairs(system) == []
-    assert len(list(path.parent.glob("pairs.json.damaged-*"))) == 1
-
-
 async def test_a_dispute_survives_restating_a_side_and_its_undo(tmp_path):
     nine, seven, six = (f"The API listens on port {n}" for n in (9090, 7000, 6543))
     system = await opened(tmp_path)

@@ -278,19 +278,6 @@ async def test_an_untrusted_turn_keeps_out_of_what_others_left(tmp_path):
     assert [one.id for one in await review.waiting(system)] == ["20260301-123400-abcdef.0002"]
 
 
-async def test_a_task_of_an_older_kode_is_reflected_on(tmp_path):
-    row = {"session": "20260201-000000-aaaaaa", "turn": 1, "at": "2026-02-01T00:00:00+00:00"}
-    more = {"text": "User: I am Zhang", "asked": "I am Zhang", "tainted": False, "messages": []}
-    put(tmp_path, "pending/20260201-000000-aaaaaa.0001.json", json.dumps(row | more))
-    model = Replies([calls(WRITE), says("ok")])
-    system = await opened(tmp_path, ask_reply=model)
-
-    await system.maintain()
-
-    assert "- Name: Zhang" in file(tmp_path, "facts/user.md").read_text()
-    assert pending(tmp_path) == []
-
-
 async def test_a_reflection_continues_where_an_earlier_start_stopped(tmp_path):
     model = Replies([calls(EPISODE), ProviderError("gone"), says("ok")])
     system = await opened(tmp_path, ask_reply=model)

@@ -4,6 +4,7 @@ repositories of its tasks."""
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,7 +118,8 @@ def test_this_homes_queue_is_its_own_until_tasks_change(make: Make) -> None:
     assert open_queue(paths.home(), str(queue.folder)).is_own()
 
     path = queue.folder / TASKS
-    path.write_bytes(line_of(queue.fleet) + b"\n" + line_of(task("evil", Path("/"))) + b"\n")
+    lines = (replace(queue.fleet, tasks=1), task("evil", Path("/")))
+    path.write_bytes(b"".join(line_of(one) + b"\n" for one in lines))
 
     assert not open_queue(paths.home(), str(queue.folder)).is_own()
 
