@@ -75,14 +75,12 @@ if TYPE_CHECKING:
     from kode.memory.foreign import Source as _ForeignSource
     from kode.memory.frame import wrap as _frame_memory
     from kode.memory.history import History as _MemoryHistory
-    from kode.memory.overview import changes as _memory_changes
     from kode.memory.overview import overview as _memory_overview
     from kode.memory.review import decide as _decide_memory
     from kode.permissions.gate import Answer as Answer
     from kode.permissions.gate import Question as Question
     from kode.permissions.gate import visible as visible
     from kode.permissions.gate import ways_to_allow as ways_to_allow
-    from kode.permissions.sensitive import is_named_like_keys as is_named_like_keys
     from kode.pictures import Picture as Picture
     from kode.pictures import fitting as _fitting_picture
     from kode.pictures import read_picture as read_picture
@@ -146,7 +144,6 @@ if TYPE_CHECKING:
     MemoryAuthor = _MemoryAuthor
     MemoryChange = _MemoryChange
     MemoryHistory = _MemoryHistory
-    memory_changes = _memory_changes
     memory_overview = _memory_overview
     decide_memory = _decide_memory
     ModelListing = _ModelListing
@@ -208,7 +205,6 @@ HOMES = {
     "frame_memory": "kode.memory.frame:wrap",
     "git_environment": "kode.session.git:environment",
     "given_prices": "kode.config:given_prices",
-    "is_named_like_keys": "kode.permissions.sensitive:is_named_like_keys",
     "kode_version": "kode:__version__",
     "last_turn": "kode.session.spending:last_turn",
     "list_sessions": "kode.session.index:list_sessions",
@@ -216,7 +212,6 @@ HOMES = {
     "Loaded": "kode.config:Loaded",
     "MAX_ATTACHED_BYTES": "kode.conversation.attachments:MAX_ATTACHED_BYTES",
     "McpServerEntry": "kode.extensions.mcp_config:Entry",
-    "memory_changes": "kode.memory.overview:changes",
     "memory_command": "kode.memory.commands:memory_command",
     "memory_overview": "kode.memory.overview:overview",
     "memory_waiting": "kode.memory.waiting",
