@@ -8,6 +8,7 @@ start from `str.find` and match forward, so that the time is linear in any text.
 
 import base64
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from kode.credentials.assigned import assignments, headers, url_passwords
 from kode.credentials.shapes import prefixed_tokens, private_keys, rarer_shapes, shaped_tokens
@@ -23,6 +24,7 @@ __all__ = [
     "looks_random",
     "mask",
     "redact",
+    "redact_values",
     "spellings",
 ]
 
@@ -109,6 +111,17 @@ def redact(text: str) -> str:
             position = credential.end
         text = "".join([*pieces, text[position:]])
     return text
+
+
+def redact_values(value: Any) -> Any:
+    """A JSON value in which every text is redacted."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [redact_values(item) for item in value]
+    if isinstance(value, dict):
+        return {key: redact_values(item) for key, item in value.items()}
+    return value
 
 
 def _without_overlaps(credentials: list[Credential]) -> list[Credential]:

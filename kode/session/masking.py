@@ -4,7 +4,7 @@ import json
 import operator
 from typing import Any
 
-from kode.credentials import redact
+from kode.credentials import redact, redact_values
 
 _NOT_MASKED = frozenset(
     "type id at role stop name event outcome call_id signature redacted origin model kept_from "
@@ -75,18 +75,8 @@ def _masked_arguments(text: str) -> str:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return redact(text)
-    found = _masked_values(value)
+    found = redact_values(value)
     if found != value:
         text = json.dumps(found, ensure_ascii=False)
     # Recognizable only beside its name: `"password": "..."`.
     return redact(text)
-
-
-def _masked_values(value: Any) -> Any:
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, list):
-        return [_masked_values(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _masked_values(item) for key, item in value.items()}
-    return value

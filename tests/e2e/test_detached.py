@@ -414,10 +414,27 @@ def test_a_question_notifies_where_it_was_started_and_runs_hooks(
 def test_piped_text_goes_along(sessions: Background, serve: Callable[..., ScriptedServer]) -> None:
     server = serve(DONE)
 
-    id = sessions.start("do it", stdin="a line from elsewhere")
+    text = "a line from elsewhere\n" * 4_000  # more than a pipe holds
+
+    id = sessions.start("do it", stdin=text)
 
     assert sessions.over(id)["status"] == "success"
-    assert "a line from elsewhere" in messages(server)
+    assert messages(server).count("a line from elsewhere") >= 4_000
+
+
+def test_a_key_in_the_task_reaches_the_model_and_no_file(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    server = serve(READ, EDIT, DONE)
+    keys = ["sk-proj-" + "Zk3vQ9xT1mLw8RbY" * 3, "ghp_" + "a8Kd0ZqLw3RbYv7NmTxE2uHsJ4cP6gQ1fWoI"]
+
+    id = sessions.start(f"use {keys[0]}", "--append-system", keys[0], stdin=f"or {keys[1]}")
+
+    sessions.does(id, "asks")
+    assert all(key in messages(server) for key in keys)
+    files = [path.read_bytes() for path in sessions.place.home.rglob("*") if path.is_file()]
+    assert not any(key.encode() in data for key in keys for data in files)
+    assert sessions.listed()[id]["task"].startswith("use [redacted ")
 
 
 def test_files_and_sockets_are_their_owners_alone(

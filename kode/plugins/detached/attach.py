@@ -85,7 +85,7 @@ def _open(arguments: argparse.Namespace, one: Known, screen: Screen) -> int:
 
     path = paths.session_file(paths.home(), one.session_id)
     if not path.exists():
-        return open_with_task(arguments, one.spec, one.folder)
+        return open_with_task(arguments, one.spec, places.piped(one.folder))
     _, entries, _ = read_session(path)
     for name in (*arguments.of_plugins, *ONE_TURN):  # what they began stands in the session
         setattr(arguments, name, None)

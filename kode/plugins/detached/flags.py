@@ -3,9 +3,11 @@
 import argparse
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from kode.plugin import Parser, config_flags, load_config, paths
+from kode.plugin.messages import Text
 from kode.plugin.screens import Screen, open_screen
 from kode.plugins.detached import places
 
@@ -51,12 +53,14 @@ def screen_of(arguments: argparse.Namespace, cwd: Path) -> Screen:
     return open_screen(color=False if arguments.no_color else None, plain=plain)
 
 
-def open_with_task(arguments: argparse.Namespace, spec: places.Spec, folder: Path) -> int:
-    """Opens a new session with its task, in this terminal or on the screen of `arguments`: a chat,
-    or the one turn that its flags are about. Returns the exit status. Raises: as `kode run`."""
+def open_with_task(arguments: argparse.Namespace, spec: places.Spec, texts: Sequence[str]) -> int:
+    """Opens a new session with its task and the texts piped in beside it, in this terminal or on
+    the screen of `arguments`: a chat, or the one turn that its flags are about. Returns the exit
+    status. Raises: as `kode run`."""
     from kode.plugin.prompts import asked, open_repl, run_read_task
 
-    arguments.session_id, piped = spec.id, places.piped(folder)
+    arguments.session_id = spec.id
+    piped = tuple(Text(text=text, source="outside") for text in texts)
     if not any(getattr(arguments, name) for name in ONE_TURN):
         arguments.piped = piped
         return open_repl(arguments, spec.task, None, getattr(arguments, "screen", None))

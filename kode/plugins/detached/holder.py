@@ -1,6 +1,6 @@
 """The holder of one session: a process that owns the session's terminal, and little else.
 
-`start` runs it as a program: FOLDER READY CONTROL LOCK ROWS COLUMNS COMMAND... It starts the
+`start` runs it as a program: FOLDER READY CONTROL LOCK TASK ROWS COLUMNS COMMAND... It starts the
 command (the prompt) in a new pseudo-terminal, keeps the end of its output, and joins the terminals
 that attach. It ends with the prompt and leaves no process; ended itself, even by SIGKILL, it takes
 the terminal with it, at which the prompt ends in good order.
@@ -253,7 +253,7 @@ class Holder:
 
 
 def main(argv: list[str]) -> int:
-    folder, ready, control, lock, rows, columns, *command = argv
+    folder, ready, control, lock, task, rows, columns, *command = argv
     os.set_inheritable(int(ready), False)
     cwd = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     # Relative, since the name of a socket has at most 108 bytes.
@@ -275,9 +275,9 @@ def main(argv: list[str]) -> int:
     set_size(master, int(rows), int(columns))
     child = os.fork()
     if child == 0:
-        passed = (answers.fileno(), heard, int(lock))
+        passed = (answers.fileno(), heard, int(lock), int(task))
         become(slave, cwd, passed, [*command, folder, *map(str, passed)])
-    for descriptor in (slave, cwd, heard):
+    for descriptor in (slave, cwd, heard, int(task)):
         os.close(descriptor)
     answers.close()
     os.set_blocking(master, False)

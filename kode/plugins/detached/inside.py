@@ -47,6 +47,7 @@ class Companion:
 
     folder: Path
     spec: places.Spec
+    """As it is on disk."""
     screen: Screen
     control: socket.socket
     presence: int
@@ -240,18 +241,19 @@ def can_say_yes(waiting: _Waiting) -> bool:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the prompt: FOLDER, and the numbers of the control socket, the presence pipe and the
-    lock. Returns the exit status. Raises: KodeError."""
-    folder, numbers = Path(argv[0]), [int(number) for number in argv[1:4]]
+    """Runs the prompt: FOLDER, and the numbers of the control socket, the presence pipe, the lock
+    and the pipe with the task. Returns the exit status. Raises: KodeError."""
+    folder, numbers = Path(argv[0]), [int(number) for number in argv[1:5]]
     for number in numbers:
         os.set_inheritable(number, False)
-    control, presence, _ = numbers
-    spec = places.Spec.model_validate_json((folder / places.SPEC).read_bytes())
-    arguments = arguments_of(spec)
-    screen = screen_of(arguments, Path(spec.cwd))
+    control, presence, _, source = numbers
+    with open(source, "rb") as file:
+        task = places.Task.model_validate_json(file.read())
+    arguments = arguments_of(task.spec)
+    screen = screen_of(arguments, Path(task.spec.cwd))
     companion = Companion(
         folder=folder,
-        spec=spec,
+        spec=places.Spec.model_validate_json((folder / places.SPEC).read_bytes()),
         screen=screen,
         control=socket.socket(fileno=control),
         presence=presence,
@@ -264,7 +266,7 @@ def main(argv: Sequence[str]) -> int:
     HEARING.append(companion.hears)
     error = ""
     try:
-        return open_with_task(arguments, spec, folder)
+        return open_with_task(arguments, task.spec, task.piped)
     except KodeError as fault:
         error = str(fault)
         raise

@@ -1,6 +1,6 @@
 """What is on disk of each session in the background: a folder below `$KODE_HOME/detached`.
 
-    spec.json    what was started; never changed
+    spec.json    what was started, without credentials; never changed
     state.json   what it does; replaced by the prompt at each change
     lock         locked as long as a process of it lives
     token        what a connection to a socket has to know
@@ -17,17 +17,16 @@ import os
 import secrets
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, PlainSerializer, ValidationError
 
-from kode.plugin import beneath, durable, paths
+from kode.plugin import beneath, credentials, durable, paths
 from kode.plugin.errors import SessionError
 from kode.plugin.events import TurnEnded
-from kode.plugin.messages import Text
 from kode.plugins.detached.holder import TERMINAL
 
 SPEC, STATE, LOCK, CONTROL = "spec.json", "state.json", "lock", "control"
@@ -35,7 +34,10 @@ TOKEN = "token"
 """What a connection has to know. An agent's command, which cannot read `$KODE_HOME` in any sandbox,
 may reach the sockets in some, and must not answer its own question."""
 PIPED = "piped.json"
-"""What was piped in beside the task, until the session has it."""
+"""What was piped in beside the task, until the session has it; without credentials."""
+
+Redacted = Annotated[str, PlainSerializer(credentials.redact, when_used="json")]
+"""A text that may hold a credential, which is not written to disk."""
 
 Doing = Literal["opening", "works", "asks", "idle", "ended"]
 
@@ -55,10 +57,10 @@ class Spec(BaseModel, frozen=True):
     """What was started."""
 
     id: str
-    words: tuple[str, ...]
+    words: tuple[Redacted, ...]
     """The command line after `kode start`."""
-    task: str
-    asks: str = ""
+    task: Redacted
+    asks: Redacted = ""
     """What is asked in its place, by a flag of a plug-in."""
     cwd: str
     """Where it works."""
@@ -76,13 +78,21 @@ class Spec(BaseModel, frozen=True):
         return (self.asks or self.task).strip() or shlex.join(self.words)
 
 
+class Task(BaseModel, frozen=True):
+    """What the prompt of a new session gets through a pipe, with credentials."""
+
+    spec: Spec
+    piped: tuple[str, ...]
+    """Texts beside the task."""
+
+
 class Asked(BaseModel, frozen=True):
     """The question that a session waits for, in short."""
 
     number: int
     tool: str
-    title: str
-    subject: str
+    title: Redacted
+    subject: Redacted
 
 
 class State(BaseModel, frozen=True):
@@ -96,10 +106,10 @@ class State(BaseModel, frozen=True):
     turns: int = 0
     status: str = ""
     """Of the last turn that ended."""
-    result: str = ""
-    structured: Any = None
+    result: Redacted = ""
+    structured: Annotated[Any, PlainSerializer(credentials.redact_values, when_used="json")] = None
     """The answer to `--json-schema`."""
-    error: str = ""
+    error: Redacted = ""
     cost_usd: float | None = None
     """Of all turns; None while there is none, or a price is unknown."""
     files: tuple[str, ...] = ()
@@ -195,13 +205,18 @@ def find(home: Path, part: str) -> Known:
     )
 
 
-def piped(folder: Path) -> tuple[Text, ...]:
+def write_piped(folder: Path, texts: Sequence[str]) -> None:
+    """Keeps what was piped in for a session that is killed before a turn has ended. Raises:
+    StorageError."""
+    durable.replace(folder / PIPED, json.dumps(credentials.redact_values(list(texts))).encode())
+
+
+def piped(folder: Path) -> tuple[str, ...]:
     """What was piped in beside the task, until a turn has ended."""
     try:
-        texts = json.loads((folder / PIPED).read_bytes())
+        return tuple(json.loads((folder / PIPED).read_bytes()))
     except FileNotFoundError:
         return ()
-    return tuple(Text(text=text, source="outside") for text in texts)
 
 
 def remove(folder: Path) -> None:

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from kode.plugin import (
     config_flags,
-    durable,
     load_config,
     one_line,
     paths,
@@ -27,7 +26,6 @@ from kode.plugin import (
     working_directory,
 )
 from kode.plugin.errors import EXIT_OK, ConfigError, UserError
-from kode.plugin.messages import Text
 from kode.plugins.detached import holder, places, trees
 from kode.plugins.detached.flags import parser_of_run
 from kode.plugins.detached.places import Spec
@@ -54,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser_of_run().parse(argv)
     cwd, home = working_directory(arguments), paths.home()
     _check(arguments, cwd, home)
-    task, asks, piped = _task(arguments)
+    task, asks, texts = _task(arguments)
     id = arguments.session_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
     if not _ID.fullmatch(id):
         raise ConfigError(f"--session-id {id}: use letters, digits, dots and hyphens.")
@@ -82,9 +80,9 @@ def main(argv: Sequence[str]) -> int:
     try:
         if tree is not None:
             _check(arguments, cwd, home)  # a file that is not committed is not there
-        if piped:
-            durable.replace(folder / places.PIPED, json.dumps([one.text for one in piped]).encode())
-        _start(folder, cwd, lock)
+        if texts:
+            places.write_piped(folder, texts)
+        _start(folder, cwd, lock, places.Task(spec=spec, piped=texts))
     except UserError:
         places.remove(folder)
         if tree is not None:
@@ -133,7 +131,7 @@ def _check(arguments: argparse.Namespace, cwd: Path, home: Path) -> None:
     read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), lambda event: None)
 
 
-def _task(arguments: argparse.Namespace) -> tuple[str, str, tuple[Text, ...]]:
+def _task(arguments: argparse.Namespace) -> tuple[str, str, tuple[str, ...]]:
     """The task, what a plug-in's flag asks in its place, and piped input. Raises: ConfigError."""
     from kode.plugin.prompts import asked, read_task
 
@@ -146,7 +144,7 @@ def _task(arguments: argparse.Namespace) -> tuple[str, str, tuple[Text, ...]]:
             'There is no task. Give one in quotes, e.g. `kode start "fix the failing test"`, '
             "or pipe it in. `kode` opens a chat."
         )
-    return task, asks if asks != task.strip() else "", piped
+    return task, asks if asks != task.strip() else "", tuple(part.text for part in piped)
 
 
 def _tty() -> str:
@@ -164,10 +162,11 @@ def _size() -> os.terminal_size:
     return shutil.get_terminal_size(SIZE)
 
 
-def _start(folder: Path, cwd: Path, lock: int) -> None:
-    """Starts the holder, and waits until it has started the prompt. Raises: UserError, after which
-    nothing runs."""
+def _start(folder: Path, cwd: Path, lock: int, task: places.Task) -> None:
+    """Starts the holder, waits until it has started the prompt, and writes the task to the prompt's
+    pipe. Raises: UserError, after which nothing runs."""
     heard, ready = os.pipe()
+    source, target = os.pipe()
     size = _size()
     environ = dict(os.environ)
     if environ.get("TERM", "dumb") in ("", "dumb") and not _tty():
@@ -175,7 +174,8 @@ def _start(folder: Path, cwd: Path, lock: int) -> None:
     prompt = [sys.executable, "-P", "-m", "kode", "start", HELD]
     command = [
         *(sys.executable, "-I", "-S", str(Path(holder.__file__)), str(folder)),
-        *(str(ready), places.CONTROL, str(lock), str(size.lines), str(size.columns), *prompt),
+        *(str(ready), places.CONTROL, str(lock), str(source)),
+        *(str(size.lines), str(size.columns), *prompt),
     ]
     try:
         with tempfile.TemporaryFile() as errors:
@@ -187,12 +187,17 @@ def _start(folder: Path, cwd: Path, lock: int) -> None:
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 start_new_session=True,
-                pass_fds=(ready, lock),
+                pass_fds=(ready, lock, source),
             )
             os.close(ready)
-            ready = -1
+            os.close(source)
+            ready = source = -1
             if select.select([heard], [], [], READY_S)[0] and os.read(heard, 1):
                 started.returncode = 0  # it is on its own: nobody waits for it here
+                with open(target, "wb") as file:
+                    target = -1
+                    # `model_dump_json` would redact it.
+                    file.write(json.dumps(task.model_dump()).encode())
                 return
             started.kill()
             started.wait()
@@ -202,6 +207,6 @@ def _start(folder: Path, cwd: Path, lock: int) -> None:
     except OSError as error:
         raise UserError(f"The session could not be started: {error}.") from None
     finally:
-        for descriptor in (heard, ready):
+        for descriptor in (heard, ready, source, target):
             if descriptor >= 0:
                 os.close(descriptor)
