@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from kode.cli.flags import working_directory as working_directory
     from kode.cli.parser import Parser as Parser
     from kode.cli.parser import command_of as command_of
+    from kode.cli.prompt.attach import read_mentioned as read_mentioned
+    from kode.cli.prompt.mentions import write_mention as write_mention
     from kode.cli.screen.lines import cost_text as cost_text
     from kode.cli.screen.lines import money as money
     from kode.cli.screen.lines import one_line as one_line
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
     from kode.conversation import open_conversation as open_conversation
     from kode.conversation.attachments import MAX_ATTACHED_BYTES as MAX_ATTACHED_BYTES
     from kode.conversation.attachments import file_part as file_part
-    from kode.conversation.attachments import read_text as _read_attachment
     from kode.conversation.bare import BareSession as BareSession
     from kode.conversation.memory import open_configured as _open_memory
     from kode.conversation.memory import outside_context as outside_context
@@ -83,7 +84,6 @@ if TYPE_CHECKING:
     from kode.permissions.gate import ways_to_allow as ways_to_allow
     from kode.pictures import Picture as Picture
     from kode.pictures import fitting as _fitting_picture
-    from kode.pictures import read_picture as read_picture
     from kode.plain_text import clean as clean
     from kode.providers import models as models
     from kode.providers.listing import Listing as _ModelListing
@@ -131,7 +131,6 @@ if TYPE_CHECKING:
 
     kode_version = _kode_version
     plugin_pages = _plugin_pages
-    read_attachment = _read_attachment
     open_memory = _open_memory
     calling = _calling
     McpServerEntry = _McpServerEntry
@@ -247,8 +246,7 @@ HOMES = {
     "ProviderRow": "kode.registry:ProviderRow",
     "ProviderSettings": "kode.registry:ProviderSettings",
     "Question": "kode.permissions.gate:Question",
-    "read_attachment": "kode.conversation.attachments:read_text",
-    "read_picture": "kode.pictures:read_picture",
+    "read_mentioned": "kode.cli.prompt.attach:read_mentioned",
     "read_plan": "kode.session.plan:read_plan",
     "read_session": "kode.session.reading:read",
     "readable_arguments": "kode.session.export:readable_arguments",
@@ -285,6 +283,7 @@ HOMES = {
     "Workplace": "kode.workplace:Workplace",
     "working_directory": "kode.cli.flags:working_directory",
     "writable_path": "kode.session.log:writable_path",
+    "write_mention": "kode.cli.prompt.mentions:write_mention",
     "write_plan": "kode.session.plan:write_plan",
 }
 """Public name → where it is defined: a module, or "module:name"."""

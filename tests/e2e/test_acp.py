@@ -340,7 +340,6 @@ async def test_a_second_prompt_steers_the_running_turn(
 async def test_a_prompt_with_a_file_waits_as_do_later_ones(
     place: Place, zed: Editor, server: ScriptedServer
 ) -> None:
-    (place.project / "b.txt").write_text("the linked text")
     server.play([WAITING, {"text": "one."}, {"text": "two."}, {"text": "three."}])
     session, running = await started(zed, "first")
     link = acp.resource_link_block("b.txt", (place.project / "b.txt").as_uri())
@@ -353,8 +352,8 @@ async def test_a_prompt_with_a_file_waits_as_do_later_ones(
     await asyncio.gather(*running)
 
     assert zed.said() in ("one.two.three.", "one.two.")  # the third may steer the second's turn
-    assert "the linked text" not in str(turns(server)[1])
-    assert "the linked text" in str(turns(server)[2])
+    assert "@b.txt" not in str(turns(server)[1])
+    assert "@b.txt" in str(turns(server)[2])
     assert "third" not in str(turns(server)[2])
 
 
@@ -640,37 +639,25 @@ async def test_an_embedded_resource_from_elsewhere_is_text_from_outside(
     assert '"type":"taint"' in place.session_files[0].read_text()
 
 
-async def test_a_linked_file_goes_with_the_prompt_from_the_disk(
+async def test_a_link_sends_what_its_name_after_an_at_sign_sends(
     place: Place, zed: Editor, server: ScriptedServer
 ) -> None:
-    (place.project / "notes.md").write_text("water the plants")
-    (place.folder / "secret.md").write_text("text of others")
-    server.play([{"text": "ok"}, {"text": "ok"}])
-    session = await zed.open()
-
-    inside = acp.resource_link_block("notes", (place.project / "notes.md").as_uri())
-    await zed.prompt(session, inside)
-    assert "water the plants" in str(turns(server)[0])
-    assert '"type":"taint"' not in place.session_files[0].read_text()
-
-    outside = acp.resource_link_block("secret", (place.folder / "secret.md").as_uri())
-    await zed.prompt(session, "and", outside)
-    assert "text of others" in str(turns(server)[1])
-    assert '"type":"taint"' in place.session_files[0].read_text()
-
-
-async def test_additional_directories_are_folders_of_work(
-    place: Place, zed: Editor, server: ScriptedServer
-) -> None:
-    other = place.folder / "other"
-    other.mkdir()
-    (other / "notes.md").write_text("water the plants")
+    (place.project / "my src").mkdir()
+    (place.project / "my src" / "a.py").write_text("water the plants")
+    (place.project / "shot.png").write_bytes(png())
+    (place.folder / "id_rsa").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nof the person")
     server.play([{"text": "ok"}])
-    session = await zed.open(additional_directories=[str(other)])
+    session = await zed.open()
+    paths = [place.project / name for name in ("my src", "my src/a.py", "shot.png")]
+    paths.append(place.folder / "id_rsa")
 
-    await zed.prompt(session, acp.resource_link_block("notes", (other / "notes.md").as_uri()))
+    links = [acp.resource_link_block("it", path.as_uri()) for path in paths]
+    await zed.prompt(session, "look", *links)
 
-    assert "water the plants" in str(turns(server)[0])
+    sent = str(turns(server)[0])
+    parts = ("@my src/a.py", f"@{place.folder}/id_rsa", "image_url", "\\na.py\\n</folder>")
+    assert [part for part in parts if part not in sent] == []
+    assert [text for text in ("water the plants", "of the person") if text in sent] == []
     assert '"type":"taint"' not in place.session_files[0].read_text()
 
 

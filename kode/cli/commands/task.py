@@ -65,20 +65,20 @@ def attach_named(
     """
     if not names and not set("@\"'") & set(task or ""):
         return
-    from kode.cli.prompt.folders import mentioned_folders
-    from kode.cli.prompt.pictures import mentioned_pictures
+    from kode.cli.prompt.attach import read_mentioned
     from kode.pictures import fitting, read_picture
 
     for name in _names(names, conversation.cwd):
         picture = read_picture(conversation.cwd / paths.expand(name))
         if picture is not None:
             conversation.attach_picture(picture.name, fitting(picture).data)
-    for picture in mentioned_pictures(task or "", conversation.cwd):
+    mentioned, folders = read_mentioned(task or "", conversation.cwd)
+    for picture in mentioned:
         try:
             conversation.attach_picture(picture.name, fitting(picture).data)
         except UserError as error:
             conversation.emit(Notice(text=str(error)))
-    for folder in mentioned_folders(task or "", conversation.cwd):
+    for folder in folders:
         conversation.attach(folder.text)
 
 

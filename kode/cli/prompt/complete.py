@@ -13,7 +13,7 @@ from prompt_toolkit.document import Document
 
 from kode.cli.prompt.choices import Choice, Choices
 from kode.cli.prompt.files import FileIndex
-from kode.cli.prompt.mentions import BEING_TYPED, query_of, written
+from kode.cli.prompt.mentions import BEING_TYPED, query_of, write_mention
 
 HELD = 2
 """From this many letters on, matches inside of choices count too; one is only a beginning."""
@@ -44,7 +44,7 @@ class ReplCompleter(Completer):
             for path in self.files.find(query):
                 if path == query and path.endswith("/"):  # it is complete: its content follows
                     continue
-                yield Completion(written(path), start_position=start, display=path)
+                yield Completion(write_mention(path), start_position=start, display=path)
         elif before.startswith("/") and "\n" not in before:
             yield from self._commands(before)
 

@@ -18,7 +18,7 @@ BEING_TYPED = re.compile(
 _AFTER_A_NAME = ".,;:!?)]}'"
 
 
-def written(path: str) -> str:
+def write_mention(path: str) -> str:
     """A path as written after `@`."""
     if not re.search(r"[\s\"@\\]", path):
         return path

@@ -23,8 +23,14 @@ from acp.schema import (
     TextResourceContents,
 )
 
-from kode.plugin import MAX_ATTACHED_BYTES, Conversation, Picture, file_part, read_picture
-from kode.plugin import read_attachment as read_text
+from kode.plugin import (
+    MAX_ATTACHED_BYTES,
+    Conversation,
+    Picture,
+    file_part,
+    read_mentioned,
+    write_mention,
+)
 from kode.plugin.errors import UserError
 from kode.plugin.messages import Text
 
@@ -67,11 +73,9 @@ def read_prompt(blocks: Sequence[Block], conversation: Conversation) -> Prompt:
                 raise UserError("kode cannot listen to audio. Send the words as text.")
             case ResourceContentBlock():
                 words.append(_mention(block.uri, conversation.cwd))
-                taken = _read_link(block, conversation)
-                if isinstance(taken, Picture):
-                    pictures.append(taken)
-                elif taken is not None:
-                    attachments.append(taken)
+                linked, folders = _read_link(block.uri, conversation.cwd)
+                pictures += linked
+                attachments += folders
             case EmbeddedResourceContentBlock(resource=TextResourceContents() as resource):
                 words.append(_mention(resource.uri, conversation.cwd))
                 attachments.append(_read_embedded(resource, conversation))
@@ -126,20 +130,13 @@ def _part_of(uri: str) -> str:
     return f"#{unquote(fragment)}" if fragment else ""
 
 
-def _read_link(block: ResourceContentBlock, conversation: Conversation) -> Text | Picture | None:
-    """The file behind a link; None for a folder, a large file or a page, which the model reads
-    itself."""
-    path = path_of(block.uri)
+def _read_link(uri: str, cwd: Path) -> tuple[list[Picture], list[Text]]:
+    """What a link sends with the message: as a file after `@` at the terminal."""
+    path = path_of(uri)
     if path is None:
-        return None
-    if picture := read_picture(path):
-        return picture
-    try:
-        text = read_text(path)
-    except UserError:
-        return None
-    agent = conversation.agent
-    return file_part(str(path), text, path, agent.place.roots, agent.marks)
+        return [], []
+    pictures, folders = read_mentioned(f"@{write_mention(str(path))}", cwd)
+    return pictures, [folder.text for folder in folders]
 
 
 def _read_embedded(resource: TextResourceContents, conversation: Conversation) -> Text:

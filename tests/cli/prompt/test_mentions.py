@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.cli.prompt.mentions import mentions, written
+from kode.cli.prompt.mentions import mentions, write_mention
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,4 @@ def test_names_in_a_text_are_found_after_an_at_sign(text, names):
 
 @given(st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), min_size=1))
 def test_every_printable_name_that_is_written_is_understood(name):
-    assert name in mentions(f"see @{written(name)}") or name != name.strip() == ""
+    assert name in mentions(f"see @{write_mention(name)}") or name != name.strip() == ""
