@@ -356,6 +356,17 @@ class Background(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Opens:
+    """Absolute paths that a command opened or tried to open, in the order of their first time."""
+
+    project: tuple[str, ...]
+    """Files and folders of the project, programs among them."""
+    scripts: tuple[str, ...]
+    """Those of them that it executed, or gave to an interpreter as its program."""
+    elsewhere: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Wrapped:
     """How to run a command in the sandbox. Whoever starts it, or fails to, calls `settle`."""
 
@@ -364,9 +375,8 @@ class Wrapped:
     """Must be passed to the child under the same numbers."""
     settle: Callable[[], None]
     """Call when everything the command started has ended. Idempotent. Never raises."""
-    opened: Callable[[], tuple[str, ...] | None] = lambda: None
-    """The files and folders of the project, absolute, that it opened or tried to open; None if
-    that is not recorded."""
+    opened: Callable[[], "Opens | None"] = lambda: None
+    """What it has opened so far; None if that is not recorded."""
     hits: Callable[[], "tuple[Blocked, ...]"] = lambda: ()
     """What the sandbox has blocked so far, as far as it reports."""
 

@@ -108,7 +108,7 @@ async def _is_as_approved(
             # What it writes where it may is its own: it would count as changed after each run.
             writes = granted(hook, place).write
             own = [path for path in ran.dropped if below_any(path, writes)]
-            opened = [path for path in ran.opened if path not in own]
+            opened = [path for path in ran.opened.project if path not in own]
             approvals = await asyncio.to_thread(
                 trust.pin_loads, place.home, place.project, hook.item, opened
             )

@@ -68,7 +68,7 @@ class Opener:
                 opened = start.wrapped.opened() if start.wrapped is not None else None
                 if pinned and opened is not None:
                     approvals = await asyncio.to_thread(
-                        trust.pin_loads, place.home, place.project, entry.item, opened
+                        trust.pin_loads, place.home, place.project, entry.item, opened.project
                     )
                     _check(entry, approvals)
                 if start.wrapped is not None:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kode.contracts import Attempt, Blocked, Grants, Sandbox
+from kode.contracts import Attempt, Blocked, Grants, Opens, Sandbox
 from kode.programs import start_program
 from kode.tools import processes
 from kode.tools.processes import WATCH
@@ -42,7 +42,7 @@ class Ran:
     stderr: str = ""
     fault: str = ""
     """A phrase that completes "it ...": "did not end within 60 s"."""
-    opened: tuple[str, ...] | None = None
+    opened: Opens | None = None
     """See `contracts.Wrapped`."""
     hits: tuple[Blocked, ...] = ()
     """What the sandbox blocked."""

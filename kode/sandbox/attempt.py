@@ -15,7 +15,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from kode.contracts import Blocked, FileChange, Wrapped
+from kode.contracts import Blocked, FileChange, Opens, Wrapped
 from kode.paths import real_path
 from kode.sandbox import layer as layers
 from kode.sandbox import limits, live, seatbelt, view
@@ -174,10 +174,15 @@ class Attempt:
         for layer in self.layers:
             layers.discard(layer)
 
-    def _opened(self) -> tuple[str, ...] | None:
-        if self._wall is None or not self.records_opens or not self._wall.listens:
+    def _opened(self) -> Opens | None:
+        wall = self._wall
+        if wall is None or not self.records_opens or not wall.listens:
             return None
-        return tuple(self._wall.opened)
+        return Opens(
+            project=tuple(wall.opened),
+            scripts=tuple(path for path in wall.scripts if path in wall.opened),
+            elsewhere=tuple(wall.elsewhere),
+        )
 
     def _settle(self) -> None:
         while self._descriptors:

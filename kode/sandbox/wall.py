@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 from kode.contracts import Blocked
 from kode.paths import real_path
+from kode.permissions.shell.programs import script_of
 from kode.sandbox.limits import OPENS, OPENS_FOR_WRITING, RUNS, SOCKET, WATCHED
 from kode.workplace import below
 
@@ -34,6 +35,9 @@ _CALL = struct.Struct("=QIIiIQ6Q")
 _REPLY = struct.Struct("=QqiI")
 _PATH_BYTES = 4096
 """PATH_MAX of linux/limits.h."""
+_ADDRESS = struct.Struct("=Q")
+_MAX_WORDS = 32
+"""Of a command line: a program stands at its beginning."""
 _MAX_SENT = 100
 """Descriptors that the launcher may send."""
 _WITHOUT_HARM = re.compile(
@@ -69,7 +73,11 @@ class Wall:
     hits: dict[Blocked, None] = field(default_factory=dict)
     opened: dict[str, None] = field(default_factory=dict)
     """Absolute paths below `View.opens_below`, as they were named, whether they were there or not;
-    at most `MAX_OPENED`."""
+    at most `MAX_OPENED`, as of the following."""
+    scripts: dict[str, None] = field(default_factory=dict)
+    """Those that were executed, or given to an interpreter as its program."""
+    elsewhere: dict[str, None] = field(default_factory=dict)
+    """Paths that are not below `View.opens_below`."""
     listens: bool = False
     """Whether the kernel reports anything."""
     copies: list[int] = field(default_factory=list)
@@ -146,10 +154,15 @@ class Wall:
 
     def _note(self, pid: int, number: int, arguments: Sequence[int]) -> None:
         name, call = WATCHED.get(number, ("", None))
-        if name in (*OPENS, *RUNS, "openat2") and len(self.opened) < MAX_OPENED:
+        if self.view.opens_below and name in (*OPENS, *RUNS, "openat2"):
             path = _path_of(pid, number, arguments)
-            if any(below(path, folder) for folder in self.view.opens_below):
-                self.opened[path] = None
+            is_inside = self._keep(path, self.opened)
+            if not is_inside and len(self.elsewhere) < MAX_OPENED:
+                self.elsewhere[path] = None
+            if name in RUNS:
+                self._keep(path, self.scripts)
+                words = _words_of(pid, number, arguments)
+                self._keep(_resolve(pid, _HERE, script_of(words)), self.scripts)
         flags = None if call is None else call.flags
         reads = flags is not None and not arguments[flags] & OPENS_FOR_WRITING
         if name in RUNS or (name in OPENS and reads):
@@ -172,6 +185,13 @@ class Wall:
             hit = None if is_there else self._of_path(path)
         if hit is not None:
             self.hits[hit] = None
+
+    def _keep(self, path: str, paths: dict[str, None]) -> bool:
+        """Whether the path is below `View.opens_below`; it is kept then."""
+        is_inside = any(below(path, folder) for folder in self.view.opens_below)
+        if is_inside and len(paths) < MAX_OPENED:
+            paths[path] = None
+        return is_inside
 
     def _of_path(self, path: str) -> Blocked | None:
         if not path or _WITHOUT_HARM.search(path):
@@ -228,8 +248,28 @@ def _path_of(pid: int, number: int, arguments: Sequence[int]) -> str:
     return _path(pid, folder, arguments[call.path])
 
 
+def _words_of(pid: int, number: int, arguments: Sequence[int]) -> list[str]:
+    """The first words of the command line of a call of `RUNS`."""
+    _, call = WATCHED[number]
+    data = _read(pid, arguments[call.path + 1], _MAX_WORDS * _ADDRESS.size)
+    words = []
+    for (address,) in _ADDRESS.iter_unpack(data[: len(data) - len(data) % _ADDRESS.size]):
+        if not address:
+            break
+        words.append(_text(pid, address))
+    return words
+
+
 def _path(pid: int, folder: int, address: int) -> str:
-    text = os.fsdecode(_read(pid, address, _PATH_BYTES).partition(b"\0")[0])
+    return _resolve(pid, folder, _text(pid, address))
+
+
+def _text(pid: int, address: int) -> str:
+    return os.fsdecode(_read(pid, address, _PATH_BYTES).partition(b"\0")[0])
+
+
+def _resolve(pid: int, folder: int, text: str) -> str:
+    """A path as a process names it, absolute; "" for none."""
     if not text or text.startswith("/"):
         return os.path.normpath(text) if text else ""
     number = folder & 0xFFFFFFFF

@@ -261,7 +261,9 @@ def test_opened_files_are_recorded_for_who_wants_them(made: Sandbox, kind: Kind)
     (cwd / "read").write_text("")
     (cwd / "run").write_text("#!/bin/sh\n")
     (cwd / "run").chmod(0o755)
-    command = ("/bin/sh", "-c", "cat read; ./run; cat missing; cat /etc/hostname; ls .")
+    (cwd / "script").write_text("")
+    line = "cat read; ./run; sh -e script read; cat missing; cat /etc/hostname; ls ."
+    command = ("/bin/sh", "-c", line)
     seen = []
     for records_opens in (True, False):
         attempt = made.attempt(
@@ -274,8 +276,13 @@ def test_opened_files_are_recorded_for_who_wants_them(made: Sandbox, kind: Kind)
         attempt.close()
         seen.append(wrapped.opened())
         assert attempt.hits("") == ()
-    assert set(seen[0] or ()) == {str(cwd / name) for name in ("read", "run", "missing", ".")}
-    assert seen[1] is None
+    opens, nothing = seen
+    assert opens is not None
+    names = ("read", "run", "script", "missing", "")
+    assert opens.project == tuple(str(cwd / name) for name in names)
+    assert opens.scripts == (str(cwd / "run"), str(cwd / "script"))
+    assert "/etc/hostname" in opens.elsewhere
+    assert nothing is None
 
 
 def test_an_invalid_address_is_no_hit() -> None:

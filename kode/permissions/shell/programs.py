@@ -314,12 +314,25 @@ def operands_of(words: Sequence[Word], rule: Rule | None) -> list[Word]:
     return found[1:] if has_text and not _has(words[1:], _TEXT_OPTIONS) else found
 
 
+def script_of(words: Sequence[str]) -> str:
+    """The word of a command line that may be the file of a program, which an interpreter reads; ""
+    for none."""
+    if not words or not _is_interpreter(os.path.basename(words[0])):
+        return ""
+    return next((word for word in words[1:] if not word.startswith("-")), "")
+
+
+def _is_interpreter(name: str) -> bool:
+    interpreters = table().interpreters
+    return name in interpreters or re.sub(r"[0-9.]+$", "", name) in interpreters
+
+
 def offer(words: Sequence[str]) -> tuple[str, ...]:
     """The words that an "always" for a command may begin with, narrow enough to say what it does;
     empty if only all of its words are."""
     known = table()
     name = os.path.basename(words[0])
-    if name in known.interpreters or re.sub(r"[0-9.]+$", "", name) in known.interpreters:
+    if _is_interpreter(name):
         if len(words) > 2 and words[1] == "-m":
             return tuple(words[:3])
         if len(words) > 1 and (words[1] in known.modes or not words[1].startswith("-")):

@@ -11,11 +11,12 @@ import os
 import re
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from kode.plugin import run_program
-from kode.plugin.turns import OpenSession, open_sandbox
+from kode.plugin.turns import Opens, OpenSession, open_sandbox
 
 CHECK_S = 900.0
 """A check may take so long, if the goal has as much left."""
@@ -49,8 +50,8 @@ class Checked:
     """Why there is no exit status, a phrase that completes "it ..."."""
     tree: str
     """Digest of the files of the project that it opened, as they are on disk."""
-    opened: frozenset[str] | None
-    """Those files, relative to the project; None where the sandbox cannot tell."""
+    opens: Opens | None
+    """What it opened, relative to the project; None where the sandbox cannot tell."""
 
     @property
     def same(self) -> str:
@@ -86,15 +87,25 @@ async def run_check(
             f"[In the sandbox it {one.words}, which is not possible there.]" for one in ran.hits
         ]
     project = str(place.project)
-    tree = await asyncio.to_thread(_digest, sorted({*(ran.opened or changed)}), project)
-    opened = frozenset(one.removeprefix(f"{project}/") for one in ran.opened or ())
+    paths = changed if ran.opened is None else ran.opened.project
+    tree = await asyncio.to_thread(_digest, sorted({*paths}), project)
     return Checked(
         exit_status=ran.exit_code,
         output="\n".join(filter(None, said)),
         fault=ran.fault,
         tree=tree,
-        opened=None if ran.opened is None else opened,
+        opens=None if ran.opened is None else _relative(ran.opened, place.project),
     )
+
+
+def _relative(opens: Opens, project: Path) -> Opens:
+    """With names of files below the project in the place of paths, and no others."""
+
+    def names(paths: Sequence[str]) -> tuple[str, ...]:
+        inside = (path for path in paths if Path(path).is_relative_to(project))
+        return tuple(os.path.relpath(path, project) for path in inside)
+
+    return replace(opens, project=names(opens.project), scripts=names(opens.scripts))
 
 
 def _digest(paths: Sequence[str], project: str) -> str:

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from kode.plugin import Opened, Parser, Prompt, paths, read_session, session_path
@@ -119,7 +120,7 @@ async def _guarded(
     guard = await asyncio.to_thread(make_guard, command, protect, opened.place)
     if (folder := copies(opened)) is not None:
         await asyncio.to_thread(keep_copies, guard, opened.place, folder)
-    return {"rules": guard.rules, "held": guard.held}
+    return asdict(guard)
 
 
 def limits_of(opened: Opened) -> dict[str, float]:

@@ -3,7 +3,8 @@
 Three things keep them. The gate refuses a file tool's edit, and what a command in the sandbox
 changes in them is not applied: both by rules like a person's `deny edit(...)`. Where a command ran
 outside the sandbox, they are put back before the check runs, from copies beside the session, and
-what stood there is kept. And a check counts only if they are unchanged when it has ended.
+what stood there is kept; so is a new file that would be loaded before a module of the check. And a
+check counts only if they are unchanged when it has ended.
 """
 
 import hashlib
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from kode.plugin import Opened, Workplace, beneath, durable, paths, run_git
 from kode.plugin.errors import GitError
-from kode.plugin.turns import Rule, matches_path
+from kode.plugin.turns import Opens, Rule, matches_path
 
 NONE = "none"
 """The pattern that protects nothing."""
@@ -36,6 +37,7 @@ CONFIG = (
 TEST_FOLDERS = frozenset("test tests spec specs __tests__ testing".split())
 TEST_FILE = re.compile(r"(?:test_.*|tests?|.*_tests?|.*[_.]spec|.*\.test)\.\w+")
 
+NAMED = "the goal says so"
 INSTALLED = "the check may run it"
 BEFORE = "it would stand before what the check runs"
 
@@ -43,6 +45,7 @@ MAX_LISTED = 50_000
 """Files of a project without git that are looked at."""
 MAX_COPIED_BYTES = 16 * 1024 * 1024
 """A larger file is compared, and not put back."""
+_MODULES = (".py", ".pyc", ".so")
 _WILD = frozenset("*?")
 _SKIPPED = frozenset((".git", "node_modules", "__pycache__"))
 
@@ -55,6 +58,10 @@ class Guard:
     """Pattern of an `edit` rule → what it stands for, in few words."""
     held: Mapping[str, str]
     """File → digest of its content when the goal began."""
+    folders: Sequence[str] = ()
+    """Folders of the project in which the check looks for modules."""
+    modules: Sequence[str] = ()
+    """That it loads from elsewhere: a new file of this name in a folder would be loaded before."""
 
     def denials(self) -> tuple[Rule, ...]:
         """What the gate denies."""
@@ -85,11 +92,79 @@ def make_guard(command: str, protect: Sequence[str] | None, place: Workplace) ->
     if protect is None:
         rules = dict.fromkeys(_tests(command, files, place), "the goal's check runs it")
     else:
-        rules = dict.fromkeys(protect, "the goal says so")
+        rules = dict.fromkeys(protect, NAMED)
     rules |= dict.fromkeys(CONFIG, "it says how checks run")
     rules |= {f"{name}/**": INSTALLED for name in _installed(place)}
     rules |= dict.fromkeys(_before(command, place), BEFORE)
     return Guard(rules=rules, held=_held(rules, [*files, *_ignored(rules, place)], place))
+
+
+def extend_guard(guard: Guard, opens: Opens, place: Workplace) -> Guard:
+    """The guard with what the first check has run. Reads the project; call it in a thread.
+
+    A script counts unless a test was opened before it: what tests run is what they test. Patterns
+    of the person take the place of scripts, as of tests.
+    """
+    if not guard.rules:
+        return guard
+    inside, files = opens.project, set(listed(place))
+    first = next((at for at, name in enumerate(inside) if name in files and is_test(name)), None)
+    until = {*inside} if first is None else {*inside[: first + 1]}
+    scripts = set() if NAMED in guard.rules.values() else {*opens.scripts} & files & until
+    rules = {f"./{name}": "the goal's check runs it" for name in sorted(scripts)}
+    held = {name: digest_at(place, name) for name in sorted(scripts)}
+    installed = tuple(one[2:-2] for one, why in guard.rules.items() if why == INSTALLED)
+    programs = {os.path.dirname(name) or "." for name in inside if name in {*scripts, *guard.held}}
+    searched = {
+        name
+        for name in inside
+        if (place.project / name).is_dir() and not (place.project / name / "__init__.py").exists()
+    }
+    folders = sorted(one for one in programs | searched if not f"{one}/".startswith(installed))
+    packages = (str(place.project / name) for name in inside if name.startswith(installed))
+    modules = {_module_of(path) for path in (*opens.elsewhere, *packages)} - {""}
+    there = {_stem(name) for folder in folders for name in _names_in(place.project / folder)}
+    return Guard(
+        rules={**guard.rules, **rules},
+        held={**guard.held, **held},
+        folders=folders,
+        modules=sorted(modules - there),
+    )
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _stem(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _module_of(path: str) -> str:
+    """The module that a file is, if it is found by its name alone; "" for a part of a package."""
+    folder, name = os.path.split(path)
+    if not name.endswith(_MODULES) or not os.path.isfile(path):
+        return ""
+    if _stem(name) == "__init__":
+        folder, name = os.path.split(folder)
+    return "" if os.path.exists(os.path.join(folder, "__init__.py")) else _stem(name)
+
+
+def _shadowing(guard: Guard, place: Workplace) -> Iterator[str]:
+    """The files that would be loaded before the modules that the first check loaded."""
+    modules = set(guard.modules)
+    for folder in guard.folders:
+        for name in _names_in(place.project / folder):
+            path = os.path.normpath(os.path.join(folder, name))
+            if _stem(name) not in modules:
+                continue
+            if name.endswith(_MODULES):
+                yield path
+            elif (place.project / path / "__init__.py").exists():
+                yield f"{path}/__init__.py"
 
 
 def listed(place: Workplace) -> list[str]:
@@ -305,7 +380,8 @@ def differing(guard: Guard, place: Workplace, read: Iterable[str]) -> list[str]:
     covered, known = covering(guard.rules, place), guard.held.keys()
     inside = sorted(one for one in read if not os.path.isabs(one))
     ignored = _among_ignored(inside, guard.rules, place)
-    names = dict.fromkeys((*filter(covered, listed(place)), *ignored))
+    shadowing = _shadowing(guard, place)
+    names = dict.fromkeys((*filter(covered, listed(place)), *ignored, *shadowing))
     return [*changed, *(name for name in names if name not in known and digest_at(place, name))]
 
 

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from kode.plugin import Opened, one_line
@@ -17,7 +17,7 @@ from kode.plugins.goals import words
 from kode.plugins.goals.changes import changed_since, counted
 from kode.plugins.goals.check import ALIKE, FIRST_S, LEAST_S, end_of, is_stalled, run_check
 from kode.plugins.goals.command import limits_of
-from kode.plugins.goals.guard import Guard, copies, differing, put_back
+from kode.plugins.goals.guard import Guard, copies, differing, extend_guard, keep_copies, put_back
 from kode.plugins.goals.state import (
     Goal,
     Record,
@@ -129,8 +129,8 @@ def _interrupted(opened: Opened, total: TurnEnded | None) -> TurnEnded:
 
 
 async def _watched(opened: Opened, session: OpenSession, goal: Goal) -> Goal:
-    """Runs the check on the files as they are, to record which protected files it opens: code that
-    ends it early, or that stands before a module it imports, makes it pass on fewer.
+    """Runs the check on the files as they are, to protect what it runs, and to record which
+    protected files it opens: code that ends it early makes it pass on fewer.
 
     Raises: UserError, StorageError.
     """
@@ -148,8 +148,16 @@ async def _watched(opened: Opened, session: OpenSession, goal: Goal) -> Goal:
         value = {"type": "goal_check", "passed": True}
         opened.emit(Notice(text=words.PASSES_BEFORE, value=value))
         session.note(words.PASSES_BEFORE)
-    reads = sorted((checked.opened or frozenset()) & _guard(goal).held.keys())
-    opened.record({"reads": reads, "seconds": round(time.monotonic() - began, 3)})
+    guard, place = _guard(goal), session.agent.place
+    if checked.opens is not None:
+        guard = await asyncio.to_thread(extend_guard, guard, checked.opens, place)
+        if (folder := copies(opened)) is not None:
+            await asyncio.to_thread(keep_copies, guard, place, folder)
+    names = frozenset() if checked.opens is None else {*checked.opens.project}
+    reads = sorted(names & guard.held.keys())
+    seconds = round(time.monotonic() - began, 3)
+    opened.record({"reads": reads, "guard": asdict(guard), "seconds": seconds})
+    _protect(session, guard)
     return _goal(opened)
 
 
@@ -181,9 +189,10 @@ async def _attempt(
         changed=[*changed, *turn.files_changed],
     )
     opened.emit(Working(what=""))
-    still = await asyncio.to_thread(differing, guard, place, checked.opened or ())
-    passed, seen = checked.exit_status == 0, checked.opened
-    unread = sorted({*(goal.reads or ())} - seen) if passed and seen is not None else []
+    passed, opens = checked.exit_status == 0, checked.opens
+    seen = () if opens is None else opens.project
+    still = await asyncio.to_thread(differing, guard, place, seen)
+    unread = sorted({*(goal.reads or ())} - {*seen}) if passed and opens is not None else []
     first = goal.began["turn"] if goal.began is not None else opened.session.turns
     changed_now = await asyncio.to_thread(changed_since, opened, first, turn.files_changed)
     known_usd = sum(one["cost_usd"] or 0 for one in goal.attempts)
@@ -305,7 +314,7 @@ def _goal(opened: Opened) -> Goal:
 
 
 def _guard(goal: Goal) -> Guard:
-    return Guard(rules=goal.guard.get("rules", {}), held=goal.guard.get("held", {}))
+    return Guard(**goal.guard)
 
 
 def _protect(session: OpenSession, guard: Guard | None) -> None:

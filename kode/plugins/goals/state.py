@@ -4,7 +4,8 @@ A record is one of
 
     {"goal": N, ...}       a goal begins, with its check, the files that this guards, its limits
                            and what had been spent before
-    {"reads": [...], ...}  the protected files that the check opens before the first attempt
+    {"reads": [...], ...}  the protected files that the check opens before the first attempt, and
+                           what it guards by then
     {"began": N, ...}      the turn of an attempt begins
     {"attempt": N, ...}    what became of it: written when its check has ended
     {"ended": STATUS, ...} the goal is no longer pursued
@@ -63,7 +64,7 @@ def goals_of(records: Iterable[Record]) -> list[Goal]:
         elif not found:
             continue
         elif "reads" in record:
-            found[-1].reads = record["reads"]
+            found[-1].reads, found[-1].guard = record["reads"], record["guard"]
         elif "began" in record:
             found[-1].began = found[-1].began or record
         elif "attempt" in record:

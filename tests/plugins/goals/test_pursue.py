@@ -129,19 +129,78 @@ def test_protected_files_stay_as_they_were(goal_place: Place, edit: dict[str, An
     assert {path.name for path in goal_place.project.iterdir()} - {"old"} == {"calc.py", "tests"}
 
 
-IN_ITS_PLACE = {
-    "a module before one that the check imports": "json.py",
-    "code under test that ends the check": "calc.py",
-}
+MAKEFILE = "test:\n\t@sh scripts/check.sh\n"
+UNITTEST = """\
+import unittest
+import calc
+
+class Sums(unittest.TestCase):
+    def test_add(self):
+        self.assertEqual(calc.add(1, 2), 3)
+
+if __name__ == "__main__":
+    unittest.main()
+"""
+SCRIPT = "PYTHONPATH=. python3 tests/test_calc.py && python3 scripts/product.py\n"
+PASSES = "import os\nos._exit(0)\n"
+READS_ALL = "cat tests/*.py >/dev/null\nexit 0\n"
 
 
-@pytest.mark.parametrize("path", IN_ITS_PLACE.values(), ids=IN_ITS_PLACE)
-def test_a_pass_that_skips_a_protected_file_does_not_count(goal_place: Place, path: str) -> None:
+@pytest.fixture
+def made_place(goal_place: Place) -> Place:
+    """A project whose check is `make test`, which runs a script, which runs the tests."""
+    skip_without("make")
+    for name, text in (
+        ("Makefile", MAKEFILE),
+        ("scripts/check.sh", SCRIPT),
+        ("scripts/product.py", "print('runs after the tests')\n"),
+        ("tests/test_calc.py", UNITTEST),
+    ):
+        path = goal_place.project / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    return goal_place
+
+
+def test_a_script_that_the_first_check_ran_is_protected(made_place: Place) -> None:
+    edits = [
+        call("write_file", path="scripts/check.sh", content=READS_ALL),
+        call("shell", command=f"printf '{READS_ALL!r}' > scripts/check.sh"),
+    ]
+    done = pursue(made_place, [*edits, DONE], verify="make test")
+    assert done.json["goal"]["status"] == "stalled"
+    assert (made_place.project / "scripts" / "check.sh").read_text() == SCRIPT
+
+
+def test_a_new_file_before_a_module_of_the_check_is_removed(made_place: Place) -> None:
+    names = ["tests/unittest.py", "difflib.py", "tests/json/__init__.py"]
+    edits = [call("write_file", path=name, content=PASSES) for name in names]
+    done = pursue(made_place, [*edits, DONE], verify="make test")
+    goal = done.json["goal"]
+    assert goal["status"] == "stalled"
+    assert "tests/unittest.py" in goal["attempts"][0]["restored"]
+    assert "difflib.py" in goal["attempts"][0]["restored"]
+    assert goal["attempts"][0]["exit_status"] != 0
+
+
+def test_what_tests_run_and_new_modules_may_change(made_place: Place) -> None:
+    edits = [
+        call("write_file", path="scripts/product.py", content="print('changed')\n"),
+        call("write_file", path="helper.py", content="def add(a, b):\n    return a + b\n"),
+        READ,
+        call("write_file", path="calc.py", content="from helper import add\n"),
+    ]
+    done = pursue(made_place, [*edits, DONE], verify="make test")
+    assert done.json["goal"]["status"] == "reached"
+    assert done.json["goal"]["attempts"][0]["restored"] == []
+
+
+def test_a_pass_that_skips_a_protected_file_does_not_count(goal_place: Place) -> None:
     tests = goal_place.project / "tests"
     (tests / "first.py").write_text("import json\nimport calc\n")
     (tests / "second.py").write_text("import calc\nassert calc.add(1, 2) == 3\n")
     check = "PYTHONPATH=. python3 -c 'exec(open(\"tests/first.py\").read()); import tests.second'"
-    cheat = call("write_file", path=path, content="import os\nos._exit(0)\n")
+    cheat = call("write_file", path="calc.py", content=PASSES)
     goal = pursue(goal_place, [READ, cheat, DONE], verify=check).json["goal"]
     assert goal["status"] == "stalled"
     assert goal["attempts"][0]["exit_status"] == 0

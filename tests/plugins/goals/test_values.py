@@ -139,7 +139,7 @@ def test_a_goal_stalls_by_values(kinds: list[tuple[str, str]], stalled: bool) ->
 
 def test_numbers_do_not_tell_failures_apart() -> None:
     def failed(output: str) -> str:
-        return Checked(exit_status=1, output=output, fault="", tree="", opened=None).same
+        return Checked(exit_status=1, output=output, fault="", tree="", opens=None).same
 
     assert failed("1 failed in 0.31s at 0x7fa") == failed("1 failed in 12.5s at 0x11b")
     assert failed("test_a failed") != failed("test_b failed")
