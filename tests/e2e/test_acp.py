@@ -639,7 +639,7 @@ async def test_an_embedded_resource_from_elsewhere_is_text_from_outside(
     assert '"type":"taint"' in place.session_files[0].read_text()
 
 
-async def test_a_link_sends_what_its_name_after_an_at_sign_sends(
+async def test_a_link_sends_what_its_name_sends(
     place: Place, zed: Editor, server: ScriptedServer
 ) -> None:
     (place.project / "my src").mkdir()

@@ -422,7 +422,7 @@ def test_piped_text_goes_along(sessions: Background, serve: Callable[..., Script
     assert messages(server).count("a line from elsewhere") >= 4_000
 
 
-def test_a_key_in_the_task_reaches_the_model_and_no_file(
+def test_a_key_of_a_task_reaches_no_file(
     sessions: Background, serve: Callable[..., ScriptedServer]
 ) -> None:
     server = serve(READ, EDIT, DONE)

@@ -194,7 +194,7 @@ def _start(folder: Path, cwd: Path, lock: int, task: places.Task) -> None:
             ready = source = -1
             if select.select([heard], [], [], READY_S)[0] and os.read(heard, 1):
                 started.returncode = 0  # it is on its own: nobody waits for it here
-                with open(target, "wb") as file:
+                with os.fdopen(target, "wb") as file:
                     target = -1
                     # `model_dump_json` would redact it.
                     file.write(json.dumps(task.model_dump()).encode())

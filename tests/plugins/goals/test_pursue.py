@@ -162,7 +162,7 @@ def made_place(goal_place: Place) -> Place:
     return goal_place
 
 
-def test_a_script_that_the_first_check_ran_is_protected(made_place: Place) -> None:
+def test_scripts_of_the_check_are_protected(made_place: Place) -> None:
     edits = [
         call("write_file", path="scripts/check.sh", content=READS_ALL),
         call("shell", command=f"printf '{READS_ALL!r}' > scripts/check.sh"),
@@ -172,7 +172,7 @@ def test_a_script_that_the_first_check_ran_is_protected(made_place: Place) -> No
     assert (made_place.project / "scripts" / "check.sh").read_text() == SCRIPT
 
 
-def test_a_new_file_before_a_module_of_the_check_is_removed(made_place: Place) -> None:
+def test_a_file_that_shadows_a_module_is_removed(made_place: Place) -> None:
     names = ["tests/unittest.py", "difflib.py", "tests/json/__init__.py"]
     edits = [call("write_file", path=name, content=PASSES) for name in names]
     done = pursue(made_place, [*edits, DONE], verify="make test")
@@ -183,7 +183,7 @@ def test_a_new_file_before_a_module_of_the_check_is_removed(made_place: Place) -
     assert goal["attempts"][0]["exit_status"] != 0
 
 
-def test_what_tests_run_and_new_modules_may_change(made_place: Place) -> None:
+def test_a_product_may_change(made_place: Place) -> None:
     edits = [
         call("write_file", path="scripts/product.py", content="print('changed')\n"),
         call("write_file", path="helper.py", content="def add(a, b):\n    return a + b\n"),
