@@ -38,6 +38,8 @@ _OF_KODE = (
     "locks",
     "tool-texts",
     "unfinished/2",
+    "upkeep",
+    "notices",
 )
 _FOLDERS_OF_KODE = ("", "/sessions", "/unfinished")
 
