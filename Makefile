@@ -36,7 +36,7 @@ soak: $(READY)
 
 # kode as an agent of Harbor, in an environment that has both.
 harbor: $(HARBOR)/.ready
-	$(HARBOR)/bin/pytest tests/plugins/harbor/test_harbor.py $(ARGS)
+	$(HARBOR)/bin/pytest tests/bench/harbor/test_harbor.py $(ARGS)
 
 picture: $(READY)
 	$(BIN)/python docs/picture.py

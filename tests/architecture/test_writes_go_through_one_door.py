@@ -37,7 +37,6 @@ BY_PATH: dict[str, dict[str, str]] = {
         "set_aside": HOME,
     },
     "extensions/mcp_cache.py": {"remove": HOME},
-    "plugins/harbor/agent.py": {"populate_context_post_run": NAMED},
     "memory/cache.py": {"_open": HOME, "throw_away": HOME},
     "memory/history.py": {"_seal": HOME, "forget": HOME, "_append": HOME},
     "memory/notes/database.py": {

@@ -176,7 +176,7 @@ def test_fish_offers_words_with_what_they_mean(place: Place, environ: dict[str, 
 
     assert "run\trun one task, print the answer, exit" in offered("kode ")
     assert offered("kode session ex") == [
-        "export\twrite one JSON, Markdown, HTML or ATIF document, or a cassette"
+        "export\twrite one JSON, Markdown or HTML document, or a cassette"
     ]
     assert offered("kode continue --id ") == [f"{environ['SESSION']}\t1 turn · fix the parser"]
     modes = {line.split("\t")[0] for line in offered("kode run --permission-mode ")}

@@ -40,7 +40,7 @@ COMMANDS = {
     "trim": "keep only the last N messages",
     "cleanup": "delete sessions unused for DAYS days",
     "fork": "copy this session into a new one",
-    "export": "write one JSON, Markdown, HTML or ATIF document, or a cassette",
+    "export": "write one JSON, Markdown or HTML document, or a cassette",
     "import": "import sessions of Claude Code and Codex",
     "check": "check for damage; --repair fixes it",
 }

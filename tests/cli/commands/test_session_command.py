@@ -104,15 +104,6 @@ def test_trim_keeps_the_last_messages(home: Path, capsys: pytest.CaptureFixture[
     assert document["turns"] == 2
 
 
-def test_export_as_atif_is_a_trajectory(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    session_id = made(home, "one")
-
-    document = json.loads(said(capsys, "export", session_id, "--format", "atif"))
-
-    assert document["schema_version"].startswith("ATIF-v1")
-    assert document["session_id"] == session_id
-
-
 def test_export_as_markdown_is_a_transcript(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session_id = made(home, "one")
 

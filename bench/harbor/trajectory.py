@@ -6,22 +6,15 @@ nested trajectories; pictures are described, not embedded.
 """
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kode.plugin import (
-    Transcript,
-    TranscriptCall,
-    TranscriptItem,
-    kode_version,
-    object_of,
-    spending_of,
-    total_spent,
-)
-from kode.plugin.entries import CompactionEntry, MessageEntry, SystemEntry
-from kode.plugin.errors import SessionError
-from kode.plugin.messages import Text, Thinking, ToolResult, Usage, images_of, text_of
+from kode.broken_json import object_of
+from kode.errors import SessionError
+from kode.messages import Text, Thinking, ToolResult, Usage, images_of, text_of
+from kode.session import spending
+from kode.session.entries import CompactionEntry, MessageEntry, SystemEntry
+from kode.session.transcript import Call, Item, Transcript
 
 VERSION = "ATIF-v1.7"
 """The oldest version with all the fields used here, so that most readers accept it."""
@@ -35,11 +28,6 @@ OUTSIDE_STEPS = (
 Document = dict[str, Any]
 Children = Mapping[str, Sequence[Document]]
 """The trajectories of subagents, by the call that started them."""
-
-
-def export(transcript: Transcript) -> str:
-    """The document of `kode session export --format atif`. Raises: as `trajectory_of`."""
-    return json.dumps(trajectory_of(transcript, kode_version), indent=2)
 
 
 def trajectory_of(transcript: Transcript, version: str) -> Document:
@@ -58,7 +46,7 @@ def trajectory_of(transcript: Transcript, version: str) -> Document:
             steps.append({"step_id": len(steps) + 1, "timestamp": item.entry.at, **what})
     if not steps:
         raise SessionError(f"Session {header.id} has no message yet: there is nothing to export.")
-    spent = total_spent(spending_of(transcript.entries))
+    spent = spending.total(spending.spending_of(transcript.entries))
     document: Document = {
         "schema_version": VERSION,
         "session_id": header.id,
@@ -90,7 +78,7 @@ def _nested(agents: Sequence[Transcript], version: str) -> Iterator[Document]:
                 yield {**trajectory_of(agent, version), "trajectory_id": agent.path.parent.name}
 
 
-def _step(item: TranscriptItem, children: Children) -> Document | None:
+def _step(item: Item, children: Children) -> Document | None:
     """None for an entry that is no step."""
     match item.entry:
         case MessageEntry(role="assistant") as entry:
@@ -116,7 +104,7 @@ def _message(message: MessageEntry) -> Document:
     return {"source": "user", "message": own, **({"extra": {"added": beside}} if beside else {})}
 
 
-def _reply(entry: MessageEntry, calls: Sequence[TranscriptCall], children: Children) -> Document:
+def _reply(entry: MessageEntry, calls: Sequence[Call], children: Children) -> Document:
     step: Document = {"source": "agent", "message": text_of(entry), "llm_call_count": 1}
     if entry.model:
         step["model_name"] = entry.model
@@ -134,7 +122,7 @@ def _reply(entry: MessageEntry, calls: Sequence[TranscriptCall], children: Child
     return step
 
 
-def _call(made: TranscriptCall) -> Document:
+def _call(made: Call) -> Document:
     call = made.call
     arguments = object_of(call.arguments)
     if arguments is None:  # ATIF allows only an object

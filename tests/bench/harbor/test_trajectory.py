@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.harbor.trajectory import trajectory_of as document_of
 from kode.errors import SessionError
 from kode.messages import (
     Image,
@@ -18,7 +19,6 @@ from kode.messages import (
     calls_of,
     user_message,
 )
-from kode.plugins.harbor.trajectory import trajectory_of as document_of
 from kode.session.entries import (
     AnyEntry,
     CompactionEntry,

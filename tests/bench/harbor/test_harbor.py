@@ -26,13 +26,13 @@ from harbor.models.task.config import MCPServerConfig
 from harbor.models.trajectories import Trajectory
 from harbor.models.trial.config import AgentConfig
 
-from kode.plugins.harbor import KodeAgent
+from bench.harbor import KodeAgent
 from kode.providers.boundary import Endpoint, from_status
 from tests.scripted_server import ScriptedServer
 
 KODE = Path(sys.executable).parent / "kode"
 PROGRAMS = ("bash", "sh", "mkdir", "cp", "cat", "tee", "chmod", "ln", "env")
-AGENT = "kode.plugins.harbor:KodeAgent"
+AGENT = "bench.harbor:KodeAgent"
 KEY = "sk-test-0123456789abcdef0123456789abcdef"
 
 
@@ -141,7 +141,7 @@ def test_harbor_finds_the_agent_by_its_import_path(folder: Folder, wheel: Path) 
     agent = AgentFactory.create_agent_from_config(config, logs_dir=folder.logs)
 
     assert agent.name() == "kode"
-    assert agent.import_path() == "kode.plugins.harbor.agent:KodeAgent"
+    assert agent.import_path() == "bench.harbor.agent:KodeAgent"
     assert agent.to_agent_info().model_info.provider == "openai"
 
 

@@ -1,7 +1,7 @@
 """kode as an agent of Harbor, the framework that runs Terminal-Bench and similar benchmarks:
 installs and runs kode in a task's container, and reads its result.
 
-`harbor run --agent kode.plugins.harbor:KodeAgent` imports it; see docs/terminal-bench.md. Harbor's
+`harbor run --agent bench.harbor:KodeAgent` imports it; see docs/terminal-bench.md. Harbor's
 environment lacks kode's dependencies: import nothing here but Harbor and what reads a session.
 That needs none of them.
 """
@@ -30,9 +30,11 @@ from harbor.models.model_api_format import ModelApiFormat
 from harbor.models.trajectories import Trajectory
 from pydantic import Field, field_validator
 
-from kode.plugin import Transcript, paths, session_files, spending_of, total_spent
-from kode.plugin.errors import KodeError
-from kode.plugins.harbor.trajectory import trajectory_of
+from bench.harbor.trajectory import trajectory_of
+from kode import paths
+from kode.errors import KodeError
+from kode.session import index, spending
+from kode.session.transcript import Transcript
 
 PYTHON = "3.13"
 """Fetched by uv: a Python in the container belongs to the task."""
@@ -298,8 +300,8 @@ class KodeAgent(BaseInstalledAgent):
             self.logger.warning("The session of kode cannot be read: %s", error)
             return
         if transcript is not None:
-            spending = spending_of(transcript.entries)
-            spent = total_spent(spending)
+            by_model = spending.spending_of(transcript.entries)
+            spent = spending.total(by_model)
             context.n_input_tokens = spent.usage.input_tokens
             context.n_cache_tokens = spent.usage.cached_tokens
             context.n_output_tokens = spent.usage.output_tokens
@@ -311,7 +313,7 @@ class KodeAgent(BaseInstalledAgent):
                     n_output_tokens=one.usage.output_tokens,
                     cost_usd=None if one.unpriced else one.cost_usd,
                 )
-                for model, one in spending.items()
+                for model, one in by_model.items()
             }
         if trajectory is not None:
             text = json.dumps(trajectory.to_json_dict(), indent=2)
@@ -326,7 +328,7 @@ def _newest_session(home: Path) -> Transcript | None:
 
     Raises: SessionError, StorageError.
     """
-    newest = max((name for _, name in session_files(home)), default=None)
+    newest = max((name for _, name in index.files(home)), default=None)
     if newest is None:
         return None
     transcript = Transcript.read(paths.session_file(home, newest))
