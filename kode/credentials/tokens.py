@@ -13,7 +13,7 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from importlib import resources
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Token:
 
 
 def _table() -> tuple[Token, ...]:
-    rows = json.loads(Path(__file__).with_name("tokens.json").read_bytes())
+    rows = json.loads(resources.files("kode.credentials").joinpath("tokens.json").read_bytes())
     return tuple(Token(prefix=prefix, **row) for row in rows for prefix in row.pop("prefixes"))
 
 

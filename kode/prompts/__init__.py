@@ -8,17 +8,17 @@ import platform
 from collections.abc import Mapping
 from datetime import date
 from functools import cache
+from importlib import resources
 from pathlib import Path
 
 INSTRUCTIONS_CUT = "\n[Cut here to fit a small window: read the file for the rest.]"
-
-FILES = Path(__file__).parent
 
 
 @cache
 def template(name: str) -> str:
     """The text of `NAME.md`, without the trailing line feed."""
-    return (FILES / f"{name}.md").read_text(encoding="utf-8").rstrip("\n")
+    file = resources.files("kode.prompts").joinpath(f"{name}.md")
+    return file.read_text("utf-8").rstrip("\n")
 
 
 def system_sections(

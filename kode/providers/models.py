@@ -23,7 +23,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
+from importlib import resources
 from typing import Any, TypeVar
 
 from kode.contracts import EFFORTS, Effort, ModelInfo
@@ -32,9 +32,6 @@ from kode.messages import Usage
 
 UNKNOWN = ModelInfo(context_window=32_768, max_output_tokens=4_096)
 """Small enough for nearly every model of today; a larger one is only compacted too early."""
-
-TABLE = Path(__file__).with_name("models.json")
-MORE = Path(__file__).with_name("more_models.json")
 
 _CLOSED = ("openai", "anthropic", "gemini", "xai")
 """Vendors whose models nobody else hosts: their names are enough, whoever passes them on."""
@@ -206,15 +203,19 @@ def pricing(
 # ── the table ────────────────────────────────────────────────────────────────────────────────
 
 
+def _read(name: str) -> bytes:
+    return resources.files("kode.providers").joinpath(name).read_bytes()
+
+
 @functools.cache
 def _data() -> Mapping[str, Any]:
-    data: Mapping[str, Any] = json.loads(TABLE.read_bytes())
+    data: Mapping[str, Any] = json.loads(_read("models.json"))
     return data
 
 
 @functools.cache
 def _more() -> Mapping[str, Mapping[str, Fields]]:
-    more: Mapping[str, Mapping[str, Fields]] = json.loads(MORE.read_bytes())
+    more: Mapping[str, Mapping[str, Fields]] = json.loads(_read("more_models.json"))
     return more
 
 

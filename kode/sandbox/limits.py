@@ -11,7 +11,7 @@ import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
+from importlib import resources
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -141,7 +141,7 @@ def _rules(
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """AUDIT_ARCH_* of linux/audit.h."""
 _NUMBERS: Mapping[str, Mapping[str, int]] = json.loads(
-    Path(__file__).with_name("syscalls.json").read_bytes()
+    resources.files("kode.sandbox").joinpath("syscalls.json").read_bytes()
 )
 """System call → its number on each machine that has it; asm/unistd.h of Linux 6.17."""
 

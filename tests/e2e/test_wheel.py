@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -61,6 +62,37 @@ def test_the_source_archive_makes_the_same_wheel(wheel: Path, tmp_path: Path) ->
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path, cwd=source)
 
     assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
+
+
+HARBOR = (ROOT / "docs/terminal-bench.md").read_text()
+
+
+def test_harbor_imports_the_agent_beside_a_zipped_wheel(wheel: Path) -> None:
+    (path,) = re.findall(r"PYTHONPATH=(\S+)", HARBOR)
+    (module,) = set(re.findall(r"(\S+):KodeAgent", HARBOR))
+    imports = [
+        line
+        for line in (ROOT / module.replace(".", "/") / "agent.py").read_text().splitlines()
+        if line.startswith(("from bench.", "from kode"))
+    ]
+    code = "\n".join(
+        (
+            f"import {module}, kode",
+            *imports,
+            "from kode.credentials.tokens import TOKENS",
+            "from kode.prompts import template",
+            "from kode.providers.models import info_of",
+            "from kode.sandbox import limits",
+            "print(kode.__file__, len(TOKENS), template('system'), info_of('gpt-5'))",
+        )
+    )
+    path = path.replace("$PWD/dist", str(wheel.parent)).replace("$PWD", str(ROOT))
+
+    printed = run(
+        *(sys.executable, "-S", "-c", code), env={"PYTHONPATH": path}, cwd=wheel.parent
+    ).stdout
+
+    assert printed.startswith(f"{wheel}/kode/__init__.py ")
 
 
 def installed(wheel: Path, environment: Path) -> Path:

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ TASK = "python3 test_dates.py fails. Find out why and fix it."
 TESTS = "shell(python3 test_dates.py)"
 SLOW = "shell(sleep 60)"
 PLAYED_CTRL_C_S = 1.0  # without a person, after the slow command has started
-SCRIPTS = Path(__file__).parent
+SCRIPTS = ("demo_first.json", "demo_second.json")
 PROJECT = {
     "dates.py": (
         'def is_leap(year):\n    """Whether a year has 366 days."""\n    return year % 4 == 0\n'
@@ -94,6 +95,9 @@ def scratch() -> Iterator[Path]:
         project.mkdir()
         for name, text in PROJECT.items():
             (project / name).write_text(text, encoding="utf-8")
+        for name in SCRIPTS:
+            script = resources.files("kode.plugins.demo").joinpath(name)
+            (folder / name).write_bytes(script.read_bytes())
         os.environ["KODE_HOME"] = str(folder / "home")
         if shutil.which("python3") is None:  # else use the Python that runs this
             here = os.path.dirname(sys.executable)
@@ -248,7 +252,7 @@ class _Tour:
         part = "second" if session_id else "first"
         flags = {
             "provider": "scripted",
-            "script": str(SCRIPTS / f"demo_{part}.json"),
+            "script": str(self.project.parent / f"demo_{part}.json"),
             "permissions.mode": "ask" if self.takes_part else "auto-edit",
             "permissions.allow": [TESTS, SLOW],
         }

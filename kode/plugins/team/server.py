@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from kode.plugin import credentials, extras
@@ -23,7 +23,7 @@ RETRY_S = 30.0
 """A server that did not answer is not asked again for this long."""
 LOCK_MS = 20_000
 """How long a change waits for those of colleagues."""
-SCHEMA = Path(__file__).with_name("schema.sql")
+SCHEMA = resources.files("kode.plugins.team").joinpath("schema.sql")
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('kode ' || %s, 0))"
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -224,4 +224,4 @@ def _query(request: Request) -> dict[str, str]:
 
 
 def _style(request: Request) -> Response:
-    return FileResponse(render.STYLE, media_type="text/css")
+    return Response(render.stylesheet(), media_type="text/css")

@@ -10,7 +10,7 @@ import functools
 import hashlib
 import re
 from datetime import datetime
-from pathlib import Path
+from importlib import resources
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -20,7 +20,6 @@ from kode.plugin import paths
 from kode.plugin.messages import plural
 
 OWN = "kode.plugins.view"
-STYLE = Path(__file__).with_name("style.css")
 
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
@@ -57,9 +56,13 @@ def fault(text: str) -> Markup:
     return Markup('<p class="bad">{}</p>').format(shown(text))
 
 
+def stylesheet() -> str:
+    return resources.files(OWN).joinpath("style.css").read_text("utf-8")
+
+
 def document(template: str, **values: Any) -> str:
     """The same as a single file with its style inside, which may load nothing."""
-    style = STYLE.read_text(encoding="utf-8")
+    style = stylesheet()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return (
         _environment(OWN)
