@@ -732,22 +732,6 @@ to its result. Raises: what `run` raises."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForeignSettings:
-    """What a settings file of another agent says that has an equal here. Rules are kode's."""
-
-    deny: tuple[str, ...] = ()
-    ask: tuple[str, ...] = ()
-    allow: tuple[str, ...] = ()
-    """Allow nothing until a person has said so."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables for commands."""
-    unused: Mapping[str, str] = field(default_factory=dict)
-    """Key → why kode does not use it, in a few words that say what to do instead."""
-    elsewhere: tuple[str, ...] = ()
-    """Keys that something else in kode reads, of the files in their usual places alone."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Bundle:
     """Skills, commands, agents, hooks and servers that a person approved as one, all below a copy
     in `$KODE_HOME`. Names are qualified: `BUNDLE:NAME`, of servers `BUNDLE.NAME`."""

@@ -109,15 +109,9 @@ class Plugin:
     memory_imports: Mapping[str, str] = field(default_factory=dict)
     """Agents whose memory `kode memory import` reads: name → an object with the methods of
     `kode.memory.foreign.Agent`."""
-    foreign_settings: Mapping[str, str] = field(default_factory=dict)
-    """Settings files of other agents: path below a project or a home → a function of the file's
-    text that returns `kode.contracts.ForeignSettings`; it raises ValueError for damage."""
     bundles: str = ""
     """A function of `$KODE_HOME` that returns the `contracts.Bundle`s that a person approved and
     that are unchanged, and a sentence for each that is off. Called where that folder has any."""
-    hints: Mapping[str, str] = field(default_factory=dict)
-    """Words of other agents: `flags`, `commands`, `prompt` (slash commands) or `sandbox` (values of
-    that flag) → a mapping of each to a sentence that says what to do instead."""
     pages: str = ""
     """A sequence of `Page`s for `kode view`, with a folder `templates` beside the module."""
     settings: str = ""
@@ -223,7 +217,6 @@ def clashes() -> Iterator[str]:
         "imports",
         "replicas",
         "memory_imports",
-        "foreign_settings",
         "proofs",
     ):
         first = added(kind)
@@ -315,17 +308,6 @@ def imported_by(plugin: Plugin) -> Iterator[str]:
         for one in value.values() if isinstance(value, Mapping) else (value,):
             if where := one.run if isinstance(one, Command) else one:
                 yield where
-
-
-def hint(kind: str, word: str) -> str:
-    """What plug-ins say to type instead of another agent's word; "" for nothing."""
-    for plugin in plugins():
-        if kind in plugin.hints:
-            read = functools.partial(load, plugin, plugin.hints[kind])
-            table: Mapping[str, str] = try_plugin(plugin, read, {})
-            if word in table:
-                return table[word]
-    return ""
 
 
 def section_of(name: str) -> Mapping[str, Any]:

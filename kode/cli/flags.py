@@ -11,7 +11,7 @@ from kode import paths
 from kode.cli.parser import Parser
 from kode.contracts import EFFORTS, MODE_CALLED, MODE_MEANS
 from kode.errors import ConfigError
-from kode.extensions.tool_names import rules_of
+from kode.permissions.tool_names import rules_of
 
 if TYPE_CHECKING:
     from kode.extensions.mcp_config import Entry

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from kode import installed
+from kode.cli.hints import COMMAND_HINTS
 from kode.cli.parser import COMMANDS, FIRST, nearest, of_plugins
 from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
 
@@ -147,7 +148,7 @@ def _dispatch(argv: list[str]) -> int:
 
 def _instead(word: str, rest: list[str]) -> str:
     """What to type instead of an unknown command."""
-    if said := installed.hint("commands", word):
+    if said := COMMAND_HINTS.get(word):
         return f" {said}"
     if any(plugin.name == word and not plugin.enabled for plugin in installed.installed()):
         return f" There is a plug-in of that name, which is off: `kode plugin enable {word}`."

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from kode import installed
+from kode.cli.hints import FLAG_HINTS, SANDBOX_MODES
 from kode.cli.screen.lines import explain, fold
 from kode.errors import EXIT_OK, ConfigError
 
@@ -144,7 +145,7 @@ class Parser(argparse.ArgumentParser):
         if Parser.describing:
             raise Described(self)
         for flag, value in itertools.pairwise(argv):
-            if flag == "--sandbox" and (instead := installed.hint("sandbox", value)):
+            if flag == "--sandbox" and (instead := SANDBOX_MODES.get(value)):
                 raise ConfigError(f"{self.prog}: --sandbox takes no value. Use {instead}.")
         parse = self.parse_known_intermixed_args if mixed else self.parse_known_args
         arguments, unknown = parse(list(argv))
@@ -169,7 +170,7 @@ class Parser(argparse.ArgumentParser):
     def _instead(self, flag: str) -> str:
         if flag in self.replaced:
             return f" {self.replaced[flag]}"
-        said = installed.hint("flags", flag)
+        said = FLAG_HINTS.get(flag)
         if said and "--permission-mode" in self._option_string_actions:
             return f" {said}"
         return nearest(flag, self._option_string_actions)

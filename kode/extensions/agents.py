@@ -10,9 +10,9 @@ from kode.contracts import EFFORTS, MODE_CALLED, Effort, PermissionMode, Tool
 from kode.errors import ConfigError
 from kode.extensions import front_matter
 from kode.extensions.places import Place, Surroundings, files_below, find_each, read_text
-from kode.extensions.tool_names import tools_of
 from kode.extensions.trust import Item
 from kode.messages import shorten
+from kode.permissions.tool_names import tools_of
 
 FAMILIES = (".kode", ".claude")
 MAX_DESCRIPTION_CHARS = 400  # a hundred tokens of every request

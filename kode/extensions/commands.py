@@ -14,10 +14,10 @@ from pathlib import Path
 from kode.errors import ConfigError, ToolError
 from kode.extensions import front_matter
 from kode.extensions.places import Place, Surroundings, files_below, find_each, read_text
-from kode.extensions.tool_names import rules_of
 from kode.extensions.trust import FOREIGN, Item, is_held
 from kode.messages import shorten
 from kode.permissions.rules import parse
+from kode.permissions.tool_names import rules_of
 
 FAMILIES = (".kode", ".claude")
 MAX_DESCRIPTION_CHARS = 200  # a line or two of a menu

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kode.contracts import Tool
-from kode.extensions.tool_names import TOOLS
+from kode.permissions.tool_names import TOOLS
 from kode.tools.faces import offered, with_faces
 
 __all__ = ["arguments", "called", "offered"]

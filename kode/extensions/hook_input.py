@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from kode import paths
 from kode.contracts import PermissionMode, Tool, ToolOutput
-from kode.extensions.tool_names import TOOLS
+from kode.permissions.tool_names import TOOLS
 
 Event = Literal[
     "SessionStart",

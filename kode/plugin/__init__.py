@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from kode.config import load_config as load_config
     from kode.config import resolve_provider as resolve_provider
     from kode.config.faults import must_be as must_be
-    from kode.config.foreign import find_foreign as find_foreign
     from kode.config.plugin_pages import Page as Page
     from kode.config.plugin_pages import Place as Place
     from kode.config.plugin_pages import pages as _plugin_pages
@@ -59,8 +58,6 @@ if TYPE_CHECKING:
     from kode.extensions.mcp_values import Field as _FormField
     from kode.extensions.mcp_values import Form as Form
     from kode.extensions.program import run_program as run_program
-    from kode.extensions.tool_names import own_rule as own_rule
-    from kode.extensions.tool_names import verbs_of as verbs_of
     from kode.function_tool import tool as tool
     from kode.installed import Command as Command
     from kode.installed import ExportFile as ExportFile
@@ -82,6 +79,7 @@ if TYPE_CHECKING:
     from kode.permissions.gate import Question as Question
     from kode.permissions.gate import visible as visible
     from kode.permissions.gate import ways_to_allow as ways_to_allow
+    from kode.permissions.tool_names import verbs_of as verbs_of
     from kode.pictures import Picture as Picture
     from kode.pictures import fitting as _fitting_picture
     from kode.plain_text import clean as clean
@@ -191,7 +189,6 @@ HOMES = {
     "file_part": "kode.conversation.attachments:file_part",
     "FileChanges": "kode.session.checkpoints:FileChanges",
     "find_session": "kode.session.index:find",
-    "find_foreign": "kode.config.foreign:find_foreign",
     "Finding": "kode.cli.commands.diagnosis:Finding",
     "finish_startup": "kode.cli.flags:finish_startup",
     "fitting_picture": "kode.pictures:fitting",
@@ -228,7 +225,6 @@ HOMES = {
     "open_conversation": "kode.conversation:open_conversation",
     "open_memory": "kode.conversation.memory:open_configured",
     "Opened": "kode.conversation.plugged:Opened",
-    "own_rule": "kode.extensions.tool_names:own_rule",
     "outside_context": "kode.conversation.memory:outside_context",
     "Page": "kode.config.plugin_pages:Page",
     "Parser": "kode.cli.parser:Parser",
@@ -277,7 +273,7 @@ HOMES = {
     "Transcript": "kode.session.transcript:Transcript",
     "TranscriptCall": "kode.session.transcript:Call",
     "TranscriptItem": "kode.session.transcript:Item",
-    "verbs_of": "kode.extensions.tool_names:verbs_of",
+    "verbs_of": "kode.permissions.tool_names:verbs_of",
     "visible": "kode.permissions.gate:visible",
     "ways_to_allow": "kode.permissions.gate:ways_to_allow",
     "Workplace": "kode.workplace:Workplace",

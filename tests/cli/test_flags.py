@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kode.cli import hints
 from kode.cli.flags import MODES, add_conversation_flags, config_flags
 from kode.cli.parser import COMMANDS, Parser, nearest
 from kode.contracts import MODE_CALLED, PermissionMode
 from kode.errors import ConfigError
-from kode.extensions.tool_names import rules_of
 from kode.permissions.rules import parse
-from kode.plugins.others import words
+from kode.permissions.tool_names import rules_of
 
 CASES = Path(__file__).parent / "data" / "elsewhere_flags.jsonl"
 
@@ -42,7 +42,7 @@ def test_the_tools_of_other_agents_are_rules_here() -> None:
 
 
 def test_a_foreign_flag_gets_its_sentence_and_no_guess() -> None:
-    for flag, said in words.FLAGS.items():
+    for flag, said in hints.FLAG_HINTS.items():
         with pytest.raises(ConfigError) as refused:
             conversation_parser().parse([flag])
         assert f"unknown flag {flag}. {said}" in str(refused.value)
@@ -51,8 +51,8 @@ def test_a_foreign_flag_gets_its_sentence_and_no_guess() -> None:
 
 def test_no_foreign_name_hides_one_of_kode() -> None:
     own = conversation_parser()._option_string_actions
-    assert not set(words.FLAGS) & set(own)
-    assert not set(words.COMMANDS) & set(COMMANDS)
+    assert not set(hints.FLAG_HINTS) & set(own)
+    assert not set(hints.COMMAND_HINTS) & set(COMMANDS)
     assert all(MODE_CALLED[mode] == mode for mode in MODES)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kode.plugins.others import words
+from kode.cli import hints
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
@@ -49,7 +49,11 @@ HINTS = [
     ("sandbox", "workspace-write", ["exec", "--sandbox", "workspace-write", "hi"]),
     ("commands", "login", ["login"]),
 ]
-TABLES = {"flags": words.FLAGS, "sandbox": words.SANDBOX_MODES, "commands": words.COMMANDS}
+TABLES = {
+    "flags": hints.FLAG_HINTS,
+    "sandbox": hints.SANDBOX_MODES,
+    "commands": hints.COMMAND_HINTS,
+}
 
 
 @pytest.fixture

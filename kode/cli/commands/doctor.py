@@ -87,4 +87,5 @@ def examine(cwd: Path) -> Iterator[Finding]:
         except Exception as error:
             finding = missing(f"{type(error).__name__}: {error}")
         yield replace(finding, what=what)
+    yield from setup_checks.foreign_settings(cwd)
     yield from plugin_checks.findings()

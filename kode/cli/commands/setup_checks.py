@@ -4,7 +4,9 @@ sandbox."""
 import asyncio
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import paths
@@ -288,3 +290,23 @@ def sandbox(case: Case) -> Finding:
         )
     state = missing if config.sandbox.enabled is True else optional
     return state("none: only plain reading commands run without asking", standing.why)
+
+
+def foreign_settings(cwd: Path) -> Iterator[Finding]:
+    """A finding for each settings file of another agent: what of it counts, and why not the
+    rest."""
+    from kode.config.foreign import find_foreign
+
+    for file in find_foreign(cwd):
+        settings = file.settings
+        counts = {
+            "denied": settings.deny,
+            "asked about": settings.ask,
+            "variables": settings.environment,
+        }
+        parts = [f"{len(entries)} {what}" for what, entries in counts.items() if entries]
+        parts += [f"{len(settings.allow)} allowed once you approve it"] if settings.allow else []
+        parts += [f"not used: {name} ({why})" for name, why in settings.unused.items()]
+        detail = f"{file.path}: {file.fault or '; '.join(parts) or 'nothing that kode uses'}"
+        finding = missing(detail) if file.fault else ok(detail)
+        yield replace(finding, what="other agents' settings")

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kode import installed
+from kode.cli.hints import PROMPT_HINTS
 from kode.cli.parser import nearest
 from kode.cli.prompt import brought
 from kode.cli.prompt.attach import attach, names_attachment
@@ -193,7 +193,7 @@ async def _run(state: PromptState, name: str, argument: str) -> None:
             raise UserError(f"{command.name} takes no argument: send it alone.")
         await command.run(state, argument)
         return
-    if said := installed.hint("prompt", name):
+    if said := PROMPT_HINTS.get(name):
         state.screen.print(said, "dim")
         return
     near = nearest(name, state.commands)

@@ -16,8 +16,8 @@ from kode.events import (
     ToolFinished,
     TurnEnded,
 )
-from kode.extensions.tool_names import verbs_of
 from kode.messages import plural
+from kode.permissions.tool_names import verbs_of
 from kode.plain_text import clean
 
 

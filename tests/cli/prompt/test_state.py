@@ -8,6 +8,7 @@ import pytest
 
 from kode import paths
 from kode.cli.flags import MODES
+from kode.cli.hints import PROMPT_HINTS
 from kode.cli.prompt.brought import WORDS
 from kode.cli.prompt.paste import Pastes
 from kode.cli.prompt.repl import finish
@@ -21,7 +22,6 @@ from kode.errors import SessionError
 from kode.events import MemoryChanged
 from kode.memory.base import Outcome
 from kode.messages import Text
-from kode.plugins.others.words import PROMPT_COMMANDS
 from kode.providers.listing import Offer
 from kode.session.entries import Header, MessageEntry
 from tests.cli.fake_conversation import FakeConversation
@@ -346,11 +346,11 @@ def test_commands_of_other_agents_lead_to_their_like_here(typed, command):
 
 def test_aliases_lead_to_commands_and_shadow_none():
     assert {name.partition(" ")[0] for name in PROMPT_ALIASES.values()} <= set(COMMANDS)
-    assert not (set(PROMPT_ALIASES) | set(PROMPT_COMMANDS)) & set(COMMANDS)
+    assert not (set(PROMPT_ALIASES) | set(PROMPT_HINTS)) & set(COMMANDS)
 
 
 async def test_a_foreign_command_with_no_counterpart_gets_its_sentence(room):
-    for name, said in PROMPT_COMMANDS.items():
+    for name, said in PROMPT_HINTS.items():
         assert said in (await room.type(name)).replace("\n", " ")
     assert room.talk.asked == []
 

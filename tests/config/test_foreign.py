@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kode.plugins.others import claude, codex
+from kode.config.foreign import read_claude_settings, read_codex_settings
 
 GIVEN = {
     "Bash(git push:*)": "shell(git push:*)",
@@ -23,7 +23,7 @@ GIVEN = {
 
 @pytest.mark.parametrize(("rule", "own"), GIVEN.items())
 def test_rules_of_claude_code_become_kodes(rule: str, own: str) -> None:
-    said = claude.read(json.dumps({"permissions": {"deny": [rule]}}))
+    said = read_claude_settings(json.dumps({"permissions": {"deny": [rule]}}))
 
     assert said.deny == (own,)
     assert not said.unused
@@ -31,14 +31,14 @@ def test_rules_of_claude_code_become_kodes(rule: str, own: str) -> None:
 
 @pytest.mark.parametrize("rule", ["Bash(git * main)", "Agent(Explore)", 7, "", "(x)"])
 def test_rules_that_cannot_be_expressed_are_named(rule: object) -> None:
-    said = claude.read(json.dumps({"permissions": {"deny": [rule], "ask": ["Bash"]}}))
+    said = read_claude_settings(json.dumps({"permissions": {"deny": [rule], "ask": ["Bash"]}}))
 
     assert (said.deny, said.ask) == ((), ("shell",))
     assert list(said.unused) == [f"permissions.deny: {rule}"]
 
 
 def test_all_that_is_not_used_has_its_reason() -> None:
-    said = claude.read(
+    said = read_claude_settings(
         json.dumps(
             {
                 "hooks": {},
@@ -58,14 +58,14 @@ def test_all_that_is_not_used_has_its_reason() -> None:
 @pytest.mark.parametrize("text", ["[1]", "{", '{"permissions": 1, "env": [1]}', "null", ""])
 def test_damaged_settings_are_a_fault_or_nothing(text: str) -> None:
     try:
-        said = claude.read(text)
+        said = read_claude_settings(text)
     except ValueError:
         return
     assert (said.deny, said.allow, said.environment) == ((), (), {})
 
 
 def test_codex_gives_variables_and_the_rest_has_reasons() -> None:
-    said = codex.read(
+    said = read_codex_settings(
         """
         model = "gpt-5.5"
         sandbox_mode = "danger-full-access"

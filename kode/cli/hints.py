@@ -6,7 +6,7 @@ sentence, never a guess: `--yolo` is not `--no-color`.
 
 from collections.abc import Mapping
 
-FLAGS: Mapping[str, str] = {
+FLAG_HINTS: Mapping[str, str] = {
     "-a": "`--permission-mode ask|auto-edit|plan|full` sets what is asked.",
     "-c": "`kode config set KEY VALUE` changes a setting; flags change one run.",
     "-i": "`--ctx FILE` attaches an image or a file.",
@@ -54,7 +54,7 @@ SANDBOX_MODES: Mapping[str, str] = {
 }
 """Values of `--sandbox` → the mode that allows as much. kode's flag of that name has none."""
 
-COMMANDS: Mapping[str, str] = {
+COMMAND_HINTS: Mapping[str, str] = {
     "ask": "`kode run TASK` runs one task.",
     "auth": "`kode init` sets up a key.",
     "chat": "`kode` alone starts a chat.",
@@ -69,7 +69,7 @@ COMMANDS: Mapping[str, str] = {
 }
 """Shell commands that kode lacks → what to do instead."""
 
-PROMPT_COMMANDS: Mapping[str, str] = {
+PROMPT_HINTS: Mapping[str, str] = {
     "/add-dir": "Start kode with `--add-dir DIR`, or set `add_dirs` in the config.",
     "/approvals": "/permissions shows the rules and sets the mode.",
     "/bashes": "/bg lists background commands.",

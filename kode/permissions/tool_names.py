@@ -42,7 +42,7 @@ TOOLS: Mapping[str, str] = {
     **dict.fromkeys(("Write", "write"), "write_file"),
 }
 """A tool of Claude Code, Codex, Gemini CLI or opencode → kode's equivalent. What their arguments
-mean: `familiar_calls`."""
+mean: `kode.extensions.familiar_calls`."""
 
 VERBS = {
     "read_file": ("Reading", "Read"),
