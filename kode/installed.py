@@ -118,8 +118,6 @@ class Plugin:
     """The pydantic model of its settings; without one it has none."""
     checks: str = ""
     """A function without arguments that returns `Finding`s for `kode doctor`."""
-    proofs: Mapping[str, str] = field(default_factory=dict)
-    """The same for `kode doctor --NAME`, which proves one thing and checks nothing else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +215,6 @@ def clashes() -> Iterator[str]:
         "imports",
         "replicas",
         "memory_imports",
-        "proofs",
     ):
         first = added(kind)
         for plugin in plugins():

@@ -19,7 +19,7 @@ NO_FILE = "no file"
 
 BY_PATH: dict[str, dict[str, str]] = {
     "plugins/demo/tour.py": {"scratch": NEW},
-    "plugins/proof/proof.py": {"_furnished": NEW, "_temporary": NEW, "_written": NEW},
+    "sandbox/proof.py": {"_furnished": NEW, "_temporary": NEW, "_written": NEW},
     "plugins/detached/holder.py": {"bound": HOME, "main": HOME},
     "plugins/detached/places.py": {"make": HOME},
     "cli/prompt/compose.py": {"compose": NEW},

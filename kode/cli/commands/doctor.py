@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kode import installed
 from kode.cli.commands import diagnosis, plugin_checks, provider_checks, setup_checks
 from kode.cli.commands.diagnosis import Case, Finding, State, missing
 from kode.cli.flags import working_directory
@@ -51,13 +50,13 @@ def main(argv: Sequence[str]) -> int:
     """Prints each finding when it is made; 1 if something required is missing."""
     parser = Parser("kode doctor", "Checks this machine, and says how to fix what is missing.")
     parser.add_argument("--json", action="store_true", help="one JSON list instead of lines")
-    for name, (plugin, _) in (proofs := installed.added("proofs")).items():
-        parser.add_argument(f"--{name}", action="store_true", help=f"instead {plugin.summary}")
+    about = "instead prove the sandbox: run commands in it that must not get out"
+    parser.add_argument("--sandbox", action="store_true", help=about)
     arguments = parser.parse(argv)
-    findings = examine(working_directory(argparse.Namespace(cwd=None)))
-    for name, (plugin, where) in proofs.items():
-        if getattr(arguments, name):
-            findings = installed.load(plugin, where)()
+    if arguments.sandbox:
+        findings = setup_checks.sandbox_proofs()
+    else:
+        findings = examine(working_directory(argparse.Namespace(cwd=None)))
     found = []
     for finding in findings:
         found.append(replace(finding, detail=redact(finding.detail)))

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import paths
-from kode.cli.commands.diagnosis import NOT_TRIED, Case, Finding, can_write, missing, ok, optional
+from kode.cli.commands.diagnosis import (
+    NOT_TRIED,
+    Case,
+    Finding,
+    State,
+    can_write,
+    missing,
+    ok,
+    optional,
+)
 from kode.errors import KodeError, SandboxUnknownError
 from kode.events import Event, Notice
 from kode.providers.reach import url_of
@@ -290,6 +299,20 @@ def sandbox(case: Case) -> Finding:
         )
     state = missing if config.sandbox.enabled is True else optional
     return state("none: only plain reading commands run without asking", standing.why)
+
+
+def sandbox_proofs() -> Iterator[Finding]:
+    """Whether the sandbox of this machine holds, one finding for each of its promises."""
+    from kode.sandbox.proof import prove
+
+    states: Mapping[bool | None, State] = {True: "ok", False: "missing", None: "optional"}
+    for proof in prove():
+        yield Finding(
+            what=proof.what,
+            state=states[proof.holds],
+            detail=proof.detail,
+            next_step=proof.next_step,
+        )
 
 
 def foreign_settings(cwd: Path) -> Iterator[Finding]:

@@ -17,9 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kode.plugin import Finding, paths
-from kode.plugin.errors import SandboxUnknownError
-from kode.plugin.proof import Sandbox, Shared, Workplace, missing, ok, open_sandbox, optional
+from kode import paths
+from kode.errors import SandboxUnknownError
+from kode.sandbox.sandbox import Sandbox, open_sandbox
+from kode.sandbox.shared import Shared
+from kode.workplace import Workplace
 
 TIMEOUT_S = 20.0  # each attempt takes milliseconds; a loaded machine is slow
 SECRET = "a-secret-of-the-proof"
@@ -66,6 +68,15 @@ for pid in todo.get("end", ()):
     tried(os.kill, pid, signal.SIGTERM)
 sys.stdout.flush()
 """
+
+
+@dataclass(frozen=True)
+class Proof:
+    what: str
+    holds: bool | None
+    """None where this kind of sandbox does not promise it."""
+    detail: str
+    next_step: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,30 +148,32 @@ class Scene:
         return self.run(paths.real_path(sys.executable), "-I", "-S", "-c", _TRY, given)
 
 
-def prove() -> Iterator[Finding]:
-    """Yields what holds, one finding each; a `missing` one for what does not."""
+def prove() -> Iterator[Proof]:
+    """Tries one promise of the sandbox after the other, and yields whether it holds."""
     with contextlib.ExitStack() as stack:
         folder = paths.real_path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kode-")))
         scene = _furnished(Path(folder), stack)
         try:
             standing = scene.sandbox.standing()
         except SandboxUnknownError as error:
-            yield replace(missing(str(error)), what="sandbox")
+            yield Proof("sandbox", False, str(error))
             return
         if standing.kind == "none":
-            yield replace(missing(f"none on this machine: {standing.why}"), what="sandbox")
+            yield Proof("sandbox", False, f"none on this machine: {standing.why}")
             return
-        yield replace(ok("; ".join((standing.kind, *standing.gaps))), what="sandbox")
+        yield Proof("sandbox", True, "; ".join((standing.kind, *standing.gaps)))
         for what, check in CHECKS.items():
             if what == "git" and standing.kind == "landlock":
-                yield replace(optional(NOT_OF_LANDLOCK), what=what)
+                yield Proof(what, None, NOT_OF_LANDLOCK)
                 continue
             try:
                 wrong = check(scene)
             except (OSError, subprocess.SubprocessError) as error:
                 wrong = [f"could not be tried ({error})"]
-            finding = missing(f"it {', '.join(wrong)}", REPORT) if wrong else ok(HOLDS[what])
-            yield replace(finding, what=what)
+            if wrong:
+                yield Proof(what, False, f"it {', '.join(wrong)}", REPORT)
+            else:
+                yield Proof(what, True, HOLDS[what])
 
 
 NOT_OF_LANDLOCK = "what git runs is not protected from a server that may write in the project"
