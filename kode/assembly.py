@@ -65,10 +65,10 @@ from kode.tools.builtin import BUILTIN, SMALL
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
-    from kode.extensions.program import Ran
     from kode.sandbox.named import Named
     from kode.sandbox.sandbox import Sandbox as Confinement
     from kode.subagents.protocol import Start
+    from kode.tools.program import Ran
 
 SMALL_WINDOW = 16_384
 """Below this size the prompt and all tools would take too much of the window."""
@@ -449,7 +449,7 @@ async def run_check(
 
     Raises: ConfigError.
     """
-    from kode.extensions.program import run_program
+    from kode.tools.program import run_program
 
     home = paths.home()
     config = load_config(home, cwd, environ=os.environ, flags={}).config

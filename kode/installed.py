@@ -84,10 +84,6 @@ class Plugin:
     task: str = ""
     """A function of the parsed flags, of TASK and the id of a session to resume, or None, that
     returns what is asked instead. Called for such a session, and a flag of a plug-in."""
-    around: str = ""
-    """A function of a `Workplace`, a `contracts.Sandbox` or None, and the `contracts.Around` of
-    hooks, that returns the `Around` of each approved call. `diagnostics` in the config turns them
-    all off."""
     providers: str = ""
     """A sequence of `ProviderRow`s."""
     formats: Mapping[str, str] = field(default_factory=dict)

@@ -19,8 +19,8 @@ from kode.extensions.hook_answer import answer_of
 from kode.extensions.hooks import Hook
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer
-from kode.extensions.program import Ran
 from kode.extensions.trust import Item
+from kode.tools.program import Ran
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 

@@ -4,11 +4,10 @@ agents by name. `kode.extensions` finds them."""
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode import installed, paths
+from kode import paths
 from kode.contracts import Around, Tool
 from kode.conversation.open_session import OpenSession
 from kode.engine.agent import Agent
@@ -139,14 +138,10 @@ def extended(opened: OpenSession, agent: Agent, found: Brought, hooks: "Hooks | 
 
 
 def with_checkers(agent: Agent, around: Around) -> Around:
-    """What is done around each call, and what plug-ins do, as checkers after an edit."""
-    for plugin in installed.plugins():
-        if plugin.around:
-            make = partial(
-                installed.call, plugin, plugin.around, agent.place, agent.sandbox, around
-            )
-            around = installed.try_plugin(plugin, make, around)
-    return around
+    """What is done around each call, inside the checkers of edits."""
+    from kode.tools.checkers import Checkers
+
+    return Checkers(place=agent.place, sandbox=agent.sandbox, within=around).around
 
 
 def definition_of(name: str, cwd: Path, *, trust_project: bool = False) -> AgentDefinition:

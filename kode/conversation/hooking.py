@@ -24,9 +24,9 @@ from kode.extensions.hook_answer import goes_beside
 from kode.extensions.hook_input import Event, sample_line
 from kode.extensions.hook_moments import CHANGED, Hooks, RunHook
 from kode.extensions.hooks import CHANGES_COUNT, Hook
-from kode.extensions.program import Keep, Ran, run_program
 from kode.extensions.session import Extensions
 from kode.session.entries import TaintEntry
+from kode.tools.program import Keep, Ran, run_program
 from kode.tools.shell import shell
 from kode.workplace import Workplace, below_any
 

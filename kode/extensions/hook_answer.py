@@ -14,9 +14,9 @@ from typing import Any, Literal
 from kode.broken_json import object_of
 from kode.errors import Setting
 from kode.extensions.hooks import Hook
-from kode.extensions.program import Ran
 from kode.extensions.trust import FOREIGN
 from kode.messages import first_of
+from kode.tools.program import Ran
 
 Outcome = Literal["", "allow", "ask", "deny"]
 _WEIGHT: tuple[Outcome, ...] = ("", "allow", "ask", "deny")

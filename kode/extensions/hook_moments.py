@@ -25,10 +25,10 @@ from kode.extensions.hook_input import (
     updated_call,
 )
 from kode.extensions.hooks import Hook
-from kode.extensions.program import Ran
 from kode.messages import Refusal
 from kode.permissions.gate import Answer, Ask, Question, refused
 from kode.session.entries import HookEntry
+from kode.tools.program import Ran
 
 RunHook = Callable[[Hook, bytes, Callable[[], None]], Awaitable[Ran]]
 """`await run(hook, stdin, leave)` runs a hook, and calls `leave` once it says that nobody is to

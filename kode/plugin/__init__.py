@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from kode.extensions.mcp_config import Entry as _McpServerEntry
     from kode.extensions.mcp_values import Field as _FormField
     from kode.extensions.mcp_values import Form as Form
-    from kode.extensions.program import run_program as run_program
     from kode.function_tool import tool as tool
     from kode.installed import Command as Command
     from kode.installed import ExportFile as ExportFile
@@ -125,6 +124,7 @@ if TYPE_CHECKING:
     from kode.subagents.records import records as _subagent_records
     from kode.tools import processes as processes
     from kode.tools.builtin import BUILTIN as _builtin_tools
+    from kode.tools.program import run_program as run_program
     from kode.workplace import Workplace as Workplace
 
     kode_version = _kode_version
@@ -250,7 +250,7 @@ HOMES = {
     "resolve_provider": "kode.config:resolve_provider",
     "result_object": "kode.results:result_object",
     "run_check": "kode.assembly:run_check",
-    "run_program": "kode.extensions.program:run_program",
+    "run_program": "kode.tools.program:run_program",
     "run_git": "kode.session.git:run_git",
     "sealed": "kode.sealed",
     "search_sessions": "kode.session.search:search",

@@ -56,7 +56,6 @@ async def taking(opened: Any, argument: str) -> str:
 HERE = f"{__name__}:"
 FAULTY = {
     "rows that raise": Plugin(name="faulty", summary="", providers="nowhere.at.all:ROWS"),
-    "what is around calls": Plugin(name="faulty", summary="", around=f"{HERE}broken"),
     "sections that raise": Plugin(name="faulty", summary="", sections=f"{HERE}broken"),
     "a missing module": Plugin(name="faulty", summary="", tools="nowhere.at.all:tools"),
     "sections of another kind": Plugin(name="faulty", summary="", sections=f"{HERE}clashing"),

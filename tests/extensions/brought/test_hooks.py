@@ -11,8 +11,8 @@ from kode.extensions.brought import in_use
 from kode.extensions.hook_answer import answer_of, join_answers
 from kode.extensions.hook_input import call_fields, names_of
 from kode.extensions.hooks import EVENTS, Hook, is_current
-from kode.extensions.program import Ran
 from kode.tools.apply_patch import apply_patch
+from kode.tools.program import Ran
 from tests.extensions.brought.conftest import Open, World
 
 

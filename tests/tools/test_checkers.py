@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kode.events import Event, ToolFinished
-from kode.plugins.checkers import diagnostics
+from kode.tools.checkers import MAX_LINES, syntax_error
 from tests.extensions.brought.conftest import Open, World
 from tests.extensions.brought.conftest import events as events
 from tests.extensions.brought.conftest import opened as opened
@@ -93,7 +93,7 @@ async def test_a_report_has_at_most_ten_lines(
     text = await result_of(opened, events, {"calls": [edit(content)["calls"][1]]}, **OFF)
 
     said = text.partition("[ruff: wrong since this edit]\n")[2].splitlines()
-    assert len(said) == diagnostics.MAX_LINES + 1
+    assert len(said) == MAX_LINES + 1
     assert said[-1] == "and 20 more"
 
 
@@ -154,8 +154,8 @@ async def test_a_whole_project_checker_sees_both_texts_of_a_file(
     world: World, opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A busy machine may need longer than anybody would wait for it.
-    monkeypatch.setattr(diagnostics, "LIMIT_S", 60.0)
-    monkeypatch.setattr(diagnostics, "ENDS_AFTER_S", 60.0)
+    monkeypatch.setattr("kode.tools.checkers.LIMIT_S", 60.0)
+    monkeypatch.setattr("kode.tools.checkers.ENDS_AFTER_S", 60.0)
     world.write("tsconfig.json", '{"compilerOptions": {"strict": true}}')
     world.write("b.ts", "export const old: number = 'b';\n")
     world.write("a.ts", "export const one: number = 1;\n")
@@ -171,9 +171,54 @@ async def test_a_whole_project_checker_sees_both_texts_of_a_file(
 async def test_go_that_cannot_be_parsed_is_said(
     world: World, opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(diagnostics, "LIMIT_S", 60.0)
+    monkeypatch.setattr("kode.tools.checkers.LIMIT_S", 60.0)
     world.write("a.go", "package main\n")
 
     text = await result_of(opened, events, edit("package main\nfunc {\n", "a.go"))
 
     assert "[gofmt: wrong since this edit]\na.go:2: expected" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("a.py", "x = 1\ndef plus(a, b:\n    return a\n", 2),
+        ("a.py", "if x:\ny = 1\n", 2),
+        ("a.pyi", "def f(: ...\n", 1),
+        ("a.json", '{"a": 1,\n "b": 2\n "c": 3}', 3),
+        ("n.ipynb", '{"cells": [}', 1),
+        ("a.toml", "[a]\nx = \n", 2),
+        ("a.yaml", "a: 1\nb: [1, 2\nc: 3\n", 3),
+        ("a.yml", "a: 1\n\tb: 2\n", 2),
+        ("a.js", "let a = 1;\nfoo(1;\n", 2),
+        ("a.mjs", "function f() {\n  return 1;\n", 2),
+        ("a.jsx", "const a = <div>;\n", 1),
+    ],
+)
+def test_the_line_of_the_first_error_is_named(name: str, text: str, line: int) -> None:
+    assert f"line {line}" in syntax_error(Path(name), text.encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.py", "\ufeffx = 1\n"),
+        ("a.py", 'x = "\\d"\n'),
+        ("a.py", ""),
+        ("a.json", ""),
+        ("tsconfig.json", '{\n  // why\n  "a": 1,\n}'),
+        ("a.toml", "x = 1\n"),
+        ("a.yaml", "a: !Ref b\n---\nc: 1\n"),
+        ("deploy.yaml", "{{- if .x }}\na: {{ .b }}\n{{- end }}\n"),
+        ("a.js", "#!/usr/bin/env node\nclass A { #x = 1 }\nconst y = a?.b ?? `${c}`;\n"),
+        ("a.jsx", "const a = <div a={1}>x</div>;\n"),
+        ("a.md", "def f(:"),
+        ("a.json", "[" * 100_000),
+    ],
+)
+def test_valid_and_unjudgeable_files_are_not_accused(name: str, text: str) -> None:
+    assert syntax_error(Path(name), text.encode()) == ""
+
+
+def test_bytes_that_are_no_text_are_not_judged() -> None:
+    assert syntax_error(Path("a.py"), b"# caf\xe9\nx = (\n") == ""

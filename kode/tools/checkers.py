@@ -1,15 +1,18 @@
 """After an edit: reports new errors found by the language's checker to the model.
 
-Checkers are those on the machine or in the project's own environment; nothing is downloaded. Where
-none covers the file, kode looks for a syntax error itself (`syntax`). They
+Checkers are those on the machine or in the project's own environment; nothing is downloaded. They
 run in the sandbox like every unapproved command: on the file before and after, and errors in both
-are not reported. Errors only, within `LIMIT_S`.
+are not reported. Errors only, within `LIMIT_S`. Where none covers the file, kode itself looks for
+the first syntax error in Python, JSON, TOML, YAML and JavaScript.
 """
 
 import asyncio
+import json
 import os
 import re
 import shutil
+import sys
+import warnings
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,10 +20,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kode.plugin import Workplace, programs, run_program
-from kode.plugin.contracts import Around, Sandbox, Tool, ToolContext, ToolOutput
-from kode.plugin.messages import first_of, shorten
-from kode.plugins.checkers.syntax import FINDERS, syntax_error
+from kode import programs
+from kode.contracts import Around, Sandbox, Tool, ToolContext, ToolOutput
+from kode.messages import first_of, shorten
+from kode.tools.program import run_program
+from kode.workplace import Workplace
 
 LIMIT_S = 1.5  # every edit waits for it
 ENDS_AFTER_S = 1.3
@@ -35,6 +39,10 @@ _FINDING = re.compile(
     re.MULTILINE,
 )
 """`a.py:4:7: F821 ...`, `ERROR a.py:4:7-16: ...`, `a.ts(1,7): error TS2322: ...`."""
+
+_COMMENT = re.compile(r"^\s*(//|/\*)", re.MULTILINE)
+_TEMPLATE = re.compile(r"\{\{|\{%")
+MAX_SHOWN_CHARS = 60  # one line beside its place
 
 _WRITE_THEN_RUN = 'cat > "$1" && shift && exec "$@"'
 """For `sh -c`: writes stdin to a file of the throw-away copy, then runs a program."""
@@ -109,7 +117,6 @@ CHECKERS = (
         errors_have=" error",
     ),
 )
-SUFFIXES = frozenset(FINDERS) | {suffix for checker in CHECKERS for suffix in checker.suffixes}
 INSTEAD_OF = {"pyrefly": "ty"}
 """A checker → the one that replaces it if present."""
 
@@ -117,13 +124,8 @@ OWN_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin")
 """Where a project has its checkers. They run in the sandbox only."""
 
 
-def around(place: Workplace, sandbox: Sandbox | None, within: Around) -> Around:
-    """See `Plugin.around`."""
-    return Diagnostics(place=place, sandbox=sandbox, within=within).around
-
-
 @dataclass(kw_only=True)
-class Diagnostics:
+class Checkers:
     """The checkers of one session."""
 
     place: Workplace
@@ -141,28 +143,28 @@ class Diagnostics:
     ) -> ToolOutput:
         """See `contracts.Around`: adds new errors to the result of an edit."""
         path = Path(context.judged_path)
-        if tool.effect != "edit" or path.suffix not in SUFFIXES:
+        if tool.effect != "edit" or path.suffix not in _SUFFIXES:
             return await self.within(tool, arguments, context, run)
-        check = partial(self._checked, path, run)
+        check = partial(self._check_edit, path, run)
         return await self.within(tool, arguments, context, check)
 
-    async def _checked(self, path: Path, run: Callable[[], Awaitable[ToolOutput]]) -> ToolOutput:
-        before = await asyncio.to_thread(_text, path)
+    async def _check_edit(self, path: Path, run: Callable[[], Awaitable[ToolOutput]]) -> ToolOutput:
+        before = await asyncio.to_thread(_read_file, path)
         output = await run()
         if str(path) not in output.files_changed or before is None:
             return output
         try:
             async with asyncio.timeout(LIMIT_S):
-                found = await self._newly_wrong(path, before)
+                found = await self._new_errors(path, before)
         except TimeoutError:
             return output
         return replace(output, text=output.text + found)
 
-    async def _newly_wrong(self, path: Path, before: bytes) -> str:
-        after = await asyncio.to_thread(_text, path)
+    async def _new_errors(self, path: Path, before: bytes) -> str:
+        after = await asyncio.to_thread(_read_file, path)
         if after is None:
             return ""
-        checkers = self._checkers(path) if await self._may_run() else []
+        checkers = self._checkers(path) if await self._may_run_programs() else []
         if not checkers:
             return await asyncio.to_thread(self._new_syntax_error, path, before, after)
         found = await asyncio.gather(
@@ -176,7 +178,7 @@ class Diagnostics:
             return ""
         return f"\n\n[wrong since this edit]\n{self._relative_path(str(path))}: {error}"
 
-    async def _may_run(self) -> bool:
+    async def _may_run_programs(self) -> bool:
         """If the person turned the sandbox off, programs of the machine run without one; if it is
         unavailable, none run."""
         if self.sandbox is None:
@@ -245,7 +247,7 @@ class Diagnostics:
             for checker in checkers
             if INSTEAD_OF.get(checker.program) not in names
             and (checker.reads_stdin or self._has_copy())
-            and (not checker.needs or _above(path, checker.needs, self.place.project))
+            and (not checker.needs or _is_above(path, checker.needs, self.place.project))
         ]
 
     def _has_copy(self) -> bool:
@@ -264,7 +266,7 @@ class Diagnostics:
         return self._programs[name]
 
 
-def _above(path: Path, name: str, top: Path) -> bool:
+def _is_above(path: Path, name: str, top: Path) -> bool:
     return any(
         (folder / name).is_file()
         for folder in path.parents
@@ -272,7 +274,7 @@ def _above(path: Path, name: str, top: Path) -> bool:
     )
 
 
-def _text(path: Path) -> bytes | None:
+def _read_file(path: Path) -> bytes | None:
     """The bytes of a file, empty if it does not exist; None if it is too large."""
     try:
         with path.open("rb") as file:
@@ -282,3 +284,96 @@ def _text(path: Path) -> bytes | None:
     except OSError:
         return None
     return data if len(data) <= MAX_FILE_BYTES else None
+
+
+# ── syntax ───────────────────────────────────────────────────────────────────────────────────
+
+
+def syntax_error(path: Path, data: bytes) -> str:
+    """The first error, as `line 3: '(' was never closed`; "" for none, for other languages, and for
+    a text that cannot be judged."""
+    check = _SYNTAX_CHECKS.get(path.suffix)
+    if check is None:
+        return ""
+    try:
+        return check(data.decode("utf-8-sig"))
+    except (UnicodeDecodeError, RecursionError, MemoryError):
+        return ""
+
+
+def _python(text: str) -> str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, "", "exec", flags=0x400, dont_inherit=True)  # ast.PyCF_ONLY_AST
+    except SyntaxError as error:
+        # Of which Python it is an error: the project's may be newer.
+        version = ".".join(map(str, sys.version_info[:2]))
+        return f"line {error.lineno or 1}: {error.msg} (as Python {version} reads it)"
+    except ValueError as error:  # a NUL
+        return f"line 1: {error}"
+    return ""
+
+
+def _json(text: str) -> str:
+    try:
+        json.loads(text or "null")
+    except json.JSONDecodeError as error:
+        # Comments are meant: it is the JSON of some tool that takes them.
+        return "" if _COMMENT.search(text) else f"line {error.lineno}: {error.msg}"
+    return ""
+
+
+def _toml(text: str) -> str:
+    import tomllib
+
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        return str(error)
+    return ""
+
+
+def _yaml(text: str) -> str:
+    import yaml
+
+    if _TEMPLATE.search(text):
+        return ""
+    try:
+        for _ in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            pass
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        return f"line {mark.line + 1 if mark else 1}: {error.problem or error.context}"
+    except yaml.YAMLError as error:
+        return f"line 1: {shorten(str(error), 200)}"
+    return ""
+
+
+def _javascript(text: str) -> str:
+    import tree_sitter_javascript
+    from tree_sitter import Language, Parser
+
+    data = text.encode()
+    node = Parser(Language(tree_sitter_javascript.language())).parse(data).root_node
+    if not node.has_error:
+        return ""
+    while not (node.is_error or node.is_missing):
+        node = next(child for child in node.children if child.has_error or child.is_missing)
+    line = node.start_point[0] + 1
+    if node.is_missing:
+        return f"line {line}: `{node.type}` is missing"
+    shown = shorten(data[node.start_byte : node.end_byte].decode(errors="replace"), MAX_SHOWN_CHARS)
+    return f"line {line}: syntax error at `{shown}`"
+
+
+_SYNTAX_CHECKS: Mapping[str, Callable[[str], str]] = {
+    **dict.fromkeys((".py", ".pyi"), _python),
+    **dict.fromkeys((".json", ".ipynb"), _json),
+    ".toml": _toml,
+    **dict.fromkeys((".yaml", ".yml"), _yaml),
+    **dict.fromkeys((".js", ".mjs", ".cjs", ".jsx"), _javascript),
+}
+"""Suffix → finds the first error in a text."""
+
+_SUFFIXES = frozenset(_SYNTAX_CHECKS) | {suffix for one in CHECKERS for suffix in one.suffixes}
