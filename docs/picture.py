@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # as a script and as a module al
 
 from animation import Frame, animated
 
-from kode.plugins.demo import tour as demo
+from kode.cli.commands import demo
 
 COLUMNS, LINES = 92, 48
 DONE = "prints all good"
@@ -99,7 +99,7 @@ def main(folder: Path) -> None:
     """Plays, and writes both pictures into `folder`."""
     with demo.scratch() as project:
         kode = Path(sys.executable).with_name("kode")
-        script = demo.SCRIPTS / "demo_first.json"
+        script = project.parent / "demo_first.json"
         process = pexpect.spawn(
             str(kode),
             ["--provider", "scripted", "--script", str(script), "--allow", demo.TESTS],

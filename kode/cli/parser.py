@@ -23,6 +23,8 @@ COMMANDS = {
         ("permissions", "", "list rules and your lasting answers, remove and restore them"),
         ("plugin", "", "list plug-ins, and turn them on and off"),
         ("config", "", "show, set and check settings"),
+        ("init", "", "guided set-up"),
+        ("demo", "", "take a two-minute tour, no key needed"),
         ("doctor", "", "check this machine, and say how to fix what is missing"),
         ("subagent", "", "run one focused task in its own process"),
         ("exec", "run", ""),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kode.assembly import run_check as run_check
     from kode.broken_json import object_of as object_of
     from kode.cli.commands.diagnosis import Finding as Finding
+    from kode.cli.commands.init import main as _run_setup
     from kode.cli.flags import add_setting_flags as add_setting_flags
     from kode.cli.flags import config_flags as config_flags
     from kode.cli.flags import directory as directory
@@ -147,6 +148,7 @@ if TYPE_CHECKING:
     fitting_picture = _fitting_picture
     git_environment = _git_environment
     SessionSummary = _SessionSummary
+    run_setup = _run_setup
     session_files = _session_files
     find_session = _find_session
     newest_session = _newest_session
@@ -250,6 +252,7 @@ HOMES = {
     "resolve_provider": "kode.config:resolve_provider",
     "result_object": "kode.results:result_object",
     "run_check": "kode.assembly:run_check",
+    "run_setup": "kode.cli.commands.init:main",
     "run_program": "kode.tools.program:run_program",
     "run_git": "kode.session.git:run_git",
     "sealed": "kode.sealed",

@@ -18,7 +18,7 @@ PRIVATE = "in the store of layers, which is this user's alone, and no command ca
 NO_FILE = "no file"
 
 BY_PATH: dict[str, dict[str, str]] = {
-    "plugins/demo/tour.py": {"scratch": NEW},
+    "cli/commands/demo.py": {"scratch": NEW},
     "sandbox/proof.py": {"_furnished": NEW, "_temporary": NEW, "_written": NEW},
     "plugins/detached/holder.py": {"bound": HOME, "main": HOME},
     "plugins/detached/places.py": {"make": HOME},

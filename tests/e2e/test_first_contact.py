@@ -139,7 +139,7 @@ def test_a_missing_standard_input_is_reported_as_a_missing_task(
 def test_a_found_local_server_is_offered_and_used(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from kode.plugins.setup import init
+    from kode.cli.commands import init
     from kode.registry import provider_row
 
     row = provider_row("ollama")

@@ -7,7 +7,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from kode import installed
 from kode.cli.flags import add_conversation_flags, working_directory
 from kode.cli.parser import COMMANDS, Parser
 from kode.errors import ConfigError
@@ -58,10 +57,11 @@ def main(argv: Sequence[str]) -> int:
 
     task, piped = read_task(arguments.task)
     wants_text = arguments.output_format in (None, "text")
-    demo = None if task.strip() or not wants_text else installed.command("demo")
-    if demo is not None and not is_set_up(arguments, working_directory(arguments)):
+    if not task.strip() and wants_text and not is_set_up(arguments, working_directory(arguments)):
+        from kode.cli.commands import demo
+
         print("kode: no terminal and no task, so here is the demo.", file=sys.stderr)
-        return demo([])
+        return demo.main([])
     return run_read_task(arguments, task, piped, None)
 
 

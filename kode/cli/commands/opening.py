@@ -46,13 +46,15 @@ def open_repl(
         raise ConfigError("--json-schema and --input-format are for tasks: `kode run TASK`.")
     cwd, task = working_directory(arguments), installed.asked(arguments, task, session_id)
     ready = is_set_up(arguments, cwd)
-    demo = None if ready or task or sys.stdout.isatty() else installed.command("demo")
-    if demo is not None:
-        return demo([])
-    set_up = None if ready or not sys.stdout.isatty() else installed.command("init first")
-    code = None if set_up is None else set_up([])
-    if code is not None:
-        return EXIT_NOT_STARTED if task else code  # a task that nobody began is no success
+    if not ready and not task and not sys.stdout.isatty():
+        from kode.cli.commands import demo
+
+        return demo.main([])
+    if not ready and sys.stdout.isatty():
+        from kode.cli.commands import init
+
+        if (code := init.first_run()) is not None:
+            return EXIT_NOT_STARTED if task else code  # a task that nobody began is no success
     return asyncio.run(_repl(arguments, task, session_id, screen))
 
 

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 
 from kode.plugin import Parser, add_setting_flags, config_flags, extras, finish_startup
-from kode.plugin.errors import ConfigError
 from kode.plugins.acp.hello import result
 from kode.plugins.acp.pipes import check_pipes
 from kode.plugins.greeting import greet
@@ -21,11 +20,9 @@ def main(argv: Sequence[str]) -> int:
     )
     arguments = parser.parse(argv)
     if arguments.setup:
-        from kode.plugin.rows import command
+        from kode.plugin import run_setup
 
-        if (init := command("init")) is None:
-            raise ConfigError("The set-up is off: `kode plugin enable setup` turns it on.")
-        return init([])
+        return run_setup([])
     extras.require("acp")
     check_pipes()
     if sys.stdin is not None and sys.stdin.isatty():

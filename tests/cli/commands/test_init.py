@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from kode.cli.commands import init
 from kode.config import Config, resolve_provider
 from kode.errors import UserError
-from kode.plugins.setup import init
 from kode.providers.reach import Reached
 from kode.registry import PROVIDERS, provider_row
 from tests.scripted_server import ScriptedServer
@@ -37,7 +37,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def reached(monkeypatch: pytest.MonkeyPatch, *answers: Reached) -> None:
     left = list(answers)
-    monkeypatch.setattr("kode.plugin.providers.reach", lambda choice: left.pop(0))
+    monkeypatch.setattr("kode.providers.reach.reach", lambda choice: left.pop(0))
 
 
 OK = Reached(

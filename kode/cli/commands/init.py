@@ -17,20 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode.plugin import Parser, durable, one_line, paths
-from kode.plugin.errors import EXIT_FAILED, EXIT_OK, ConfigError, UserError
-from kode.plugin.rows import (
-    PROVIDERS,
-    ProviderRow,
-    command,
-    fold,
-    owner_of_key,
-    provider_row,
-    row_with_address,
-)
+from kode import durable, paths
+from kode.cli.parser import Parser
+from kode.cli.screen.lines import fold, one_line
+from kode.errors import EXIT_OK, ConfigError, UserError
+from kode.registry import PROVIDERS, ProviderRow, owner_of_key, provider_row, row_with_address
 
 if TYPE_CHECKING:
-    from kode.plugin.providers import ProviderChoice, Reached
+    from kode.config import ProviderChoice
+    from kode.providers.reach import Reached
 
 Settings = dict[str, Any]
 """What is written: `provider`, and its part of `providers`."""
@@ -94,7 +89,7 @@ def main(argv: Sequence[str]) -> int:
     return EXIT_OK
 
 
-def first_run(argv: Sequence[str]) -> int | None:
+def first_run() -> int | None:
     """Sets up before the first prompt; returns None to continue to the prompt, or an exit status.
     Leaving is no fault. Raises: UserError if nothing could be set up."""
     home = paths.home()
@@ -164,7 +159,7 @@ def local_places() -> tuple[tuple[ProviderRow, str], ...]:
 
 def find_local_servers() -> list[LocalServer]:
     """The model servers that answer on their usual local ports."""
-    from kode.plugin.providers import reach
+    from kode.providers.reach import reach
 
     servers = []
     for row, url in local_places():
@@ -229,14 +224,14 @@ def _settings_of_key(key: str, row: ProviderRow | None) -> Settings:
 
 
 def _test(settings: Settings) -> "Reached":
-    from kode.plugin.providers import reach
+    from kode.providers.reach import reach
 
     _say("Testing it ...")
     return reach(_choice(settings))
 
 
 def _choice(settings: Settings) -> "ProviderChoice":
-    from kode.plugin.providers import Config, resolve_provider
+    from kode.config import Config, resolve_provider
 
     return resolve_provider(Config.model_validate(settings), {})
 
@@ -338,7 +333,7 @@ def _url_of(answer: str) -> str:
     from ipaddress import ip_address
     from urllib.parse import urlsplit
 
-    from kode.plugin.providers import is_url
+    from kode.config.choice import is_url
 
     if "://" in answer:
         return answer if is_url(answer) else ""
@@ -426,5 +421,6 @@ def _left(read: Any, question: str) -> str:
 
 
 def _demo() -> int:
-    demo = command("demo")
-    return demo([]) if demo is not None else EXIT_FAILED
+    from kode.cli.commands import demo
+
+    return demo.main([])

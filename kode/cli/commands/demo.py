@@ -20,25 +20,23 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode.plugin import Parser, paths
-from kode.plugin.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
-from kode.plugin.screens import (
-    Choice,
-    Menu,
-    PromptState,
-    Renderer,
-    Screen,
-    asking,
-    heeding,
-    make_ask,
-    open_screen,
-    render_diffs,
-    start,
-)
+from kode import paths
+from kode.cli.parser import Parser
+from kode.cli.prompt.changes import render_diffs
+from kode.cli.prompt.repl import asking
+from kode.cli.prompt.state import PromptState
+from kode.cli.prompt.submit import start
+from kode.cli.screen.menu import Choice, Menu
+from kode.cli.screen.question import make_ask
+from kode.cli.screen.render import Renderer
+from kode.cli.screen.screen import Screen, open_screen
+from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from kode.interrupts import heeding
 
 if TYPE_CHECKING:
-    from kode.plugin import Answer, Conversation, Question
-    from kode.plugin.events import Event, TurnEnded
+    from kode.conversation import Conversation
+    from kode.events import Event, TurnEnded
+    from kode.permissions.gate import Answer, Question
 
 _NEXT = "Next: set up a model with `kode init`, then run `kode` in your project."
 TASK = "python3 test_dates.py fails. Find out why and fix it."
@@ -96,7 +94,7 @@ def scratch() -> Iterator[Path]:
         for name, text in PROJECT.items():
             (project / name).write_text(text, encoding="utf-8")
         for name in SCRIPTS:
-            script = resources.files("kode.plugins.demo").joinpath(name)
+            script = resources.files("kode.cli.commands").joinpath(name)
             (folder / name).write_bytes(script.read_bytes())
         os.environ["KODE_HOME"] = str(folder / "home")
         if shutil.which("python3") is None:  # else use the Python that runs this
@@ -122,8 +120,8 @@ async def _until_left(state: PromptState, playing: Coroutine[Any, Any, int]) -> 
 
 def _import_the_rest() -> None:
     """Imports what a session needs. It takes seconds: call it in a thread, while a person reads."""
-    from kode.plugin import open_conversation as open_conversation
-    from kode.plugin.providers import resolve_provider as resolve_provider
+    from kode.config import resolve_provider as resolve_provider
+    from kode.conversation import open_conversation as open_conversation
 
 
 @dataclass
@@ -247,7 +245,8 @@ class _Tour:
     async def open(self, session_id: str | None) -> None:
         """Opens a new session, or the one named, with its script."""
         await asyncio.to_thread(_import_the_rest)
-        from kode.plugin import load_config, open_conversation
+        from kode.config import load_config
+        from kode.conversation import open_conversation
 
         part = "second" if session_id else "first"
         flags = {
