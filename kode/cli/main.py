@@ -113,8 +113,9 @@ def _own_fault(argv: Sequence[str], error: Exception) -> int:
 
 def _dispatch(argv: list[str]) -> int:
     if "_ARGCOMPLETE" in os.environ:  # called by the script of `kode completion`
-        answer = installed.command("completion answer")
-        return EXIT_FAILED if answer is None else answer(os.environ["COMP_LINE"].split())
+        from kode.cli.commands.completion import complete_line
+
+        return complete_line(os.environ["COMP_LINE"].split())
     first = argv[0] if argv else ""
     if first in ("--help", "-h", "help"):
         from kode.cli.screen.lines import explain, fold

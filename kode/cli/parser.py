@@ -25,6 +25,7 @@ COMMANDS = {
         ("config", "", "show, set and check settings"),
         ("init", "", "guided set-up"),
         ("demo", "", "take a two-minute tour, no key needed"),
+        ("completion", "", "print a completion script for bash, zsh or fish"),
         ("doctor", "", "check this machine, and say how to fix what is missing"),
         ("subagent", "", "run one focused task in its own process"),
         ("exec", "run", ""),

@@ -1,7 +1,7 @@
 """`kode completion bash|zsh|fish`: prints a script that completes kode's command line.
 
-The script calls kode at each Tab, using the protocol of argcomplete: `answer` completes from the
-commands' own parsers and from the current sessions and models.
+The script calls kode at each Tab, using the protocol of argcomplete: `complete_line` completes from
+the commands' own parsers and from the current sessions and models.
 """
 
 import argparse
@@ -18,22 +18,14 @@ import argcomplete
 from argcomplete.completers import ChoicesCompleter, DirectoriesCompleter, FilesCompleter
 from argcomplete.shell_integration import shellcode
 
-from kode.plugin import Parser, paths
-from kode.plugin.completing import (
-    COMMANDS,
-    SYSTEMS,
-    Described,
-    find_items,
-    find_servers,
-    interactive,
-    model_choices,
-    named,
-    of_plugins,
-    provider_names,
-    session_choices,
-    subcommands,
-)
-from kode.plugin.errors import EXIT_OK, ConfigError
+from kode import installed, paths
+from kode.cli.commands import interactive
+from kode.cli.parser import COMMANDS, Described, Parser, of_plugins
+from kode.cli.prompt.choices import model_choices, session_choices
+from kode.errors import EXIT_OK, ConfigError
+from kode.extensions.mcp_config import find_servers
+from kode.extensions.review import find_items, named
+from kode.registry import SYSTEMS, provider_names
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -61,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
     return EXIT_OK
 
 
-def answer(line: Sequence[str]) -> int:
+def complete_line(line: Sequence[str]) -> int:
     """Prints the possible next words for the shell that calls, which gives the typed ones."""
     argcomplete.autocomplete(
         _whole(line),
@@ -90,7 +82,7 @@ def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
         own = getattr(module, "COMMANDS", COMMANDS)
         if own is not COMMANDS:
             below = commands.add_parser(name, help=what).add_subparsers()
-            for sub, about in (own | subcommands(name)).items():
+            for sub, about in (own | installed.subcommands(name)).items():
                 parser = _describe((name, sub), partial(module.main, [sub]))
                 below.add_parser(sub, help=about, parents=[parser], add_help=False)
         else:
@@ -98,7 +90,7 @@ def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
             parser = _describe((name,), partial(run, []))
             for action in parser._actions:
                 if isinstance(action, argparse._SubParsersAction):
-                    for sub in subcommands(name):
+                    for sub in installed.subcommands(name):
                         described = _describe((name, sub), partial(module.main, [sub]))
                         action.choices[sub] = described
             commands.add_parser(name, help=what, parents=[parser], add_help=False)
