@@ -1,19 +1,213 @@
-"""Entries of MCP servers as other agents and READMEs write them → kode's own.
+"""`kode mcp add` and `kode mcp add-json`: take the command lines that other agents' READMEs name,
+with `kode` in the place of the agent, and JSON as pasted.
 
 The forms: an object under `mcpServers` (Claude Code, Cursor, Gemini), `servers` (VS Code),
 `context_servers` (Zed), `mcp_servers` (Codex), `mcp` (opencode, older VS Code); one server's object
 with its name in it (VS Code's `--add-mcp`), or beside it.
 """
 
+import argparse
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kode.plugin import credentials, paths
-from kode.plugin.errors import ConfigError
+from kode import credentials, paths
+from kode.cli.flags import working_directory
+from kode.cli.parser import Parser
+from kode.errors import EXIT_OK, ConfigError
+from kode.extensions.mcp_config import add_seen
+from kode.permissions.gate import visible
+from kode.plain_text import clean
+
+_SCOPES = {"user": "home", "local": "home", "global": "home", "shared": "project"}
+_VALUED = (
+    "-s --scope -t --transport -e --env -H --header --url --bearer-token-env-var --client-id "
+    "--callback-port --timeout --description --read --add-mcp --include-tools --exclude-tools"
+).split()
+
+ABOUT = """\
+Add an MCP server to your own config, or to the project's `.mcp.json`:
+
+  kode mcp add NAME URL                     kode mcp add NAME -- COMMAND ARG...
+  kode mcp add '{"mcpServers": {...}}'      kode mcp add NAME '{"command": ...}'
+
+The `mcp add` lines of other agents work with `kode` in the place of their name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParsedServer:
+    """A server that somebody wants to add."""
+
+    name: str
+    values: Mapping[str, Any]
+    """As kode writes an entry."""
+    notes: tuple[str, ...] = ()
+    """Sentences about what could not be taken over as it was."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode mcp add ...`. Raises: ConfigError, StorageError, BusyError."""
+    words, command = split(argv)
+    arguments = _parser("kode mcp add").parse(words)
+    cwd = working_directory(argparse.Namespace(cwd=None))
+    pasted = arguments.add_mcp or next(filter(_is_json, (arguments.name, arguments.url)), "")
+    if pasted:
+        named = arguments.name if pasted != arguments.name else ""
+        servers = [_with_flags(one, arguments) for one in wanted_in(parsed(pasted), named or "")]
+        if not servers:
+            raise ConfigError("The JSON names no MCP server: none has a `command` or a `url`.")
+        return add_all(servers, _is_shared(arguments), cwd)
+    if not arguments.name:
+        raise ConfigError("kode mcp add: name the server. `kode mcp add --help` shows the forms.")
+    return add_all([_of_words(arguments, command)], _is_shared(arguments), cwd)
+
+
+def add_json(argv: Sequence[str]) -> int:
+    """Runs `kode mcp add-json NAME JSON`. Raises: ConfigError, StorageError, BusyError."""
+    arguments = _parser("kode mcp add-json").parse(argv)
+    if not arguments.name or not arguments.url:
+        raise ConfigError("kode mcp add-json takes a name and the server's JSON: NAME '{…}'.")
+    cwd = working_directory(argparse.Namespace(cwd=None))
+    servers = list(wanted_in(parsed(arguments.url), arguments.name))
+    return add_all([_with_flags(one, arguments) for one in servers], _is_shared(arguments), cwd)
+
+
+def add_all(servers: Iterable[ParsedServer], shared: bool, cwd: Path) -> int:
+    """Adds servers and says so. Raises: ConfigError, StorageError, BusyError."""
+    for one in servers:
+        one = with_engine(with_read(one, cwd))
+        path = add_seen(paths.home(), cwd, one.name, one.values, shared=shared)
+        said = [f"Added {one.name} to {path}. `kode mcp test {one.name}` tries it.", *one.notes]
+        print("\n  ".join(clean(visible(line)) for line in said), flush=True)
+    return EXIT_OK
+
+
+def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """A command line → the words for kode, and the server's command with all its flags: what is
+    behind `--`, or begins with the second word that is no flag, unless that is an address."""
+    words: list[str] = []
+    free = 0
+    rest = list(argv)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return words, rest
+        if word.startswith("-"):
+            words.append(word)
+            if word in _VALUED and rest:
+                words.append(rest.pop(0))
+            continue
+        free += 1
+        if free == 2 and not _is_address(word) and not _is_json(word):
+            return words, [word, *rest]
+        words.append(word)
+    return words, []
+
+
+def _parser(name: str) -> Parser:
+    parser = Parser(name, ABOUT)
+    add = parser.add_argument
+    add("name", metavar="NAME", nargs="?", help="the server")
+    add("url", metavar="URL", nargs="?", help="the address of an HTTP server, or JSON")
+    scopes = ("home", "project", *_SCOPES)
+    where = "home (default; also user, local) or project"
+    add("-s", "--scope", choices=scopes, default="home", help=where)
+    kinds = ("stdio", "http", "sse", "streamable-http")
+    add("-t", "--transport", choices=kinds, help="stdio, http (default for a URL) or sse")
+    pair: dict[str, Any] = {"action": "append", "default": []}
+    about = "a variable the server gets; ${VAR} is replaced from your environment"
+    add("-e", "--env", metavar="NAME=VALUE", help=about, **pair)
+    add("-H", "--header", metavar="NAME:VALUE", help="a header of its requests", **pair)
+    add("--url", dest="address", metavar="URL", help="the address of an HTTP server")
+    add("--bearer-token-env-var", metavar="VAR", help="a variable with the token for its requests")
+    add("--client-id", metavar="ID", help="kode's registered id, for logins")
+    add("--callback-port", metavar="PORT", type="whole", help="the port that logins return to")
+    add("--timeout", metavar="MS", type="whole", help="time limit of a call, in milliseconds")
+    add("--read", metavar="PATH", help="let it read a file or folder of your home", **pair)
+    add("--write", action="store_true", help="let it change the project")
+    add("--network", action="store_true", help="let it use the network")
+    add("--outside", action="store_true", help="run it without the sandbox, once you said yes")
+    add("--add-mcp", metavar="JSON", help="one server as JSON")
+    for flag in ("--description", "--include-tools", "--exclude-tools"):
+        add(flag, help=argparse.SUPPRESS)
+    add("--trust", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def _of_words(arguments: argparse.Namespace, command: list[str]) -> ParsedServer:
+    if len(command) == 1 and " " in command[0] and not Path(command[0]).exists():
+        import shlex  # some agents take the whole command as one word
+
+        command = shlex.split(command[0])
+    url = arguments.address or arguments.url
+    kind = arguments.transport or ("http" if url else "stdio")
+    if kind != "stdio" and not url and command:
+        url, command = command[0], command[1:]
+    if kind == "stdio" and url:
+        raise ConfigError(
+            f"{url} is an address, and --transport stdio is for a program: leave the flag out, or "
+            f"write `kode mcp add {arguments.name} -- COMMAND`."
+        )
+    values = {"command": command} if command else {"type": kind, "url": url} if url else {}
+    if not values:
+        raise ConfigError(
+            f"kode mcp add: {arguments.name} needs a URL, or a program: "
+            f"`kode mcp add {arguments.name} -- COMMAND ARG...`."
+        )
+    return _with_flags(wanted(arguments.name, values), arguments)
+
+
+def _with_flags(one: ParsedServer, arguments: argparse.Namespace) -> ParsedServer:
+    values = dict(one.values)
+    notes = list(one.notes)
+    if arguments.env:
+        values["env"] = {
+            **values.get("env", {}),
+            **dict(_pair(text, "=") for text in arguments.env),
+        }
+    headers = dict(_pair(text, ":=") for text in arguments.header)
+    if token := arguments.bearer_token_env_var:
+        headers["Authorization"] = f"Bearer ${{{token}}}"
+    if headers:
+        values["headers"] = {**values.get("headers", {}), **headers}
+    login = {"clientId": arguments.client_id, "callbackPort": arguments.callback_port}
+    if any(login.values()):
+        values["oauth"] = {key: value for key, value in login.items() if value}
+    for key in ("write", "network", "outside", "timeout", "read"):
+        if given := getattr(arguments, key):
+            values[key] = given
+    if arguments.scope == "local":
+        notes.append("It is in all of your projects: kode keeps nothing for you in one alone.")
+    if arguments.trust:
+        notes.append('kode asks about its calls; `permissions.allow` with "mcp(NAME)" allows them.')
+    if arguments.include_tools or arguments.exclude_tools:
+        notes.append('All its tools are offered; `permissions.deny` with "mcp(NAME:TOOL)" denies.')
+    return ParsedServer(name=one.name, values=values, notes=tuple(notes))
+
+
+def _pair(text: str, marks: str) -> tuple[str, str]:
+    at = min((text.find(mark) for mark in marks if mark in text), default=-1)
+    if at <= 0:
+        raise ConfigError(f"{text!r} is not NAME{marks[0]}VALUE.")
+    return text[:at].strip(), text[at + 1 :].strip() if marks[0] == ":" else text[at + 1 :]
+
+
+def _is_shared(arguments: argparse.Namespace) -> bool:
+    return bool(_SCOPES.get(arguments.scope, arguments.scope) == "project")
+
+
+def _is_address(word: str) -> bool:
+    return word.startswith(("http://", "https://", "${"))
+
+
+def _is_json(word: str | None) -> bool:
+    return word is not None and (word.lstrip().startswith("{") or word.lstrip().startswith('"'))
+
+
+# ── forms ────────────────────────────────────────────────────────────────────────────────────
 
 SECTIONS = ("mcpServers", "servers", "context_servers", "mcp_servers")
 
@@ -27,17 +221,6 @@ _VARIABLE = re.compile(r"\$\{(env|input):([A-Za-z0-9_.-]+)\}")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 _ROOTS = ("package.json", "pyproject.toml", "Cargo.toml", "go.mod", ".git")
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|auth|credential|cookie")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """A server that somebody wants to add."""
-
-    name: str
-    values: Mapping[str, Any]
-    """As kode writes an entry."""
-    notes: tuple[str, ...] = ()
-    """Sentences about what could not be taken over as it was."""
 
 
 def parsed(text: str) -> dict[str, Any]:
@@ -59,7 +242,7 @@ def parsed(text: str) -> dict[str, Any]:
     )
 
 
-def wanted_in(document: Mapping[str, Any], name: str = "") -> Iterator[Wanted]:
+def wanted_in(document: Mapping[str, Any], name: str = "") -> Iterator[ParsedServer]:
     """The servers in a document; `name` is for one that has none in it. Raises: ConfigError."""
     if _is_server(document):
         own = document.get("name")
@@ -83,7 +266,7 @@ def section_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return section_of(within) if isinstance(within, dict) else document
 
 
-def wanted(name: str, values: Mapping[str, Any]) -> Wanted:
+def wanted(name: str, values: Mapping[str, Any]) -> ParsedServer:
     """One server's object of any of the forms as an entry. A name that kode does not take is
     changed."""
     plain = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9._-]+", "-", name)).strip("-._")[:40]
@@ -110,10 +293,10 @@ def wanted(name: str, values: Mapping[str, Any]) -> Wanted:
     if values.get("enabled") is False:
         entry["disabled"] = True
     notes += _notes(values)
-    return Wanted(name=plain, values=_expanded(entry), notes=tuple(notes))
+    return ParsedServer(name=plain, values=_expanded(entry), notes=tuple(notes))
 
 
-def with_read(one: Wanted, cwd: Path) -> Wanted:
+def with_read(one: ParsedServer, cwd: Path) -> ParsedServer:
     """Adds to `read` what the command names below the home or in a temporary folder, which the
     sandbox would hide: a file with the package that it belongs to, if any, or a folder."""
     values = one.values
@@ -128,7 +311,7 @@ def with_read(one: Wanted, cwd: Path) -> Wanted:
     return replace(one, values={**values, "read": read}, notes=(*one.notes, note))
 
 
-def with_engine(one: Wanted) -> Wanted:
+def with_engine(one: ParsedServer) -> ParsedServer:
     """Says of a client of a container engine what it needs."""
     command = one.values.get("command", "")
     if Path(command).name not in _LAUNCHED or one.values.get("outside"):
@@ -140,7 +323,7 @@ def with_engine(one: Wanted) -> Wanted:
     return replace(one, notes=(*one.notes, note))
 
 
-def with_references(one: Wanted, environ: Mapping[str, str]) -> Wanted:
+def with_references(one: ParsedServer, environ: Mapping[str, str]) -> ParsedServer:
     """Replaces what is secret by references to variables of the environment, so that no copy is
     made of it."""
 

@@ -7,20 +7,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kode.plugin import (
-    McpServerEntry,
-    Parser,
-    clean,
-    credentials,
-    paths,
-    print_either,
-    visible,
-    working_directory,
-)
-from kode.plugin.approvals import mcp_cache, public, review, trust
-from kode.plugin.errors import EXIT_FAILED, EXIT_OK, ConfigError
-from kode.plugin.messages import columns, plural
-from kode.plugin.servers import find_servers, remove, variables_of
+from kode import credentials, paths
+from kode.cli.flags import working_directory
+from kode.cli.parser import Parser
+from kode.cli.screen.lines import public
+from kode.cli.screen.printer import print_either
+from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
+from kode.extensions import mcp_cache, review, trust
+from kode.extensions.mcp_config import Entry as McpServerEntry
+from kode.extensions.mcp_config import find_servers, remove, variables_of
+from kode.messages import columns, plural
+from kode.permissions.gate import visible
+from kode.plain_text import clean
 
 NONE = "No MCP servers here. Add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND`."
 

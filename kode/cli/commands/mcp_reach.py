@@ -6,21 +6,23 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from kode.plugin import McpServerEntry, clean, load_config, paths, print_either, visible
-from kode.plugin.approvals import approve_shown, mcp_cache, review, trust
-from kode.plugin.connections import (
-    Connection,
-    DownloadNeededError,
-    held_back,
-    keep_pins,
-    make_elicit,
-    open_workplace,
-    opener,
-    pins_of,
-)
-from kode.plugin.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
-from kode.plugin.servers import START_TIMEOUT_S
-from kode.plugins.servers.configured import approvals_of, found, here, with_server
+from kode import paths
+from kode.assembly import open_workplace
+from kode.cli.commands.mcp_servers import approvals_of, found, here, with_server
+from kode.cli.commands.trust import approve_shown
+from kode.cli.screen.form import make_elicit
+from kode.cli.screen.printer import print_either
+from kode.config import load_config
+from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
+from kode.extensions import mcp_cache, review, trust
+from kode.extensions.mcp_cache import DownloadNeededError
+from kode.extensions.mcp_config import START_TIMEOUT_S
+from kode.extensions.mcp_config import Entry as McpServerEntry
+from kode.extensions.mcp_open import opener
+from kode.extensions.mcp_server import held_back, keep_pins, pins_of
+from kode.extensions.mcp_values import Connection
+from kode.permissions.gate import visible
+from kode.plain_text import clean
 
 LOGIN_TIMEOUT_S = 300.0
 """Time limit of a start here, where a person may have to log in."""

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from kode.cli.commands import mcp_add as add
+from kode.cli.commands import mcp_import as pick
 from kode.errors import ConfigError
 from kode.extensions import mcp_config, trust
-from kode.plugins.servers import add, pick
 
 NPX = {"command": "npx", "args": ["-y", "a-server"]}
 ZED = {"path": "npx", "args": ["-y", "a-server"]}
