@@ -25,6 +25,7 @@ MODULES = (
     "kode.sandbox.probe",
     "kode.sandbox.seatbelt",
     "kode.sandbox.view",
+    "kode.tools.checkers",
 )
 """Imported only where a turn needs them, or by a library only when it connects."""
 
@@ -40,7 +41,7 @@ def import_first_turn(opened: OpenSession) -> None:
     stem("memory")  # these two read tables when first used
     scan("memory")
     for plugin in installed.plugins():
-        used = (plugin.around, plugin.around_turn, plugin.sections, plugin.tools, plugin.subscriber)
+        used = (plugin.around_turn, plugin.sections, plugin.tools, plugin.subscriber)
         for where in filter(None, used):
             with contextlib.suppress(Exception):
                 installed.load(plugin, where)
