@@ -122,7 +122,10 @@ def reach(
     wide = [f for f in ground.folders if any(f in home.parents for home in homes)]
     narrow = [f for f in ground.folders if f not in wide]
     work: Access = "writable" if ground.writable else "readable"
-    fixed = [Path(git.path) / name for git in ground.git for name in RUN_BY_GIT]
+    # A `.git` that is no repository yet becomes one with a few more files.
+    records = {f / ".git" for f in ground.folders if not (f / ".git").is_file()}
+    records |= {Path(git.path) for git in ground.git}
+    fixed = [folder / name for folder in sorted(records) for name in RUN_BY_GIT]
     outputs = [ground.outputs] if ground.outputs.is_dir() else []
     listed: tuple[tuple[Access, Iterable[Path]], ...] = (
         ("readable", [Path("/")]),
