@@ -29,7 +29,7 @@ from prompt_toolkit.output.defaults import create_output
 from kode.cli.prompt.layout import PLAIN_STYLE, STYLE, Lines, layout_of
 from kode.cli.prompt.mentions import BEING_TYPED, query_of
 from kode.cli.prompt.paste import Pastes
-from kode.cli.prompt.state import PromptState
+from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
 from kode.cli.prompt.submit import press, submit
 from kode.cli.screen.menu import Menu
 from kode.cli.screen.notify import FOCUS_OFF, FOCUS_ON, Notifier, way_of
@@ -385,7 +385,8 @@ class Editor:
             whole = typed if is_command or mention is None else query_of(mention)
             begun = menu.completions[0].text.startswith(typed)  # what only holds it is chosen
             is_done = is_command and (" " in typed or not begun)
-            if is_done or any(c.text == whole for c in menu.completions):
+            is_done |= whole in PROMPT_ALIASES or any(c.text == whole for c in menu.completions)
+            if is_done:
                 return False
             self.buffer.apply_completion(menu.completions[0])
         self.buffer.complete_state = None
