@@ -1,4 +1,4 @@
-"""Lines as an older kode, or a person, wrote them: without a checksum."""
+"""Lines as a person writes them: without a checksum."""
 
 import re
 

@@ -223,7 +223,7 @@ def test_a_compaction_is_repeated_where_another_window_is_set(place: Place, tmp_
 
 
 def test_a_replay_that_ends_before_the_record_is_not_identical(place: Place) -> None:
-    """An older kode did not record the window: a smaller one may compact where nothing was."""
+    """Without the window in the record a smaller one may compact where nothing was."""
     long = "word " * 9_000
     turns = [
         {"task": task, "flags": [], "replies": [{"text": "hi"}]}
