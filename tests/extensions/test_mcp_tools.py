@@ -161,7 +161,9 @@ async def extensions(home, project):
             emit=given.pop("emit", silent),
             ask=None,
             open_server=open_entry,
-            sandbox=SimpleNamespace(holds=lambda: True, cannot_hold=lambda: ""),
+            sandbox=SimpleNamespace(
+                kind=lambda: "layered", holds=lambda: True, cannot_hold=lambda: ""
+            ),
             trust_project=True,
             **given,
         )

@@ -61,7 +61,7 @@ def test_a_model_is_one_line() -> None:
 
 
 def test_the_table_that_is_shipped_is_of_this_form() -> None:
-    text = known.TABLE.read_text()
+    text = script.TARGET.read_text()
     data = json.loads(text)
 
     assert len(text) < 150_000
