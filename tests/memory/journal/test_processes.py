@@ -12,7 +12,7 @@ import pytest
 from kode.errors import ProviderError
 from kode.memory.base import reconcile
 from kode.memory.history import History
-from tests.effort import EVERYTHING, sample
+from tests.effort import EVERYTHING
 from tests.memory.journal.life import (
     answer,
     history_of,
@@ -91,7 +91,9 @@ def steps_of(folder, facts=None, reply=None):
     assert in_a_child(count) == 0
     every = range(1, int((folder / "steps").read_text()) + 1)
     assert len(every) > 40
-    return sample(every, SAMPLE, "consolidation")
+    if EVERYTHING:
+        return every
+    return [every[round(i * (len(every) - 1) / (SAMPLE - 1))] for i in range(SAMPLE)]
 
 
 def every_number(text):
