@@ -49,13 +49,15 @@ def sample(items: Sequence[Item], count: int, purpose: str) -> list[Item]:
 def unsampled(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """The slow cases of `sampled` tests that this run leaves out.
 
-    `@pytest.mark.sampled(of=4)` keeps one of each four cases of a test function, at least one.
+    `@pytest.mark.sampled(of=4)` keeps one of each four cases of a test function, at least one; of
+    functions without cases, one of each four in a file.
     """
     cases: dict[tuple[Any, int], list[pytest.Item]] = {}
     for item in items:
         mark = item.get_closest_marker("sampled")
         if mark is not None and item.get_closest_marker("slow") is not None:
-            name = item.nodeid.partition("[")[0]
+            test, bracket, _ = item.nodeid.partition("[")
+            name = test if bracket else test.partition("::")[0]
             cases.setdefault((name, mark.kwargs["of"]), []).append(item)
     left_out = []
     for (name, of), group in cases.items():

@@ -10,6 +10,8 @@ import pytest
 
 from bench.__main__ import NAMES
 
+pytestmark = pytest.mark.sampled(of=4)
+
 FIELDS = {
     "startup": ["version_ratio", "prompt_ratio", "run_ratio", "rss_ratio", "messages_run_ratio"],
     "turns": ["per_turn_ratio", "late_turn_ratio", "bytes_ratio", "prefix_identical"],

@@ -27,7 +27,7 @@ from tests.scripted_server import ScriptedServer, read_in_order
 KEY = "sk-test-0123456789abcdefghij"
 PRICES = {"gpt-4o": {"input": 2.5, "output": 10}}
 """A server of one's own has no other."""
-KILLS = 20 if EVERYTHING else 5
+KILLS = 20 if EVERYTHING else 3
 """How often the parent is killed at a random time."""
 ORPHANS_GONE_S = 15.0
 

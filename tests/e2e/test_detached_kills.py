@@ -72,7 +72,7 @@ def kill(target: str, folder: Path, attached: Terminal | None) -> None:
                 os.kill(of(folder), signal.SIGKILL)
 
 
-@pytest.mark.sampled(of=3)
+@pytest.mark.sampled(of=6)
 @pytest.mark.parametrize("seed", range(KILLS))
 def test_a_kill_loses_and_repeats_nothing(sessions: Background, seed: int) -> None:
     chance, target = random.Random(seed), TARGETS[seed % len(TARGETS)]

@@ -17,6 +17,7 @@ from tests.e2e.ray_nodes import Cluster, cluster
 from tests.needs import needs
 
 pytestmark = [
+    pytest.mark.sampled(of=3),
     needs("ray"),
     pytest.mark.timeout(300),
 ]

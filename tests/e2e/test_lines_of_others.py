@@ -9,6 +9,8 @@ from kode.cli import hints
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
+pytestmark = pytest.mark.sampled(of=2)
+
 ID = "20260102-030405-a1b2c3"
 SCHEMA = '{"type": "object"}'
 

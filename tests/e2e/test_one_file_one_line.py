@@ -14,6 +14,8 @@ import pytest
 
 from tests.e2e.command import Place
 
+pytestmark = pytest.mark.sampled(of=3)
+
 ROOT = Path(__file__).parents[2]
 PAGES = ("adding-a-tool.md", "adding-a-provider.md", "adding-a-memory-system.md")
 STEP = re.compile(r"((?:^[^\n]+\n)+)\n```(?:python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

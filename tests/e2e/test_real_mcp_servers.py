@@ -12,6 +12,8 @@ from tests.e2e.command import Finished, Place
 from tests.needs import PLAIN_PYTHON, skip_without
 from tests.scripted_server import ScriptedServer
 
+pytestmark = pytest.mark.sampled(of=3)
+
 PACKAGES = ("server-everything", "server-filesystem", "server-memory")
 
 

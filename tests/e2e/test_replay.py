@@ -10,6 +10,8 @@ import pytest
 from tests.e2e.command import Finished, Place
 from tests.workplaces import empty_repository
 
+pytestmark = pytest.mark.sampled(of=2)
+
 LINES = (Path(__file__).parent / "data" / "replayed_sessions.jsonl").read_text().splitlines()
 SESSIONS: list[dict[str, Any]] = [json.loads(line) for line in LINES]
 LONG_CALL = "call-of-the-long-output"

@@ -8,6 +8,8 @@ import pytest
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
+pytestmark = pytest.mark.sampled(of=2)
+
 
 def written(name: str, **arguments: Any) -> dict[str, Any]:
     call = json.dumps({"name": name, "arguments": arguments}, indent=2)

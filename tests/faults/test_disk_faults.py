@@ -28,6 +28,8 @@ from tests.faults.lives import LIVES, NOTES, TIERED, Life
 from tests.faults.recorded import Recorded
 from tests.needs import lacking, skip_without
 
+pytestmark = pytest.mark.sampled(of=2)
+
 MOST = 60
 """Of the calls of a life, so many take an error once, and half as many from then on."""
 PAGE = 4096

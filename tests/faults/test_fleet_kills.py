@@ -24,7 +24,7 @@ from tests.e2e.command import KODE
 from tests.effort import EVERYTHING, SEED, draws, sample
 from tests.faults import strace
 
-WRITES, MOMENTS = 4, 100 if EVERYTHING else 2
+WRITES, MOMENTS = 2, 100 if EVERYTHING else 1
 TASKS, JOBS = 4, 2
 REPLY_USD = 1.0
 LIMIT_USD = 5.5

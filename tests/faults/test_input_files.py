@@ -22,7 +22,7 @@ from tests.effort import EVERYTHING
 from tests.faults.damage import damaged
 from tests.faults.in_process import FAULT, Finished, Here, made, undone_and_diffed
 
-pytestmark = pytest.mark.timeout(1800 if EVERYTHING else 600)
+pytestmark = [pytest.mark.timeout(1800 if EVERYTHING else 600), pytest.mark.sampled(of=2)]
 EXAMPLES = settings(
     max_examples=100 if EVERYTHING else 7,
     deadline=None,

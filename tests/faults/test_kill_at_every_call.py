@@ -19,8 +19,8 @@ from tests.faults.kode_run import Event, events, outlive, unfit
 from tests.faults.lives import LIVES, SUBAGENTS, TIERED, Life
 from tests.faults.recorded import Recorded, live
 
-SAMPLE = {"tiered": 9, "subagents": 6}
-USUAL_SAMPLE = 4
+SAMPLE = {"tiered": 4, "subagents": 3}
+USUAL_SAMPLE = 2
 WORKERS = 2 if EVERYTHING else 1
 
 

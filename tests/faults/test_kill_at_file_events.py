@@ -31,7 +31,7 @@ from tests.needs import skip_without
 from tests.plugins.imports.test_sessions import CLAUDE
 from tests.warm import Warm
 
-SAMPLE = 4
+SAMPLE = 2
 ENDED_S = 20.0
 FILES = 8
 FACTS = ("Prefers tabs", "Likes short answers")

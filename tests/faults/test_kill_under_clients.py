@@ -21,7 +21,7 @@ from tests.effort import EVERYTHING, sample
 from tests.faults import strace
 from tests.faults.kode_run import Place, call, kode, unfit
 
-SAMPLE = 4
+SAMPLE = 2
 SILENCE_S = 60.0
 
 SCRIPT = [

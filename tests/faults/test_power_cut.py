@@ -29,8 +29,8 @@ from tests.faults.kode_run import (
 from tests.faults.lives import LIVES, TIERED, Life
 from tests.faults.recorded import Recorded
 
-SAMPLE = {"tiered": 150, "notes": 40}
-USUAL_SAMPLE = 60
+SAMPLE = {"tiered": 40, "notes": 15}
+USUAL_SAMPLE = 20
 STARTED = 1
 """On so many of the disks the whole program is started too."""
 
@@ -94,6 +94,8 @@ def test_a_power_cut_loses_nothing_that_was_shown(
 def starts(life: Life, place: Place, shown: list[Event]) -> list[str]:
     place.project.mkdir(exist_ok=True)
     place.home.mkdir(exist_ok=True)
+    # Half-written files go with the next upkeep of the home, a day later at most.
+    (place.home / "upkeep").unlink(missing_ok=True)
     session_id = session_of(shown)
     known = session_id and any(event["type"] == "replied" for event in shown)
     how = ["continue", "--id", str(session_id)] if known else ["run"]
@@ -139,7 +141,7 @@ def test_the_model_would_find_a_sync_left_out(
     raise AssertionError("a lost sync was not found")
 
 
-CUTS_AFTER_KILLS = 3
+CUTS_AFTER_KILLS = 2
 """In each life."""
 
 

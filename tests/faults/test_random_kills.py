@@ -28,7 +28,7 @@ from tests.faults.kode_run import (
 )
 from tests.faults.lives import EPISODE
 
-KILLS = 300 if EVERYTHING else 20
+KILLS = 300 if EVERYTHING else 9
 PROCESSES = 3
 SETTINGS = {
     "memory": {

@@ -13,6 +13,8 @@ import pytest
 from tests.faults import power_cut, strace
 from tests.faults.stand_ins import STORES, kept
 
+pytestmark = pytest.mark.sampled(of=2)
+
 ROOT = Path(__file__).parents[2]
 ENVIRON = {
     "PATH": os.environ["PATH"],

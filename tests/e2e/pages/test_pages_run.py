@@ -137,6 +137,7 @@ def played(story: Story, play: Play, place: Place) -> Ran:
 
 
 @pytest.mark.timeout(200)
+@pytest.mark.sampled(of=2)
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_a_page_can_be_followed(place: Place, project: Path, story: Story) -> None:
     play = PLAYS.get(story.name, Play())

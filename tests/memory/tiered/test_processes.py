@@ -24,6 +24,8 @@ from tests.memory.life import (
     write_facts,
 )
 
+pytestmark = pytest.mark.sampled(of=3)
+
 FACTS = [
     "Prefers tabs over spaces",
     "Lives in Lisbon",

@@ -6,7 +6,7 @@ import pytest
 from tests.memory.notes.life import keep
 from tests.plugins.team.life import exchange, texts
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(of=3)]
 
 
 @pytest.mark.parametrize(
