@@ -69,6 +69,8 @@ def sentences_of(done: "subprocess.CompletedProcess[bytes]") -> list[str]:
 def goes_on(life: Life, place: Place, shown: Sequence[Event]) -> list[str]:
     """What is missing, before and after the next start on a sound disk."""
     faults = outlive(place) + life.missing(place, shown)
+    # Half-written files go with the next upkeep of the home, a day later at most.
+    (place.home / "upkeep").unlink(missing_ok=True)
     started = place.run(life.argv_after(place))
     if started.returncode == 3 and b"no session" in started.stderr and not session_of(shown):
         return faults
