@@ -23,6 +23,8 @@ RETRY_S = 30.0
 """A server that did not answer is not asked again for this long."""
 LOCK_MS = 20_000
 """How long a change waits for those of colleagues."""
+MAX_DEPTH = 100
+"""A note has two levels; SQLite reads a thousand, and newer Pythons more than it."""
 SCHEMA = resources.files("kode.plugins.team").joinpath("schema.sql")
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('kode ' || %s, 0))"
 
@@ -193,9 +195,21 @@ def _loads(data: str | bytes) -> Any:
     """The value; None for one that a colleague nested too deep for Python, or gave a number of
     thousands of digits: their rows must not hide those of others."""
     try:
-        return json.loads(data)
+        value = json.loads(data)
     except (ValueError, RecursionError):
         return None
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [inner for outer in level for inner in _values_in(outer)]
+        if not level:
+            return value
+    return None
+
+
+def _values_in(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _notes(value: Any) -> tuple[dict[str, Any], ...]:
