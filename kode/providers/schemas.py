@@ -107,7 +107,9 @@ _NULL: Mapping[str, Any] = {"type": "string", "nullable": True, "description": "
 
 def fit_schema(schema: Mapping[str, Any], form: SchemaForm) -> Schema:
     """The schema of an object as a form takes it. Raises: UnfitSchemaError."""
-    return _Fitting(dict(schema), form).whole()
+    fitted = _Fitting(dict(schema), form).whole()
+    fitted.pop("nullable", None)  # the arguments of a call are never null
+    return fitted | {"type": "object"}
 
 
 class FittedTools:
