@@ -223,7 +223,7 @@ def clashes() -> Iterator[str]:
 
 
 faults: dict[str, str] = {}
-"""The plug-ins that kode goes on without in this process: name → what was wrong, in a sentence."""
+"""The plug-ins that kode continues without in this process: name → what was wrong, a sentence."""
 
 
 def guard_plugin(plugin: Plugin, function: Callable[..., Any]) -> Callable[..., Any]:

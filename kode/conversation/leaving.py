@@ -33,7 +33,7 @@ def _waiting_for(opened: OpenSession, step: ClosingStep) -> Iterator[None]:
         opened.waits_for = None
 
 
-def _left_s(most_s: float, leave_by: float | None) -> float:
+def _remaining_s(most_s: float, leave_by: float | None) -> float:
     """How long the next step may take."""
     if leave_by is None:
         return most_s
@@ -80,7 +80,7 @@ async def leave(opened: OpenSession, reason: str, leave_by: float | None = None)
         if opened.started.hooks is not None:
             from kode.conversation import hooking
 
-            wait_s = _left_s(hooking.AT_END_S, leave_by)
+            wait_s = _remaining_s(hooking.AT_END_S, leave_by)
             try:
                 with _waiting_for(opened, "hooks"):
                     await hooking.end_session(opened, opened.started.hooks, reason, wait_s)
@@ -88,7 +88,7 @@ async def leave(opened: OpenSession, reason: str, leave_by: float | None = None)
                 opened.report(error)
         grace_s = INTERRUPTED_GRACE_S if opened.interrupted else CLOSE_GRACE_S
         with _waiting_for(opened, "memory"):
-            await agent.memory.close(_left_s(grace_s, leave_by))
+            await agent.memory.close(_remaining_s(grace_s, leave_by))
         try:
             save_memory_state(agent, session)
         except StorageError as error:
@@ -130,4 +130,4 @@ async def close(opened: OpenSession, wait_s: float | None = None) -> None:
             await provider.aclose()
         if terms.plugged is not None:
             with _waiting_for(opened, "plug-ins"):
-                await terms.plugged.close(_left_s(CLOSE_S, leave_by))
+                await terms.plugged.close(_remaining_s(CLOSE_S, leave_by))

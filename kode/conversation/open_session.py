@@ -94,7 +94,7 @@ class Terms:
     """Notices that are given once."""
 
     def say_faults(self) -> None:
-        """Names the plug-ins that kode goes on without, each once."""
+        """Names the plug-ins that kode continues without, each once."""
         for text in installed.faults.values():
             self.say_once(text)
 

@@ -182,7 +182,7 @@ class _Fitting:
         merged = _of_today(schema)
         ref = merged.pop("$ref", None)
         if isinstance(ref, str) and ref not in refs:
-            merged = {**(self._meant(ref) or {}), **merged}
+            merged = {**(self._resolve_reference(ref) or {}), **merged}
             return self._without_alternatives(merged, (*refs, ref))
         found = {name: [value] for name, value in _object(merged.get("properties")).items()}
         required = _required(merged)
@@ -220,7 +220,7 @@ class _Fitting:
             raw = {}
         given = _of_today(raw)
         ref = given.pop("$ref", None)
-        meant = self._meant(ref) if isinstance(ref, str) else None
+        meant = self._resolve_reference(ref) if isinstance(ref, str) else None
         if meant is not None and not self.form.inlines_refs and _is_definition(ref):
             return {"$ref": ref, **self._fit(given, refs, depth + 1)}
         if meant is not None and ref not in refs:
@@ -247,7 +247,7 @@ class _Fitting:
             fitted["items"] = self._fit({}, refs, depth + 1)
         return fitted
 
-    def _meant(self, ref: str) -> Mapping[str, Any] | None:
+    def _resolve_reference(self, ref: str) -> Mapping[str, Any] | None:
         """What a reference within the whole means; None for nothing, and for another document."""
         node: Any = self.root if ref.startswith("#") else None
         for step in ref[1:].split("/")[1:]:
