@@ -8,8 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kode.plugin import beneath, durable, paths, run_git
-from kode.plugin.errors import GitError
+from kode.plugin import GitError, beneath, durable, paths, run_git
 
 MAKE_TIMEOUT_S = 1800.0
 """For a clone, a checkout or a copy of a large project."""

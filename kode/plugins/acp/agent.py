@@ -31,10 +31,17 @@ from acp.schema import (
     SetSessionModeResponse,
 )
 
-from kode.plugin import Loaded, Transcript, fork_session, list_sessions, load_config, paths
+from kode.plugin import (
+    Loaded,
+    Transcript,
+    UserError,
+    fork_session,
+    list_sessions,
+    load_config,
+    paths,
+    shorten,
+)
 from kode.plugin import find_session as find
-from kode.plugin.errors import UserError
-from kode.plugin.messages import shorten
 from kode.plugins.acp.faults import NOT_FOUND, require_provider, translate_faults
 from kode.plugins.acp.hello import introduction
 from kode.plugins.acp.live import Live, open_live

@@ -17,10 +17,17 @@ from acp.schema import (
     ToolKind,
 )
 
-from kode.plugin import calling, parts_of, paths, subject_of, verbs_of
-from kode.plugin.contracts import Tool
-from kode.plugin.errors import ToolError
-from kode.plugin.messages import ToolCall, shorten
+from kode.plugin import (
+    Tool,
+    ToolCall,
+    ToolError,
+    calling,
+    parts_of,
+    paths,
+    shorten,
+    subject_of,
+    verbs_of,
+)
 
 Content = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
 

@@ -8,8 +8,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from kode.plugin import Conversation, read_plan, write_plan
-from kode.plugin.errors import UserError
+from kode.plugin import Conversation, UserError, read_plan, write_plan
 from kode.plugins.acp.options import DEFAULT, effort_named
 
 Run = Callable[[Conversation, str], Awaitable[str]]

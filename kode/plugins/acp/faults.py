@@ -9,8 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from acp import RequestError
 
-from kode.plugin import Loaded, fault_reports, resolve_provider
-from kode.plugin.errors import KodeError, SessionError, UserError
+from kode.plugin import KodeError, Loaded, SessionError, UserError, fault_reports, resolve_provider
 
 INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603  # JSON-RPC 2.0, section 5.1
 AUTH_REQUIRED, NOT_FOUND = -32000, -32002  # the Agent Client Protocol's own codes

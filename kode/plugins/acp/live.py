@@ -25,12 +25,19 @@ from acp.schema import (
 )
 
 from kode.plugin import (
+    FINISHED,
     Answer,
     Conversation,
+    Event,
     Form,
+    Image,
     Loaded,
     ModelListing,
+    PermissionMode,
     Question,
+    Text,
+    TurnEnded,
+    UserError,
     credentials,
     open_conversation,
     read_plan,
@@ -38,10 +45,6 @@ from kode.plugin import (
 )
 from kode.plugin import McpServerEntry as Entry
 from kode.plugin import fitting_picture as fitting
-from kode.plugin.contracts import PermissionMode
-from kode.plugin.errors import UserError
-from kode.plugin.events import FINISHED, Event, TurnEnded
-from kode.plugin.messages import Image, Text
 from kode.plugins.acp import updates as to_update
 from kode.plugins.acp.commands import COMMANDS, Command, command_in
 from kode.plugins.acp.faults import INTERNAL_ERROR

@@ -16,8 +16,7 @@ from acp.schema import (
     UnstructuredCommandInput,
 )
 
-from kode.plugin.contracts import EFFORTS, MODE_CALLED, MODE_MEANS, Effort, PermissionMode
-from kode.plugin.errors import UserError
+from kode.plugin import EFFORTS, MODE_CALLED, MODE_MEANS, Effort, PermissionMode, UserError
 
 ConfigOption = SessionConfigOptionSelect | SessionConfigOptionBoolean
 

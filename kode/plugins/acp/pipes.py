@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any
 
-from kode.plugin.errors import UserError
+from kode.plugin import UserError
 from kode.plugins.greeting import Greeted, can_wait
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024

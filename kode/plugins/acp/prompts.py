@@ -27,12 +27,12 @@ from kode.plugin import (
     MAX_ATTACHED_BYTES,
     Conversation,
     Picture,
+    Text,
+    UserError,
     file_part,
     read_mentioned,
     write_mention,
 )
-from kode.plugin.errors import UserError
-from kode.plugin.messages import Text
 
 Block = (
     TextContentBlock

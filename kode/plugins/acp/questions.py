@@ -26,9 +26,8 @@ from acp.schema import (
 )
 from pydantic import AnyUrl
 
-from kode.plugin import Answer, Form, Question, visible, ways_to_allow
+from kode.plugin import Answer, Form, PermissionMode, Question, visible, ways_to_allow
 from kode.plugin import FormField as Field
-from kode.plugin.contracts import PermissionMode
 from kode.plugins.acp.calls import Content, Shown, edits_of, text_content
 
 Choice = Literal["once", "session", "project", "no"]

@@ -7,9 +7,16 @@ from pathlib import Path
 
 from acp.schema import AgentPlanUpdate, ImageContentBlock, UserMessageChunk
 
-from kode.plugin import Transcript, TranscriptCall, read_plan
-from kode.plugin.entries import PlanEntry
-from kode.plugin.messages import Image, Text, Thinking, ToolResult
+from kode.plugin import (
+    Image,
+    PlanEntry,
+    Text,
+    Thinking,
+    ToolResult,
+    Transcript,
+    TranscriptCall,
+    read_plan,
+)
 from kode.plugins.acp import updates as to_update
 from kode.plugins.acp.calls import text_content
 from kode.plugins.acp.updates import MAX_RESULT_CHARS, Update, Updates, block

@@ -14,7 +14,7 @@ from typing import Any
 
 from acp.agent.connection import AgentSideConnection
 
-from kode.plugin.errors import EXIT_INTERRUPTED, EXIT_OK
+from kode.plugin import EXIT_INTERRUPTED, EXIT_OK
 from kode.plugins.acp.agent import KodeAgent
 from kode.plugins.acp.pipes import open_pipes
 from kode.plugins.greeting import Greeted

@@ -8,8 +8,7 @@ from typing import Any
 from acp.schema import AcpMcpServer, HttpMcpServer, McpServerStdio, SseMcpServer
 
 from kode.plugin import McpServerEntry as Entry
-from kode.plugin import paths
-from kode.plugin.errors import UserError
+from kode.plugin import UserError, paths
 
 Named = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
 

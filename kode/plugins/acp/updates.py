@@ -25,11 +25,7 @@ from acp.schema import (
     UserMessageChunk,
 )
 
-from kode.plugin import plan_steps as steps_of
-from kode.plugin import read_plan
-from kode.plugin.contracts import Tool
-from kode.plugin.entries import timestamp
-from kode.plugin.events import (
+from kode.plugin import (
     AgentFinished,
     AgentProgress,
     ContextReduced,
@@ -42,16 +38,25 @@ from kode.plugin.events import (
     SessionStarted,
     Steered,
     StepStarted,
+    StopReason,
     TextDelta,
     ThinkingDelta,
+    Tool,
+    ToolCall,
     ToolFinished,
-    ToolOutput,
     ToolStarted,
     TurnEnded,
     TurnStarted,
     Working,
+    calls_of,
+    read_plan,
+    shorten,
+    timestamp,
 )
-from kode.plugin.messages import StopReason, ToolCall, calls_of, shorten
+from kode.plugin import (
+    ToolOutputEvent as ToolOutput,
+)
+from kode.plugin import plan_steps as steps_of
 from kode.plugins.acp.calls import Shown, edits_of, proposed_edits, show_call, text_content
 
 Update = (

@@ -7,18 +7,25 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from kode.plugin import Parser, clean, paths, working_directory
-from kode.plugin.brought import (
-    Answer,
+from kode.plugin import (
+    EXIT_FAILED,
+    EXIT_OK,
     Answered,
+    ConfigError,
+    Parser,
     approve_shown,
+    clean,
     complain,
     foreign,
+    paths,
     public,
     review,
     trust,
+    working_directory,
 )
-from kode.plugin.errors import EXIT_FAILED, EXIT_OK, ConfigError
+from kode.plugin import (
+    PrintedAnswer as Answer,
+)
 
 
 def main(argv: Sequence[str]) -> Answered:

@@ -9,28 +9,37 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kode.plugin import Parser, load_config, paths, working_directory
-from kode.plugin.brought import (
+from kode.plugin import (
     EVENTS,
+    EXIT_FAILED,
+    EXIT_OK,
     TOPICS,
-    Answer,
+    ConfigError,
+    Parser,
     answer_of,
     as_json,
     brought,
     granted,
-    line_of,
     lines_of,
+    load_config,
     lost_of,
     open_sandbox,
     open_workplace,
     other_names,
+    paths,
     public,
     rows_of,
     run_hook,
     surroundings,
     trust,
+    working_directory,
 )
-from kode.plugin.errors import EXIT_FAILED, EXIT_OK, ConfigError
+from kode.plugin import (
+    PrintedAnswer as Answer,
+)
+from kode.plugin import (
+    hook_line_of as line_of,
+)
 
 ABOUT = "Lists {} of this project and your home, with source and status."
 

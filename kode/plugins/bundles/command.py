@@ -5,9 +5,18 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from kode.plugin import Parser, clean, paths, print_either, visible, working_directory
-from kode.plugin.bundles import subcommands
-from kode.plugin.errors import EXIT_FAILED, EXIT_OK, ConfigError
+from kode.plugin import (
+    EXIT_FAILED,
+    EXIT_OK,
+    ConfigError,
+    Parser,
+    clean,
+    paths,
+    print_either,
+    subcommands,
+    visible,
+    working_directory,
+)
 from kode.plugins.bundles import shelf, show, sources
 from kode.plugins.bundles.manifest import Parts, is_bundle, parts_of
 from kode.plugins.bundles.parts import forget_servers, items_of

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kode.plugin import object_of, visible
-from kode.plugin.errors import ConfigError
+from kode.plugin import ConfigError, object_of, visible
 from kode.plugins.bundles.tree import Tree, steps_of
 
 MANIFEST = ".claude-plugin/plugin.json"

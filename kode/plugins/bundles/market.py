@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kode.plugin import object_of, visible
-from kode.plugin.errors import ConfigError
+from kode.plugin import ConfigError, object_of, visible
 
 LIST = ".claude-plugin/marketplace.json"
 MAX_BYTES = 4 * 1024 * 1024

@@ -3,7 +3,8 @@
 from functools import partial
 from pathlib import Path
 
-from kode.plugin.bundles import (
+from kode.plugin import (
+    Bundle,
     Item,
     Surroundings,
     Thing,
@@ -18,7 +19,6 @@ from kode.plugin.bundles import (
     revoke,
     servers_of,
 )
-from kode.plugin.contracts import Bundle
 
 
 def items_of(bundle: Bundle, home: Path) -> tuple[tuple[Item, ...], list[str]]:

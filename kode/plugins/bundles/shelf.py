@@ -12,10 +12,16 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from kode.plugin import beneath, durable, paths, sealed
-from kode.plugin.bundles import PLUGIN_ROOT
-from kode.plugin.contracts import Bundle
-from kode.plugin.errors import ConfigError, StorageError
+from kode.plugin import (
+    PLUGIN_ROOT,
+    Bundle,
+    ConfigError,
+    StorageError,
+    beneath,
+    durable,
+    paths,
+    sealed,
+)
 from kode.plugins.bundles.manifest import Parts, placed
 from kode.plugins.bundles.sources import Source
 from kode.plugins.bundles.tree import Tree, digest, read_folder, status_below

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kode.plugin import credentials, visible
-from kode.plugin.bundles import Item
+from kode.plugin import Item, credentials, visible
 from kode.plugins.bundles.shelf import Approved
 from kode.plugins.bundles.tree import File, Tree
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from kode.plugin import credentials, paths, run_git, visible
-from kode.plugin.errors import ConfigError, GitError
+from kode.plugin import ConfigError, GitError, credentials, paths, run_git, visible
 from kode.plugins.bundles import market
 from kode.plugins.bundles.manifest import MANIFEST
 from kode.plugins.bundles.market import LIST

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kode.plugin import beneath, paths, visible
-from kode.plugin.errors import ConfigError
+from kode.plugin import ConfigError, beneath, paths, visible
 
 MAX_FILES = 5_000  # the largest public bundles have some hundreds
 MAX_BYTES = 64 * 1024 * 1024

@@ -11,17 +11,25 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 
-from kode.plugin import Step, digest_of, step_of
-from kode.plugin.entries import (
+from kode.plugin import (
     AnyEntry,
     CompactionEntry,
+    Message,
+    Part,
     PruneEntry,
     RestoreEntry,
     RewindEntry,
+    Step,
+    Text,
     TrimEntry,
+    Usage,
+    digest_of,
+    message_bytes,
+    part_object,
+    plural,
+    section_of,
+    step_of,
 )
-from kode.plugin.messages import Message, Part, Text, Usage, plural, section_of
-from kode.plugin.requests import message_bytes, part_object
 from kode.plugins.cost.sent import Piece, Sent, pieces
 
 Price = Callable[[str, Usage], float | None]

@@ -18,16 +18,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode.plugin import (
+    EXIT_OK,
+    ConfigError,
     Parser,
+    columns,
     cost_text,
     money,
     one_line,
     paths,
     print_either,
+    shorten,
     working_directory,
 )
-from kode.plugin.errors import EXIT_OK, ConfigError
-from kode.plugin.messages import columns, shorten
 
 if TYPE_CHECKING:
     from kode.plugin import MemoryChange as Change

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from kode.plugin import (
+    Header,
     SessionSummary,
     Spending,
     Spent,
@@ -23,7 +24,6 @@ from kode.plugin import (
 )
 from kode.plugin import read_session as read
 from kode.plugin import total_spent as total
-from kode.plugin.entries import Header
 from kode.plugins.cost.breaks import Break, Price, break_of, first_break
 from kode.plugins.cost.sent import Sent, requests_of
 

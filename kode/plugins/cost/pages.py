@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from kode.plugin import (
+    AnyEntry,
     Page,
     Place,
     Spent,
@@ -16,7 +17,6 @@ from kode.plugin import (
     spending_of,
     total_spent,
 )
-from kode.plugin.entries import AnyEntry
 from kode.plugins.cost.figures import session_cost
 
 PERIODS = (7, 30, 90, 365)

@@ -8,10 +8,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kode.plugin import Session, Step, digest_of, step_of
-from kode.plugin.entries import AnyEntry, Header, PartDigest, RequestEntry
-from kode.plugin.messages import Message
-from kode.plugin.requests import Chain, kept_tools, sections_of
+from kode.plugin import (
+    AnyEntry,
+    Chain,
+    Header,
+    Message,
+    PartDigest,
+    RequestEntry,
+    Session,
+    Step,
+    digest_of,
+    kept_tools,
+    sections_of,
+    step_of,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

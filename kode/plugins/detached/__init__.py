@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 from kode.plugin import Command, Plugin
 
 if TYPE_CHECKING:
-    from kode.plugin import Opened
-    from kode.plugin.contracts import Subscriber
+    from kode.plugin import Opened, Subscriber
 
 PLUGIN = Plugin(
     name="detached",

@@ -5,9 +5,19 @@ import os
 import sys
 from collections.abc import Sequence
 
-from kode.plugin import Parser, Question, one_line, paths, print_either, programs
-from kode.plugin.errors import EXIT_OK, ConfigError, SessionError
-from kode.plugin.screens import open_screen, question_lines
+from kode.plugin import (
+    EXIT_OK,
+    ConfigError,
+    Parser,
+    Question,
+    SessionError,
+    one_line,
+    open_screen,
+    paths,
+    print_either,
+    programs,
+    question_lines,
+)
 from kode.plugins.detached import places, talk
 
 

@@ -14,9 +14,19 @@ import tty
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kode.plugin import Parser, last_turn, money, one_line, paths, print_either, read_session
-from kode.plugin.errors import EXIT_OK, ConfigError, StorageError
-from kode.plugin.screens import Screen
+from kode.plugin import (
+    EXIT_OK,
+    ConfigError,
+    Parser,
+    Screen,
+    StorageError,
+    last_turn,
+    money,
+    one_line,
+    paths,
+    print_either,
+    read_session,
+)
 from kode.plugins.detached import holder, places, talk
 from kode.plugins.detached.flags import ONE_TURN, arguments_of, open_with_task, screen_of
 from kode.plugins.detached.holder import TERMINAL
@@ -81,7 +91,7 @@ def _resume(one: Known) -> int:
 
 
 def _open(arguments: argparse.Namespace, one: Known, screen: Screen) -> int:
-    from kode.plugin.prompts import open_repl
+    from kode.plugin import open_repl
 
     path = paths.session_file(paths.home(), one.session_id)
     if not path.exists():

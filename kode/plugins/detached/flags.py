@@ -6,9 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from kode.plugin import Parser, config_flags, load_config, paths
-from kode.plugin.messages import Text
-from kode.plugin.screens import Screen, open_screen
+from kode.plugin import Parser, Screen, Text, config_flags, load_config, open_screen, paths
 from kode.plugins.detached import places
 
 ONE_TURN = ("json_schema", "record", "replay")
@@ -17,8 +15,8 @@ ONE_TURN = ("json_schema", "record", "replay")
 
 def parser_of_run() -> Parser:
     """The parser of `kode run`, with every flag that it has here, and `--worktree`."""
-    from kode.plugin.prompts import Described
-    from kode.plugin.prompts import main as run
+    from kode.plugin import Described
+    from kode.plugin import main as run
 
     before, Parser.describing = Parser.describing, True  # completion may be asking for ours
     try:
@@ -57,7 +55,7 @@ def open_with_task(arguments: argparse.Namespace, spec: places.Spec, texts: Sequ
     """Opens a new session with its task and the texts piped in beside it, in this terminal or on
     the screen of `arguments`: a chat, or the one turn that its flags are about. Returns the exit
     status. Raises: as `kode run`."""
-    from kode.plugin.prompts import asked, open_repl, run_read_task
+    from kode.plugin import asked, open_repl, run_read_task
 
     arguments.session_id = spec.id
     piped = tuple(Text(text=text, source="outside") for text in texts)

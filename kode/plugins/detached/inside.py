@@ -18,11 +18,21 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kode.plugin import Answer, Opened, Question, durable
-from kode.plugin.errors import KodeError, StorageError
-from kode.plugin.events import Event, TurnEnded, TurnStarted
-from kode.plugin.prompts import LONG_TURN_S, Notifier, way_of
-from kode.plugin.screens import Screen
+from kode.plugin import (
+    LONG_TURN_S,
+    Answer,
+    Event,
+    KodeError,
+    Notifier,
+    Opened,
+    Question,
+    Screen,
+    StorageError,
+    TurnEnded,
+    TurnStarted,
+    durable,
+    way_of,
+)
 from kode.plugins.detached import HEARING, holder, places
 from kode.plugins.detached.flags import arguments_of, open_with_task, screen_of
 from kode.plugins.detached.places import Asked, State

@@ -24,9 +24,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, PlainSerializer, ValidationError
 
-from kode.plugin import beneath, credentials, durable, paths
-from kode.plugin.errors import SessionError
-from kode.plugin.events import TurnEnded
+from kode.plugin import SessionError, TurnEnded, beneath, credentials, durable, paths
 from kode.plugins.detached.holder import TERMINAL
 
 SPEC, STATE, LOCK, CONTROL = "spec.json", "state.json", "lock", "control"

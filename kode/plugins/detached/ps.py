@@ -7,9 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kode.plugin import Parser, money, one_line, paths, print_either
-from kode.plugin.errors import EXIT_OK, ConfigError, GitError, SessionError
-from kode.plugin.messages import columns
+from kode.plugin import (
+    EXIT_OK,
+    ConfigError,
+    GitError,
+    Parser,
+    SessionError,
+    columns,
+    money,
+    one_line,
+    paths,
+    print_either,
+)
 from kode.plugins.detached import holder, places, talk, trees
 from kode.plugins.detached.attach import ended_line
 from kode.plugins.detached.places import Known

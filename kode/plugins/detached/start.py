@@ -17,6 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kode.plugin import (
+    EXIT_OK,
+    ConfigError,
+    UserError,
     config_flags,
     load_config,
     one_line,
@@ -25,7 +28,6 @@ from kode.plugin import (
     resolve_provider,
     working_directory,
 )
-from kode.plugin.errors import EXIT_OK, ConfigError, UserError
 from kode.plugins.detached import holder, places, trees
 from kode.plugins.detached.flags import parser_of_run
 from kode.plugins.detached.places import Spec
@@ -99,7 +101,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _check(arguments: argparse.Namespace, cwd: Path, home: Path) -> None:
     """Finds what would end the session at once. Raises: UserError."""
-    from kode.plugin.prompts import (
+    from kode.plugin import (
         answer_form,
         cassette_settings,
         check_rules,
@@ -133,7 +135,7 @@ def _check(arguments: argparse.Namespace, cwd: Path, home: Path) -> None:
 
 def _task(arguments: argparse.Namespace) -> tuple[str, str, tuple[str, ...]]:
     """The task, what a plug-in's flag asks in its place, and piped input. Raises: ConfigError."""
-    from kode.plugin.prompts import asked, read_task
+    from kode.plugin import asked, read_task
 
     if arguments.task is None and (asks := asked(arguments, None, None)):
         return "", asks, ()

@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from kode.plugin.errors import SessionError
+from kode.plugin import SessionError
 from kode.plugins.detached import holder, places
 
 WAIT_S = 10.0

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.plugin import beneath, durable, one_line, paths, run_git
-from kode.plugin.errors import GitError, UserError
+from kode.plugin import GitError, UserError, beneath, durable, one_line, paths, run_git
 from kode.plugins import worktrees
 from kode.plugins.detached.places import Known, Tree, all_folder, trees_folder
 

@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from kode.plugin import (
+    MessageEntry,
+    TurnEntry,
     beneath,
+    calls_of,
     durable,
     last_turn,
     object_of,
@@ -21,12 +24,12 @@ from kode.plugin import (
     processes,
     programs,
     read_session,
+    results_of,
     run_check,
     spending_of,
+    text_of,
     total_spent,
 )
-from kode.plugin.entries import MessageEntry, TurnEntry
-from kode.plugin.messages import calls_of, results_of, text_of
 from kode.plugins.fleet.records import Fleet, Task
 
 COMMAND = (sys.executable, "-P", "-m", "kode")

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kode.plugin import durable, paths, run_git
-from kode.plugin.errors import GitError, UserError
+from kode.plugin import GitError, UserError, durable, paths, run_git
 from kode.plugins.fleet.queue import Queue
 from kode.plugins.fleet.state import TaskState, is_good
 from kode.plugins.worktrees import identity_in

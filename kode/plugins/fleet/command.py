@@ -8,22 +8,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from kode.plugin import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    MODE_CALLED,
+    MODE_MEANS,
+    ConfigError,
     Parser,
+    UserError,
     cancelled_by_signals,
     clean,
     command_of,
     paths,
+    plural,
     print_either,
+    shorten,
     working_directory,
 )
-from kode.plugin.contracts import MODE_CALLED, MODE_MEANS
-from kode.plugin.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ConfigError, UserError
-from kode.plugin.messages import plural, shorten
 from kode.plugins.fleet.lines import conclusion, json_lines, lines, table
 from kode.plugins.fleet.ray_flags import add_ray_flags, executor_of
 
 if TYPE_CHECKING:
-    from kode.plugin.contracts import PermissionMode
+    from kode.plugin import PermissionMode
     from kode.plugins.fleet.executors import Executor
     from kode.plugins.fleet.queue import Queue
 
@@ -96,7 +102,7 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
     argv, flags = _split(argv)
     arguments = parser.parse(argv)
     executor = executor_of(arguments)
-    from kode.plugin.entries import new_session_id, timestamp
+    from kode.plugin import new_session_id, timestamp
     from kode.plugins.fleet.folders import fleet_folder, trees_folder
     from kode.plugins.fleet.queue import create
     from kode.plugins.fleet.records import Fleet
@@ -163,7 +169,7 @@ def _take_over(queue: "Queue", mode: "PermissionMode | None") -> "Queue":
     """Prints the unfinished tasks of a queue that another home made, and copies them to a new queue
     of this home, to run in the mode that the person chose. Raises: ConfigError without a mode;
     StorageError."""
-    from kode.plugin.entries import new_session_id
+    from kode.plugin import new_session_id
     from kode.plugins.fleet.folders import fleet_folder, trees_folder
     from kode.plugins.fleet.owner import adopt
     from kode.plugins.fleet.queue import create
@@ -333,7 +339,7 @@ def _rows(arguments: argparse.Namespace) -> "list[Any]":
 
 
 def _warn_of_changes(sources: set[str]) -> None:
-    from kode.plugin.errors import GitError
+    from kode.plugin import GitError
     from kode.plugins.worktrees import has_changes
 
     for source in sorted(sources):

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kode.plugin import one_line, print_either
-from kode.plugin.messages import columns, plural
+from kode.plugin import columns, one_line, plural, print_either
 
 if TYPE_CHECKING:
     from kode.plugins.fleet.queue import Queue

@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kode.plugin import durable, paths
-from kode.plugin.contracts import PermissionMode
-from kode.plugin.errors import StorageError
+from kode.plugin import PermissionMode, StorageError, durable, paths
 from kode.plugins.fleet.folders import fleet_folder
 from kode.plugins.fleet.records import Fleet, Task
 

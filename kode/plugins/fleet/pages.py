@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from kode.plugin import Page, Place
-from kode.plugin.errors import KodeError
+from kode.plugin import KodeError, Page, Place
 from kode.plugins.fleet.queue import open_queue, queues
 from kode.plugins.fleet.report import Summary, rows_of, summary_of
 

@@ -21,9 +21,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from kode.plugin import SharedBudget, beneath, durable, paths
-from kode.plugin.entries import new_session_id
-from kode.plugin.errors import SessionError, UserError
+from kode.plugin import (
+    SessionError,
+    SharedBudget,
+    UserError,
+    beneath,
+    durable,
+    new_session_id,
+    paths,
+)
 from kode.plugins.fleet.folders import fleet_folder
 from kode.plugins.fleet.owner import is_own, sign
 from kode.plugins.fleet.records import (

@@ -20,9 +20,8 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
+from kode.plugin import KodeError, UserError, paths
 from kode.plugin import kode_version as __version__
-from kode.plugin import paths
-from kode.plugin.errors import KodeError, UserError
 from kode.plugins.fleet.child import END_GRACE_S
 from kode.plugins.fleet.queue import Queue, host, open_queue
 from kode.plugins.fleet.state import TaskState

@@ -5,8 +5,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kode.plugin import Parser
-from kode.plugin.errors import ConfigError
+from kode.plugin import ConfigError, Parser
 
 if TYPE_CHECKING:
     from kode.plugins.fleet.executors import Executor

@@ -20,8 +20,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, TypeAdapter
 
-from kode.plugin import sealed
-from kode.plugin.contracts import PermissionMode
+from kode.plugin import PermissionMode, sealed
 
 VERSION = 1  # counts the changes of the log's format
 

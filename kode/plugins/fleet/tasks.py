@@ -11,9 +11,16 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kode.plugin import must_be, paths, programs
-from kode.plugin.contracts import MODE_CALLED, MODE_MEANS, PermissionMode
-from kode.plugin.errors import ConfigError, GitError
+from kode.plugin import (
+    MODE_CALLED,
+    MODE_MEANS,
+    ConfigError,
+    GitError,
+    PermissionMode,
+    must_be,
+    paths,
+    programs,
+)
 from kode.plugins.fleet.records import NAME, Isolation, Task
 from kode.plugins.worktrees import head_of
 

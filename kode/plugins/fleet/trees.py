@@ -14,8 +14,16 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.plugin import beneath, durable, git_environment, paths, programs, run_git
-from kode.plugin.errors import GitError, UserError
+from kode.plugin import (
+    GitError,
+    UserError,
+    beneath,
+    durable,
+    git_environment,
+    paths,
+    programs,
+    run_git,
+)
 from kode.plugins import worktrees
 from kode.plugins.fleet.records import PATCH, Task
 from kode.plugins.worktrees import MAKE_TIMEOUT_S

@@ -13,9 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from kode.plugin import beneath, durable, paths, processes
-from kode.plugin.entries import timestamp
-from kode.plugin.errors import KodeError, StorageError, UserError
+from kode.plugin import (
+    KodeError,
+    StorageError,
+    UserError,
+    beneath,
+    durable,
+    paths,
+    processes,
+    timestamp,
+)
 from kode.plugins.fleet import child
 from kode.plugins.fleet.child import Progress
 from kode.plugins.fleet.queue import SPENT, Queue, Worker, host, open_worker

@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kode.plugin import run_program
-from kode.plugin.turns import Opens, OpenSession, open_sandbox
+from kode.plugin import Opens, OpenSession, open_sandbox, run_program
 
 CHECK_S = 900.0
 """A check may take so long, if the goal has as much left."""

@@ -9,9 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from kode.plugin import Opened, Parser, Prompt, paths, read_session, session_path
-from kode.plugin.entries import PluginEntry, is_turn
-from kode.plugin.errors import ConfigError, SessionError, UserError
+from kode.plugin import (
+    ConfigError,
+    Opened,
+    Parser,
+    PluginEntry,
+    Prompt,
+    SessionError,
+    UserError,
+    is_turn,
+    paths,
+    read_session,
+    session_path,
+)
 from kode.plugins.goals import words
 from kode.plugins.goals.state import TYPE, current, goals_of
 
@@ -60,7 +70,7 @@ def task(arguments: argparse.Namespace, text: str | None, session_id: str | None
     own = [one.value for one in entries if isinstance(one, PluginEntry) and one.type == TYPE]
     if current(own) is not None:
         return f"{NAME} resume"
-    from kode.plugin.turns import unsent
+    from kode.plugin import unsent
 
     turns = sum(map(is_turn, entries))
     waiting = unsent.of(home, session_id, turns)

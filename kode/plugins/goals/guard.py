@@ -19,9 +19,18 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from kode.plugin import Opened, Workplace, beneath, durable, paths, run_git
-from kode.plugin.errors import GitError
-from kode.plugin.turns import Opens, Rule, matches_path
+from kode.plugin import (
+    GitError,
+    Opened,
+    Opens,
+    Rule,
+    Workplace,
+    beneath,
+    durable,
+    matches_path,
+    paths,
+    run_git,
+)
 
 NONE = "none"
 """The pattern that protects nothing."""

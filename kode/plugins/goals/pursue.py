@@ -9,10 +9,22 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from kode.plugin import Opened, one_line
-from kode.plugin.events import FINISHED, Check, Checked, Notice, TurnEnded, Working
-from kode.plugin.messages import Text, plural
-from kode.plugin.turns import OpenSession, RunTurn, fence_text, together
+from kode.plugin import (
+    FINISHED,
+    Check,
+    Checked,
+    Notice,
+    Opened,
+    OpenSession,
+    RunTurn,
+    Text,
+    TurnEnded,
+    Working,
+    fence_text,
+    one_line,
+    plural,
+    together,
+)
 from kode.plugins.goals import words
 from kode.plugins.goals.changes import changed_since, counted
 from kode.plugins.goals.check import ALIKE, FIRST_S, LEAST_S, end_of, is_stalled, run_check

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from kode.plugin import Session
-from kode.plugin.entries import AnyEntry, MessageEntry, PluginEntry, TurnEntry
+from kode.plugin import AnyEntry, MessageEntry, PluginEntry, Session, TurnEntry
 
 Record = Mapping[str, Any]
 

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from kode.plugin import Opened, money, one_line
-from kode.plugin.messages import plural
+from kode.plugin import Opened, money, one_line, plural
 from kode.plugins.goals.state import Goal, Record, current
 
 RESUME = "Continue with the goal."

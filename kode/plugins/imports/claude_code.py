@@ -7,9 +7,7 @@ A model's message may be split over several lines; results are messages of the u
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kode.plugin import Transcript
-from kode.plugin.entries import CompactionEntry, RewindEntry
-from kode.plugin.messages import Part, Role, Text, ToolResult
+from kode.plugin import CompactionEntry, Part, RewindEntry, Role, Text, ToolResult, Transcript
 from kode.plugins.imports.lines import (
     Line,
     Said,

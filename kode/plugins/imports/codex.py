@@ -5,9 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kode.plugin import Transcript
-from kode.plugin.entries import CompactionEntry
-from kode.plugin.messages import Part, Text, ToolResult
+from kode.plugin import CompactionEntry, Part, Text, ToolResult, Transcript
 from kode.plugins.imports.lines import (
     Line,
     Said,

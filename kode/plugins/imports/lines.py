@@ -13,9 +13,21 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from kode.plugin import Transcript, object_of
-from kode.plugin.entries import AnyEntry, CompactionEntry, Header, Import, MessageEntry, timestamp
-from kode.plugin.messages import Part, Role, Thinking, ToolCall, ToolResult
+from kode.plugin import (
+    AnyEntry,
+    CompactionEntry,
+    Header,
+    Import,
+    MessageEntry,
+    Part,
+    Role,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Transcript,
+    object_of,
+    timestamp,
+)
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 MAX_NAME_CHARS = 64  # the longest name of a tool that vendors take

@@ -6,12 +6,25 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kode.plugin import Config, Session, models
+from kode.plugin import (
+    AnyEntry,
+    Config,
+    MessageEntry,
+    ModelInfo,
+    Session,
+    Text,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+    ToolResult,
+    ToolSpec,
+    Verdict,
+    models,
+    results_of,
+    section_of,
+)
 from kode.plugin import builtin_tools as BUILTIN
-from kode.plugin.contracts import ModelInfo, Tool, ToolContext, ToolOutput, ToolSpec, Verdict
-from kode.plugin.entries import AnyEntry, MessageEntry
-from kode.plugin.errors import ToolError
-from kode.plugin.messages import Text, ToolResult, results_of, section_of
 from kode.plugins.replay.played import Played
 from kode.plugins.replay.recording import PastTurn, Recording
 

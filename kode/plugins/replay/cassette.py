@@ -8,11 +8,20 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from kode.plugin import ExportFile, Transcript, durable, models, paths
+from kode.plugin import (
+    ExportFile,
+    KodeError,
+    MessageEntry,
+    SessionError,
+    Transcript,
+    durable,
+    images_of,
+    line_of,
+    models,
+    paths,
+    plural,
+)
 from kode.plugin import kode_version as __version__
-from kode.plugin.entries import MessageEntry, line_of
-from kode.plugin.errors import KodeError, SessionError
-from kode.plugin.messages import images_of, plural
 from kode.plugins.replay.played import Played
 from kode.plugins.replay.recording import Recording, load, of_transcript
 

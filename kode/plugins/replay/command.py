@@ -8,8 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.plugin import Parser, cancelled_by_signals, paths, print_either, working_directory
-from kode.plugin.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, SessionError
+from kode.plugin import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    Parser,
+    SessionError,
+    cancelled_by_signals,
+    paths,
+    print_either,
+    working_directory,
+)
 
 if TYPE_CHECKING:
     import argparse

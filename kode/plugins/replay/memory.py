@@ -2,10 +2,20 @@
 
 from collections.abc import Sequence
 
-from kode.plugin import NullMemory
-from kode.plugin.contracts import Drop, DropReason, Injection, InjectReason, Turn
-from kode.plugin.entries import AnyEntry, CompactionEntry, MessageEntry, UsageEntry
-from kode.plugin.messages import Message, Text
+from kode.plugin import (
+    AnyEntry,
+    CompactionEntry,
+    Drop,
+    DropReason,
+    Injection,
+    InjectReason,
+    Message,
+    MessageEntry,
+    NullMemory,
+    Text,
+    Turn,
+    UsageEntry,
+)
 from kode.plugins.replay.played import Played
 
 

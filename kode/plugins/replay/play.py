@@ -10,21 +10,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast, get_args
 
-from kode.plugin import BareSession, Config, write_plan
-from kode.plugin.contracts import InjectReason, PermissionMode
-from kode.plugin.entries import (
+from kode.plugin import (
     AnyEntry,
+    BareSession,
     CompactionEntry,
+    Config,
+    Image,
+    InjectReason,
     MessageEntry,
+    PermissionMode,
     PlanEntry,
     RestoreEntry,
     RewindEntry,
     SystemEntry,
     TaintEntry,
+    Text,
     TrimEntry,
+    TurnEnded,
+    write_plan,
 )
-from kode.plugin.events import TurnEnded
-from kode.plugin.messages import Image, Text
 from kode.plugins.replay.agent import (
     RecordedResults,
     info_now,

@@ -6,28 +6,33 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kode.plugin import Session
-from kode.plugin.contracts import ModelInfo, Request, ToolSpec
-from kode.plugin.entries import (
+from kode.plugin import (
+    FINISHED,
     AnyEntry,
     CompactionEntry,
+    ContextOverflow,
+    Emit,
+    KodeError,
+    Message,
     MessageEntry,
+    ModelInfo,
+    Part,
+    ProviderError,
     PruneEntry,
+    Request,
     RequestEntry,
     RestoreEntry,
     RewindEntry,
+    Session,
     SystemEntry,
+    Text,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    ToolCall,
+    ToolSpec,
     TrimEntry,
     UsageEntry,
-)
-from kode.plugin.errors import ContextOverflow, KodeError, ProviderError
-from kode.plugin.events import FINISHED, Emit, TextDelta, ThinkingDelta
-from kode.plugin.messages import (
-    Message,
-    Part,
-    Text,
-    Thinking,
-    ToolCall,
     calls_of,
     shorten,
     text_of,

@@ -4,17 +4,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from kode.plugin import Transcript, paths, session_path
-from kode.plugin.entries import (
+from kode.plugin import (
     AnyEntry,
     Header,
     MessageEntry,
     RequestEntry,
+    SessionError,
     SystemEntry,
+    ToolResult,
+    Transcript,
     TurnEntry,
+    paths,
+    session_path,
 )
-from kode.plugin.errors import SessionError
-from kode.plugin.messages import ToolResult
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from kode.plugin.messages import plural, shorten
+from kode.plugin import plural, shorten
 from kode.plugins.replay.play import Replay
 from kode.plugins.replay.played import Step, first_difference
 from kode.plugins.replay.recording import Recording

@@ -12,9 +12,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from kode.plugin import credentials, paths
-from kode.plugin.contracts import ToolSpec
-from kode.plugin.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, section_of
+from kode.plugin import (
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    credentials,
+    paths,
+    section_of,
+)
 from kode.plugins.replay.recording import Recording
 
 Part = Literal["system", "tools", "message", "result"]

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Union, get_args
 from pydantic import Field, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from kode.plugin import Parser
-from kode.plugin.errors import EXIT_OK
+from kode.plugin import EXIT_OK, Parser
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -40,8 +39,7 @@ def schema_of(name: str) -> dict[str, Any]:
 
 def _events() -> dict[str, Any]:
     """The lines of `--output-format stream-json`."""
-    from kode.plugin.events import Event, TurnEnded
-    from kode.plugin.schemas import ResultLine
+    from kode.plugin import Event, ResultLine, TurnEnded
 
     kinds: Any = ResultLine
     for kind in get_args(Event):
@@ -52,7 +50,7 @@ def _events() -> dict[str, Any]:
 
 def _result() -> dict[str, Any]:
     """The object of `--output-format json`."""
-    from kode.plugin.schemas import Result
+    from kode.plugin import Result
 
     return TypeAdapter(Result).json_schema(mode="serialization", schema_generator=_Whole)
 
@@ -66,7 +64,7 @@ def _goal() -> dict[str, Any]:
 
 def _session() -> dict[str, Any]:
     """A line of a session file, where default values are omitted."""
-    from kode.plugin.entries import OWN_TYPES, Header, PluginEntry
+    from kode.plugin import OWN_TYPES, Header, PluginEntry
 
     schema = _of_kinds(Union[(Header, *OWN_TYPES)], GenerateJsonSchema)
     of_plugin = TypeAdapter(PluginEntry).json_schema(mode="serialization")
@@ -77,21 +75,21 @@ def _session() -> dict[str, Any]:
 
 def _task() -> dict[str, Any]:
     """The file of `kode subagent --task`."""
-    from kode.plugin.schemas import Task
+    from kode.plugin import Task
 
     return Task.model_json_schema()
 
 
 def _snapshot() -> dict[str, Any]:
     """The file of `kode subagent --memory-snapshot`."""
-    from kode.plugin.schemas import Snapshot
+    from kode.plugin import Snapshot
 
     return Snapshot.model_json_schema()
 
 
 def _messages() -> dict[str, Any]:
     """A line of `--input-format stream-json`."""
-    from kode.plugin.schemas import LINE
+    from kode.plugin import LINE
 
     return LINE.json_schema()
 

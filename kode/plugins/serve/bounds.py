@@ -9,9 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kode.plugin import Loaded, load_config, paths
-from kode.plugin.contracts import PermissionMode
-from kode.plugin.errors import UserError
+from kode.plugin import Loaded, PermissionMode, UserError, load_config, paths
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kode.plugin import Parser, directory, extras, finish_startup, programs, working_directory
-from kode.plugin.errors import EXIT_OK, ConfigError, UserError
+from kode.plugin import (
+    EXIT_OK,
+    ConfigError,
+    Parser,
+    UserError,
+    directory,
+    extras,
+    finish_startup,
+    programs,
+    working_directory,
+)
 from kode.plugins.greeting import Greeted, can_wait, greet
 from kode.plugins.serve.hello import result
 

@@ -13,15 +13,22 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from kode.plugin import Config, frame_memory, load_config, outside_context, paths
+from kode.plugin import (
+    Config,
+    ConfigError,
+    MemoryRefused,
+    MemorySystem,
+    frame_memory,
+    load_config,
+    outside_context,
+    paths,
+    silent,
+)
 from kode.plugin import MemoryAuthor as Author
 from kode.plugin import MemoryHistory as History
 from kode.plugin import kode_version as __version__
 from kode.plugin import memory_waiting as waiting
 from kode.plugin import open_memory as open_configured
-from kode.plugin.contracts import MemorySystem
-from kode.plugin.errors import ConfigError, MemoryRefused
-from kode.plugin.events import silent
 from kode.plugins.serve.bounds import Bounds
 from kode.plugins.serve.server import READS, as_tool
 

@@ -22,8 +22,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from kode.plugin import Answer, Question, ways_to_allow
-from kode.plugin.errors import UserError
+from kode.plugin import Answer, Question, UserError, ways_to_allow
 from kode.plugins.serve.served import Asked, ServedSession
 
 MAX_WAIT_S = 50.0

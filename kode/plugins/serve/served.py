@@ -10,16 +10,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kode.plugin import Answer, Conversation, Question, fault_reports, result_object, visible
-from kode.plugin.errors import KodeError, UserError
-from kode.plugin.events import (
+from kode.plugin import (
     FINISHED,
     AgentFinished,
+    Answer,
     ContextReduced,
+    Conversation,
     Event,
+    KodeError,
     MemoryChanged,
     Notice,
     PlanKept,
+    Question,
     Replied,
     RetryScheduled,
     Steered,
@@ -27,8 +29,14 @@ from kode.plugin.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    UserError,
+    calls_of,
+    fault_reports,
+    result_object,
+    shorten,
+    text_of,
+    visible,
 )
-from kode.plugin.messages import calls_of, shorten, text_of
 
 KEPT_LINES = 500  # a client that waits gets them sooner
 LINE_CHARS = 300  # a call with its subject

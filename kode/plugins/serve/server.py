@@ -10,9 +10,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import InputRequiredResult, ToolAnnotations
 from pydantic import Field
 
-from kode.plugin import Answer, fault_reports
+from kode.plugin import Answer, KodeError, UserError, fault_reports
 from kode.plugin import kode_version as __version__
-from kode.plugin.errors import KodeError, UserError
 from kode.plugins.serve.bounds import Wish
 from kode.plugins.serve.hello import INSTRUCTIONS, NAME
 from kode.plugins.serve.questions import MAX_WAIT_S, follow, resumed_result, take_forms

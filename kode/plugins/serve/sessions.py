@@ -7,6 +7,8 @@ from typing import Any
 
 from kode.plugin import (
     SessionSummary,
+    TaintEntry,
+    UserError,
     find_session,
     list_sessions,
     open_conversation,
@@ -14,8 +16,6 @@ from kode.plugin import (
     summarize_session,
     visible,
 )
-from kode.plugin.entries import TaintEntry
-from kode.plugin.errors import UserError
 from kode.plugins.serve.bounds import Bounds, Wish
 from kode.plugins.serve.served import ServedSession
 

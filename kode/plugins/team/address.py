@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from kode.plugin import credentials, paths
-from kode.plugin.errors import ConfigError
+from kode.plugin import ConfigError, credentials, paths
 
 _SCP = re.compile(r"(?:[^@/:]+@)?([^/:]+):(?!//)(.+)")
 """`git@host:path`, which is no URL."""

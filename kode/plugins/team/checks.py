@@ -4,8 +4,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from kode.plugin import Finding, load_config, paths
-from kode.plugin.errors import ConfigError, KodeError
+from kode.plugin import ConfigError, Finding, KodeError, load_config, paths
 from kode.plugins.team.address import Address, address_of
 from kode.plugins.team.member import OPEN_S
 from kode.plugins.team.server import open_server

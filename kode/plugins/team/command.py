@@ -5,8 +5,15 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from kode.plugin import Parser, load_config, paths, print_either, working_directory
-from kode.plugin.errors import EXIT_OK, ConfigError
+from kode.plugin import (
+    EXIT_OK,
+    ConfigError,
+    Parser,
+    load_config,
+    paths,
+    print_either,
+    working_directory,
+)
 from kode.plugins.team.address import PROJECT_SCOPE, Address, project_name, team_of
 from kode.plugins.team.server import open_server
 

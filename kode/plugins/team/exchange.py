@@ -10,8 +10,7 @@ import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from kode.plugin.contracts import LedgerLine, Replica, Row
-from kode.plugin.errors import MemoryRefused
+from kode.plugin import LedgerLine, MemoryRefused, Replica, Row
 from kode.plugins.team.address import Address
 from kode.plugins.team.fitting import ADDS_NOTHING, fitted, is_there, push_of
 from kode.plugins.team.server import Membership, Server, Stale, Unreachable, open_server

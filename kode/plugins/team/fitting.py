@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kode.plugin.contracts import LedgerLine, Row
+from kode.plugin import LedgerLine, Row
 
 ADDS_NOTHING = ("merge", "prune")
 """Kinds of changes that kode makes by itself: where a colleague was first, theirs is enough."""

@@ -8,10 +8,16 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from kode.plugin.contracts import LedgerLine, Replica
-from kode.plugin.errors import BusyError, KodeError
-from kode.plugin.events import Emit, MemoryChanged, Notice
-from kode.plugin.messages import plural
+from kode.plugin import (
+    BusyError,
+    Emit,
+    KodeError,
+    LedgerLine,
+    MemoryChanged,
+    Notice,
+    Replica,
+    plural,
+)
 from kode.plugins.team.address import Address, project_name, team_of
 from kode.plugins.team.exchange import LAST, MEMBER, Exchanged, exchange
 from kode.plugins.team.server import RETRY_S, Start, Unreachable, open_server

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from kode.plugin import credentials, extras
-from kode.plugin.contracts import LedgerLine, Row
-from kode.plugin.errors import MemoryRefused
+from kode.plugin import LedgerLine, MemoryRefused, Row, credentials, extras
 from kode.plugins.team.address import Address
 
 if TYPE_CHECKING:

@@ -3,8 +3,14 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.plugin import SubagentRecord, Transcript, paths, subagent_records
-from kode.plugin.errors import SessionError, StorageError
+from kode.plugin import (
+    SessionError,
+    StorageError,
+    SubagentRecord,
+    Transcript,
+    paths,
+    subagent_records,
+)
 
 MAX_DEPTH = 8  # subagents nest less deeply
 

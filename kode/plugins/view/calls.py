@@ -12,8 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from kode.plugin import FileChanges, TranscriptCall, builtin_tools, object_of, readable_arguments
-from kode.plugin.messages import ToolResult, shorten
+from kode.plugin import (
+    FileChanges,
+    ToolResult,
+    TranscriptCall,
+    builtin_tools,
+    object_of,
+    readable_arguments,
+    shorten,
+)
 
 SUBJECT_CHARS = 200  # two lines of a page
 MAX_DIFF_LINES = 20_000  # a browser shows no longer page well

@@ -5,8 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from kode.plugin import Parser, clean, extras, paths, working_directory
-from kode.plugin.errors import EXIT_OK
+from kode.plugin import EXIT_OK, Parser, clean, extras, paths, working_directory
 
 MAX_PORT = 65_535
 """The largest number of a TCP port."""

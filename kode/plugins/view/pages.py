@@ -13,8 +13,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from kode.plugin import (
+    KodeError,
+    MemoryRefused,
     Page,
     Place,
+    SessionError,
     SessionSummary,
     Transcript,
     fault_reports,
@@ -24,7 +27,6 @@ from kode.plugin import (
     session_files,
     session_path,
 )
-from kode.plugin.errors import KodeError, MemoryRefused, SessionError
 from kode.plugins.view import remembered, render
 from kode.plugins.view.access import Guard, Keys, has_form_token
 from kode.plugins.view.session import SessionView, agent_view, session_view

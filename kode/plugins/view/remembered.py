@@ -8,6 +8,9 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 
 from kode.plugin import (
+    Event,
+    MemorySystem,
+    Notice,
     Place,
     decide_memory,
     memory_command,
@@ -16,8 +19,6 @@ from kode.plugin import (
     outside_context,
     paths,
 )
-from kode.plugin.contracts import MemorySystem
-from kode.plugin.events import Event, Notice
 
 KINDS = {
     "fact": "Facts",

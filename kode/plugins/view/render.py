@@ -16,8 +16,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from kode.plugin import paths
-from kode.plugin.messages import plural
+from kode.plugin import paths, plural
 
 OWN = "kode.plugins.view"
 

@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 import uvicorn
 
-from kode.plugin import Place
-from kode.plugin.errors import ConfigError
+from kode.plugin import ConfigError, Place
 from kode.plugins.view.access import Keys
 from kode.plugins.view.pages import application
 

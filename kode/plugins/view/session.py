@@ -6,9 +6,7 @@ Nothing here needs a server.
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.plugin import FileChanges, Transcript, extras, paths, session_path
-from kode.plugin.entries import Header
-from kode.plugin.errors import SessionError
+from kode.plugin import FileChanges, Header, SessionError, Transcript, extras, paths, session_path
 from kode.plugins.view import agents
 from kode.plugins.view.agents import Agent
 from kode.plugins.view.spent import SessionSpending, session_spending

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kode.plugin import Spent, spending_of
+from kode.plugin import MessageEntry, Spent, Usage, spending_of
 from kode.plugin import total_spent as total
-from kode.plugin.entries import MessageEntry
-from kode.plugin.messages import Usage
 from kode.plugins.view.transcript import Turn
 
 Rows = tuple[tuple[str, Spent], ...]

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
-from kode.plugin import FileChanges, Transcript, TranscriptCall, TranscriptItem
-from kode.plugin.entries import (
+from kode.plugin import (
     AnyEntry,
     CompactionEntry,
+    FileChanges,
     HookEntry,
+    Image,
     JobEntry,
     MessageEntry,
     NoteEntry,
@@ -22,17 +23,23 @@ from kode.plugin.entries import (
     RequestEntry,
     RestoreEntry,
     RewindEntry,
+    ServerItem,
     StateEntry,
     SystemEntry,
     TaintEntry,
+    Text,
+    Thinking,
     ToldEntry,
+    Transcript,
+    TranscriptCall,
+    TranscriptItem,
     TrimEntry,
     TurnEntry,
     UnboundEntry,
     UndoEntry,
     UsageEntry,
+    shorten,
 )
-from kode.plugin.messages import Image, ServerItem, Text, Thinking, shorten
 from kode.plugins.view.calls import Call, Calls, relative
 
 ASKED_CHARS = 100  # one line of the list of turns

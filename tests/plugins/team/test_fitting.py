@@ -5,7 +5,7 @@ each without knowing of the other; the second line is fitted to what the first o
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.plugin.contracts import LedgerLine
+from kode.plugin import LedgerLine
 from kode.plugins.team.fitting import fitted, is_there
 
 IDS = ("a", "b", "c")

@@ -1,0 +1,674 @@
+"""What a plug-in may use of kode, and what it may add: `from kode.plugin import Plugin, Tool`.
+
+Everything here keeps its meaning within a major version; nothing else of kode is public to a
+plug-in, kode's own included. Each name is imported on first use, so that a plug-in costs nothing
+before it is needed. `docs/plugins.md` explains them by examples.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kode import __version__ as _kode_version
+    from kode import beneath as beneath
+    from kode import credentials as credentials
+    from kode import durable as durable
+    from kode import extras as extras
+    from kode import fault_reports as fault_reports
+    from kode import paths as paths
+    from kode import programs as programs
+    from kode import sealed as sealed
+    from kode.assembly import open_sandbox as open_sandbox
+    from kode.assembly import open_workplace as open_workplace
+    from kode.assembly import run_check as run_check
+    from kode.broken_json import object_of as object_of
+    from kode.cli.commands.cassettes import cassette_settings as cassette_settings
+    from kode.cli.commands.cassettes import model_of as model_of
+    from kode.cli.commands.diagnosis import Finding as Finding
+    from kode.cli.commands.init import main as _run_setup
+    from kode.cli.commands.opening import open_repl as open_repl
+    from kode.cli.commands.run import main as main
+    from kode.cli.commands.run import run_read_task as run_read_task
+    from kode.cli.commands.stream_input import LINE as LINE
+    from kode.cli.commands.task import answer_form as answer_form
+    from kode.cli.commands.task import read_attachments as read_attachments
+    from kode.cli.commands.task import read_task as read_task
+    from kode.cli.commands.trust import approve_shown as approve_shown
+    from kode.cli.flags import add_setting_flags as add_setting_flags
+    from kode.cli.flags import config_flags as config_flags
+    from kode.cli.flags import directory as directory
+    from kode.cli.flags import finish_startup as finish_startup
+    from kode.cli.flags import named_servers as named_servers
+    from kode.cli.flags import working_directory as working_directory
+    from kode.cli.parser import Described as Described
+    from kode.cli.parser import Parser as Parser
+    from kode.cli.parser import command_of as command_of
+    from kode.cli.prompt.attach import read_mentioned as read_mentioned
+    from kode.cli.prompt.mentions import write_mention as write_mention
+    from kode.cli.screen.lines import cost_text as cost_text
+    from kode.cli.screen.lines import money as money
+    from kode.cli.screen.lines import one_line as one_line
+    from kode.cli.screen.lines import public as public
+    from kode.cli.screen.notify import LONG_TURN_S as LONG_TURN_S
+    from kode.cli.screen.notify import Notifier as Notifier
+    from kode.cli.screen.notify import way_of as way_of
+    from kode.cli.screen.printer import Answer as _PrintedAnswer
+    from kode.cli.screen.printer import Answered as Answered
+    from kode.cli.screen.printer import complain as complain
+    from kode.cli.screen.printer import print_either as print_either
+    from kode.cli.screen.question import question_lines as question_lines
+    from kode.cli.screen.screen import Screen as Screen
+    from kode.cli.screen.screen import open_screen as open_screen
+    from kode.config import Config as Config
+    from kode.config import Loaded as Loaded
+    from kode.config import given_prices as given_prices
+    from kode.config import load_config as load_config
+    from kode.config import resolve_provider as resolve_provider
+    from kode.config.faults import must_be as must_be
+    from kode.config.plugin_pages import Page as Page
+    from kode.config.plugin_pages import Place as Place
+    from kode.config.plugin_pages import pages as _plugin_pages
+    from kode.contracts import EFFORTS as EFFORTS
+    from kode.contracts import MODE_CALLED as MODE_CALLED
+    from kode.contracts import MODE_MEANS as MODE_MEANS
+    from kode.contracts import Bundle as Bundle
+    from kode.contracts import Drop as Drop
+    from kode.contracts import DropReason as DropReason
+    from kode.contracts import Effort as Effort
+    from kode.contracts import Injection as Injection
+    from kode.contracts import InjectReason as InjectReason
+    from kode.contracts import LedgerLine as LedgerLine
+    from kode.contracts import MemorySystem as MemorySystem
+    from kode.contracts import ModelInfo as ModelInfo
+    from kode.contracts import Opens as Opens
+    from kode.contracts import PermissionMode as PermissionMode
+    from kode.contracts import Replica as Replica
+    from kode.contracts import Request as Request
+    from kode.contracts import Row as Row
+    from kode.contracts import Subscriber as Subscriber
+    from kode.contracts import Tool as Tool
+    from kode.contracts import ToolContext as ToolContext
+    from kode.contracts import ToolOutput as ToolOutput
+    from kode.contracts import ToolSpec as ToolSpec
+    from kode.contracts import Turn as Turn
+    from kode.contracts import Verdict as Verdict
+    from kode.conversation import Conversation as Conversation
+    from kode.conversation import open_conversation as open_conversation
+    from kode.conversation.attachments import MAX_ATTACHED_BYTES as MAX_ATTACHED_BYTES
+    from kode.conversation.attachments import file_part as file_part
+    from kode.conversation.bare import BareSession as BareSession
+    from kode.conversation.hooking import granted as granted
+    from kode.conversation.hooking import run_hook as run_hook
+    from kode.conversation.hooking import together as together
+    from kode.conversation.memory import open_configured as _open_memory
+    from kode.conversation.memory import outside_context as outside_context
+    from kode.conversation.open_session import OpenSession as OpenSession
+    from kode.conversation.open_session import RunTurn as RunTurn
+    from kode.conversation.opening import check_rules as check_rules
+    from kode.conversation.plugged import Opened as Opened
+    from kode.conversation.plugged import Prompt as Prompt
+    from kode.engine.act import parts_of as parts_of
+    from kode.engine.act import subject_of as subject_of
+    from kode.engine.fence import fence_text as fence_text
+    from kode.errors import EXIT_FAILED as EXIT_FAILED
+    from kode.errors import EXIT_INTERRUPTED as EXIT_INTERRUPTED
+    from kode.errors import EXIT_OK as EXIT_OK
+    from kode.errors import BusyError as BusyError
+    from kode.errors import ConfigError as ConfigError
+    from kode.errors import ContextOverflow as ContextOverflow
+    from kode.errors import GitError as GitError
+    from kode.errors import KodeError as KodeError
+    from kode.errors import MemoryRefused as MemoryRefused
+    from kode.errors import ProviderError as ProviderError
+    from kode.errors import SessionError as SessionError
+    from kode.errors import StorageError as StorageError
+    from kode.errors import ToolError as ToolError
+    from kode.errors import UserError as UserError
+    from kode.events import FINISHED as FINISHED
+    from kode.events import AgentFinished as AgentFinished
+    from kode.events import AgentProgress as AgentProgress
+    from kode.events import Check as Check
+    from kode.events import Checked as Checked
+    from kode.events import ContextReduced as ContextReduced
+    from kode.events import Emit as Emit
+    from kode.events import Event as Event
+    from kode.events import MemoryChanged as MemoryChanged
+    from kode.events import Notice as Notice
+    from kode.events import PlanKept as PlanKept
+    from kode.events import Replied as Replied
+    from kode.events import RetryScheduled as RetryScheduled
+    from kode.events import SessionStarted as SessionStarted
+    from kode.events import Steered as Steered
+    from kode.events import StepStarted as StepStarted
+    from kode.events import TextDelta as TextDelta
+    from kode.events import ThinkingDelta as ThinkingDelta
+    from kode.events import ToolFinished as ToolFinished
+    from kode.events import ToolOutput as _ToolOutputEvent
+    from kode.events import ToolStarted as ToolStarted
+    from kode.events import TurnEnded as TurnEnded
+    from kode.events import TurnStarted as TurnStarted
+    from kode.events import Working as Working
+    from kode.events import silent as silent
+    from kode.extensions import brought as brought
+    from kode.extensions import familiar_calls as _calling
+    from kode.extensions import foreign as foreign
+    from kode.extensions import mcp_cache as mcp_cache
+    from kode.extensions import review as review
+    from kode.extensions import trust as trust
+    from kode.extensions.agents import read_agent as read_agent
+    from kode.extensions.brought import Thing as Thing
+    from kode.extensions.commands import read_command as read_command
+    from kode.extensions.hook_answer import answer_of as answer_of
+    from kode.extensions.hook_answer import lost_of as lost_of
+    from kode.extensions.hook_input import TOPICS as TOPICS
+    from kode.extensions.hook_input import line_of as _hook_line_of
+    from kode.extensions.hook_input import other_names as other_names
+    from kode.extensions.hooks import EVENTS as EVENTS
+    from kode.extensions.hooks import hooks_of_bundles as hooks_of_bundles
+    from kode.extensions.listing import as_json as as_json
+    from kode.extensions.listing import lines_of as lines_of
+    from kode.extensions.listing import rows_of as rows_of
+    from kode.extensions.mcp_config import Entry as _McpServerEntry
+    from kode.extensions.mcp_config import servers_of as servers_of
+    from kode.extensions.mcp_values import Field as _FormField
+    from kode.extensions.mcp_values import Form as Form
+    from kode.extensions.places import PLUGIN_ROOT as PLUGIN_ROOT
+    from kode.extensions.places import Surroundings as Surroundings
+    from kode.extensions.places import parts as parts
+    from kode.extensions.places import read_each as read_each
+    from kode.extensions.places import surroundings as surroundings
+    from kode.extensions.skills import read_skill as read_skill
+    from kode.extensions.trust import Item as Item
+    from kode.extensions.trust import load as load
+    from kode.extensions.trust import revoke as revoke
+    from kode.function_tool import tool as tool
+    from kode.installed import Command as Command
+    from kode.installed import ExportFile as ExportFile
+    from kode.installed import Plugin as Plugin
+    from kode.installed import asked as asked
+    from kode.installed import subcommands as subcommands
+    from kode.interrupts import cancelled_by_signals as cancelled_by_signals
+    from kode.memory import waiting as _memory_waiting
+    from kode.memory.base import NullMemory as NullMemory
+    from kode.memory.change import Author as _MemoryAuthor
+    from kode.memory.change import Change as _MemoryChange
+    from kode.memory.commands import memory_command as memory_command
+    from kode.memory.foreign import Entry as _ForeignEntry
+    from kode.memory.foreign import Reading as _ForeignReading
+    from kode.memory.foreign import Source as _ForeignSource
+    from kode.memory.frame import wrap as _frame_memory
+    from kode.memory.history import History as _MemoryHistory
+    from kode.memory.overview import overview as _memory_overview
+    from kode.memory.review import decide as _decide_memory
+    from kode.messages import Image as Image
+    from kode.messages import Message as Message
+    from kode.messages import Part as Part
+    from kode.messages import Role as Role
+    from kode.messages import ServerItem as ServerItem
+    from kode.messages import StopReason as StopReason
+    from kode.messages import Text as Text
+    from kode.messages import Thinking as Thinking
+    from kode.messages import ToolCall as ToolCall
+    from kode.messages import ToolResult as ToolResult
+    from kode.messages import Usage as Usage
+    from kode.messages import calls_of as calls_of
+    from kode.messages import columns as columns
+    from kode.messages import images_of as images_of
+    from kode.messages import plural as plural
+    from kode.messages import results_of as results_of
+    from kode.messages import section_of as section_of
+    from kode.messages import shorten as shorten
+    from kode.messages import text_of as text_of
+    from kode.permissions.gate import Answer as Answer
+    from kode.permissions.gate import Question as Question
+    from kode.permissions.gate import visible as visible
+    from kode.permissions.gate import ways_to_allow as ways_to_allow
+    from kode.permissions.rules import Rule as Rule
+    from kode.permissions.rules import matches_path as matches_path
+    from kode.permissions.tool_names import verbs_of as verbs_of
+    from kode.pictures import Picture as Picture
+    from kode.pictures import fitting as _fitting_picture
+    from kode.plain_text import clean as clean
+    from kode.providers import models as models
+    from kode.providers.listing import Listing as _ModelListing
+    from kode.registry import Dialect as Dialect
+    from kode.registry import ProviderRow as ProviderRow
+    from kode.registry import ProviderSettings as ProviderSettings
+    from kode.results import Result as Result
+    from kode.results import ResultLine as ResultLine
+    from kode.results import result_object as result_object
+    from kode.session import unsent as unsent
+    from kode.session.checkpoints import FileChanges as FileChanges
+    from kode.session.entries import OWN_TYPES as OWN_TYPES
+    from kode.session.entries import AnyEntry as AnyEntry
+    from kode.session.entries import CompactionEntry as CompactionEntry
+    from kode.session.entries import Header as Header
+    from kode.session.entries import HookEntry as HookEntry
+    from kode.session.entries import Import as Import
+    from kode.session.entries import JobEntry as JobEntry
+    from kode.session.entries import MessageEntry as MessageEntry
+    from kode.session.entries import NoteEntry as NoteEntry
+    from kode.session.entries import PartDigest as PartDigest
+    from kode.session.entries import PlanEntry as PlanEntry
+    from kode.session.entries import PluginEntry as PluginEntry
+    from kode.session.entries import PruneEntry as PruneEntry
+    from kode.session.entries import RequestEntry as RequestEntry
+    from kode.session.entries import RestoreEntry as RestoreEntry
+    from kode.session.entries import RewindEntry as RewindEntry
+    from kode.session.entries import StateEntry as StateEntry
+    from kode.session.entries import SystemEntry as SystemEntry
+    from kode.session.entries import TaintEntry as TaintEntry
+    from kode.session.entries import ToldEntry as ToldEntry
+    from kode.session.entries import TrimEntry as TrimEntry
+    from kode.session.entries import TurnEntry as TurnEntry
+    from kode.session.entries import UnboundEntry as UnboundEntry
+    from kode.session.entries import UndoEntry as UndoEntry
+    from kode.session.entries import UsageEntry as UsageEntry
+    from kode.session.entries import is_turn as is_turn
+    from kode.session.entries import line_of as line_of
+    from kode.session.entries import new_session_id as new_session_id
+    from kode.session.entries import timestamp as timestamp
+    from kode.session.export import readable_arguments as readable_arguments
+    from kode.session.git import environment as _git_environment
+    from kode.session.git import run_git as run_git
+    from kode.session.index import Summary as _SessionSummary
+    from kode.session.index import files as _session_files
+    from kode.session.index import find as _find_session
+    from kode.session.index import list_sessions as list_sessions
+    from kode.session.index import newest as _newest_session
+    from kode.session.index import summarize as _summarize_session
+    from kode.session.log import Session as Session
+    from kode.session.log import writable_path as writable_path
+    from kode.session.plan import read_plan as read_plan
+    from kode.session.plan import steps_of as _plan_steps
+    from kode.session.plan import write_plan as write_plan
+    from kode.session.reading import read as _read_session
+    from kode.session.reading import session_path as session_path
+    from kode.session.requests import Chain as Chain
+    from kode.session.requests import digest_of as digest_of
+    from kode.session.requests import kept_tools as kept_tools
+    from kode.session.requests import message_bytes as message_bytes
+    from kode.session.requests import part_object as part_object
+    from kode.session.requests import sections_of as sections_of
+    from kode.session.search import search as _search_sessions
+    from kode.session.spending import Spending as Spending
+    from kode.session.spending import Spent as Spent
+    from kode.session.spending import Step as Step
+    from kode.session.spending import last_turn as last_turn
+    from kode.session.spending import requests_by_folder as requests_by_folder
+    from kode.session.spending import spending_of as spending_of
+    from kode.session.spending import step_of as step_of
+    from kode.session.spending import total as _total_spent
+    from kode.session.transcript import Call as _TranscriptCall
+    from kode.session.transcript import Item as _TranscriptItem
+    from kode.session.transcript import Transcript as Transcript
+    from kode.session.upkeep import fork as _fork_session
+    from kode.shared_budget import SharedBudget as SharedBudget
+    from kode.subagents.protocol import Snapshot as Snapshot
+    from kode.subagents.protocol import Task as Task
+    from kode.subagents.records import Record as _SubagentRecord
+    from kode.subagents.records import records as _subagent_records
+    from kode.tools import processes as processes
+    from kode.tools.builtin import BUILTIN as _builtin_tools
+    from kode.tools.program import run_program as run_program
+    from kode.workplace import Workplace as Workplace
+
+    ForeignEntry = _ForeignEntry
+    ForeignReading = _ForeignReading
+    ForeignSource = _ForeignSource
+    FormField = _FormField
+    McpServerEntry = _McpServerEntry
+    MemoryAuthor = _MemoryAuthor
+    MemoryChange = _MemoryChange
+    MemoryHistory = _MemoryHistory
+    ModelListing = _ModelListing
+    PrintedAnswer = _PrintedAnswer
+    SessionSummary = _SessionSummary
+    SubagentRecord = _SubagentRecord
+    ToolOutputEvent = _ToolOutputEvent
+    TranscriptCall = _TranscriptCall
+    TranscriptItem = _TranscriptItem
+    builtin_tools = _builtin_tools
+    calling = _calling
+    decide_memory = _decide_memory
+    find_session = _find_session
+    fitting_picture = _fitting_picture
+    fork_session = _fork_session
+    frame_memory = _frame_memory
+    git_environment = _git_environment
+    hook_line_of = _hook_line_of
+    kode_version = _kode_version
+    memory_overview = _memory_overview
+    memory_waiting = _memory_waiting
+    newest_session = _newest_session
+    open_memory = _open_memory
+    plan_steps = _plan_steps
+    plugin_pages = _plugin_pages
+    read_session = _read_session
+    run_setup = _run_setup
+    search_sessions = _search_sessions
+    session_files = _session_files
+    subagent_records = _subagent_records
+    summarize_session = _summarize_session
+    total_spent = _total_spent
+
+HOMES = {
+    "add_setting_flags": "kode.cli.flags:add_setting_flags",
+    "AgentFinished": "kode.events:AgentFinished",
+    "AgentProgress": "kode.events:AgentProgress",
+    "Answer": "kode.permissions.gate:Answer",
+    "answer_form": "kode.cli.commands.task:answer_form",
+    "answer_of": "kode.extensions.hook_answer:answer_of",
+    "Answered": "kode.cli.screen.printer:Answered",
+    "AnyEntry": "kode.session.entries:AnyEntry",
+    "approve_shown": "kode.cli.commands.trust:approve_shown",
+    "as_json": "kode.extensions.listing:as_json",
+    "asked": "kode.installed:asked",
+    "BareSession": "kode.conversation.bare:BareSession",
+    "beneath": "kode.beneath",
+    "brought": "kode.extensions.brought",
+    "builtin_tools": "kode.tools.builtin:BUILTIN",
+    "Bundle": "kode.contracts:Bundle",
+    "BusyError": "kode.errors:BusyError",
+    "calling": "kode.extensions.familiar_calls",
+    "calls_of": "kode.messages:calls_of",
+    "cancelled_by_signals": "kode.interrupts:cancelled_by_signals",
+    "cassette_settings": "kode.cli.commands.cassettes:cassette_settings",
+    "Chain": "kode.session.requests:Chain",
+    "Check": "kode.events:Check",
+    "check_rules": "kode.conversation.opening:check_rules",
+    "Checked": "kode.events:Checked",
+    "clean": "kode.plain_text:clean",
+    "columns": "kode.messages:columns",
+    "Command": "kode.installed:Command",
+    "command_of": "kode.cli.parser:command_of",
+    "CompactionEntry": "kode.session.entries:CompactionEntry",
+    "complain": "kode.cli.screen.printer:complain",
+    "Config": "kode.config:Config",
+    "config_flags": "kode.cli.flags:config_flags",
+    "ConfigError": "kode.errors:ConfigError",
+    "ContextOverflow": "kode.errors:ContextOverflow",
+    "ContextReduced": "kode.events:ContextReduced",
+    "Conversation": "kode.conversation:Conversation",
+    "cost_text": "kode.cli.screen.lines:cost_text",
+    "credentials": "kode.credentials",
+    "decide_memory": "kode.memory.review:decide",
+    "Described": "kode.cli.parser:Described",
+    "Dialect": "kode.registry:Dialect",
+    "digest_of": "kode.session.requests:digest_of",
+    "directory": "kode.cli.flags:directory",
+    "Drop": "kode.contracts:Drop",
+    "DropReason": "kode.contracts:DropReason",
+    "durable": "kode.durable",
+    "Effort": "kode.contracts:Effort",
+    "EFFORTS": "kode.contracts:EFFORTS",
+    "Emit": "kode.events:Emit",
+    "Event": "kode.events:Event",
+    "EVENTS": "kode.extensions.hooks:EVENTS",
+    "EXIT_FAILED": "kode.errors:EXIT_FAILED",
+    "EXIT_INTERRUPTED": "kode.errors:EXIT_INTERRUPTED",
+    "EXIT_OK": "kode.errors:EXIT_OK",
+    "ExportFile": "kode.installed:ExportFile",
+    "extras": "kode.extras",
+    "fault_reports": "kode.fault_reports",
+    "fence_text": "kode.engine.fence:fence_text",
+    "file_part": "kode.conversation.attachments:file_part",
+    "FileChanges": "kode.session.checkpoints:FileChanges",
+    "find_session": "kode.session.index:find",
+    "Finding": "kode.cli.commands.diagnosis:Finding",
+    "finish_startup": "kode.cli.flags:finish_startup",
+    "FINISHED": "kode.events:FINISHED",
+    "fitting_picture": "kode.pictures:fitting",
+    "foreign": "kode.extensions.foreign",
+    "ForeignEntry": "kode.memory.foreign:Entry",
+    "ForeignReading": "kode.memory.foreign:Reading",
+    "ForeignSource": "kode.memory.foreign:Source",
+    "fork_session": "kode.session.upkeep:fork",
+    "Form": "kode.extensions.mcp_values:Form",
+    "FormField": "kode.extensions.mcp_values:Field",
+    "frame_memory": "kode.memory.frame:wrap",
+    "git_environment": "kode.session.git:environment",
+    "GitError": "kode.errors:GitError",
+    "given_prices": "kode.config:given_prices",
+    "granted": "kode.conversation.hooking:granted",
+    "Header": "kode.session.entries:Header",
+    "hook_line_of": "kode.extensions.hook_input:line_of",
+    "HookEntry": "kode.session.entries:HookEntry",
+    "hooks_of_bundles": "kode.extensions.hooks:hooks_of_bundles",
+    "Image": "kode.messages:Image",
+    "images_of": "kode.messages:images_of",
+    "Import": "kode.session.entries:Import",
+    "Injection": "kode.contracts:Injection",
+    "InjectReason": "kode.contracts:InjectReason",
+    "is_turn": "kode.session.entries:is_turn",
+    "Item": "kode.extensions.trust:Item",
+    "JobEntry": "kode.session.entries:JobEntry",
+    "kept_tools": "kode.session.requests:kept_tools",
+    "kode_version": "kode:__version__",
+    "KodeError": "kode.errors:KodeError",
+    "last_turn": "kode.session.spending:last_turn",
+    "LedgerLine": "kode.contracts:LedgerLine",
+    "LINE": "kode.cli.commands.stream_input:LINE",
+    "line_of": "kode.session.entries:line_of",
+    "lines_of": "kode.extensions.listing:lines_of",
+    "list_sessions": "kode.session.index:list_sessions",
+    "load": "kode.extensions.trust:load",
+    "load_config": "kode.config:load_config",
+    "Loaded": "kode.config:Loaded",
+    "LONG_TURN_S": "kode.cli.screen.notify:LONG_TURN_S",
+    "lost_of": "kode.extensions.hook_answer:lost_of",
+    "main": "kode.cli.commands.run:main",
+    "matches_path": "kode.permissions.rules:matches_path",
+    "MAX_ATTACHED_BYTES": "kode.conversation.attachments:MAX_ATTACHED_BYTES",
+    "mcp_cache": "kode.extensions.mcp_cache",
+    "McpServerEntry": "kode.extensions.mcp_config:Entry",
+    "memory_command": "kode.memory.commands:memory_command",
+    "memory_overview": "kode.memory.overview:overview",
+    "memory_waiting": "kode.memory.waiting",
+    "MemoryAuthor": "kode.memory.change:Author",
+    "MemoryChange": "kode.memory.change:Change",
+    "MemoryChanged": "kode.events:MemoryChanged",
+    "MemoryHistory": "kode.memory.history:History",
+    "MemoryRefused": "kode.errors:MemoryRefused",
+    "MemorySystem": "kode.contracts:MemorySystem",
+    "Message": "kode.messages:Message",
+    "message_bytes": "kode.session.requests:message_bytes",
+    "MessageEntry": "kode.session.entries:MessageEntry",
+    "MODE_CALLED": "kode.contracts:MODE_CALLED",
+    "MODE_MEANS": "kode.contracts:MODE_MEANS",
+    "model_of": "kode.cli.commands.cassettes:model_of",
+    "ModelInfo": "kode.contracts:ModelInfo",
+    "ModelListing": "kode.providers.listing:Listing",
+    "models": "kode.providers.models",
+    "money": "kode.cli.screen.lines:money",
+    "must_be": "kode.config.faults:must_be",
+    "named_servers": "kode.cli.flags:named_servers",
+    "new_session_id": "kode.session.entries:new_session_id",
+    "newest_session": "kode.session.index:newest",
+    "NoteEntry": "kode.session.entries:NoteEntry",
+    "Notice": "kode.events:Notice",
+    "Notifier": "kode.cli.screen.notify:Notifier",
+    "NullMemory": "kode.memory.base:NullMemory",
+    "object_of": "kode.broken_json:object_of",
+    "one_line": "kode.cli.screen.lines:one_line",
+    "open_conversation": "kode.conversation:open_conversation",
+    "open_memory": "kode.conversation.memory:open_configured",
+    "open_repl": "kode.cli.commands.opening:open_repl",
+    "open_sandbox": "kode.assembly:open_sandbox",
+    "open_screen": "kode.cli.screen.screen:open_screen",
+    "open_workplace": "kode.assembly:open_workplace",
+    "Opened": "kode.conversation.plugged:Opened",
+    "Opens": "kode.contracts:Opens",
+    "OpenSession": "kode.conversation.open_session:OpenSession",
+    "other_names": "kode.extensions.hook_input:other_names",
+    "outside_context": "kode.conversation.memory:outside_context",
+    "OWN_TYPES": "kode.session.entries:OWN_TYPES",
+    "Page": "kode.config.plugin_pages:Page",
+    "Parser": "kode.cli.parser:Parser",
+    "Part": "kode.messages:Part",
+    "part_object": "kode.session.requests:part_object",
+    "PartDigest": "kode.session.entries:PartDigest",
+    "parts": "kode.extensions.places:parts",
+    "parts_of": "kode.engine.act:parts_of",
+    "paths": "kode.paths",
+    "PermissionMode": "kode.contracts:PermissionMode",
+    "Picture": "kode.pictures:Picture",
+    "Place": "kode.config.plugin_pages:Place",
+    "plan_steps": "kode.session.plan:steps_of",
+    "PlanEntry": "kode.session.entries:PlanEntry",
+    "PlanKept": "kode.events:PlanKept",
+    "Plugin": "kode.installed:Plugin",
+    "plugin_pages": "kode.config.plugin_pages:pages",
+    "PLUGIN_ROOT": "kode.extensions.places:PLUGIN_ROOT",
+    "PluginEntry": "kode.session.entries:PluginEntry",
+    "plural": "kode.messages:plural",
+    "print_either": "kode.cli.screen.printer:print_either",
+    "PrintedAnswer": "kode.cli.screen.printer:Answer",
+    "processes": "kode.tools.processes",
+    "programs": "kode.programs",
+    "Prompt": "kode.conversation.plugged:Prompt",
+    "ProviderError": "kode.errors:ProviderError",
+    "ProviderRow": "kode.registry:ProviderRow",
+    "ProviderSettings": "kode.registry:ProviderSettings",
+    "PruneEntry": "kode.session.entries:PruneEntry",
+    "public": "kode.cli.screen.lines:public",
+    "Question": "kode.permissions.gate:Question",
+    "question_lines": "kode.cli.screen.question:question_lines",
+    "read_agent": "kode.extensions.agents:read_agent",
+    "read_attachments": "kode.cli.commands.task:read_attachments",
+    "read_command": "kode.extensions.commands:read_command",
+    "read_each": "kode.extensions.places:read_each",
+    "read_mentioned": "kode.cli.prompt.attach:read_mentioned",
+    "read_plan": "kode.session.plan:read_plan",
+    "read_session": "kode.session.reading:read",
+    "read_skill": "kode.extensions.skills:read_skill",
+    "read_task": "kode.cli.commands.task:read_task",
+    "readable_arguments": "kode.session.export:readable_arguments",
+    "Replica": "kode.contracts:Replica",
+    "Replied": "kode.events:Replied",
+    "Request": "kode.contracts:Request",
+    "RequestEntry": "kode.session.entries:RequestEntry",
+    "requests_by_folder": "kode.session.spending:requests_by_folder",
+    "resolve_provider": "kode.config:resolve_provider",
+    "RestoreEntry": "kode.session.entries:RestoreEntry",
+    "Result": "kode.results:Result",
+    "result_object": "kode.results:result_object",
+    "ResultLine": "kode.results:ResultLine",
+    "results_of": "kode.messages:results_of",
+    "RetryScheduled": "kode.events:RetryScheduled",
+    "review": "kode.extensions.review",
+    "revoke": "kode.extensions.trust:revoke",
+    "RewindEntry": "kode.session.entries:RewindEntry",
+    "Role": "kode.messages:Role",
+    "Row": "kode.contracts:Row",
+    "rows_of": "kode.extensions.listing:rows_of",
+    "Rule": "kode.permissions.rules:Rule",
+    "run_check": "kode.assembly:run_check",
+    "run_git": "kode.session.git:run_git",
+    "run_hook": "kode.conversation.hooking:run_hook",
+    "run_program": "kode.tools.program:run_program",
+    "run_read_task": "kode.cli.commands.run:run_read_task",
+    "run_setup": "kode.cli.commands.init:main",
+    "RunTurn": "kode.conversation.open_session:RunTurn",
+    "Screen": "kode.cli.screen.screen:Screen",
+    "sealed": "kode.sealed",
+    "search_sessions": "kode.session.search:search",
+    "section_of": "kode.messages:section_of",
+    "sections_of": "kode.session.requests:sections_of",
+    "ServerItem": "kode.messages:ServerItem",
+    "servers_of": "kode.extensions.mcp_config:servers_of",
+    "Session": "kode.session.log:Session",
+    "session_files": "kode.session.index:files",
+    "session_path": "kode.session.reading:session_path",
+    "SessionError": "kode.errors:SessionError",
+    "SessionStarted": "kode.events:SessionStarted",
+    "SessionSummary": "kode.session.index:Summary",
+    "SharedBudget": "kode.shared_budget:SharedBudget",
+    "shorten": "kode.messages:shorten",
+    "silent": "kode.events:silent",
+    "Snapshot": "kode.subagents.protocol:Snapshot",
+    "Spending": "kode.session.spending:Spending",
+    "spending_of": "kode.session.spending:spending_of",
+    "Spent": "kode.session.spending:Spent",
+    "StateEntry": "kode.session.entries:StateEntry",
+    "Steered": "kode.events:Steered",
+    "Step": "kode.session.spending:Step",
+    "step_of": "kode.session.spending:step_of",
+    "StepStarted": "kode.events:StepStarted",
+    "StopReason": "kode.messages:StopReason",
+    "StorageError": "kode.errors:StorageError",
+    "subagent_records": "kode.subagents.records:records",
+    "SubagentRecord": "kode.subagents.records:Record",
+    "subcommands": "kode.installed:subcommands",
+    "subject_of": "kode.engine.act:subject_of",
+    "Subscriber": "kode.contracts:Subscriber",
+    "summarize_session": "kode.session.index:summarize",
+    "Surroundings": "kode.extensions.places:Surroundings",
+    "surroundings": "kode.extensions.places:surroundings",
+    "SystemEntry": "kode.session.entries:SystemEntry",
+    "TaintEntry": "kode.session.entries:TaintEntry",
+    "Task": "kode.subagents.protocol:Task",
+    "Text": "kode.messages:Text",
+    "text_of": "kode.messages:text_of",
+    "TextDelta": "kode.events:TextDelta",
+    "Thing": "kode.extensions.brought:Thing",
+    "Thinking": "kode.messages:Thinking",
+    "ThinkingDelta": "kode.events:ThinkingDelta",
+    "timestamp": "kode.session.entries:timestamp",
+    "together": "kode.conversation.hooking:together",
+    "ToldEntry": "kode.session.entries:ToldEntry",
+    "Tool": "kode.contracts:Tool",
+    "tool": "kode.function_tool:tool",
+    "ToolCall": "kode.messages:ToolCall",
+    "ToolContext": "kode.contracts:ToolContext",
+    "ToolError": "kode.errors:ToolError",
+    "ToolFinished": "kode.events:ToolFinished",
+    "ToolOutput": "kode.contracts:ToolOutput",
+    "ToolOutputEvent": "kode.events:ToolOutput",
+    "ToolResult": "kode.messages:ToolResult",
+    "ToolSpec": "kode.contracts:ToolSpec",
+    "ToolStarted": "kode.events:ToolStarted",
+    "TOPICS": "kode.extensions.hook_input:TOPICS",
+    "total_spent": "kode.session.spending:total",
+    "Transcript": "kode.session.transcript:Transcript",
+    "TranscriptCall": "kode.session.transcript:Call",
+    "TranscriptItem": "kode.session.transcript:Item",
+    "TrimEntry": "kode.session.entries:TrimEntry",
+    "trust": "kode.extensions.trust",
+    "Turn": "kode.contracts:Turn",
+    "TurnEnded": "kode.events:TurnEnded",
+    "TurnEntry": "kode.session.entries:TurnEntry",
+    "TurnStarted": "kode.events:TurnStarted",
+    "UnboundEntry": "kode.session.entries:UnboundEntry",
+    "UndoEntry": "kode.session.entries:UndoEntry",
+    "unsent": "kode.session.unsent",
+    "Usage": "kode.messages:Usage",
+    "UsageEntry": "kode.session.entries:UsageEntry",
+    "UserError": "kode.errors:UserError",
+    "verbs_of": "kode.permissions.tool_names:verbs_of",
+    "Verdict": "kode.contracts:Verdict",
+    "visible": "kode.permissions.gate:visible",
+    "way_of": "kode.cli.screen.notify:way_of",
+    "ways_to_allow": "kode.permissions.gate:ways_to_allow",
+    "Working": "kode.events:Working",
+    "working_directory": "kode.cli.flags:working_directory",
+    "Workplace": "kode.workplace:Workplace",
+    "writable_path": "kode.session.log:writable_path",
+    "write_mention": "kode.cli.prompt.mentions:write_mention",
+    "write_plan": "kode.session.plan:write_plan",
+}
+"""Public name → where it is defined: a module, or "module:name"."""
+
+__all__ = [*HOMES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> object:
+    if name not in HOMES:
+        raise AttributeError(f"module 'kode.plugin' has no attribute {name!r}")
+    import pkgutil
+
+    value: object = pkgutil.resolve_name(HOMES[name])
+    return globals().setdefault(name, value)
+
+
+def __dir__() -> list[str]:
+    return sorted(HOMES)

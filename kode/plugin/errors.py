@@ -1,3 +1,0 @@
-"""The names of `kode.errors`, for plug-ins."""
-
-from kode.errors import *  # noqa: F403

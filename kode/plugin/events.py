@@ -1,3 +1,0 @@
-"""The names of `kode.events`, for plug-ins."""
-
-from kode.events import *  # noqa: F403
