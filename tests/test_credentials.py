@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kode.credentials import find, is_key, keep_secret, redact, spellings
+from tests.tables import for_each
 
 CREDENTIALS = {
     "anthropic": "sk-ant-api03-AbCdEf0123456789AbCdEf0123456789",
@@ -65,7 +66,7 @@ INNOCENT = [
 ]
 
 
-@pytest.mark.parametrize("name", CREDENTIALS)
+@for_each("name", CREDENTIALS)
 def test_a_credential_is_found_and_its_value_leaves_the_text(name: str) -> None:
     text = CREDENTIALS[name]
     found = find(f"before {text} after")

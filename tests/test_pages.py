@@ -15,6 +15,7 @@ import pytest
 from kode import events
 from kode.cli.screen.output import event_object, failure_object
 from kode.errors import EXIT_NOT_STARTED, ConfigError
+from tests.tables import for_each
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -34,7 +35,7 @@ def anchors(page):
     return {heading.strip().replace(" ", "-") for heading in kept}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@for_each("page", PAGES)
 def test_every_link_leads_to_an_existing_file_and_heading(page):
     broken = []
     for name, heading in LINK.findall(FENCE.sub("", page.read_text())):

@@ -9,11 +9,12 @@ from kode.extensions.familiar_calls import arguments, called
 from kode.permissions.tool_names import TOOLS
 from kode.subagents.delegate import delegate_tool
 from kode.tools.builtin import BUILTIN
+from tests.tables import for_each
 
 EDIT = {"old_text": "a", "new_text": "b"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "given", "tool", "own"),
     [
         ("Bash", {"command": "ls", "timeout": 120_000}, "shell", {"timeout_s": 120}),

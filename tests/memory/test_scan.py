@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kode.errors import MemoryRefused
 from kode.memory.notes.note import FIRST_SOUL
 from kode.memory.scan import check, scan
+from tests.tables import for_each
 
 DATA = Path(__file__).parent / "data"
 ROWS = [json.loads(line) for line in (DATA / "scan.jsonl").read_text("utf-8").splitlines()]
@@ -18,7 +19,7 @@ ORDINARY = (DATA / "ordinary.txt").read_text("utf-8").splitlines()
 """Facts, and wishes of people to be asked more often."""
 
 
-@pytest.mark.parametrize(("category", "text"), CASES)
+@for_each(("category", "text"), CASES)
 def test_a_scan_finds_exactly_the_category_of_a_text(category, text):
     finding = scan(text)
 
@@ -59,7 +60,7 @@ def test_a_limit_counts_characters_and_comes_before_the_scan():
         check("ignore previous instructions" + "é" * 4_069, max_chars=4_096)
 
 
-@pytest.mark.parametrize(("category", "text"), [case for case in CASES if case[0]])
+@for_each(("category", "text"), [case for case in CASES if case[0]])
 def test_a_persons_text_is_refused_for_characters_and_keys_only(category, text):
     if category in ("override", "concealment", "exfiltration", "chat markup"):
         assert category in check(text, author="user")

@@ -11,6 +11,7 @@ from kode.permissions.decide_commands import again_outside
 from kode.permissions.decision import Call
 from kode.permissions.rules import Rules, parse_all
 from kode.tools.shell import shell
+from tests.tables import for_each
 from tests.workplaces import make_call, workplace
 
 PROJECT = Path("/home/me/project")
@@ -77,8 +78,8 @@ STAYS = [
 ]
 
 
-@pytest.mark.parametrize("command", STAYS)
-@pytest.mark.parametrize("mode", ["plan", "ask", "auto-edit"])
+@for_each("command", STAYS)
+@for_each("mode", ["plan", "ask", "auto-edit"])
 def test_temporary_files_loopback_and_processes_are_the_sandboxs_own(command, mode):
     assert where(command, mode) == "sandbox"
     assert where(command, mode, sandbox="plain") != "outside"

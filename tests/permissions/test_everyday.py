@@ -13,6 +13,7 @@ from kode.permissions.rules import Rules
 from kode.permissions.shell import judge
 from kode.tools.shell import shell
 from tests.permissions.shell.lines import WHERE
+from tests.tables import for_each
 from tests.workplaces import make_call, workplace
 
 DATA = Path(__file__).parent / "data" / "everyday.jsonl"
@@ -27,14 +28,14 @@ def decided(command: str, mode: str) -> Decision:
     )
 
 
-@pytest.mark.parametrize("row", LINES, ids=lambda row: row["command"][:60])
+@for_each("row", LINES)
 def test_a_line_leaves_for_what_is_said_of_it(row):
     leaves = [part.leaves for part in judge(row["command"], WHERE).parts if part.leaves]
     assert leaves[:1] == ([row["leaves"]] if row["leaves"] else [])
 
 
-@pytest.mark.parametrize("mode", ["ask", "auto-edit"])
-@pytest.mark.parametrize("row", LINES, ids=lambda row: row["command"][:60])
+@for_each("mode", ["ask", "auto-edit"])
+@for_each("row", LINES)
 def test_commands_that_stay_are_sandboxed_and_others_asked_about(row, mode):
     decision = decided(row["command"], mode)
     assert decision.sandboxed is not bool(row["leaves"])
@@ -47,7 +48,7 @@ def test_few_of_the_everyday_lines_are_asked_about():
     assert len(asked) / len(LINES) <= 0.15
 
 
-@pytest.mark.parametrize("row", [row for row in LINES if row["leaves"]], ids=lambda r: r["command"])
+@for_each("row", [row for row in LINES if row["leaves"]])
 def test_a_refusal_names_one_part_and_one_way(row):
     decision = decided(row["command"], "auto-edit")
     assert decision.decides.count("`") == 2
@@ -55,7 +56,7 @@ def test_a_refusal_names_one_part_and_one_way(row):
     assert "\n" not in decision.decides + decision.instead
 
 
-@pytest.mark.parametrize("command", STAY)
+@for_each("command", STAY)
 def test_sandboxed_commands_bring_no_text_from_outside(command):
     assert not decided(command, "auto-edit").untrusted
 

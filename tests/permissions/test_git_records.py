@@ -3,10 +3,9 @@
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from kode.permissions import sensitive
 from tests.needs import needs
+from tests.tables import for_each
 
 RUN_OR_FETCHED = (
     "hooks/pre-commit config config.worktree commondir info/attributes info/exclude "
@@ -18,8 +17,8 @@ RUN_OR_FETCHED = (
 ).split()
 
 
-@pytest.mark.parametrize("name", RUN_OR_FETCHED)
-@pytest.mark.parametrize("folder", ["/p/.git/", "/p/sub/.GIT/"])
+@for_each("name", RUN_OR_FETCHED)
+@for_each("folder", ["/p/.git/", "/p/sub/.GIT/"])
 def test_a_name_outside_the_list_is_asked_about(folder: str, name: str) -> None:
     assert sensitive.runs_later(folder + name)
 

@@ -12,6 +12,7 @@ from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules
 from kode.permissions.sensitive import is_secret, runs_later
 from kode.tools.builtin import BUILTIN
+from tests.tables import for_each
 from tests.workplaces import ground, make_call, workplace
 
 TOOLS = {tool.name: tool for tool in BUILTIN}
@@ -30,8 +31,8 @@ def outcome(tool, path, *, cwd, mode="auto-edit", home="/home/user"):
     ).outcome
 
 
-@pytest.mark.parametrize("path", DATA["keys"])
-@pytest.mark.parametrize("home", ["/root", "/home/user", "/", "/root/app"])
+@for_each("path", DATA["keys"])
+@for_each("home", ["/root", "/home/user", "/", "/root/app"])
 def test_a_file_with_keys_is_one_wherever_the_home_is(path, home):
     project = Path("/root/app")
 
@@ -68,20 +69,20 @@ def test_a_folder_named_like_a_key_file_is_none(tmp_path):
     assert not sensitive.is_named_like_keys(str(tmp_path / "credentials"), is_folder=True)
 
 
-@pytest.mark.parametrize("path", DATA["runs_later"])
-@pytest.mark.parametrize("mode", ["auto-edit", "full"])
+@for_each("path", DATA["runs_later"])
+@for_each("mode", ["auto-edit", "full"])
 def test_files_that_run_later_are_asked_about_before_changes(path, mode):
     assert outcome("write_file", path, cwd=Path("/home/user/p"), mode=mode) == "ask"
 
 
-@pytest.mark.parametrize("path", DATA["runs_later"])
+@for_each("path", DATA["runs_later"])
 def test_files_that_run_later_are_known_in_any_form(path):
     assert runs_later(f"/p/vendor/lib/{path}")
     assert runs_later(f"/p/{path.upper()}")
     assert runs_later(f"/p/{path.replace('s', 'ſ')}")
 
 
-@pytest.mark.parametrize("path", DATA["ordinary"])
+@for_each("path", DATA["ordinary"])
 def test_an_ordinary_file_of_a_project_is_none_of_these(path):
     where = ground(Path("/home/user/p"), Path("/home/user"))
 

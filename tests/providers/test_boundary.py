@@ -29,6 +29,7 @@ from kode.providers.boundary import (
     translate_errors,
 )
 from kode.providers.refusals import WORDINGS, fault_of
+from tests.tables import for_each
 
 ENDPOINT = Endpoint(
     base_url="https://user:pw@host/v1?key=abc",
@@ -50,7 +51,7 @@ KINDS: dict[str, tuple[type[ProviderError], ...]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['fault']}-{case['server']}")
+@for_each("case", CASES)
 def test_a_fault_is_recognised_in_the_words_of_each_server(case: dict[str, Any]) -> None:
     for status in case["statuses"]:
         error = from_status(status, {"error": {"message": case["message"]}}, {}, ENDPOINT)

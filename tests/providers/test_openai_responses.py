@@ -53,6 +53,7 @@ from tests.providers.conftest import Connect
 from tests.providers.opened import settings_of
 from tests.scripted_server import ScriptedServer
 from tests.strict_server import StrictServer
+from tests.tables import for_each
 
 ORIGIN = "responses:openai/some-model"
 FORM = Form(origin=ORIGIN)
@@ -608,7 +609,7 @@ def test_a_call_cut_by_the_limit_keeps_no_own_form() -> None:
     assert [item["type"] for item in items_of(message)] == ["function_call"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "kind"),
     [
         ({"code": "server_error", "message": "oops"}, TransientError),
@@ -628,7 +629,7 @@ def test_a_call_cut_by_the_limit_keeps_no_own_form() -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("nested", ["failed", "flat", "inside"])
+@for_each("nested", ["failed", "flat", "inside"])
 def test_an_error_means_what_its_code_says(
     error: dict[str, Any], kind: type[ProviderError], nested: str
 ) -> None:

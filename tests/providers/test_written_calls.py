@@ -14,6 +14,7 @@ from kode.contracts import Request, ToolSpec
 from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, text_of, user_message
 from kode.providers.written_calls import read_written_calls
 from kode.tools.builtin import BUILTIN
+from tests.tables import for_each
 
 DATA = Path(__file__).parent / "data"
 
@@ -58,7 +59,7 @@ def made(message: Message) -> list[list[Any]]:
     return [[call.name, json.loads(call.arguments)] for call in calls_of(message)]
 
 
-@pytest.mark.parametrize("one", lines("weak_replies.jsonl"), ids=lambda one: one["kind"])
+@for_each("one", lines("weak_replies.jsonl"))
 def test_a_recorded_reply_runs_as_meant_or_not_at_all(one: dict[str, Any]) -> None:
     tools = tuple(TOOLS[name] for name in one["tools"] if name in TOOLS)
 
@@ -68,7 +69,7 @@ def test_a_recorded_reply_runs_as_meant_or_not_at_all(one: dict[str, Any]) -> No
     assert message.stop == ("tool_calls" if one["meant"] else "end")
 
 
-@pytest.mark.parametrize("one", lines("written_forms.jsonl"), ids=lambda one: one["form"])
+@for_each("one", lines("written_forms.jsonl"))
 def test_a_call_in_any_usual_form_is_a_call(one: dict[str, Any]) -> None:
     message = read(one["text"])
 
@@ -78,14 +79,14 @@ def test_a_call_in_any_usual_form_is_a_call(one: dict[str, Any]) -> None:
     assert len({call.id for call in calls_of(message)}) == len(one["meant"])
 
 
-@pytest.mark.parametrize("one", lines("shown_calls.jsonl"), ids=lambda one: one["why"])
+@for_each("one", lines("shown_calls.jsonl"))
 def test_a_call_that_is_shown_is_an_answer(one: dict[str, Any]) -> None:
     message = read(one["text"])
 
     assert message == reply(one["text"])
 
 
-@pytest.mark.parametrize("one", lines("malformed_calls.jsonl"), ids=lambda one: one["why"])
+@for_each("one", lines("malformed_calls.jsonl"))
 def test_an_impossible_call_stops_as_malformed(one: dict[str, Any]) -> None:
     message = read(one["text"])
 

@@ -33,6 +33,7 @@ from tests.session.stories import (
     turn_entry,
     whole_story,
 )
+from tests.tables import for_each
 
 
 def session_of(home: Path) -> tuple[str, Path]:
@@ -244,7 +245,7 @@ def test_a_file_cut_at_any_byte_gives_a_sendable_prefix(tmp_path: Path) -> None:
         assert again.messages == loaded.messages
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_loading_a_file_with_flipped_bits_never_fails(tmp_path: Path, seed: int) -> None:
     session_id, path = session_of(tmp_path)
     chance = random.Random(seed)

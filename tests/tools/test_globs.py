@@ -1,9 +1,10 @@
 import pytest
 
 from kode.tools.file_search import matches
+from tests.tables import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "path", "expected"),
     [
         ("*.py", "a.py", True),

@@ -16,6 +16,7 @@ from kode.cli.screen.markdown import (
 )
 from kode.cli.screen.screen import Screen, links_work
 from kode.plain_text import clean
+from tests.tables import for_each
 
 
 def screen(width=60):
@@ -100,8 +101,8 @@ def test_a_very_long_fence_settles_in_joined_parts():
     assert sum(block.text.count("x = 1") for block in blocks) == MAX_FENCE_LINES + 50
 
 
-@pytest.mark.parametrize("before", ["", "- item ", "> ", "```py\n", "- one\n  ```\n"])
-@pytest.mark.parametrize("unit", ["word ", "x", "short line\n", "*a_ [", "- more\n"])
+@for_each("before", ["", "- item ", "> ", "```py\n", "- one\n  ```\n"])
+@for_each("unit", ["word ", "x", "short line\n", "*a_ [", "- more\n"])
 def test_endless_text_settles_in_joined_parts_of_limited_size(before, unit):
     text = before + unit * (3 * MAX_BLOCK_CHARS // len(unit))
     splitter = BlockSplitter()

@@ -20,6 +20,7 @@ from kode.memory.tiered.merge import (
 )
 from tests.effort import share
 from tests.memory.minimal_pairs import MinimalPair, minimal_pairs
+from tests.tables import for_each
 
 DATA = Path(__file__).parent.parent / "data"
 STREAMS = (DATA / "merge_cases.jsonl", DATA / "merge_fresh.jsonl")
@@ -56,7 +57,7 @@ def test_larger_differences_are_left_to_the_judge(one, other):
     assert decide(other, [one], similarities=[1.0]).action == "judge"
 
 
-@pytest.mark.parametrize("pair", minimal_pairs(SEED, a_kind=10), ids=lambda pair: pair.kind)
+@for_each("pair", minimal_pairs(SEED, a_kind=10))
 def test_facts_that_differ_in_one_thing_are_two(pair: MinimalPair):
     assert decide(pair.second, [pair.first]).action != "duplicate"
 

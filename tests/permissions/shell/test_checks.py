@@ -7,6 +7,7 @@ import pytest
 
 from kode.contracts import CheckPart
 from kode.permissions.shell import judge
+from tests.tables import for_each
 from tests.workplaces import ground
 
 ROWS = [
@@ -16,7 +17,7 @@ ROWS = [
 WHERE = ground(Path("/srv/project"), Path("/srv"))
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["command"])
+@for_each("row", ROWS)
 def test_checks_are_watched_unless_they_run_in_the_background(row: dict[str, object]) -> None:
     assert [one.command for one in judge(str(row["command"]), WHERE).checks if one.of] == row[
         "checks"

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kode.permissions.shell import judge, plain, programs
 from tests.effort import share
 from tests.permissions.shell.lines import commands, judged, rows
+from tests.tables import for_each
 from tests.workplaces import ground
 
 CLOSED = [row["cmd"] for row in rows("lines") if row["risk"] == "safe"]
@@ -39,7 +40,7 @@ def variants(draw) -> str:
     return line
 
 
-@pytest.mark.parametrize("command", CLOSED)
+@for_each("command", CLOSED)
 def test_plain_reading_commands_are_closed(command):
     line = judged(command)
 
@@ -48,7 +49,7 @@ def test_plain_reading_commands_are_closed(command):
     assert all(part.risk == "safe" for part in line.parts)
 
 
-@pytest.mark.parametrize("command", commands("not_closed"))
+@for_each("command", commands("not_closed"))
 def test_a_line_that_could_do_more_is_not_closed(command):
     line = judged(command)
 

@@ -4,9 +4,10 @@ import pytest
 
 from kode.permissions.shell import programs
 from tests.permissions.shell.lines import commands, judged, rows
+from tests.tables import for_each
 
 
-@pytest.mark.parametrize("row", rows("lines"), ids=lambda row: row["cmd"][:60])
+@for_each("row", rows("lines"))
 def test_a_line_has_the_risk_of_its_worst_part(row):
     assert judged(row["cmd"]).risk == row["risk"]
 
@@ -138,7 +139,7 @@ def test_a_line_of_literal_words_and_a_program_is_known(command, known):
     assert judged(command).known is known
 
 
-@pytest.mark.parametrize("command", commands("lines"))
+@for_each("command", commands("lines"))
 def test_a_reason_completes_a_sentence(command):
     for part in judged(command).parts:
         assert part.reason

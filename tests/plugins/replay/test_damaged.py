@@ -11,6 +11,7 @@ from kode.errors import KodeError, SessionError
 from kode.plugins.replay.cassette import read_cassette
 from kode.session.content_store import Contents
 from kode.session.requests import kept_tools
+from tests.tables import for_each
 
 ABOUT = {"type": "cassette", "version": 2, "project": "/p", "home": "/h"}
 HEADER = {"type": "session", "version": 1, "id": "20260101-000000-aaaaaa", "cwd": "/p"}
@@ -66,7 +67,7 @@ def test_a_cassette_of_somebody_else_writes_nothing_elsewhere(
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["own", "theirs.cassette"]
 
 
-@pytest.mark.parametrize("seed", range(100))
+@for_each("seed", range(100))
 def test_damage_anywhere_is_no_fault_of_kode(tmp_path: Path, seed: int) -> None:
     data, chance = bytearray(cassette()), random.Random(seed)
     for _ in range(4):
