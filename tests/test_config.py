@@ -25,6 +25,7 @@ from kode.config.layers import ALLOWED_IN_PROJECT, LIMITS
 from kode.contracts import MODE_CALLED
 from kode.errors import ConfigError, Setting, UserError
 from kode.registry import PROVIDERS
+from tests.tables import for_each
 
 ROOT = Path(__file__).parent.parent
 
@@ -499,7 +500,7 @@ def test_every_key_is_explained_in_the_documentation() -> None:
 OPENAI, ANTHROPIC = {"OPENAI_API_KEY": "o-key"}, {"ANTHROPIC_API_KEY": "a-key"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("config", "environ", "name", "key"),
     [
         ({}, OPENAI, "openai", "o-key"),
@@ -594,7 +595,7 @@ def test_switching_takes_no_key_and_no_address_along() -> None:
 GROQ = {"GROQ_API_KEY": "g"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("current", "text", "found"),
     [
         ("openai", "gpt-5", ("openai", "gpt-5")),
@@ -612,7 +613,7 @@ def test_the_part_before_a_slash_names_a_configured_provider(
     assert named_model(Config(provider=current), OPENAI | GROQ, row, text) == found
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("config", "environ", "name", "model"),
     [
         ({}, OPENAI, "openai", "gpt-6-luna"),

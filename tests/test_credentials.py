@@ -79,7 +79,7 @@ def test_a_credential_is_found_and_its_value_leaves_the_text(name: str) -> None:
     assert masked.endswith(" after")
 
 
-@pytest.mark.parametrize("text", INNOCENT)
+@for_each("text", INNOCENT)
 def test_text_that_is_no_credential_stays_unchanged(text: str) -> None:
     assert find(text) == []
     assert redact(text) == text

@@ -1,11 +1,11 @@
 import sys
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.plain_text import clean, printable
+from tests.tables import for_each
 
 HIDDEN = [
     chr(code)
@@ -17,7 +17,7 @@ SHOWN_FORMATS |= {"\U000110bd", "\U000110cd"}
 """Formats of Unicode that are signs of their own: of numbers, of abbreviations."""
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "shown"),
     [
         ("a\x1b[31mb\x1b]0;title\x07c\x1bPq\x1b\\d\x1bce", "abcde"),
@@ -34,7 +34,7 @@ def test_text_that_a_terminal_obeys_or_hides_is_spelled_out(text, shown):
     assert clean(text) == shown
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466",  # a family

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.architecture import modules
+from tests.tables import for_each
 
 HOME = "in $KODE_HOME, where kode alone writes"
 NEW = "in a folder that this process has just made, under a name nobody could know"
@@ -151,7 +152,7 @@ def test_every_function_of_the_list_changes_something() -> None:
     assert listed == {(module, one) for module in BY_PATH for one in found_in(module)}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "call",
     [
         "os.replace(a, b)",

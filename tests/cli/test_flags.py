@@ -13,6 +13,7 @@ from kode.contracts import MODE_CALLED, PermissionMode
 from kode.errors import ConfigError
 from kode.permissions.rules import parse
 from kode.permissions.tool_names import rules_of
+from tests.tables import for_each
 
 CASES = Path(__file__).parent / "data" / "elsewhere_flags.jsonl"
 
@@ -27,11 +28,7 @@ def test_every_permission_mode_is_explained_in_their_order() -> None:
     assert get_args(PermissionMode) == MODES
 
 
-@pytest.mark.parametrize(
-    "case",
-    [json.loads(line) for line in CASES.read_text().splitlines()],
-    ids=lambda c: str(c["argv"]),
-)
+@for_each("case", [json.loads(line) for line in CASES.read_text().splitlines()])
 def test_a_flag_known_from_elsewhere_sets_what_it_means(case: dict) -> None:
     assert config_flags(conversation_parser().parse(case["argv"])) == case["sets"]
 

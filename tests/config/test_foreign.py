@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kode.config.foreign import read_claude_settings, read_codex_settings
+from tests.tables import for_each
 
 GIVEN = {
     "Bash(git push:*)": "shell(git push:*)",
@@ -21,7 +22,7 @@ GIVEN = {
 }
 
 
-@pytest.mark.parametrize(("rule", "own"), GIVEN.items())
+@for_each(("rule", "own"), GIVEN.items())
 def test_rules_of_claude_code_become_kodes(rule: str, own: str) -> None:
     said = read_claude_settings(json.dumps({"permissions": {"deny": [rule]}}))
 

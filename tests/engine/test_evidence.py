@@ -5,6 +5,7 @@ import pytest
 from kode.contracts import WorkStep
 from kode.engine.run import Effect, Evidence
 from kode.events import Denial
+from tests.tables import for_each
 
 DENIAL = Denial(tool="shell", subject="make", reason="no")
 MAKE: Effect = ("shell", "make")
@@ -41,7 +42,7 @@ def test_a_refusal_behind_the_same_effect_counts_again() -> None:
     assert evidence.refused() == (DENIAL,)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("runs", "failed"),
     [
         ([("test", 1, False)], ["test"]),
@@ -72,7 +73,7 @@ def check(status: int | None, command: str = "pytest -q") -> WorkStep:
     return WorkStep(checks=((command, status),), ran_programs=True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("done", "checked"),
     [
         ([], "unknown"),

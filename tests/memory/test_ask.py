@@ -15,6 +15,7 @@ from kode.memory.ask import (
 )
 from kode.messages import keep_ends, text_of, user_message
 from tests.memory.life import Model, in_messages
+from tests.tables import for_each
 
 FIELDS = ("narrative", "facts")
 
@@ -150,7 +151,7 @@ def test_an_answer_that_holds_no_object_gives_none(answer):
     assert read_object(answer, FIELDS) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "numbers"),
     [
         ("2,0", [2, 0]),
@@ -175,10 +176,8 @@ def _literal(values):
     return json.dumps(values, ensure_ascii=False).replace("\\n", "\n")
 
 
-@pytest.mark.parametrize("write", [json.dumps, _literal])
-@pytest.mark.parametrize(
-    "dress", ["{}", "```json\n{}\n```", "Here:\n```\n{}\n```\nDone.", "```{}```"]
-)
+@for_each("write", [json.dumps, _literal])
+@for_each("dress", ["{}", "```json\n{}\n```", "Here:\n```\n{}\n```\nDone.", "```{}```"])
 def test_a_fence_inside_an_answer_does_not_end_it(write, dress):
     values = {"narrative": CODE, "facts": [CODE, "b"]}
 
@@ -256,7 +255,7 @@ async def test_only_a_question_that_nobody_waits_for_gets_that_time(patient):
     assert asked == ([(3, 5)] if patient else [])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "said"),
     [
         ("uses tabs", True),

@@ -21,6 +21,7 @@ from kode.memory.waiting import propose
 from tests.effort import share
 from tests.memory.life import Model, lived, notices, opened, settings, turn, use, user_file
 from tests.memory.life import write_facts as write
+from tests.tables import for_each
 
 OLD, NEW = "the port is 80", "the port is 81"
 FILE = "facts/user.md"
@@ -42,7 +43,7 @@ async def keep(system, text, **more):
     return await use(system, action="add", target="user", content=text, **more)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("author", "rank"),
     [
         (Author(who="user"), Rank.SAID),

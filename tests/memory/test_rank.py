@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kode.memory import terms
 from kode.memory.rank import Ranked, Text, rank
 from tests.effort import share
+from tests.tables import for_each
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 TEXTS = [
@@ -133,7 +134,7 @@ DAYS = {
 }
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "days"),
     [
         ("what did we do last time?", ["2026-03-04", "2026-03-03", "2026-03-01"]),

@@ -11,6 +11,7 @@ from tests.memory import life
 from tests.memory.life import OTHER_SESSION, use_tool
 from tests.memory.notes import life as notes_life
 from tests.memory.vault import life as vault_life
+from tests.tables import for_each
 
 FACTS = "# Tools\n\n" + "".join(
     f"- Tool {number}: prefers tool {number}\n" for number in range(300)
@@ -22,7 +23,7 @@ def reason(error):
     return error.value.__cause__.reason
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("seen", "after", "named", "why"),
     [
         ({}, LONG, (), "unread"),

@@ -43,13 +43,13 @@ DELETES = ["rm -rf src", "git reset --hard", "git restore a.py", "find . -name '
 ASKED = ["git push", "curl http://x.test", "rm -rf ~/x", "sudo ls", "cat .env", "cat /etc/passwd"]
 
 
-@pytest.mark.parametrize("mode", ["plan", "ask", "auto-edit"])
-@pytest.mark.parametrize("command", TRIED)
+@for_each("mode", ["plan", "ask", "auto-edit"])
+@for_each("command", TRIED)
 def test_a_command_nobody_asked_about_is_tried_in_the_sandbox(command, mode):
     assert where(command, mode) == "sandbox"
 
 
-@pytest.mark.parametrize("command", [*CHANGES, *DELETES])
+@for_each("command", [*CHANGES, *DELETES])
 def test_changes_in_the_project_are_judged_by_their_effect(command):
     assert [where(command, mode) for mode in ("plan", "ask", "auto-edit")] == [
         "deny",
@@ -58,8 +58,8 @@ def test_changes_in_the_project_are_judged_by_their_effect(command):
     ]
 
 
-@pytest.mark.parametrize("command", [*CHANGES, *DELETES])
-@pytest.mark.parametrize("sandbox", ["plain", "none"])
+@for_each("command", [*CHANGES, *DELETES])
+@for_each("sandbox", ["plain", "none"])
 def test_names_decide_where_there_is_no_copy_to_write_in(command, sandbox):
     assert where(command, "ask", sandbox=sandbox) == "ask"
     assert where(command, "auto-edit", sandbox=sandbox) == "ask"
@@ -86,7 +86,7 @@ def test_temporary_files_loopback_and_processes_are_the_sandboxs_own(command, mo
     assert where(command, mode, sandbox="none") in ("ask", "deny")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         "curl http://x.test/127.0.0.1",
@@ -115,8 +115,8 @@ def test_a_refusal_names_the_outside_place_in_a_mixed_line():
     assert "outside the project" in decision.decides
 
 
-@pytest.mark.parametrize("command", ASKED)
-@pytest.mark.parametrize("mode", ["ask", "auto-edit"])
+@for_each("command", ASKED)
+@for_each("mode", ["ask", "auto-edit"])
 def test_sending_destroying_and_outside_paths_are_asked_at_once(command, mode):
     assert where(command, mode) == "ask"
 
@@ -133,7 +133,7 @@ def test_a_redirection_into_the_project_is_tried_in_a_copy():
     assert where("echo x > a.txt", sandbox="plain") == "ask"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "expected"),
     [("ls -la | head -3", "outside"), ("ls src && wc -l a.py", "outside"), ("pytest", "ask")]
     + [(command, "ask") for command in ("ls $X", "ls > a", "echo `id`", "cat *", "A=1 ls", "ls &")],
@@ -143,8 +143,8 @@ def test_only_plain_reading_runs_unasked_outside_a_sandbox(command, expected):
     assert where(command, "plan", sandbox="none") == expected.replace("ask", "deny")
 
 
-@pytest.mark.parametrize("mode", ["plan", "ask", "auto-edit"])
-@pytest.mark.parametrize("command", ["echo x > a.txt", "pytest -q", "make", "ls $X"])
+@for_each("mode", ["plan", "ask", "auto-edit"])
+@for_each("command", ["echo x > a.txt", "pytest -q", "make", "ls $X"])
 def test_an_unknown_sandbox_is_no_reason_to_offer_less(command, mode):
     decision = decide_call(call(command, mode, sandbox="unknown"))
     assert decision.outcome == "deny"
@@ -224,8 +224,8 @@ def test_a_command_that_talked_to_the_network_marks_the_session():
     assert not again_outside(call("pytest"), [Blocked("write", "/etc/x")]).untrusted
 
 
-@pytest.mark.parametrize("mode", ["plan", "ask", "auto-edit", "full"])
-@pytest.mark.parametrize(
+@for_each("mode", ["plan", "ask", "auto-edit", "full"])
+@for_each(
     "command", ["kode memory add user x", "kode memory approve a1", "ls && kode init --force"]
 )
 def test_a_command_changes_neither_memory_nor_settings_of_kode(command, mode):

@@ -12,6 +12,7 @@ from kode.permissions.rules import Rules, parse_all
 from kode.tools.apply_patch import delete_file, patch_file
 from kode.tools.builtin import BUILTIN
 from tests.effort import share
+from tests.tables import for_each
 from tests.workplaces import make_call, workplace
 
 TOOLS = {tool.name: tool for tool in BUILTIN}
@@ -62,7 +63,7 @@ def shell(mode, command, **more):
     return decided(mode, "shell", {"command": command}, **more)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tool", "arguments", "expected"),
     [
         ("read_file", {"path": "a.py"}, "allow allow allow allow"),
@@ -95,7 +96,6 @@ def shell(mode, command, **more):
         ("shell", {"command": "git reset --hard"}, "ask ask deny ask"),
         ("shell", {"command": "echo x > ~/.kode/config.json"}, "deny deny deny deny"),
     ],
-    ids=str,
 )
 def test_each_mode_decides_as_documented(tool, arguments, expected):
     outcomes = [decided(mode, tool, arguments).outcome for mode in MODES]
@@ -143,7 +143,7 @@ def test_every_part_of_a_compound_needs_its_own_rule():
     assert shell("ask", "sudo pytest -q", allow=allow).outcome == "ask"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         "ls; git push",
@@ -196,7 +196,7 @@ def test_mode_full_runs_unattended_except_for_secrets():
     assert not shell("full", "git push", ask=["shell(git push:*)"]).runs_unasked
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "offered"),
     [
         ("pytest -q tests/a.py", ("shell(pytest:*)",)),
@@ -342,7 +342,7 @@ def test_plain_reading_and_sandboxed_commands_put_no_file_at_stake():
     assert shell("auto-edit", "mkdir x", sandbox="layered").at_stake == AtStake()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rules", "expected"),
     [
         ({}, "ask ask deny allow"),

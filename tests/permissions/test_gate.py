@@ -17,6 +17,7 @@ from kode.permissions.rules import Rules, parse_all
 from kode.tools.apply_patch import patch_file
 from kode.tools.builtin import BUILTIN
 from kode.tools.patch_text import Hunk
+from tests.tables import for_each
 from tests.workplaces import workplace
 
 TOOLS = {tool.name: tool for tool in BUILTIN}
@@ -268,7 +269,7 @@ async def test_a_question_shows_characters_that_hide(room):
     assert person.questions[0].diff == ""
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "shown"),
     [
         ("plain äöü 漢字 🙂", "plain äöü 漢字 🙂"),

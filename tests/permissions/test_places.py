@@ -53,7 +53,7 @@ def test_the_home_of_root_is_secret_to_others():
     assert is_secret("/root/notes.txt", where)
 
 
-@pytest.mark.parametrize("path", DATA["no_keys"])
+@for_each("path", DATA["no_keys"])
 def test_an_example_or_a_program_is_no_file_with_keys(path):
     where = ground(Path("/root/app"), Path("/root"))
 
@@ -91,7 +91,7 @@ def test_an_ordinary_file_of_a_project_is_none_of_these(path):
     assert not sensitive.steers_agents(f"/home/user/p/{path}")
 
 
-@pytest.mark.parametrize("path", DATA["steers"])
+@for_each("path", DATA["steers"])
 def test_orders_for_agents_are_known_by_name(path):
     assert sensitive.steers_agents(f"/p/{path}")
     assert sensitive.steers_agents(f"/p/sub/{path.lower()}")

@@ -2,16 +2,15 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.permissions.test_decide import decided, shell
+from tests.tables import for_each
 
 KODE = Path("/home/user/.kode")
 JOURNAL = KODE / "memory" / "journal" / "0123456789abcdef"
 READABLE = {"readable": (JOURNAL / "HISTORY*.md",), "protected": (KODE,)}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "sandbox"),
     [
         (f"grep -i parser {JOURNAL}/HISTORY.md", "none"),
@@ -20,7 +19,7 @@ READABLE = {"readable": (JOURNAL / "HISTORY*.md",), "protected": (KODE,)}
         (f"grep -i parser {JOURNAL}/HISTORY-2026-0?.md | head -3", "layered"),
     ],
 )
-@pytest.mark.parametrize("mode", ["ask", "plan"])
+@for_each("mode", ["ask", "plan"])
 def test_the_log_of_the_journal_is_searched_unasked(mode: str, command: str, sandbox: str) -> None:
     decision = shell(mode, command, sandbox=sandbox, **READABLE)
 
@@ -30,7 +29,7 @@ def test_the_log_of_the_journal_is_searched_unasked(mode: str, command: str, san
         assert shell(mode, command, protected=(KODE,)).outcome != "allow"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         f"cat {JOURNAL}/approval/x.json",

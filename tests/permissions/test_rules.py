@@ -16,6 +16,7 @@ from kode.permissions.rules import (
     parse,
     shell_rule,
 )
+from tests.tables import for_each
 
 HOME = Path("/home/user")
 
@@ -24,14 +25,12 @@ def path_matches(rule: str, path: Path, project: Path, *, loosely: bool = False)
     return matches_path(parse(rule), str(path), project=project, user_home=HOME, loosely=loosely)
 
 
-@pytest.mark.parametrize("text", ["shell", "edit", "write_file", "memory", "delegate", "todo"])
+@for_each("text", ["shell", "edit", "write_file", "memory", "delegate", "todo"])
 def test_a_bare_name_is_a_rule(text):
     assert str(parse(text)) == text
 
 
-@pytest.mark.parametrize(
-    "text", ["", "bash(ls)", "shell(", "shell()", "shell(*)", "todo(x)", "shell('a)", "rm:*"]
-)
+@for_each("text", ["", "bash(ls)", "shell(", "shell()", "shell(*)", "todo(x)", "shell('a)", "rm:*"])
 def test_an_invalid_rule_is_an_error_that_explains_rules(text):
     with pytest.raises(ConfigError) as error:
         parse(text)
@@ -67,7 +66,7 @@ def test_parsing_is_stable(name, pattern):
     assert parse(str(rule)) == rule
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "argv", "expected"),
     [
         ("shell(git push:*)", ["git", "push", "-f"], True),
@@ -130,7 +129,7 @@ def test_links_fool_no_allow_rule_and_deny_rules_see_through(tmp_path):
     assert path_matches(f"edit({outside}/**)", link, project, loosely=True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "url", "expected"),
     [
         ("fetch(docs.python.org)", "https://docs.python.org/3/", True),
@@ -149,7 +148,7 @@ def test_a_fetch_rule_matches_the_host_alone(rule, url, expected):
     assert matches_url(parse(rule), url) is expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "hint"),
     [
         ("shell(ls | head)", "one by one"),
@@ -175,7 +174,7 @@ def test_every_name_has_a_kind():
     assert all(Rule(name).kind == kind for name, kind in KIND_OF.items())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "stronger"),
     [
         ("shell(git push:*)", "shell(git:*)"),
@@ -195,7 +194,7 @@ def test_a_rule_is_hidden_by_a_stronger_one_covering_it(rule, stronger):
     assert hidden_by(parse(rule), [parse("memory"), parse(stronger)]) == parse(stronger)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "other"),
     [
         ("shell(git:*)", "shell(git push:*)"),

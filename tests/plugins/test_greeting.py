@@ -19,6 +19,7 @@ from kode.plugins.serve import hello as to_agent
 from kode.plugins.serve.bounds import Bounds
 from kode.plugins.serve.server import make_server
 from kode.plugins.serve.sessions import ServedSessions
+from tests.tables import for_each
 
 KNOWN = {"name": "a test", "version": "1"}
 HELLO = {"jsonrpc": "2.0", "id": 3, "method": "initialize", "params": {"mood": "good"}}
@@ -124,7 +125,7 @@ def test_an_agent_hears_what_the_sdk_would_say(tmp_path: Path, version: str) -> 
     assert said["protocolVersion"] == (version if known else HANDSHAKE_PROTOCOL_VERSIONS[-1])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         {"protocolVersion": 1},
@@ -142,7 +143,7 @@ def test_a_malformed_agent_is_left_to_the_sdk(wrong: dict[str, Any]) -> None:
     assert to_agent.result({**right, **wrong}) is None
 
 
-@pytest.mark.parametrize("version", ["1", -1, 65_536, 1.0, True, None])
+@for_each("version", ["1", -1, 65_536, 1.0, True, None])
 def test_an_editor_of_no_version_is_left_to_the_sdk(version: Any) -> None:
     assert to_editor.result({"protocolVersion": version}) is None
 

@@ -22,6 +22,7 @@ from kode.providers.exchange import SdkProvider
 from kode.providers.models import info_of
 from kode.registry import ProviderRow, provider_row
 from tests.scripted_server import ScriptedServer
+from tests.tables import for_each
 
 TODAY = date(2026, 11, 24)
 YES, NO = {"supported": True}, {"supported": False}
@@ -115,7 +116,7 @@ def test_anthropic_says_everything_of_a_model() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("lifecycle", "retires_at", "retires_on"),
     [
         ("active", None, ""),

@@ -76,7 +76,7 @@ def test_every_wording_has_a_case() -> None:
     assert alone == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "message", "kind"),
     [
         (429, "Too many tokens, please wait before trying again.", TransientError),
@@ -108,7 +108,7 @@ def test_statuses_and_words_decide_the_kind_of_error(
     assert error.status == status
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         {"error": {"message": "went wrong"}},
@@ -125,12 +125,12 @@ def test_the_words_are_found_in_every_shape(body: Any) -> None:
     assert "went wrong" in str(from_status(400, body, {}, ENDPOINT))
 
 
-@pytest.mark.parametrize("body", [None, 5, [], {}, {"error": {}}, {"error": {"message": {}}}, ""])
+@for_each("body", [None, 5, [], {}, {"error": {}}, {"error": {"message": {}}}, ""])
 def test_a_body_that_says_nothing_still_makes_a_sentence(body: Any) -> None:
     assert str(from_status(503, body, {}, ENDPOINT)).endswith(".")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "kind"),
     [
         ({"type": "error", "error": {"type": "overloaded_error", "message": "x"}}, TransientError),
@@ -147,7 +147,7 @@ def test_an_error_object_inside_a_stream_has_its_status(
     assert type(from_status(None, body, {}, ENDPOINT)) is kind
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("headers", "seconds"),
     [
         ({}, None),

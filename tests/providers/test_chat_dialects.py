@@ -30,6 +30,7 @@ from kode.registry import PROVIDERS, Dialect, provider_row, row_at
 from tests import pictures
 from tests.providers.chat_hosts import Object, answered, call, fragments, host, sent_by, streamed
 from tests.strict_server import StrictServer
+from tests.tables import for_each
 
 ASKED = user_message("Read a.")
 READ = ToolSpec(
@@ -429,7 +430,7 @@ def test_a_session_is_named_where_that_finds_its_cache(name: str, field: str | N
 LEVELS = ("low", "high", "max")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("switch", "level", "settings"),
     [
         ("reasoning_effort", "high", {"reasoning_effort": "high"}),
@@ -477,7 +478,7 @@ def shown(**config: Any) -> Object:
     return {"extra_body": {"google": {"thinking_config": {"include_thoughts": True, **config}}}}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "model", "facts", "effort", "settings"),
     [
         # A level that the model has not becomes the nearest.
@@ -603,7 +604,7 @@ def test_thinking_tokens_are_counted(name: str, usage: Object, counts: tuple[int
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "base_url", "like"),
     [
         ("openai", "https://api.deepseek.com/v1", "deepseek"),

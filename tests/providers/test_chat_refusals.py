@@ -16,12 +16,13 @@ from kode.providers.refusals import setting_to_leave_out
 from kode.registry import provider_row
 from tests.providers.chat_hosts import Object, answered, host
 from tests.providers.conftest import Connect
+from tests.tables import for_each
 
 LINES = (Path(__file__).parent / "data" / "chat_refusals.jsonl").read_text(encoding="utf-8")
 CASES = [json.loads(line) for line in LINES.splitlines()]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["of"])
+@for_each("case", CASES)
 def test_a_refusal_has_a_kind_and_a_droppable_setting(
     case: Object,
 ) -> None:

@@ -12,6 +12,7 @@ from kode.providers.listing import Listing, Offer, find, lacks
 from kode.providers.models import info_of
 from kode.registry import provider_row
 from tests.scripted_server import ScriptedServer
+from tests.tables import for_each
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ FURTHER = Offer(provider="together", title="", models=("kimi", "gpt-5-mini"), as
 ENVIRON = {"GROQ_API_KEY": "g", "OPENAI_API_KEY": "o", "TOGETHER_API_KEY": "t"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("typed", "found"),
     [
         ("openai/gpt-oss-20b", ("groq", "openai/gpt-oss-20b")),

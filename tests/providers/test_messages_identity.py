@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +29,7 @@ from kode.providers.stream import Event
 from kode.providers.wire import encode_json
 from kode.session.entries import MessageEntry, line_of, parse_line
 from tests.providers.opened import settings_of
+from tests.tables import for_each
 
 Object = dict[str, Any]
 
@@ -226,7 +226,7 @@ THOUGHT: Object = {"type": "thinking", "thinking": "", "signature": "sealed"}
 SPOKEN: Object = {"type": "text", "text": "So."}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "stop", "kept"),
     [
         ([SPOKEN, SEARCH], "max_tokens", [SPOKEN]),

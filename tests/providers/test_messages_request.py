@@ -20,6 +20,7 @@ from kode.messages import (
 )
 from tests import pictures
 from tests.providers.claudes import CLAUDES, claude
+from tests.tables import for_each
 
 URL = "http://127.0.0.1:1"
 MARK = {"type": "ephemeral"}
@@ -53,7 +54,7 @@ def answered(*results: ToolResult | Image | Text, moved: bool = False) -> tuple[
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("model", "effort", "thinking", "level"),
     [
         ("claude-sonnet-5-5", None, ADAPTIVE, None),

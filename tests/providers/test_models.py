@@ -22,6 +22,7 @@ from kode.providers.models import (
     retirement_note,
 )
 from kode.registry import PROVIDERS, ProviderRow
+from tests.tables import for_each
 
 PRICES = ("input_price", "output_price", "cached_price", "cache_write_price")
 TODAY = date(2026, 11, 24)
@@ -34,7 +35,7 @@ def prices_of(info: ModelInfo) -> tuple[float | None, ...]:
 # ── the table ────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("provider", "model", "window", "output", "prices"),
     [
         ("anthropic", "claude-sonnet-5-5", 1_000_000, 128_000, (2.0, 10.0, 0.1, 2.5)),
@@ -72,7 +73,7 @@ def test_a_vendors_model_has_the_figures_of_the_source(
     assert info.known
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("model", "same"),
     [
         ("gpt-5-mini-2025-08-07", "gpt-5-mini"),
@@ -90,7 +91,7 @@ def test_an_edition_or_vendor_does_not_change_a_model(model: str, same: str) -> 
     assert info_of(model).known
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("model", "prefix"),
     [
         ("openrouter/qwen/Qwen3-Coder:free", "qwen3-coder"),
@@ -146,7 +147,7 @@ def test_settings_that_models_of_openai_take_are_known() -> None:
     assert info_of("gpt-5-pro").efforts == ("high",)
 
 
-@pytest.mark.parametrize("row", [row for row in PROVIDERS if row.default_model])
+@for_each("row", [row for row in PROVIDERS if row.default_model])
 def test_the_default_models_are_known_with_prices(row: ProviderRow) -> None:
     info = info_of(row.default_model, provider=row.name)
 
@@ -179,7 +180,7 @@ def test_models_are_offered_newest_first_and_without_the_retired() -> None:
 # ── families ─────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("model", "newest"),
     [
         ("claude-opus-5-7", "claude-opus-5-5"),
@@ -209,9 +210,7 @@ def test_an_unknown_model_of_a_family_resembles_its_newest(model: str, newest: s
     assert (info.known, info.retires_on, info.successor) == (False, "", "")
 
 
-@pytest.mark.parametrize(
-    "model", ["o35", "llamafile", "my-own-model", "", "glm-4-9b", "kimi-k1", "gpt-neo-2.7b"]
-)
+@for_each("model", ["o35", "llamafile", "my-own-model", "", "glm-4-9b", "kimi-k1", "gpt-neo-2.7b"])
 def test_an_unknown_family_gets_a_cautious_window_and_no_price(model: str) -> None:
     info = info_of(model)
 
@@ -266,7 +265,7 @@ def test_old_sessions_of_retired_models_keep_their_cost() -> None:
     assert cost_usd(info_of("claude-opus-4-20250514"), usage) == pytest.approx(15.00)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("provider", "base_url", "is_known"),
     [
         ("openai", None, True),
@@ -326,7 +325,7 @@ def test_a_smaller_window_leaves_room_for_the_request() -> None:
     assert (info.max_output_tokens, info.input_price) == (5_000, 2.00)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "override",
     [
         {"window": 5},
@@ -370,7 +369,7 @@ def test_a_window_from_the_server_makes_a_model_known() -> None:
     assert not refined(UNKNOWN, {"sees_images": True}, "m").known
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("model", "effort"),
     [
         ("claude-opus-5-5", "xhigh"),

@@ -660,7 +660,7 @@ def test_the_pause_a_stream_wants_is_read_from_words(words: str, pause_s: float 
 WHOLE = [THOUGHT, SAID, CALLED]
 
 
-@pytest.mark.parametrize("end", range(len(frames_of(WHOLE))))
+@for_each("end", range(len(frames_of(WHOLE))))
 def test_a_stream_cut_before_its_last_event_is_transient(end: int) -> None:
     with pytest.raises(TransientError):
         taken(frames_of(WHOLE)[:end])
@@ -745,7 +745,7 @@ def test_a_response_that_is_not_over_is_transient(status: str) -> None:
         taken([event("completed", response={"object": "response", "status": status})])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "frame",
     [
         {"type": "response.output_item.done"},

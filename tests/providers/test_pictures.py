@@ -14,6 +14,7 @@ from kode.providers import open_provider
 from kode.providers.models import info_of
 from tests import pictures
 from tests.scripted_server import ScriptedServer
+from tests.tables import for_each
 
 DATA = base64.b64encode(pictures.png()).decode()
 
@@ -93,7 +94,7 @@ async def test_a_refused_picture_names_the_setting_that_helps(kind, shown):
     assert "shows an image" not in str(plain.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("model", "sees"),
     [
         ("claude-sonnet-5-5", True),

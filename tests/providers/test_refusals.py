@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kode.errors import (
     ContextOverflow,
     ProviderError,
@@ -16,6 +14,7 @@ from kode.errors import (
 from kode.providers.boundary import Endpoint, from_status
 from kode.providers.exchange import LEFT_OUT
 from kode.providers.refusals import SETTINGS
+from tests.tables import for_each
 
 ENDPOINT = Endpoint(base_url="https://api.example.com", model="a-model")
 KINDS: dict[str, type[ProviderError]] = {
@@ -31,13 +30,10 @@ def recorded() -> list[Any]:
     """Lines of the case file: `kind` is one of `KINDS`, `setting:NAME` for a setting; `names` is
     what kode's sentence must name."""
     lines = (Path(__file__).parent / "data" / "refusals.jsonl").read_text().splitlines()
-    cases = [json.loads(line) for line in lines]
-    return [
-        pytest.param(case, id=f"{case['vendor']}-{number}") for number, case in enumerate(cases)
-    ]
+    return [json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize("case", recorded())
+@for_each("case", recorded())
 def test_a_refusal_is_told_by_what_to_change(case: dict[str, Any]) -> None:
     error = from_status(case["status"], case["body"], {}, ENDPOINT)
 
@@ -48,7 +44,7 @@ def test_a_refusal_is_told_by_what_to_change(case: dict[str, Any]) -> None:
 
 
 def test_every_droppable_setting_has_a_recorded_refusal() -> None:
-    refused = {case.values[0]["kind"].partition(":")[2] for case in recorded()}
+    refused = {case["kind"].partition(":")[2] for case in recorded()}
 
     assert set(SETTINGS) <= refused
     assert {"thinking", "effort", "later_system", "cache"} <= set(LEFT_OUT) & set(SETTINGS)

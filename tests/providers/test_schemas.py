@@ -28,6 +28,7 @@ from tests.effort import share
 from tests.providers.conftest import Connect
 from tests.providers.opened import settings_of
 from tests.strict_server import StrictServer
+from tests.tables import for_each
 
 Schema = dict[str, Any]
 
@@ -120,7 +121,7 @@ def test_a_sound_schema_stays_as_it_is(form: SchemaForm) -> None:
     assert fit_schema(SOUND, form) == SOUND
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given_schema", "properties"),
     [
         ({}, {}),

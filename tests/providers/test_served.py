@@ -19,6 +19,7 @@ from kode.providers.exchange import SdkProvider
 from kode.providers.served import served_facts
 from kode.registry import provider_row
 from tests.scripted_server import ScriptedServer
+from tests.tables import for_each
 
 DATA = Path(__file__).parent / "data"
 WINDOWS, ABILITIES, OVERFLOWS = (
@@ -109,7 +110,7 @@ async def test_ollama_that_loads_for_too_long_has_its_default_window(
     assert said == [1]
 
 
-@pytest.mark.parametrize("row", OVERFLOWS, ids=lambda row: row["server"])
+@for_each("row", OVERFLOWS)
 def test_an_overflow_names_the_window_and_the_options_of_servers(row: dict[str, Any]) -> None:
     error = from_status(400, row["body"], {}, ENDPOINT)
 

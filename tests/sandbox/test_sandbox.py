@@ -33,6 +33,7 @@ from tests.sandbox.sandboxed import (
     ran,
     running,
 )
+from tests.tables import for_each
 from tests.workplaces import workplace
 
 
@@ -309,9 +310,9 @@ def steps(program: bytes) -> list[bytes]:
     return [program[at : at + 8] for at in range(0, len(program), 8)]
 
 
-@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-@pytest.mark.parametrize("internet", [True, False])
-@pytest.mark.parametrize("alone", [True, False])
+@for_each("machine", ["x86_64", "aarch64"])
+@for_each("internet", [True, False])
+@for_each("alone", [True, False])
 def test_every_jump_of_the_filters_lands_inside(machine: str, internet: bool, alone: bool) -> None:
     filters = (
         limits.seccomp_filter(machine, internet=internet, alone=alone),

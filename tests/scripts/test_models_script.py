@@ -11,6 +11,7 @@ import pytest
 
 from kode.providers import models as known
 from scripts import models as script
+from tests.tables import for_each
 
 TODAY = date(2026, 11, 24)
 
@@ -71,7 +72,7 @@ def test_the_table_that_is_shipped_is_of_this_form() -> None:
     assert set(script.CORRECTIONS) <= set(data["models"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "one"),
     [
         ("dall-e", row("openai", mode="image_generation")),
@@ -151,7 +152,7 @@ def test_the_ways_of_thinking_follow_from_what_the_source_says(
     assert "thinking" not in only("gpt-9", row("openai", **said))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("vendor", "name", "said", "efforts"),
     [
         ("openai", "gpt-9", {"supports_reasoning": True}, ["low", "medium", "high"]),
@@ -191,7 +192,7 @@ def test_levels_of_effort_are_those_that_the_vendor_takes(
     assert only(name, row(vendor, **said)).get("efforts") == efforts
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "said", "apis"),
     [
         ("gpt-5.3", {"supports_reasoning": True}, ["responses", "chat"]),

@@ -45,6 +45,7 @@ from kode.session.messages import (
     unanswered,
 )
 from tests.session.stories import answer, asks, assert_sendable, results
+from tests.tables import for_each
 
 
 def session() -> Session:
@@ -203,7 +204,7 @@ def test_a_missing_result_is_supplied_before_the_next_message() -> None:
     assert shown == [UNKNOWN_RESULT, "done", UNKNOWN_RESULT]
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations("abc")))
+@for_each("order", list(itertools.permutations("abc")))
 def test_separate_results_become_one_message_in_order(
     order: tuple[str, ...],
 ) -> None:

@@ -1,4 +1,3 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from kode.session.plan import (
     without_ticks,
     write_plan,
 )
+from tests.tables import for_each
 
 PLAN = """# Plan
 
@@ -22,7 +22,7 @@ Split the parser.
 """
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "plan"),
     [
         (f"I looked at it.\n\n{PLAN}", PLAN),

@@ -14,6 +14,7 @@ from tests.extensions.brought.conftest import events as events
 from tests.extensions.brought.conftest import opened as opened
 from tests.extensions.brought.conftest import world as world
 from tests.needs import needs
+from tests.tables import for_each
 
 FAKE = """#!/bin/sh
 n=0
@@ -179,7 +180,7 @@ async def test_go_that_cannot_be_parsed_is_said(
     assert "[gofmt: wrong since this edit]\na.go:2: expected" in text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "text", "line"),
     [
         ("a.py", "x = 1\ndef plus(a, b:\n    return a\n", 2),
@@ -199,7 +200,7 @@ def test_the_line_of_the_first_error_is_named(name: str, text: str, line: int) -
     assert f"line {line}" in syntax_error(Path(name), text.encode())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "text"),
     [
         ("a.py", "\ufeffx = 1\n"),

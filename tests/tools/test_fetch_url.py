@@ -16,6 +16,7 @@ from kode.tools import addresses, fetch_url
 from kode.tools.addresses import Address, public_only
 from kode.tools.fetch_url import fetch
 from tests.needs import needs
+from tests.tables import for_each
 from tests.tools.conftest import Call
 
 Answer = Callable[[str, dict[str, str]], bytes]
@@ -102,7 +103,7 @@ async def test_proxies_of_the_environment_are_not_used(
     assert (await fetch(server.url, policy=anywhere, resolver=here)).text == "hello"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "address",
     [
         "127.0.0.1", "127.8.8.8", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254",

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from kode.tools.patch_text import BadPatch, Hunk, Misfit, apply, read_patch
 from kode.tools.replace_text import Ambiguous, NotFound
+from tests.tables import for_each
 
 PATCH = """*** Begin Patch
 *** Update File: a.py
@@ -38,7 +39,7 @@ def test_text_around_a_patch_is_no_part_of_it() -> None:
     assert read_patch(f"```\napply_patch <<'EOF'\n{PATCH}\nEOF\n```") == read_patch(PATCH)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",
@@ -65,7 +66,7 @@ def hunk(old: str, new: str, *anchors: str, at_end: bool = False) -> Hunk:
 TEXT = "def f():\n    x = 1\n\n\ndef g():\n    x = 1\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "one", "after"),
     [
         ("a\nb\nc\n", hunk("a\nb", "a\nB"), "a\nB\nc\n"),
@@ -98,7 +99,7 @@ def test_hunks_follow_each_other_and_may_come_in_another_order() -> None:
     assert apply(text, [hunk("c", "C"), hunk("a", "A")]).text == "A\nx\nb\nx\nC\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("hunks", "number", "reason"),
     [
         ([hunk("x = 1", "y")], 1, Ambiguous),

@@ -5,6 +5,7 @@ from prompt_toolkit.document import Document
 from kode.cli.prompt.complete import ReplCompleter
 from kode.cli.prompt.editor import completes_while_typing
 from kode.cli.prompt.files import FileIndex
+from tests.tables import for_each
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_a_name_with_spaces_comes_in_quotes(complete):
     assert complete("see @two\\ w") == [('"two words.py"', -6)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "menu"),
     [
         ("/he", True),

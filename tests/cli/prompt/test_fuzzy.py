@@ -1,8 +1,8 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.cli.prompt.fuzzy import Paths
+from tests.tables import for_each
 
 PATHS = [
     "docs/render.md",
@@ -32,7 +32,7 @@ def test_the_number_of_matches_is_bounded():
     assert len(Paths.of([f"f{n}" for n in range(500)]).best("", 20)) == 20
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "first", "second"),
     [
         ("tr", "tests/render.py", "kode/entries.py"),

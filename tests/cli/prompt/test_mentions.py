@@ -1,11 +1,11 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.cli.prompt.mentions import mentions, write_mention
+from tests.tables import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "names"),
     [
         ("see @src/app.py please", ["src/app.py"]),

@@ -26,6 +26,7 @@ from kode.providers.listing import Offer
 from kode.session.entries import Header, MessageEntry
 from tests.cli.fake_conversation import FakeConversation
 from tests.pictures import png
+from tests.tables import for_each
 
 
 class Room:
@@ -321,7 +322,7 @@ async def test_an_unknown_command_names_the_nearest_one(room, typed, nearest):
     assert room.talk.asked == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("typed", "command"),
     [
         ("/clear", ("/new", "")),

@@ -2,11 +2,10 @@
 
 from io import StringIO
 
-import pytest
-
 from kode.cli.prompt.layout import STYLE
 from kode.cli.screen.markdown import markdown
 from kode.cli.screen.screen import SGR, Screen
+from tests.tables import for_each
 
 RED, GREEN, MAGENTA, BRIGHT_BLUE = 31, 32, 35, 94
 BACKGROUNDS = {"VS Code dark": "1e1e1e", "xterm dark": "000000", "Solarized dark": "002b36"} | {
@@ -52,7 +51,7 @@ def test_only_colours_that_both_backgrounds_show_are_used():
     assert used == LEAST.keys()
 
 
-@pytest.mark.parametrize("terminal", BACKGROUNDS)
+@for_each("terminal", BACKGROUNDS)
 def test_each_colour_has_its_least_contrast(terminal):
     found = {code: contrast(SHOWN[terminal][code], BACKGROUNDS[terminal]) for code in LEAST}
 

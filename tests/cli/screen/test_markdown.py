@@ -172,7 +172,7 @@ def plain(text):
     return re.sub(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\", "", text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "shown"),
     [
         ("[**the** docs](http://x.test/a)", "the docs (http://x.test/a)"),
@@ -184,7 +184,7 @@ def plain(text):
         ("`http://x.test`", "http://x.test"),
     ],
 )
-@pytest.mark.parametrize("links", [False, True])
+@for_each("links", [False, True])
 def test_an_address_is_visible_once_whether_links_work_or_not(text, shown, links):
     assert plain(colored().rendered(markdown(text, links=links))) == shown
 
@@ -263,7 +263,7 @@ def test_nested_lists_keep_their_levels():
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("environ", "work"),
     [
         ({"TERM": "xterm-256color"}, False),

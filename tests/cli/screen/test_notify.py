@@ -1,9 +1,10 @@
 import pytest
 
 from kode.cli.screen.notify import AWAY_AFTER_S, MAX_COLUMNS, Notifier, sequence, way_of
+from tests.tables import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("environ", "way"),
     [
         ({"TERM": "xterm-256color"}, "bell"),

@@ -18,6 +18,7 @@ from kode.events import (
     Working,
 )
 from kode.messages import Usage
+from tests.tables import for_each
 
 ENDED = TurnEnded(
     status="success",
@@ -41,7 +42,7 @@ def after(*timed):
     return progress
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("events", "shown"),
     [
         ([(5, StepStarted(step=1))], "Waiting for the model… 15s · Ctrl-C stops"),

@@ -15,6 +15,7 @@ from kode.cli.screen.screen import Screen
 from kode.events import ToolFinished, TurnStarted
 from kode.permissions.approvals import id_of
 from kode.permissions.gate import Answer, Question
+from tests.tables import for_each
 
 
 class Person:
@@ -76,7 +77,7 @@ def asked(*answers, clock=lambda: 0.0):
     return make_ask(screen, clock), person
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "answer"),
     [
         ("y", Answer(choice="once")),

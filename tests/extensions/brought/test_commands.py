@@ -9,13 +9,14 @@ from kode.messages import Image, Text
 from kode.permissions.gate import Answer, Question
 from tests.extensions.brought.conftest import Open, World
 from tests.pictures import png
+from tests.tables import for_each
 
 
 def filled(body: str, arguments: str) -> str:
     return "".join(f"<{one.text}>" if one.runs else one.text for one in pieces(body, arguments))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "arguments", "said"),
     [
         ("Fix $ARGUMENTS now", "12 high", "Fix 12 high now"),

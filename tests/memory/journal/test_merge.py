@@ -1,13 +1,13 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.memory.lines import merge_lines
+from tests.tables import for_each
 
 LINES = st.lists(st.sampled_from("abcdef"), max_size=6).map("\n".join)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("base", "current", "update", "result"),
     [
         ("a", "a", "a\nb", "a\nb"),

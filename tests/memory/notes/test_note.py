@@ -16,6 +16,7 @@ from kode.memory.notes.note import (
     row_of,
     stamp,
 )
+from tests.tables import for_each
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -72,7 +73,7 @@ def test_a_volatile_note_needs_a_lifetime_only_under_strict_ttl():
         checked(note, strict_ttl=True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "about"),
     [
         ({"kind": "rule", "confidence": 0.7, "evidence": ("seen",)}, "confidence"),
@@ -145,7 +146,7 @@ def test_a_handwritten_row_needs_only_its_text():
     assert note.expires_at == stamp(NOW + timedelta(days=7))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("row", "about"),
     [
         ({"kind": "secret"}, "kind"),

@@ -1,6 +1,7 @@
 import pytest
 
 from kode.memory.notes.system import is_command
+from tests.tables import for_each
 
 
 @pytest.mark.parametrize(
@@ -10,7 +11,7 @@ def test_a_message_that_begins_with_remember_is_the_command(text):
     assert is_command(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "Forget the note about the VPN",

@@ -25,6 +25,7 @@ from tests.memory.life import (
     turn,
     use,
 )
+from tests.tables import for_each
 
 NOWHERE = Path("/nowhere")
 LATER, LATEST = "2026-03-02T00:00:00+00:00", "2026-03-03T00:00:00+00:00"
@@ -242,7 +243,7 @@ async def test_a_refused_text_is_not_kept_in_an_episode(tmp_path):
     assert len(notices(events)) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "narrative", "facts"),
     [
         (f"```json\n{NOTE}\n```", "Fixed the off", 1),

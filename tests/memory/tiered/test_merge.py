@@ -51,7 +51,7 @@ def test_the_same_text_is_known_without_a_question():
     assert decide("Uses pytest", ["something else", "Uses pytest"]).candidates == (1,)
 
 
-@pytest.mark.parametrize(("one", "other"), DISTINCT)
+@for_each(("one", "other"), DISTINCT)
 def test_larger_differences_are_left_to_the_judge(one, other):
     assert decide(one, [other], similarities=[1.0]).action == "judge"
     assert decide(other, [one], similarities=[1.0]).action == "judge"
@@ -126,7 +126,7 @@ def test_the_thresholds_say_what_is_judged():
     assert action(0.8, merge_threshold=0.9) == "judge"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "word"),
     [
         ("merge", "repeats"),

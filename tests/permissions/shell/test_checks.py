@@ -43,7 +43,7 @@ def test_other_commands_report_no_checks(line: str) -> None:
     assert [(one.command, one.of) for one in judge(line, WHERE).checks] == [("pytest", 0)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "answers"),
     [
         ("git grep -l x", True),

@@ -120,7 +120,7 @@ def test_a_literal_word_is_what_it_is_without_its_quotes(source):
     assert shlex.split(source) == [word.text]
 
 
-@pytest.mark.parametrize("source", ['a"', "a'", '"a', "'a", "l's'a\"", '"a" b"', 'a"b\\"'])
+@for_each("source", ['a"', "a'", '"a', "'a", "l's'a\"", '"a" b"', 'a"b\\"'])
 def test_an_open_quote_makes_no_literal_word(source: str) -> None:
     assert plain.word_of(source).kind != "literal"
     assert plain.parse(source) is None

@@ -30,7 +30,7 @@ def test_words_that_are_not_literal_are_no_argv():
         assert judged(command).parts[-1].argv is None, command
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "offer"),
     [
         ("python3 -m pytest -q tests", ("python3", "-m", "pytest")),
@@ -73,7 +73,7 @@ def test_a_redirection_within_brackets_is_named():
         assert "redirects and compares nothing" in part.reason
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "reads", "writes"),
     [
         ("cat a src/b", ("a", "src/b"), ()),
@@ -111,7 +111,7 @@ def test_outside_paths_keys_and_kodes_folders_are_marked():
     assert judged("echo x > ~/.kode/config.json").parts[-1].protected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "known"),
     [
         ("git push && ls", True),

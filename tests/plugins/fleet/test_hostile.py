@@ -18,6 +18,7 @@ from kode.plugins.fleet.owner import SIGNATURE
 from kode.plugins.fleet.queue import LOG, SPENT, TASKS, Queue, open_queue
 from kode.plugins.fleet.records import Finished, Fleet, Leased, Started, line_of, parse_line
 from tests.plugins.fleet.conftest import Make, task
+from tests.tables import for_each
 
 DATA = Path(__file__).parent / "data" / "hostile_fields.jsonl"
 FIELDS = [json.loads(line) for line in DATA.read_text().splitlines()]
@@ -30,7 +31,7 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize("case", FIELDS, ids=str)
+@for_each("case", FIELDS)
 def test_a_field_used_as_path_or_argument_stays_one(
     case: dict[str, str],
 ) -> None:

@@ -13,6 +13,7 @@ from kode.plugins.goals.check import ALIKE_WHATEVER, Checked, is_stalled
 from kode.plugins.goals.command import _given, _typed
 from kode.plugins.goals.guard import Guard, differing, make_guard
 from tests.needs import skip_without
+from tests.tables import for_each
 from tests.workplaces import workplace
 
 FILES = (
@@ -118,7 +119,7 @@ def attempts(*kinds: tuple[str, str]) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kinds", "stalled"),
     [
         ([("a", "x"), ("a", "x")], False),

@@ -1,12 +1,12 @@
 """What counts as a difference between a request and the recorded one."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.contracts import ToolSpec
 from kode.messages import Message, Text, ToolResult, user_message
 from kode.plugins.replay.same import SECTIONS, Difference, Form
+from tests.tables import for_each
 
 NOW, THEN = "/tmp/kode-replay-x1/shop", "/home/ann/shop"
 FORM = Form(now_to_then=((NOW, THEN),))
@@ -17,7 +17,7 @@ def result(text: str) -> Message:
     return Message(role="tool", parts=(part,))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("then", "now"),
     [
         (f"{THEN}/a.py", f"{NOW}/a.py"),
@@ -40,7 +40,7 @@ def test_differences_between_any_two_runs_count_as_the_same(then: str, now: str)
     assert FORM.messages([result(then)], [result(now)]) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("then", "now"),
     [
         ("2 passed", "3 passed"),
