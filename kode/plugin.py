@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from kode.cli.parser import command_of as command_of
     from kode.cli.prompt.attach import read_mentioned as read_mentioned
     from kode.cli.prompt.mentions import write_mention as write_mention
+    from kode.cli.screen.describe import describe_event as describe_event
     from kode.cli.screen.lines import cost_text as cost_text
     from kode.cli.screen.lines import money as money
     from kode.cli.screen.lines import one_line as one_line
@@ -392,6 +393,7 @@ HOMES = {
     "cost_text": "kode.cli.screen.lines:cost_text",
     "credentials": "kode.credentials",
     "decide_memory": "kode.memory.review:decide",
+    "describe_event": "kode.cli.screen.describe:describe_event",
     "Described": "kode.cli.parser:Described",
     "Dialect": "kode.registry:Dialect",
     "digest_of": "kode.session.requests:digest_of",

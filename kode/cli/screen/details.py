@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kode.broken_json import object_of
-from kode.cli.screen.event_lines import doing, tool_line
+from kode.cli.screen.describe import describe_call
 from kode.cli.screen.lines import cell_width, clip, fold
 from kode.cli.screen.screen import Screen
 from kode.events import (
@@ -37,13 +37,12 @@ _SHOWN_BY_DIFF = ("content", "old_text", "new_text", "edits")
 class CallDetails:
     """A call and its result."""
 
-    name: str
-    subject: str
+    event: ToolStarted | ToolFinished
+    """The last one about it."""
     arguments: str = ""
     """As the model wrote them: JSON, or what it took for JSON."""
     output: str = ""
     """Output so far, while it runs."""
-    finished: ToolFinished | None = None
 
 
 @dataclass
@@ -81,7 +80,7 @@ class Details:
                     call.output = (call.output + event.text)[-MAX_CHARS:]
             case ToolFinished():
                 call = self._running.pop(event.call_id, None) or self._begun(event)
-                call.finished, call.output = event, ""
+                call.event, call.output = event, ""
 
     def _replied(self, event: Replied) -> None:
         if not self._thinking:
@@ -96,7 +95,7 @@ class Details:
         self._thinking = ""
 
     def _begun(self, event: ToolStarted | ToolFinished) -> CallDetails:
-        call = CallDetails(event.name, event.subject, self._asked.pop(event.call_id, ""))
+        call = CallDetails(event, self._asked.pop(event.call_id, ""))
         self.entries.append(call)
         return call
 
@@ -120,10 +119,8 @@ def _entry(screen: Screen, entry: CallDetails | ThoughtDetails) -> str:
     if isinstance(entry, ThoughtDetails):
         thought = fold(clean(entry.text).strip(), width)
         return f"{_title(screen, 'Thought')}\n{screen.paint('dim', thought)}"
-    finished = entry.finished
-    room = max(width - 6, 10)
-    done = tool_line(finished, room) if finished else doing(entry.name, entry.subject, room)
-    parts = [_title(screen, done)]
+    finished = entry.event if isinstance(entry.event, ToolFinished) else None
+    parts = [_title(screen, describe_call(entry.event, max(width - 6, 10)).text)]
     diff = finished.diff if finished else ""
     arguments = _arguments(entry.arguments, without=_SHOWN_BY_DIFF if diff else ())
     parts += [fold(line, width) for line in arguments]

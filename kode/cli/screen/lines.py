@@ -1,6 +1,6 @@
 """Texts that fit on the screen: cut, wrapped; numbers as short texts. Without style.
 
-Pure functions. `event_lines` words events; `screen` and `render` add colour and place them.
+Pure functions. `describe` words events; `screen` and `render` add colour and place them.
 """
 
 import re

@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kode.cli.screen.event_lines import doing
-from kode.cli.screen.lines import cell_width, clip, count, duration, head, money, one_line
+from kode.cli.screen.describe import describe_agent, describe_call
+from kode.cli.screen.lines import cell_width, clip, count, head, money, one_line
 from kode.events import (
     AgentFinished,
     AgentProgress,
@@ -50,8 +50,7 @@ ROOM_FOR_AN_OFFER = 70
 
 @dataclass
 class RunningCall:
-    name: str
-    subject: str
+    started: ToolStarted
     since: float
     output: str = ""
     partial: str = ""
@@ -98,7 +97,7 @@ class Progress:
             case Working():
                 self._begin(event.what, now)
             case ToolStarted():
-                self.running[event.call_id] = RunningCall(event.name, event.subject, now)
+                self.running[event.call_id] = RunningCall(event, now)
             case ToolOutput():
                 self._output(event)
             case ToolFinished():
@@ -132,7 +131,7 @@ class Progress:
             *others, last = self.running.values()
             more = f" (+{len(others)})" if others else ""
             room = max(width - len(stop) - len(more) - 12, 10)
-            what, since = doing(last.name, last.subject, room) + more, last.since
+            what, since = describe_call(last.started, room).text + more, last.since
         elif now < self._again_at:
             what, since = f"Retrying in {math.ceil(self._again_at - now)}s", self.since
         line = spinner_line(what, now, since, width, stop)
@@ -141,7 +140,7 @@ class Progress:
 
     def commands_since(self) -> float | None:
         """When the last of the running shell commands started; None if none runs."""
-        begun = [call.since for call in self.running.values() if call.name == "shell"]
+        begun = [call.since for call in self.running.values() if call.started.name == "shell"]
         return begun[-1] if begun else None
 
     def output(self, width: int) -> list[str]:
@@ -155,19 +154,7 @@ class Progress:
 
     def agent_lines(self, width: int) -> list[str]:
         """One line per running subagent."""
-        lines = []
-        for agent in self.agents.values():
-            end = f" · {duration(agent.elapsed_s)} · {count(agent.tokens)} tokens"
-            room = max(width - len(end) - 2, 12)
-            text = (
-                clip(
-                    f"agent {agent.index + 1}: {one_line(agent.goal)} · {one_line(agent.activity)}",
-                    room,
-                )
-                + end
-            )
-            lines.append(clip("  " + text, width))
-        return lines
+        return [f"  {describe_agent(agent, width - 2).text}" for agent in self.agents.values()]
 
     def _begin(self, what: str, now: float) -> None:
         if what != self._what or what == ASKING:

@@ -1,7 +1,7 @@
 """Renders events on the REPL's screen: settled text above the prompt, and the live lines just over
 it.
 
-Decides nothing; `event_lines` words a line, `markdown` splits a reply. `run_render` serves `kode
+Decides nothing; `describe` words a line, `markdown` splits a reply. `run_render` serves `kode
 run`.
 """
 
@@ -11,27 +11,21 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Literal, assert_never
 
-from kode.cli.screen.details import Details
-from kode.cli.screen.diffs import painted_diff
-from kode.cli.screen.event_lines import (
-    NOTICE_STYLE,
-    agent_line,
+from kode.cli.screen.describe import (
+    EventLine,
+    describe_agent,
+    describe_call,
+    describe_event,
     ending_line,
     evidence_line,
     indent,
     is_reported,
-    mark,
-    memory_line,
     not_kept_lines,
-    notice_line,
-    plan_line,
-    reduced_line,
-    refused_line,
-    retry_line,
     same_beginning,
     summary_line,
-    tool_line,
 )
+from kode.cli.screen.details import Details
+from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import clip, duration, one_line, wrap_words
 from kode.cli.screen.markdown import Block, BlockSplitter, markdown
 from kode.cli.screen.progress import ROOM_FOR_AN_OFFER, Progress, how_to_stop
@@ -196,26 +190,18 @@ class Renderer:
                 self._replied(event)
             case ToolFinished():
                 self._finished(event)
-            case ContextReduced():
-                undo = " · /compact undo" if self.in_prompt else ""
-                self._line(reduced_line(event) + undo, "dim")
-            case PlanKept():
-                self._line(plan_line(event), "dim")
             case TurnEnded():
                 self._ended(event)
-            case MemoryChanged(of_session=True):
-                pass
-            case MemoryChanged() if self.held is not None:
+            case MemoryChanged(of_session=False) if self.held is not None:
                 self.held.append(event)
-            case MemoryChanged():
-                self._line(memory_line(event, undo=self.in_prompt), "dim")
-                self._memory = event.text
+            case MemoryChanged() | ContextReduced() | PlanKept() | Notice():
+                self._describe(event)
+                if isinstance(event, MemoryChanged) and not event.of_session:
+                    self._memory = event.text
             case ToolStarted() | ToolOutput() | AgentProgress() | Working():
                 pass  # momentary: see `progress`
             case AgentFinished():
                 self._agent_finished(event)
-            case Notice():
-                self._line(notice_line(event), NOTICE_STYLE[event.level])
             case _:
                 assert_never(event)
 
@@ -225,9 +211,16 @@ class Renderer:
             self.screen.print()
         self._last = kind
 
-    def _line(self, text: str, style: str) -> None:
+    def _describe(self, event: Event, more: str = "") -> None:
+        """Prints the line that an event has, with how to undo it."""
+        if (line := describe_event(event, self.screen.width)) is None:
+            return
+        if self.in_prompt and isinstance(event, ContextReduced):
+            more = " · /compact undo"
+        elif self.in_prompt and isinstance(event, MemoryChanged) and event.change_id:
+            more = f" · /memory undo {event.change_id[:8]}"
         self._gap("line")
-        self.screen.print(one_line(text), style)
+        self.screen.print(line.text + more, line.style)
 
     def _blocks(self, blocks: list[Block]) -> None:
         for block in blocks:
@@ -269,7 +262,8 @@ class Renderer:
             self._splitter.drop()
             self._streamed = False
         again = " The reply starts again." if event.discards_text and said else ""
-        self._line(retry_line(event, self._why_again) + again, "warning")
+        is_repeated = event.reason == self._why_again
+        self._describe(replace(event, reason="") if is_repeated else event, again)
         self._why_again = event.reason
 
     def _replied(self, event: Replied) -> None:
@@ -297,13 +291,11 @@ class Renderer:
                 refusal.by == "person" for refusal in event.refusals
             ):  # the answered question shows it
                 return
-            screen.print_painted(screen.paint("dim", f"– {refused_line(event, screen.width - 2)}"))
+            self._print_described(describe_call(event, screen.width - 2))
             return
-        sign, style = mark(event)
         is_repeated = event.is_error and same_beginning(event.text, event.summary)
         shown = replace(event, summary="failed") if is_repeated else event
-        line = tool_line(shown, screen.width - 2)
-        screen.print_painted(f"{screen.paint(style, sign)} {line}")
+        self._print_described(describe_call(shown, screen.width - 2))
         if event.diff and event.diff.strip() == screen.approved:
             screen.approved = ""
         elif event.diff:
@@ -317,12 +309,18 @@ class Renderer:
         for line in not_kept_lines(event):
             screen.print(indent(line, MAX_ERROR_LINES), "warning")
 
+    def _print_described(self, line: EventLine) -> None:
+        """Prints the line of a call or a subagent, with its mark."""
+        screen = self.screen
+        if line.mark == "–":
+            screen.print_painted(screen.paint("dim", f"– {line.text}"))
+        else:
+            screen.print_painted(f"{screen.paint(line.style, line.mark)} {line.text}")
+
     def _agent_finished(self, event: AgentFinished) -> None:
         self._gap("tool")
-        ok = event.status == "success"
-        mark = self.screen.paint("good", "●") if ok else self.screen.paint("error", "✗")
-        self.screen.print_painted(f"{mark} {agent_line(event, self.screen.width - 2)}")
-        if event.summary and not ok:
+        self._print_described(describe_agent(event, self.screen.width - 2))
+        if event.summary and event.status != "success":
             self.screen.print(indent(event.summary, MAX_ERROR_LINES), "dim")
 
     def _ended(self, event: TurnEnded) -> None:
@@ -332,7 +330,8 @@ class Renderer:
             self._gap("line")
             self.screen.print(ending_line(event), "warning" if event.status != "error" else "error")
         if event.steps or event.status not in FINISHED:  # a command of a plug-in asks no model
-            self._line(summary_line(event), "dim")
+            self._gap("line")
+            self.screen.print(summary_line(event), "dim")
         if evidence := evidence_line(event):
             self.screen.print(evidence, "warning" if event.checked == "failed" else "dim")
         self._last = "line"

@@ -4,15 +4,14 @@ As the REPL's `render`, without what cannot be done there: the answer goes to st
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from kode.cli.screen.event_lines import (
-    denied_line,
+from kode.cli.screen.describe import (
+    describe_call,
     evidence_line,
     indent,
     is_reported,
-    refusal_text,
 )
 from kode.cli.screen.markdown import Block
 from kode.cli.screen.render import MAX_ERROR_LINES, Kind, Renderer
@@ -58,8 +57,10 @@ class ProgressRenderer(Renderer):
 
     def _finished(self, event: ToolFinished) -> None:
         if event.refused:
-            self.screen.print(f"– {denied_line(event, self.screen.width - 2)}")
-            self.screen.print(indent(refusal_text(event), MAX_ERROR_LINES), "dim")
+            line = describe_call(event, self.screen.width - 2)
+            self.screen.print(f"{line.mark} {replace(line, outcome='').text}")
+            why = event.refusals[0].for_person if event.refusals else event.summary
+            self.screen.print(indent(why, MAX_ERROR_LINES), "dim")
             return
         reported = is_reported(event, self._memory)
         super()._finished(event)

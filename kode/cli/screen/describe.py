@@ -1,0 +1,208 @@
+"""What a person reads of an event: one line, as words without style.
+
+The prompt, `kode run`, editors and other programs show the same words. `render` places them on a
+screen, `run_render` elsewhere.
+"""
+
+import re
+from dataclasses import dataclass
+
+from kode.cli.screen.lines import cell_width, clip, clip_middle, count, duration, money, one_line
+from kode.events import (
+    AgentFinished,
+    AgentProgress,
+    ContextReduced,
+    Event,
+    MemoryChanged,
+    Notice,
+    PlanKept,
+    RetryScheduled,
+    Steered,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    Working,
+)
+from kode.messages import plural
+from kode.permissions.tool_names import verbs_of
+from kode.plain_text import clean
+
+SUBJECT_COLUMNS = 12  # enough to recognize a path or a task
+MIN_SAME_CHARS = 40  # enough of a fact to recognize it
+NOTICES = {
+    "info": ("", "dim"),
+    "warning": ("Warning:", "warning"),
+    "error": ("Error:", "error"),
+}
+"""The level of a notice → the word before it, and its style."""
+
+
+@dataclass(frozen=True)
+class EventLine:
+    """One line about an event, without control sequences."""
+
+    mark: str
+    """`●` done, `✗` failed, `–` refused, `…` still running; "" for what kode itself says."""
+    verb: str
+    subject: str = ""
+    outcome: str = ""
+    style: str = "dim"
+    """Of the mark; of the whole line, where there is none."""
+
+    @property
+    def text(self) -> str:
+        """The line without its mark."""
+        begin = " ".join(filter(None, (self.verb, self.subject)))
+        return f"{begin} · {self.outcome}" if self.outcome else begin
+
+
+def describe_event(event: Event, width: int) -> EventLine | None:
+    """The line about an event; None for one that gets no line of its own: streamed text, a reply,
+    the end of a turn. What a call or a subagent does takes at most `width` columns, and what kode
+    itself says is whole."""
+    match event:
+        case ToolStarted() | ToolFinished():
+            return describe_call(event, width)
+        case AgentProgress() | AgentFinished():
+            return describe_agent(event, width)
+        case Working() if event.what:
+            return EventLine("…", one_line(event.what))
+        case Steered():
+            return EventLine("", "Heard:", one_line(event.text))
+        case RetryScheduled():
+            reason = f"{one_line(event.reason).rstrip('.')}. " if event.reason else ""
+            number = f"attempt {event.attempt + 1} of {event.max_attempts}"
+            text = f"{reason}Retrying in {duration(event.delay_s)} ({number})."
+            return EventLine("", "", text, style="warning")
+        case ContextReduced():
+            what = "compacted" if event.kind == "compaction" else "old tool output dropped"
+            before, after = count(event.tokens_before), count(event.tokens_after)
+            is_smaller = event.tokens_after < event.tokens_before and after != before
+            freed = "" if is_smaller else "nothing freed, "
+            return EventLine("", "context:", f"{what}, {freed}{before} → {after} tokens")
+        case PlanKept():
+            return EventLine(
+                "", "plan:", f"{plural(event.steps, 'step')}, in {one_line(event.path)}"
+            )
+        case MemoryChanged(of_session=False):
+            return EventLine("", "memory:", one_line(event.text))
+        case Notice():
+            word, style = NOTICES[event.level]
+            return EventLine("", word, one_line(event.text), style=style)
+    return None
+
+
+def describe_call(event: ToolStarted | ToolFinished, width: int) -> EventLine:
+    """Verb, subject and outcome of a call. On a narrow screen the subject is cut first: people
+    look for the outcome. Of a refused call the outcome is the first sentence of the reason."""
+    doing, did = verbs_of(one_line(event.name))
+    # A command says most at its beginning, a path at both ends.
+    is_path = event.name not in ("shell", "delegate_tasks")
+    if isinstance(event, ToolStarted):
+        return _fit(EventLine("…", doing, event.subject), width, is_path=is_path)
+    if event.refused:
+        why = event.refusals[0].reason if event.refusals else event.text
+        reason = re.split(r"(?<=\.)\s", one_line(why), maxsplit=1)[0]
+        refused = EventLine("–", f"Denied: {doing.lower()}", event.subject, reason)
+        return _fit(refused, width, is_path=is_path, subject_columns=width // 2)
+    has_succeeded = event.exit_status == 0 and not event.failed and not event.refusals
+    summary = "" if has_succeeded else one_line(event.summary)
+    time = duration(event.duration_ms / 1000) if event.duration_ms >= 100 else ""
+    outcome = " · ".join(filter(None, (summary or ("failed" if event.is_error else ""), time)))
+    has_failed = event.is_error or event.failed
+    style = "error" if event.is_error else "warning" if event.failed else "good"
+    verb = doing if event.is_error else did  # what is an error was not done
+    line = EventLine("✗" if has_failed else "●", verb, event.subject, outcome, style)
+    return _fit(line, width, is_path=is_path)
+
+
+def describe_agent(event: AgentProgress | AgentFinished, width: int) -> EventLine:
+    """What a subagent is doing, or how it ended."""
+    used = f"{duration(event.elapsed_s)} · {count(event.tokens)} tokens"
+    verb = f"Agent {event.index + 1}:"
+    if isinstance(event, AgentProgress):
+        what = f"{one_line(event.goal)} · {event.activity}"
+        return _fit(EventLine("…", verb, what, used), width)
+    mark, style = ("●", "good") if event.status == "success" else ("✗", "error")
+    return _fit(EventLine(mark, verb, event.goal, f"{event.status} · {used}", style), width)
+
+
+def _fit(
+    line: EventLine, width: int, *, is_path: bool = False, subject_columns: int = SUBJECT_COLUMNS
+) -> EventLine:
+    """The line in at most `width` columns, of which the subject has `subject_columns` before the
+    outcome gets any."""
+    subject, outcome = one_line(line.subject), one_line(line.outcome)
+    verb = clip(line.verb, max(width - SUBJECT_COLUMNS, width // 2))
+    free = width - cell_width(verb)
+    if outcome:
+        subject_needs = min(cell_width(subject) + 1, subject_columns)
+        outcome = clip(outcome, min(free, max(free - subject_needs, width // 2)) - 3)
+    free -= cell_width(outcome) + (4 if outcome else 1)
+    subject = (clip_middle if is_path else clip)(subject, free) if free >= 4 else ""
+    return EventLine(line.mark, verb, subject, outcome, line.style)
+
+
+def not_kept_lines(event: ToolFinished) -> list[str]:
+    """What of a command's changes is not in the project, and why: a line for each reason that the
+    person has not given."""
+    return [
+        refusal.for_person
+        for refusal in event.refusals
+        if refusal.not_kept and refusal.by not in ("person", "mode")
+    ]
+
+
+def summary_line(event: TurnEnded) -> str:
+    """What a turn used, in one line."""
+    changed, used = len(event.files_changed), event.usage
+    known = bool(used.input_tokens or used.output_tokens)
+    thought = f" ({count(used.thinking_tokens)} thinking)" if used.thinking_tokens else ""
+    parts = (
+        duration(event.duration_ms / 1000),
+        plural(event.steps, "step"),
+        f"{count(used.input_tokens)} in, {count(used.output_tokens)} out{thought}" if known else "",
+        money(event.cost_usd) if known else "",
+        plural(changed, "file") + " changed" if changed else "",
+    )
+    return " · ".join(part for part in parts if part)
+
+
+def evidence_line(event: TurnEnded) -> str:
+    """What was checked since the last edit, with results; "" for nothing."""
+    since = [check for check in event.checks if check.after_last_edit]
+    parts = [
+        f"{one_line(check.command)} {'passed' if check.passed else 'failed'}" for check in since
+    ]
+    if parts:
+        return f"checked: {', '.join(parts)}"
+    return "not checked since the last edit" if event.checked == "not_since_last_edit" else ""
+
+
+def ending_line(event: TurnEnded) -> str:
+    if event.status == "interrupted":
+        return "Stopped. Progress is saved; tell kode what to do next."
+    if event.status == "timeout":
+        return f"Time limit reached. {event.error or 'Send `continue`, or raise --timeout.'}"
+    return f"Error: {event.error or 'the turn failed for an unknown reason.'}"
+
+
+def is_reported(event: ToolFinished, memory: str) -> bool:
+    """Whether the last line about memory already describes a call: one is enough."""
+    said = one_line(memory)[:MIN_SAME_CHARS]
+    return not event.is_error and bool(said) and one_line(event.summary).startswith(said)
+
+
+def same_beginning(text: str, summary: str) -> bool:
+    """Whether a summary is only the beginning of the text, cut."""
+    said = one_line(summary).rstrip("…").rstrip()
+    return bool(said) and one_line(text).startswith(said)
+
+
+def indent(text: str, limit: int, *, tail: bool = False) -> str:
+    """The first or last lines of a text, indented under the line they explain."""
+    lines = [line.rstrip() for line in clean(text).strip("\n").split("\n")]
+    if len(lines) > limit:
+        rest = f"… {plural(len(lines) - limit, 'more line')}"
+        lines = [rest, *lines[-limit:]] if tail else [*lines[:limit], rest]
+    return "\n".join("  " + line for line in lines)
