@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from kode.cli.prompt.attach import read_mentioned as read_mentioned
     from kode.cli.prompt.mentions import write_mention as write_mention
     from kode.cli.screen.describe import describe_event as describe_event
-    from kode.cli.screen.lines import cost_text as cost_text
     from kode.cli.screen.lines import money as money
     from kode.cli.screen.lines import one_line as one_line
     from kode.cli.screen.lines import public as public
@@ -61,7 +60,6 @@ if TYPE_CHECKING:
     from kode.cli.screen.screen import open_screen as open_screen
     from kode.config import Config as Config
     from kode.config import Loaded as Loaded
-    from kode.config import given_prices as given_prices
     from kode.config import load_config as load_config
     from kode.config import resolve_provider as resolve_provider
     from kode.config.faults import must_be as must_be
@@ -191,7 +189,6 @@ if TYPE_CHECKING:
     from kode.memory import waiting as _memory_waiting
     from kode.memory.base import NullMemory as NullMemory
     from kode.memory.change import Author as _MemoryAuthor
-    from kode.memory.change import Change as _MemoryChange
     from kode.memory.commands import memory_command as memory_command
     from kode.memory.foreign import Entry as _ForeignEntry
     from kode.memory.foreign import Reading as _ForeignReading
@@ -248,7 +245,6 @@ if TYPE_CHECKING:
     from kode.session.entries import JobEntry as JobEntry
     from kode.session.entries import MessageEntry as MessageEntry
     from kode.session.entries import NoteEntry as NoteEntry
-    from kode.session.entries import PartDigest as PartDigest
     from kode.session.entries import PlanEntry as PlanEntry
     from kode.session.entries import PluginEntry as PluginEntry
     from kode.session.entries import PruneEntry as PruneEntry
@@ -275,29 +271,19 @@ if TYPE_CHECKING:
     from kode.session.index import files as _session_files
     from kode.session.index import find as _find_session
     from kode.session.index import list_sessions as list_sessions
-    from kode.session.index import newest as _newest_session
     from kode.session.index import summarize as _summarize_session
     from kode.session.log import Session as Session
-    from kode.session.log import writable_path as writable_path
     from kode.session.plan import read_plan as read_plan
     from kode.session.plan import steps_of as _plan_steps
     from kode.session.plan import write_plan as write_plan
     from kode.session.reading import read as _read_session
     from kode.session.reading import session_path as session_path
-    from kode.session.requests import Chain as Chain
-    from kode.session.requests import digest_of as digest_of
-    from kode.session.requests import kept_tools as kept_tools
-    from kode.session.requests import message_bytes as message_bytes
-    from kode.session.requests import part_object as part_object
-    from kode.session.requests import sections_of as sections_of
     from kode.session.search import search as _search_sessions
     from kode.session.spending import Spending as Spending
     from kode.session.spending import Spent as Spent
-    from kode.session.spending import Step as Step
     from kode.session.spending import last_turn as last_turn
     from kode.session.spending import requests_by_folder as requests_by_folder
     from kode.session.spending import spending_of as spending_of
-    from kode.session.spending import step_of as step_of
     from kode.session.spending import total as _total_spent
     from kode.session.transcript import Call as _TranscriptCall
     from kode.session.transcript import Item as _TranscriptItem
@@ -319,7 +305,6 @@ if TYPE_CHECKING:
     FormField = _FormField
     McpServerEntry = _McpServerEntry
     MemoryAuthor = _MemoryAuthor
-    MemoryChange = _MemoryChange
     MemoryHistory = _MemoryHistory
     ModelListing = _ModelListing
     PrintedAnswer = _PrintedAnswer
@@ -340,7 +325,6 @@ if TYPE_CHECKING:
     kode_version = _kode_version
     memory_overview = _memory_overview
     memory_waiting = _memory_waiting
-    newest_session = _newest_session
     open_memory = _open_memory
     plan_steps = _plan_steps
     plugin_pages = _plugin_pages
@@ -374,7 +358,6 @@ HOMES = {
     "calls_of": "kode.messages:calls_of",
     "cancelled_by_signals": "kode.interrupts:cancelled_by_signals",
     "cassette_settings": "kode.cli.commands.cassettes:cassette_settings",
-    "Chain": "kode.session.requests:Chain",
     "Check": "kode.events:Check",
     "check_rules": "kode.conversation.opening:check_rules",
     "Checked": "kode.events:Checked",
@@ -390,13 +373,11 @@ HOMES = {
     "ContextOverflow": "kode.errors:ContextOverflow",
     "ContextReduced": "kode.events:ContextReduced",
     "Conversation": "kode.conversation:Conversation",
-    "cost_text": "kode.cli.screen.lines:cost_text",
     "credentials": "kode.credentials",
     "decide_memory": "kode.memory.review:decide",
     "describe_event": "kode.cli.screen.describe:describe_event",
     "Described": "kode.cli.parser:Described",
     "Dialect": "kode.registry:Dialect",
-    "digest_of": "kode.session.requests:digest_of",
     "directory": "kode.cli.flags:directory",
     "Drop": "kode.contracts:Drop",
     "DropReason": "kode.contracts:DropReason",
@@ -430,7 +411,6 @@ HOMES = {
     "frame_memory": "kode.memory.frame:wrap",
     "git_environment": "kode.session.git:environment",
     "GitError": "kode.errors:GitError",
-    "given_prices": "kode.config:given_prices",
     "granted": "kode.conversation.hooking:granted",
     "Header": "kode.session.entries:Header",
     "hook_line_of": "kode.extensions.hook_input:line_of",
@@ -444,7 +424,6 @@ HOMES = {
     "is_turn": "kode.session.entries:is_turn",
     "Item": "kode.extensions.trust:Item",
     "JobEntry": "kode.session.entries:JobEntry",
-    "kept_tools": "kode.session.requests:kept_tools",
     "kode_version": "kode:__version__",
     "KodeError": "kode.errors:KodeError",
     "last_turn": "kode.session.spending:last_turn",
@@ -467,13 +446,11 @@ HOMES = {
     "memory_overview": "kode.memory.overview:overview",
     "memory_waiting": "kode.memory.waiting",
     "MemoryAuthor": "kode.memory.change:Author",
-    "MemoryChange": "kode.memory.change:Change",
     "MemoryChanged": "kode.events:MemoryChanged",
     "MemoryHistory": "kode.memory.history:History",
     "MemoryRefused": "kode.errors:MemoryRefused",
     "MemorySystem": "kode.contracts:MemorySystem",
     "Message": "kode.messages:Message",
-    "message_bytes": "kode.session.requests:message_bytes",
     "MessageEntry": "kode.session.entries:MessageEntry",
     "MODE_CALLED": "kode.contracts:MODE_CALLED",
     "MODE_MEANS": "kode.contracts:MODE_MEANS",
@@ -485,7 +462,6 @@ HOMES = {
     "must_be": "kode.config.faults:must_be",
     "named_servers": "kode.cli.flags:named_servers",
     "new_session_id": "kode.session.entries:new_session_id",
-    "newest_session": "kode.session.index:newest",
     "NoteEntry": "kode.session.entries:NoteEntry",
     "Notice": "kode.events:Notice",
     "Notifier": "kode.cli.screen.notify:Notifier",
@@ -507,8 +483,6 @@ HOMES = {
     "Page": "kode.config.plugin_pages:Page",
     "Parser": "kode.cli.parser:Parser",
     "Part": "kode.messages:Part",
-    "part_object": "kode.session.requests:part_object",
-    "PartDigest": "kode.session.entries:PartDigest",
     "parts": "kode.extensions.places:parts",
     "parts_of": "kode.engine.act:parts_of",
     "paths": "kode.paths",
@@ -575,7 +549,6 @@ HOMES = {
     "sealed": "kode.sealed",
     "search_sessions": "kode.session.search:search",
     "section_of": "kode.messages:section_of",
-    "sections_of": "kode.session.requests:sections_of",
     "ServerItem": "kode.messages:ServerItem",
     "servers_of": "kode.extensions.mcp_config:servers_of",
     "Session": "kode.session.log:Session",
@@ -593,8 +566,6 @@ HOMES = {
     "Spent": "kode.session.spending:Spent",
     "StateEntry": "kode.session.entries:StateEntry",
     "Steered": "kode.events:Steered",
-    "Step": "kode.session.spending:Step",
-    "step_of": "kode.session.spending:step_of",
     "StepStarted": "kode.events:StepStarted",
     "StopReason": "kode.messages:StopReason",
     "StorageError": "kode.errors:StorageError",
@@ -654,7 +625,6 @@ HOMES = {
     "Working": "kode.events:Working",
     "working_directory": "kode.cli.flags:working_directory",
     "Workplace": "kode.workplace:Workplace",
-    "writable_path": "kode.session.log:writable_path",
     "write_mention": "kode.cli.prompt.mentions:write_mention",
     "write_plan": "kode.session.plan:write_plan",
 }

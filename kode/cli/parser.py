@@ -19,6 +19,7 @@ COMMANDS = {
         ("continue", "resume", "resume the newest session of this directory"),
         ("session", "", "list, search, show, fork, export, check sessions"),
         ("memory", "", "show, search, change and undo what kode remembers"),
+        ("cost", "", "show tokens and cost, and why a cache was lost"),
         ("mcp", "", "list, add, approve and test MCP servers"),
         ("permissions", "", "list rules and your lasting answers, remove and restore them"),
         ("plugin", "", "list plug-ins, and turn them on and off"),

@@ -80,10 +80,7 @@ def step_of(entry: AnyEntry) -> Step | None:
 
 def total(spending: Spending) -> Spent:
     """The total of all models."""
-    whole = Spent()
-    for spent in spending.values():
-        whole += spent
-    return whole
+    return sum(spending.values(), Spent())
 
 
 def spending_of(entries: Iterable[AnyEntry]) -> dict[str, Spent]:

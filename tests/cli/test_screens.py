@@ -31,9 +31,8 @@ from kode.cli.screen.screen import Screen
 from kode.cli.screen.session_table import table
 from kode.errors import Setting
 from kode.events import ContextReduced, MemoryChanged, ToolFinished, TurnStarted
-from kode.messages import Usage, user_message
+from kode.messages import Usage
 from kode.providers.boundary import Endpoint, from_status
-from kode.session import log
 from kode.session.checkpoints import Undone
 from kode.session.spending import Spent
 from kode.session.undo_text import undo_text
@@ -42,7 +41,6 @@ from tests.cli.screen.test_question import Person, question
 from tests.cli.screen.test_session_table import TODAY, summary
 from tests.cli.some_events import ALL_EVENTS, ended
 from tests.e2e.terminal import Terminal
-from tests.plugins.cost.test_cost import FIRST, SECOND, made
 
 ROOT = Path(__file__).parents[2]
 WIDTHS = (80, 40)
@@ -365,22 +363,6 @@ def test_the_pages_of_memory_are_as_before(project: Path, capsys) -> None:
     text = re.sub(r" 0\.\d\d ", " 0.50 ", text)
 
     assert readable(text) == external_file("screens/memory.txt")
-
-
-def test_the_cost_of_a_session_is_as_before(project: Path, tmp_path: Path, capsys) -> None:
-    unused = log.create(tmp_path / "home", cwd=project, model="m", provider="openai")
-    unused.append_message(user_message("hi"))
-    unused.close()
-    session = made(tmp_path / "home", FIRST, SECOND)
-    text = ""
-    for line in ([session], [session, "--why"], [unused.header.id], ["--since", "1h"]):
-        assert main(["cost", *line]) == 0
-        text += f"$ kode cost {' '.join(line)}\n{capsys.readouterr().out}\n"
-    text = text.replace(str(project), "~/project")
-    text = re.sub(r"\d{8}-\d{6}-[0-9a-f]{6}", "20260305-091500-3fa9c2", text)
-    text = re.sub(r"\d\d-\d\d \d\d:\d\d:\d\d", "03-05 09:15:00", text)
-
-    assert readable(text) == external_file("screens/cost-session.txt")
 
 
 def test_the_progress_of_a_run_is_as_before() -> None:

@@ -36,7 +36,7 @@ def test_the_second_folder_is_the_reason_and_the_sums_match(place: Place, wire: 
     shown = place.run("cost", "--why", cwd=other)
     assert f"↳ a new folder: {place.project} → {other}" in shown.out
 
-    day = place.run("cost", "--day", "--json").json
+    day = place.run("cost", "--since", "1d", "--json").json
     assert {one["session"] for one in day["sessions"]} == {first["session"], found["session"]}
     for name in ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens"):
         assert day["total"][name] == sum(usage[name] for usage in counted)

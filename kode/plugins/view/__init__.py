@@ -6,6 +6,7 @@
     session        one session, or one subagent: a page of the server, or a file to export
     transcript     its turns, with what was undone
     calls          its calls of tools, with their diffs
+    costs          what all sessions of a period cost
     spent          tokens and dollars of a session over time
     agents         the tree of subagents of a session
     remembered     memory: entries, what waits for approval
@@ -26,5 +27,6 @@ PLUGIN = Plugin(
             summary="see sessions, cost and memory in the browser",
         )
     },
+    pages="kode.plugins.view.costs:PAGES",
     exports={"html": "kode.plugins.view.session:session_document"},
 )

@@ -4,22 +4,19 @@ import json
 import os
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
-from types import SimpleNamespace
+from datetime import datetime
 
 import pytest
 
 from kode import paths
-from kode.contracts import Request
 from kode.messages import Usage, user_message
-from kode.plugins.cost.pages import overview
+from kode.plugins.view.costs import costs
 from kode.plugins.view.pages import SESSIONS, TURNS
 from kode.plugins.view.transcript import turns_of
 from kode.session import index
 from kode.session.change_log import Change, Group
 from kode.session.checkpoints import Checkpoints, FileChanges
-from kode.session.entries import CompactionEntry, RewindEntry, SystemEntry, UsageEntry
-from kode.session.requests import request_entry, system_text
+from kode.session.entries import CompactionEntry, RewindEntry, UsageEntry
 from kode.session.transcript import Transcript
 from tests.plugins.view.conftest import (
     HOSTILE,
@@ -331,17 +328,13 @@ def test_costs_are_summed_by_day_project_and_model(browser, tmp_path):
     a_session(home, ["a", "b"], tmp_path / "one")
     a_session(home, ["c"], tmp_path / "two")
 
-    found = overview(home, 7, datetime.now(UTC))
-    words = words_of(browser.get("/costs?days=7"))
+    _, values = costs(browser.place, {"days": "7"})
+    rows = (values["costs"][name] for name in ("days", "projects"))
+    days, projects = ([(key, spent.cost_usd) for key, spent in group] for group in rows)
 
-    assert [(day, day_spent.cost_usd) for day, day_spent in found.days] == [
-        (f"{datetime.now(UTC):%Y-%m-%d}", 0.75)
-    ]
-    assert [(name, one.cost_usd) for name, one in found.projects] == [
-        (str(tmp_path / "one"), 0.5),
-        (str(tmp_path / "two"), 0.25),
-    ]
-    assert "$0.7500 for 3 requests" in words
+    assert days == [(f"{datetime.now():%Y-%m-%d}", 0.75)]
+    assert projects == [(str(tmp_path / "one"), 0.5), (str(tmp_path / "two"), 0.25)]
+    assert "$0.7500 for 3 requests" in words_of(browser.get("/costs?days=7"))
 
 
 def test_an_unknown_price_is_not_shown_as_nothing(browser):
@@ -350,23 +343,3 @@ def test_an_unknown_price_is_not_shown_as_nothing(browser):
     session.close()
 
     assert "unknown for 1 request" in words_of(browser.get("/costs"))
-
-
-def test_a_session_shows_where_a_beginning_was_read_again(browser):
-    session = new_session(browser.place.home)
-    source = SimpleNamespace(name="openai", model="gpt-5")
-    for memory in ("Likes tea.", HOSTILE):
-        sections = {"kode": "Be good. " * 50, "memory": memory}
-        session.append(SystemEntry(text=system_text(sections)))
-        session.append_message(user_message("hi"))
-        request = Request(system="", messages=session.messages)
-        session.append(request_entry("turn", source, request, sections=sections))
-        session.append_message(replace(says("ok", tokens=9_000), model="gpt-5"))
-    session.close()
-
-    page = browser.get(f"/sessions/{session.header.id}")
-    words = words_of(page)
-
-    assert "Cache misses" in words
-    assert "memory's part of the prompt system prompt, memory, byte 0" in words
-    assert_harmless(page)

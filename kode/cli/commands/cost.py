@@ -1,0 +1,171 @@
+"""`kode cost`: tokens and dollars of a session request by request, or of a period by session."""
+
+import argparse
+import itertools
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import date, datetime, timedelta
+
+from kode import paths
+from kode.cli.flags import working_directory
+from kode.cli.parser import Parser
+from kode.cli.screen.lines import cost_text, money, one_line
+from kode.cli.screen.printer import Answer
+from kode.cli.screen.session_table import local_time
+from kode.config import given_prices, load_config
+from kode.errors import ConfigError
+from kode.messages import columns
+from kode.providers import models
+from kode.session.cache_breaks import CacheBreak, find_breaks
+from kode.session.entries import AnyEntry
+from kode.session.index import find, newest
+from kode.session.reading import read, session_path
+from kode.session.spending import Spending, Spent, requests_by_folder, spending_of, step_of, total
+
+HEADS = ("uncached", "cached", "written", "output", "cost")
+_BY_TIME = "`--since` takes a date or a time: `--since 1d`; `kode view` shows projects and days."
+_AGO = re.compile(r"(\d{1,5})([hdw])")
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+def main(argv: Sequence[str]) -> Answer:
+    """Runs `kode cost` with these arguments. Raises: SessionError, StorageError, ConfigError."""
+    parser = Parser(
+        "kode cost", "Show the tokens and cost of requests. Without arguments: of the last session."
+    )
+    add = parser.add_argument
+    add("id", nargs="?", metavar="ID", help="a session id, or any unique prefix")
+    add("--why", action="store_true", help="where a cache was lost, why, and what that cost")
+    add("--since", metavar="WHEN", help="all since a date or a time: 12h, 7d, 2w")
+    add("--json", action="store_true", help="one JSON object")
+    add("--cwd", metavar="DIR", help="the project whose last session and prices to use")
+    parser.replaced = {"--day": _BY_TIME, "--project": _BY_TIME}
+    arguments = parser.parse(argv)
+    if arguments.since is None:
+        return _show_session(arguments)
+    if arguments.id or arguments.why:
+        raise ConfigError("kode cost: ID and --why are about one session; leave out --since.")
+    return _show_period(_moment(arguments.since), arguments.json)
+
+
+def _show_session(arguments: argparse.Namespace) -> Answer:
+    """A table with one row per request, each break's reason below its row."""
+    home, cwd = paths.home(), working_directory(arguments)
+    session_id = find(home, arguments.id, cwd) if arguments.id else newest(home, cwd)[0]
+    header, entries, _ = read(session_path(home, session_id))
+    steps = [step for entry in entries if (step := step_of(entry))]
+    listed = [
+        {"entry": step.entry, "at": step.at, "purpose": step.purpose, "model": step.model}
+        | _spent_object(step.spent)
+        for step in steps
+    ]
+    value: dict[str, object] = {"session": session_id, "cwd": header.cwd, "steps": listed}
+    breaks: Sequence[CacheBreak] | None = ()
+    if arguments.why:
+        config = load_config(home, cwd, environ=os.environ, flags={}).config
+        breaks = find_breaks(home, session_id, models.pricing(given_prices(config)))
+        value["recorded"] = breaks is not None
+        value["breaks"] = [asdict(cache_break) for cache_break in breaks or ()]
+    lines = [f"Session {session_id} in {paths.short_path(one_line(header.cwd))}", ""]
+    spending, numbers = spending_of(entries), itertools.count(1)
+    rows: list[tuple[str, ...]] = [("time", "request", *HEADS)]
+    for step in steps:
+        name = f"step {next(numbers)}" if step.purpose == "turn" else step.purpose
+        rows.append((local_time(step.at), name, *_figures(step.spent)))
+    head, *table = columns([*rows, *_sums(spending)], right=range(2, len(rows[0])))
+    reasons = {cache_break.step: _reason(cache_break) for cache_break in breaks or ()}
+    lines += [head] if steps else ["No usage is on record for it."]
+    for step, line in zip(steps, table, strict=False):
+        lines += [line, *reasons.get(step.entry, ())]
+    lines += table[len(steps) :] if steps else ()
+    lines += ["", _summarize_breaks(breaks)] if arguments.why else ()
+    return Answer(value=value | _totals(spending), as_json=arguments.json, lines=lines)
+
+
+def _show_period(since: datetime, as_json: bool) -> Answer:
+    """A table with one row per session, the most expensive first, then one per model."""
+    by_session: dict[tuple[str, str], list[AnyEntry]] = {}
+    for session_id, cwd, entry in requests_by_folder(paths.home(), since):
+        by_session.setdefault((session_id, cwd), []).append(entry)
+    sessions = [(total(spending_of(own)), *session) for session, own in by_session.items()]
+    sessions.sort(key=lambda row: (-row[0].cost_usd, -row[0].usage.input_tokens))
+    spending = spending_of(entry for own in by_session.values() for entry in own)
+    rows: list[tuple[str, ...]] = [("session", "requests", *HEADS, "folder")]
+    for spent, session_id, cwd in sessions:
+        folder_name = paths.short_path(one_line(cwd))
+        rows.append((session_id, str(spent.requests), *_figures(spent), folder_name))
+    rows += [(*row, "") for row in _sums(spending)]
+    listed = [{"session": name, "cwd": cwd} | _spent_object(spent) for spent, name, cwd in sessions]
+    return Answer(
+        value={"sessions": listed} | _totals(spending),
+        as_json=as_json,
+        lines=columns(rows, right=range(1, len(rows[0]) - 1)) if sessions else (),
+        empty="There were no requests in that time.",
+    )
+
+
+def _moment(text: str) -> datetime:
+    """Raises: ConfigError if it is neither a date nor a time ago."""
+    try:
+        if ago := _AGO.fullmatch(text):
+            return datetime.now().astimezone() - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        # Made local after the fact: on a day that changes the clocks midnight has another offset.
+        return datetime.combine(date.fromisoformat(text), datetime.min.time()).astimezone()
+    except (ValueError, OverflowError):
+        allowed = "a date like 2026-11-22 or a time like 12h, 7d, 2w"
+        raise ConfigError(f"kode cost: --since takes {allowed}, not {text!r}.") from None
+
+
+def _reason(cache_break: CacheBreak) -> list[str]:
+    """What changed and its cost; below it, the place."""
+    cost = "" if cache_break.cost_usd is None else f", {money(cache_break.cost_usd)} more"
+    again = f" · {cache_break.tokens:,} tokens read again{cost}" if cache_break.tokens else ""
+    where = f"after {cache_break.session_before or 'the request before'}"
+    if (spot := cache_break.spot) is not None:
+        change = (
+            "" if spot.byte is None else f", byte {spot.byte:,}: {spot.before!r} → {spot.after!r}"
+        )
+        where = f"{spot.name}{change} · {where}"
+    return [f"          ↳ {one_line(cache_break.cause)}{again}", f"            {where}"]
+
+
+def _summarize_breaks(breaks: Sequence[CacheBreak] | None) -> str:
+    if breaks is None:
+        return "This session holds no record of its requests, so there are no reasons to show."
+    if not breaks:
+        return "Each request started like the one before, and no cached beginning was lost."
+    costs = [lost.cost_usd for lost in breaks if lost.cost_usd is not None]
+    cost = f", {money(sum(costs))} more than from a cache" if costs else ""
+    return f"Read again: {sum(lost.tokens for lost in breaks):,} tokens{cost}."
+
+
+def _sums(spending: Spending) -> list[tuple[str, ...]]:
+    by_name = {one_line(name): spent for name, spent in spending.items()}
+    if len(by_name) > 1:
+        by_name["total"] = total(spending)
+    return [(name, str(spent.requests), *_figures(spent)) for name, spent in by_name.items()]
+
+
+def _figures(spent: Spent) -> tuple[str, ...]:
+    usage = spent.usage
+    tokens = usage.uncached_tokens, usage.cached_tokens, usage.cache_write_tokens
+    cost = cost_text(spent.cost_usd, spent.unpriced == spent.requests, spent.unpriced > 0)
+    return (*(f"{count:,}" for count in (*tokens, usage.output_tokens)), cost)
+
+
+def _totals(spending: Spending) -> dict[str, object]:
+    by_model = {name: _spent_object(spent) for name, spent in spending.items()}
+    return {"models": by_model, "total": _spent_object(total(spending))}
+
+
+def _spent_object(spent: Spent) -> dict[str, object]:
+    is_unknown = spent.requests > 0 and spent.unpriced == spent.requests
+    return {
+        "requests": spent.requests,
+        **asdict(spent.usage),
+        "uncached_tokens": spent.usage.uncached_tokens,
+        "cost_usd": None if is_unknown else round(spent.cost_usd, 9),
+        "unpriced": spent.unpriced,
+    }

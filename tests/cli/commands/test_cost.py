@@ -1,0 +1,116 @@
+"""`kode cost`: what is printed, and which sessions are meant."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from kode.cli.main import main
+from kode.messages import Message, Text, Usage, user_message
+from kode.session import log
+from kode.session.entries import MessageEntry, UsageEntry, timestamp
+
+FIRST = Usage(input_tokens=2_000, output_tokens=10)
+SECOND = Usage(input_tokens=2_500, output_tokens=20, cached_tokens=2_000, cache_write_tokens=400)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return tmp_path / "kode-home"
+
+
+def add_session(home: Path, *usages: Usage, at: str = "") -> str:
+    session = log.create(home, cwd=Path.cwd(), model="m", provider="openai")
+    session.append_message(user_message("hi"))
+    for usage in usages:
+        parts, moment = (Text(text="ok"),), at or timestamp()
+        session.append(
+            MessageEntry(
+                role="assistant", parts=parts, usage=usage, model="m", cost_usd=0.5, at=moment
+            )
+        )
+    session.append(UsageEntry(purpose="memory", usage=Usage(input_tokens=7), model="local"))
+    session.close()
+    return session.header.id
+
+
+def rows(printed: str) -> list[list[str]]:
+    return [line.split() for line in printed.splitlines()]
+
+
+def test_a_session_is_shown_request_by_request_with_its_sum(home: Path, capsys) -> None:
+    add_session(home, FIRST, SECOND)
+    assert main(["cost"]) == 0
+    shown = rows(capsys.readouterr().out)
+    assert shown[2] == ["time", "request", "uncached", "cached", "written", "output", "cost"]
+    assert shown[3][2:] == ["step", "1", "2,000", "0", "0", "10", "$0.50"]
+    assert shown[4][2:] == ["step", "2", "100", "2,000", "400", "20", "$0.50"]
+    assert shown[5][2:] == ["memory", "7", "0", "0", "0", "?"]
+    assert shown[-1] == ["total", "3", "2,107", "2,000", "400", "30", "$1.00+"]
+
+
+def test_json_has_the_figures_as_the_server_counted_them(home: Path, capsys) -> None:
+    session_id = add_session(home, FIRST, SECOND)
+    assert main(["cost", session_id[:12], "--json", "--why"]) == 0
+    cost = json.loads(capsys.readouterr().out)
+    assert cost["session"] == session_id
+    assert [step["purpose"] for step in cost["steps"]] == ["turn", "turn", "memory"]
+    assert cost["steps"][1]["cache_write_tokens"] == 400
+    assert cost["total"]["input_tokens"] == 4_507
+    assert cost["models"]["local"]["cost_usd"] is None
+    assert (cost["recorded"], cost["breaks"]) == (False, [])
+
+
+def test_a_period_has_the_requests_of_all_sessions_since(home: Path, capsys) -> None:
+    last_week = timestamp((datetime.now(UTC) - timedelta(days=7)).timestamp())
+    old, new = add_session(home, FIRST, at=last_week), add_session(home, SECOND)
+
+    def requests_since(moment: str) -> dict[str, int]:
+        assert main(["cost", "--since", moment, "--json"]) == 0
+        sessions = json.loads(capsys.readouterr().out)["sessions"]
+        return {session["session"]: session["requests"] for session in sessions}
+
+    assert requests_since("2d") == {old: 1, new: 2}
+    assert requests_since("2001-01-01") == {old: 2, new: 2}
+    assert requests_since("9999-12-30") == {}
+    assert main(["cost", "--since", "1h"]) == 0
+    shown = rows(capsys.readouterr().out)
+    assert (shown[1][0], shown[1][-1][-7:]) == (new, "project")
+    assert shown[-1] == ["total", "3", "114", "2,000", "400", "20", "$0.50+"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--since", "soon"], "a date like 2026-11-22 or a time like 12h, 7d, 2w, not 'soon'"),
+        (["--since", "0001-01-01"], "not '0001-01-01'"),
+        (["--since", "7d", "--why"], "are about one session"),
+        (["2026", "--since", "7d"], "are about one session"),
+        (["--day"], "--since"),
+        ([], "session list --all"),
+    ],
+)
+def test_a_wrong_choice_says_what_is_right(
+    home: Path, capsys, arguments: list[str], reason: str
+) -> None:
+    assert main(["cost", *arguments]) in (1, 3)
+    assert reason in capsys.readouterr().err
+
+
+def test_a_reply_without_usage_is_no_counted_request(home: Path, capsys) -> None:
+    session = log.create(home, cwd=Path.cwd(), model="m", provider="openai")
+    session.append_message(user_message("hi"))
+    session.append_message(Message(role="assistant", parts=(Text(text="half"),), model="m"))
+    session.close()
+    assert main(["cost", session.header.id, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] == []
+
+
+def test_a_time_that_cannot_be_read_is_shown_as_unknown(home: Path, capsys) -> None:
+    add_session(home, FIRST, at="yesterday")
+    assert main(["cost", "--why"]) == 0
+    assert rows(capsys.readouterr().out)[3][:3] == ["?", "step", "1"]

@@ -1,0 +1,271 @@
+"""Which part of a request's beginning changed, by what, and how much was read again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kode.contracts import Request, ToolSpec
+from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_message
+from kode.session import log
+from kode.session.cache_breaks import CacheBreak, answered_requests, find_break, find_breaks
+from kode.session.entries import (
+    CompactionEntry,
+    MessageEntry,
+    PruneEntry,
+    RestoreEntry,
+    RewindEntry,
+    SystemEntry,
+    TrimEntry,
+)
+from kode.session.log import Session
+from kode.session.requests import keep_tools, request_entry, system_text
+
+SECTIONS = {"kode": "Be good. " * 20, "memory": "§ Likes tea.\n§ Likes blue."}
+READ = ToolSpec(name="read_file", description="Reads. " * 10, parameters={"type": "object"})
+EDIT = ToolSpec(name="edit_file", description="Edits. " * 10, parameters={"type": "object"})
+EDIT_2 = ToolSpec(name="edit_file", description="New.", parameters={})
+FETCH = ToolSpec(name="mcp__web__fetch", description="Fetches.", parameters={"type": "object"})
+CACHED = Usage(input_tokens=5_100, cached_tokens=5_000)
+COLD = Usage(input_tokens=5_100)
+
+
+def price(model: str, usage: Usage) -> float | None:
+    """A dollar a token that is read, a tenth from a cache, two that are written to one."""
+    spent = usage.uncached_tokens + usage.cached_tokens / 10 + usage.cache_write_tokens * 2
+    return None if model == "unpriced" else spent
+
+
+@dataclass
+class Story:
+    """A session that is made entry by entry."""
+
+    home: Path
+    provider: str = "openai"
+    model: str = "m"
+    sections: Mapping[str, str] = field(default_factory=lambda: dict(SECTIONS))
+    tools: tuple[ToolSpec, ...] = (READ, EDIT)
+    keep: bool = True
+    session: Session = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.session = log.in_memory(cwd=self.home, model="m", provider="openai")
+
+    def say(self, text: str | Message, usage: Usage | None = CACHED) -> None:
+        """A message of the person, the request, and its answer unless it has no usage."""
+        message = user_message(text) if isinstance(text, str) else text
+        self.session.append_message(message)
+        system = system_text(self.sections)
+        if system != self.session.system:
+            self.session.append(SystemEntry(text=system))
+        request = Request(system=system, messages=self.session.messages, tools=self.tools)
+        source: Any = SimpleNamespace(name=self.provider, model=self.model)
+        entry = request_entry("turn", source, request, sections=self.sections)
+        if self.keep:
+            entry = replace(entry, tools_kept=keep_tools(self.home, self.tools))
+        self.session.append(entry)
+        if usage is not None:
+            parts = (Text(text="ok"),)
+            answer = Message(role="assistant", parts=parts, usage=usage, model=self.model)
+            self.session.append_message(answer)
+
+    @property
+    def last(self) -> CacheBreak | None:
+        """The break between the last two answered requests."""
+        requests = answered_requests(self.home, self.session.header, self.session.entries)
+        before, now = [*requests][-2:]
+        between = self.session.entries[before.number + 1 : now.number]
+        return find_break(before, now, price, between)
+
+    def message_id(self, at: int) -> str:
+        return [one for one in self.session.entries if isinstance(one, MessageEntry)][at].id
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    made = Story(tmp_path)
+    made.say("one")
+    return made
+
+
+def last_of(story: Story) -> CacheBreak:
+    assert story.last is not None
+    return story.last
+
+
+def test_a_request_that_continues_the_one_before_is_no_break(story: Story) -> None:
+    story.say("two", Usage(input_tokens=5_200, cached_tokens=4_992))
+    assert story.last is None
+
+
+def test_the_byte_counts_from_the_beginning_of_the_section(story: Story) -> None:
+    story.sections = {**SECTIONS, "memory": "§ Likes tea.\n§ Likes red."}
+    story.say("two", COLD)
+    spot = last_of(story).spot
+    assert spot is not None
+    assert (last_of(story).kind, spot.name) == ("memory", "system prompt, memory")
+    assert spot.byte == len("§ Likes tea.\n§ Likes ".encode())
+    assert (spot.before[-5:], spot.after[-4:]) == ("blue.", "red.")
+
+
+@pytest.mark.parametrize(
+    ("tools", "cause"),
+    [
+        ((READ, EDIT, FETCH), "the tool mcp__web__fetch was added"),
+        ((FETCH, READ, EDIT), "the tool mcp__web__fetch was added"),
+        ((READ,), "the tool edit_file was removed"),
+        ((EDIT,), "the tool read_file was removed"),
+        ((EDIT, READ), "the tool edit_file moved"),
+        ((READ, EDIT_2), "the tool edit_file changed"),
+    ],
+)
+def test_the_tool_that_is_to_blame_is_named(
+    story: Story, tools: tuple[ToolSpec, ...], cause: str
+) -> None:
+    story.tools = tools
+    story.say("two", COLD)
+    assert (last_of(story).kind, last_of(story).cause) == ("tool", cause)
+
+
+@pytest.mark.parametrize(("provider", "kind"), [("openai", "kode"), ("anthropic", "tool")])
+def test_the_part_a_server_reads_first_is_to_blame(
+    tmp_path: Path, provider: str, kind: str
+) -> None:
+    story = Story(tmp_path, provider=provider)
+    story.say("one")
+    story.tools, story.sections = (READ,), {"kode": "Be bad."}
+    story.say("two", COLD)
+    assert last_of(story).kind == kind
+
+
+def test_the_sessions_own_edit_of_its_messages_is_the_cause(story: Story) -> None:
+    warm = Usage(input_tokens=5_100, cached_tokens=4_000)
+    result = ToolResult(call_id="c", name="read_file", text="much " * 100)
+    for role, part in (
+        ("assistant", ToolCall(id="c", name="read_file", arguments="{}")),
+        ("tool", result),
+    ):
+        story.session.append(MessageEntry(role=role, parts=(part,)))
+    for text in ("two", "three", "four"):
+        story.say(text)
+    pruning = PruneEntry(before=story.message_id(-3))
+    edits = {
+        "prune": lambda: pruning,
+        "restore": lambda: RestoreEntry(of=pruning.id),
+        "trim": lambda: TrimEntry(kept_from=story.message_id(-4)),
+        "rewind": lambda: RewindEntry(to=story.message_id(-2)),
+        "compaction": lambda: CompactionEntry(summary="Said.", kept_from=story.message_id(-2)),
+    }
+    kinds = []
+    for kind, edit in edits.items():
+        story.session.append(edit())
+        story.say(f"after the {kind}", warm)
+        kinds.append(last_of(story).kind)
+    assert kinds == [*edits]
+
+
+@pytest.mark.parametrize("kind", ["trim", "compaction"])
+def test_only_a_compaction_renders_the_system_prompt_again(story: Story, kind: str) -> None:
+    story.say("two")
+    kept = story.message_id(-1)
+    compaction = CompactionEntry(summary="All was said.", kept_from=kept)
+    story.session.append(TrimEntry(kept_from=kept) if kind == "trim" else compaction)
+    story.sections = {**SECTIONS, "memory": "§ Likes red."}
+    story.say("three", COLD)
+    assert last_of(story).kind == ("memory" if kind == "trim" else "compaction")
+    assert last_of(story).cause.endswith("the system prompt, memory changed")
+
+
+def test_a_cold_cache_is_the_cause_after_an_equal_beginning(story: Story) -> None:
+    story.say("two")
+    story.session.append(RewindEntry(to=story.message_id(-2)))
+    story.say("other words", COLD)
+    assert last_of(story).kind == "cache"
+    assert "rewind" in last_of(story).cause
+
+
+def test_an_expired_cache_costs_the_discount_it_lost(story: Story) -> None:
+    story.say("two", COLD)
+    assert (last_of(story).kind, last_of(story).spot) == ("cache", None)
+    assert last_of(story).tokens == 5_100
+    assert last_of(story).cost_usd == pytest.approx(5_100 * 0.9)
+    story.model = "unpriced"
+    story.say("three", COLD)
+    assert (last_of(story).kind, last_of(story).cost_usd) == ("model", None)
+
+
+# ── the first request of a session ───────────────────────────────────────────────────────────
+
+HERE = "# Where you are\nWorking directory: /a (not in a git repository). Today is 2026-11-22."
+RULES = "# Instructions of this project\nBe kind."
+
+
+def opening(texts: Mapping[str, str]) -> Message:
+    parts = [Text(text=text, source="opening", section_name=name) for name, text in texts.items()]
+    return Message(role="user", parts=(*parts, Text(text="hi")))
+
+
+@pytest.mark.parametrize(
+    ("was", "is_", "kind", "kind_elsewhere"),
+    [
+        ({"place": HERE}, {"place": HERE.replace("22", "23")}, "day", "folder"),
+        ({"place": HERE}, {"instructions": RULES, "place": HERE}, "instructions", "folder"),
+        ({"skills": "fly", "place": HERE}, {"skills": "swim", "place": HERE}, "skills", "folder"),
+        ({"place": HERE}, {"place": HERE}, "", ""),
+    ],
+)
+def test_openings_of_a_conversation_are_distinguished(
+    tmp_path: Path, was: dict[str, str], is_: dict[str, str], kind: str, kind_elsewhere: str
+) -> None:
+    requests = []
+    for sections in (was, is_):
+        story = Story(tmp_path)
+        story.say(opening(sections), Usage(input_tokens=5_100, cached_tokens=4_000))
+        requests += answered_requests(tmp_path, story.session.header, story.session.entries)
+    for folder, expected in (("/a", kind), ("/b", kind_elsewhere)):
+        lost = find_break(*requests, price, folders=("/a", folder))
+        assert (lost.kind if lost else "") == expected
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kinds"),
+    [
+        (CACHED, COLD, ["cache"]),
+        (CACHED, Usage(input_tokens=5_100, cached_tokens=2_000), []),
+        (CACHED, Usage(input_tokens=500), []),
+        (COLD, COLD, []),
+    ],
+)
+def test_only_servers_reporting_cached_tokens_can_lose_them(
+    tmp_path: Path, first: Usage, second: Usage, kinds: list[str]
+) -> None:
+    for usage in (first, second):
+        story = Story(tmp_path)
+        story.session = log.create(tmp_path, cwd=tmp_path, model="m", provider="openai")
+        story.say(f"hello {usage}", usage)
+        story.session.close()
+    breaks = find_breaks(tmp_path, story.session.header.id, price)
+    assert breaks is not None
+    assert [lost.kind for lost in breaks] == kinds
+
+
+def test_a_first_request_is_compared_with_the_last_answered_one(tmp_path: Path) -> None:
+    stories = []
+    steps = [
+        ("m", "tea", CACHED),
+        ("m", "red", None),
+        ("another", "red", CACHED),
+        ("m", "red", COLD),
+    ]
+    for model, memory, usage in steps:
+        story = Story(tmp_path, model=model, sections={**SECTIONS, "memory": memory})
+        story.session = log.create(tmp_path, cwd=tmp_path, model=model, provider="openai")
+        story.say("Go on.", usage)
+        stories.append(story.session.header.id)
+        story.session.close()
+    breaks = find_breaks(tmp_path, stories[-1], price)
+    assert breaks is not None
+    assert [(lost.kind, lost.session_before) for lost in breaks] == [("memory", stories[0])]
