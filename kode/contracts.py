@@ -334,9 +334,11 @@ class Background(Protocol):
         *,
         with_session: bool = False,
         tell: Callable[[str], None] | None = None,
+        work: "Callable[[], ToolOutput] | None" = None,
     ) -> str:
         """Takes over a command and the duty to end it; returns its name in the background.
-        `with_session`: it ends with its session, not only with kode."""
+        `with_session`: it ends with its session, not only with kode. `work`: what a subagent
+        changed and checked, to be called once it has ended."""
 
     @property
     def is_busy(self) -> bool:
@@ -353,6 +355,9 @@ class Background(Protocol):
 
     def tell(self, session_id: str | None, text: str) -> None:
         """Has the next message tell this session's model."""
+
+    def take_work(self, session_id: str | None) -> Sequence["ToolOutput"]:
+        """What this session's subagents did that have ended since the last call."""
 
 
 @dataclass(frozen=True, kw_only=True)

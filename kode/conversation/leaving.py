@@ -54,6 +54,11 @@ async def end_jobs(opened: OpenSession, ended: TurnEnded) -> TurnEnded:
     from kode.engine.act import list_denials
 
     await opened.terms.commands.close()
+    for output in opened.terms.commands.take_work(opened.session.id):
+        files = dict.fromkeys((*ended.files_changed, *output.files_changed))
+        ended = replace(ended, files_changed=tuple(files))
+        if output.files_changed:  # and nobody waited for a check of them
+            ended = replace(ended, checked="unknown")
     for command, settled in await settle_ended(opened.session.id):
         denials = tuple(list_denials(command, settled))
         ended = replace(

@@ -377,7 +377,12 @@ def _work_step(agent: Agent, tool: Tool, output: ToolOutput, verdict: Verdict) -
 
 
 async def note_late_changes(run: Run) -> None:
-    """Notes what became of the changes of commands in the background that have ended."""
+    """Notes what commands and subagents in the background changed and checked that have ended."""
+    if run.agent.background is not None:
+        for output in run.agent.background.take_work(run.context.session.id):
+            run.files_changed.update(dict.fromkeys(output.files_changed))
+            for work in output.agent_steps:
+                run.evidence.note(work)
     for command, settled in await settle_ended(run.context.session.id):
         run.files_changed.update(dict.fromkeys(settled.files_changed))
         run.evidence.note(WorkStep(is_edit=bool(settled.files_changed), ran_programs=True))

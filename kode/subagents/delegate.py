@@ -7,7 +7,9 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, WithJsonSchema
@@ -82,7 +84,13 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
         in_front, lines = False, []
         for child in children:
             running = Running(child, delegation, outputs)
-            name = jobs.take(running, context.session_id, with_session=True, tell=running.tell)
+            name = jobs.take(
+                running,
+                context.session_id,
+                with_session=True,
+                tell=running.tell,
+                work=partial(_describe_work, [child], children, context.place.cwd),
+            )
             lines.append(f"{name}: {shorten(child.task.goal, records.GOAL_CHARS)}")
         text = "\n".join(["In the background:", *lines])
         return ToolOutput(text=text, summary=f"{plural(len(children), 'subagent')} in background")
@@ -168,39 +176,45 @@ def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> list[Task]:
 
 def _output(children: Sequence[Child], context: ToolContext) -> ToolOutput:
     limit = records.room(len(children))
-    blocks = []
-    files: dict[str, None] = {}
-    counts: Counter[str] = Counter()
-    for child in children:
-        result = _result_of(child)
-        counts[result.status.replace("success", "done")] += 1
-        blocks.append(report(child, context.place.outputs, limit))
-        for name in result.files_changed:
-            files[os.path.join(context.place.cwd, name)] = None
+    counts = Counter(_result_of(child).status.replace("success", "done") for child in children)
     summary = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-    return ToolOutput(
-        text="\n\n".join(blocks),
+    return replace(
+        _describe_work(children, children, context.place.cwd),
+        text="\n\n".join(report(child, context.place.outputs, limit) for child in children),
         summary=f"{plural(len(children), 'subagent')}: {summary}",
-        files_changed=tuple(files),
-        agent_steps=_work_of(children),
         untrusted="a subagent" if any(child.untrusted for child in children) else "",
     )
 
 
-def _work_of(children: Sequence[Child]) -> tuple[WorkStep, ...]:
-    """What children that ran side by side did, the checks first that say nothing of the files as
-    they are now: those before an edit, and those that ran beside another child's edits."""
+def _describe_work(
+    children: Sequence[Child], all_children: Sequence[Child], cwd: Path
+) -> ToolOutput:
+    """What the children changed and checked that have ended, without a text. The checks that say
+    nothing of the files as they are now come first: those before an edit, and those that ran beside
+    the edits of another child of the delegation."""
     early: list[tuple[str, int | None]] = []
     late: list[tuple[str, int | None]] = []
-    editors = [child for child in children if child.edited or _result_of(child).files_changed]
-    for child in children:
-        is_alone = all(editor is child for editor in editors)
-        for check in _result_of(child).checks:
+    results = [(child, child.result) for child in children if child.result is not None]
+    for child, result in results:
+        is_alone = not any(_has_edited(other) for other in all_children if other is not child)
+        for check in result.checks:
             counted = late if check.after_last_edit and is_alone else early
             counted.append((check.command, 0 if check.passed else 1))
-    ran_programs = any(_result_of(child).checked != "not_since_last_edit" for child in children)
-    last = WorkStep(checks=tuple(late), is_edit=bool(editors), ran_programs=ran_programs)
-    return (WorkStep(checks=tuple(early)), last)
+    last = WorkStep(
+        checks=tuple(late),
+        is_edit=any(map(_has_edited, children)),
+        ran_programs=any(result.checked != "not_since_last_edit" for _, result in results),
+    )
+    files = (os.path.join(cwd, name) for _, result in results for name in result.files_changed)
+    return ToolOutput(
+        text="",
+        files_changed=tuple(dict.fromkeys(files)),
+        agent_steps=(WorkStep(checks=tuple(early)), last),
+    )
+
+
+def _has_edited(child: Child) -> bool:
+    return bool(child.edited or (child.result is not None and child.result.files_changed))
 
 
 def _result_of(child: Child) -> Result:

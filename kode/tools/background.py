@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kode.contracts import Job, RunningCommand
+from kode.contracts import Job, RunningCommand, ToolOutput
 from kode.errors import StorageError, UserError
 from kode.events import Emit, Notice, silent
 from kode.messages import shorten
@@ -45,6 +45,7 @@ class BackgroundCommand:
     read_to: int = 0
     with_session: bool = False
     tell: Callable[[str], None] | None = None
+    work: Callable[[], ToolOutput] | None = None
     watch: "asyncio.Task[None] | None" = None
 
     @property
@@ -91,6 +92,8 @@ class BackgroundCommands:
     _taken: int = 0
     _late: list[tuple[str | None, "AnyEntry"]] = field(default_factory=list)
     """Entries of sessions that are not open now."""
+    _work: list[tuple[str | None, ToolOutput]] = field(default_factory=list)
+    """What subagents did that have ended, until `take_work` returns it."""
 
     def enter(self, session: "Session") -> None:
         """Keeps the log of this session from now on. What ended while it was closed has ended with
@@ -131,11 +134,15 @@ class BackgroundCommands:
         *,
         with_session: bool = False,
         tell: Callable[[str], None] | None = None,
+        work: Callable[[], ToolOutput] | None = None,
     ) -> str:
         self._taken += 1
         name = f"bg{self._taken}"
         taken = BackgroundCommand(
-            name, command, session_id, command.since, with_session=with_session, tell=tell
+            *(name, command, session_id, command.since),
+            with_session=with_session,
+            tell=tell,
+            work=work,
         )
         self._record(session_id, begun := taken.entry())
         taken.begun = begun.id
@@ -180,6 +187,11 @@ class BackgroundCommands:
     def tell(self, session_id: str | None, text: str) -> None:
         self._record(session_id, NoteEntry(text=text))
 
+    def take_work(self, session_id: str | None) -> list[ToolOutput]:
+        work = [output for of, output in self._work if of == session_id]
+        self._work = [item for item in self._work if item[0] != session_id]
+        return work
+
     def _record(self, session_id: str | None, entry: "AnyEntry") -> None:
         if self.session is None or self.session.id != session_id:
             self._late.append((session_id, entry))
@@ -214,3 +226,5 @@ class BackgroundCommands:
     def _note_end(self, command: BackgroundCommand, outcome: str) -> None:
         command.outcome, command.took_s = outcome, self.clock() - command.since
         self._record(command.session_id, command.entry())
+        if command.work is not None:
+            self._work.append((command.session_id, command.work()))

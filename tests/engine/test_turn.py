@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from kode.contracts import Request, ToolContext, ToolOutput, Verdict
+from kode.contracts import Request, ToolContext, ToolOutput, Verdict, WorkStep
 from kode.engine.context import Context, open_context
 from kode.engine.tokens import tokens_of, tokens_of_text
 from kode.engine.turn import last_words, run_turn
@@ -708,3 +708,43 @@ async def test_a_tool_gets_the_background_commands_of_the_agent(bench: MakeBench
     await run.turn()
 
     assert seen == [run.agent.background]
+
+
+async def test_the_end_of_a_turn_has_the_edits_of_a_child_that_ended_meanwhile(
+    bench: MakeBench,
+) -> None:
+    jobs = BackgroundCommands()
+    edit = ToolOutput(text="", files_changed=("/p/x.py",), agent_steps=(WorkStep(is_edit=True),))
+
+    @tool(effect="read")
+    async def work(context: ToolContext) -> str:
+        """Work."""
+        name = jobs.take(Ended(), context.session_id, work=lambda: edit)
+        await jobs.wait(jobs.find(name), limit_s=60)
+        return "ok"
+
+    run = bench(calls(("work", "{}")), says("done"), tools=(work,))
+    run.agent = replace(run.agent, background=jobs)
+
+    ended = await run.turn()
+
+    assert ended.files_changed == ("/p/x.py",)
+    assert ended.checked == "not_since_last_edit"
+
+
+class Ended:
+    """A subagent in the background that ends at once: a `RunningCommand`."""
+
+    command = "edit x.py"
+    since = 0.0
+    output_path = None
+    untrusted = partial = ""
+
+    def output(self) -> str:
+        return ""
+
+    async def ended(self) -> str:
+        return "success"
+
+    async def end(self) -> None:
+        """Has ended."""

@@ -11,11 +11,17 @@ from kode.engine.run import Evidence
 from kode.errors import ToolError
 from kode.events import silent
 from kode.subagents.delegate import TaskArgument, delegate_tool
+from kode.tools.background import BackgroundCommands
 from tests.subagents.conftest import Family
 from tests.workplaces import workplace
 
 
-async def made(family: Family, code: str, tasks: list[dict[str, Any]]) -> ToolOutput:
+async def made(
+    family: Family,
+    code: str,
+    tasks: list[dict[str, Any]],
+    background: BackgroundCommands | None = None,
+) -> ToolOutput:
     await family.run(code)
     assert family.delegation is not None
     tool = delegate_tool(family.delegation)
@@ -25,8 +31,9 @@ async def made(family: Family, code: str, tasks: list[dict[str, Any]]) -> ToolOu
         session_id=None,
         emit=silent,
         seen_files={},
+        background=background,
     )
-    arguments = tool.check({"tasks": tasks})
+    arguments = tool.check({"tasks": tasks, "background": background is not None})
     assert tool.preview is not None
     tool.preview(context, arguments)
     output = await tool.run(context, arguments)
@@ -88,6 +95,23 @@ async def test_checks_and_edits_of_children_count_for_their_parent(
     for done in (WorkStep(is_edit=True), *output.agent_steps):
         evidence.note(done)
     assert evidence.checked() == checked
+
+
+async def test_what_a_child_in_the_background_did_counts_once_it_has_ended(family: Family) -> None:
+    code = "result('r', **json.loads(task()['goal']))"
+    jobs = BackgroundCommands()
+    tasks = [{"goal": json.dumps({**EDITOR, **CHECKER})}]
+    begun = await made(family, code, tasks, jobs)
+
+    await jobs.wait(jobs.find("bg1"), limit_s=60)
+    (ended,) = jobs.take_work(None)
+
+    evidence = Evidence()
+    for step in ended.agent_steps:
+        evidence.note(step)
+    assert (begun.files_changed, ended.files_changed) == ((), (str(family.folder / "x.py"),))
+    assert (evidence.edits, evidence.checked()) == (1, "passed")
+    assert jobs.take_work(None) == []
 
 
 async def test_a_tainted_child_taints_its_parent(family: Family) -> None:
