@@ -5,9 +5,11 @@ say how one works.
 """
 
 import pkgutil
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import resources
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -175,313 +177,25 @@ class ProviderSettings:
     """The longest that an answer may take in total."""
 
 
-PROVIDERS: tuple[ProviderRow, ...] = (
-    ProviderRow(
-        name="anthropic",
-        title="Anthropic",
-        apis=("messages",),
-        default_model="claude-sonnet-5-5",
-        small_model="claude-haiku-5-5",
-        models=("claude",),
-        key_variable="ANTHROPIC_API_KEY",
-        url_variable="ANTHROPIC_BASE_URL",
-        own_url="https://api.anthropic.com",
-        keys_begin=("sk-ant-",),
-        models_path="/v1/models",
-        key_header="x-api-key",
-        headers={"anthropic-version": "2023-06-01"},
-    ),
-    ProviderRow(
-        name="openai",
-        title="OpenAI",
-        apis=("responses", "chat"),
-        default_model="gpt-6.1-sol",
-        small_model="gpt-6-luna",
-        models=("gpt-", "chatgpt-", "o1", "o3", "o4"),
-        key_variable="OPENAI_API_KEY",
-        url_variable="OPENAI_BASE_URL",
-        own_url="https://api.openai.com/v1",
-        keys_begin=("sk-",),
-        patches=("gpt-5", "gpt-6"),
-        dialect=Dialect(
-            limit="max_completion_tokens",
-            unasked=True,
-            thinks_in=(),
-            takes_pdf=True,
-            remembers_by="prompt_cache_key",
-        ),
-    ),
-    ProviderRow(
-        name="gemini",
-        title="Google Gemini",
-        default_model="gemini-3.1-pro-preview",
-        small_model="gemini-3.5-flash-lite",
-        models=("gemini-",),
-        key_variable="GEMINI_API_KEY",
-        own_url="https://generativelanguage.googleapis.com/v1beta/openai",
-        keys_begin=("AIza",),
-        dialect=Dialect(
-            switch="google",
-            unasked=True,
-            thinks_in=(),
-            stands_for_signature=UNSIGNED,
-            schemas="google",
-            older_models=("gemini-1", "gemini-2", "gemma", "learnlm"),
-            ids="any",
-            counts_thinking_apart=True,
-        ),
-    ),
-    ProviderRow(
-        name="openrouter",
-        title="OpenRouter",
-        default_model="anthropic/claude-sonnet-5.5",
-        small_model="anthropic/claude-haiku-5.5",
-        key_variable="OPENROUTER_API_KEY",
-        own_url="https://openrouter.ai/api/v1",
-        keys_begin=("sk-or-",),
-        dialect=Dialect(
-            switch="reasoning",
-            unasked=True,
-            thinks_in=("reasoning_details",),
-            binds_thinking_of=("anthropic/",),
-            marks_cache_of=("anthropic/",),
-            takes_pdf=True,
-            search="openrouter:web_search",
-            remembers_by="session_id",
-        ),
-    ),
-    ProviderRow(
-        name="deepseek",
-        title="DeepSeek",
-        default_model="deepseek-v4-pro",
-        small_model="deepseek-v4-flash",
-        models=("deepseek-chat", "deepseek-reasoner", "deepseek-v4", "deepseek-flash"),
-        key_variable="DEEPSEEK_API_KEY",
-        own_url="https://api.deepseek.com",
-        dialect=Dialect(
-            switch="thinking",
-            unasked=True,
-            thinks_in=("reasoning_content",),
-            stands_for_thinking="",
-            ids="any",
-        ),
-    ),
-    ProviderRow(
-        name="mistral",
-        title="Mistral",
-        default_model="devstral-latest",
-        small_model="mistral-small-latest",
-        models=("devstral", "codestral", "magistral", "mistral-", "ministral"),
-        key_variable="MISTRAL_API_KEY",
-        own_url="https://api.mistral.ai/v1",
-        dialect=Dialect(
-            unasked=True,
-            thinks_in=(),
-            is_open=False,
-            ids="nine",
-            names_results=True,
-            user_after_result=False,
-            counts_usage=False,
-        ),
-    ),
-    ProviderRow(
-        name="xai",
-        title="xAI",
-        default_model="grok-4.7",
-        small_model="grok-4.3",
-        models=("grok-",),
-        key_variable="XAI_API_KEY",
-        own_url="https://api.x.ai/v1",
-        keys_begin=("xai-",),
-        dialect=Dialect(
-            unasked=True,
-            thinks_in=("reasoning_content",),
-            ids="any",
-            counts_thinking_apart=True,
-        ),
-    ),
-    ProviderRow(
-        name="moonshot",
-        title="Kimi",
-        default_model="kimi-k3",
-        small_model="kimi-k2.7-code",
-        models=("kimi-", "moonshot-"),
-        key_variable="MOONSHOT_API_KEY",
-        own_url="https://api.moonshot.ai/v1",
-        dialect=Dialect(
-            switch="kimi",
-            unasked=True,
-            thinks_in=("reasoning_content",),
-            stands_for_thinking=" ",
-            ids="any",
-            remembers_by="prompt_cache_key",
-        ),
-    ),
-    ProviderRow(
-        name="zai",
-        title="Z.ai",
-        default_model="glm-5.3",
-        small_model="glm-5.3-flash",
-        models=("glm-",),
-        key_variable="ZAI_API_KEY",
-        own_url="https://api.z.ai/api/paas/v4",
-        dialect=Dialect(
-            switch="zai",
-            unasked=True,
-            thinks_in=("reasoning_content",),
-            ids="any",
-            with_tools={"tool_stream": True},
-        ),
-    ),
-    ProviderRow(
-        name="groq",
-        title="Groq",
-        default_model="openai/gpt-oss-120b",
-        small_model="openai/gpt-oss-20b",
-        key_variable="GROQ_API_KEY",
-        own_url="https://api.groq.com/openai/v1",
-        keys_begin=("gsk_",),
-        dialect=Dialect(
-            limit="max_completion_tokens",
-            unasked=True,
-            thinks_in=("reasoning",),
-            is_open=False,
-            ids="any",
-        ),
-    ),
-    ProviderRow(
-        name="together",
-        title="Together AI",
-        default_model="moonshotai/Kimi-K3",
-        small_model="openai/gpt-oss-120b",
-        key_variable="TOGETHER_API_KEY",
-        own_url="https://api.together.ai/v1",
-        dialect=Dialect(switch="together", unasked=True, ids="any"),
-    ),
-    ProviderRow(
-        name="fireworks",
-        title="Fireworks AI",
-        default_model="accounts/fireworks/models/kimi-k3p1-pro",
-        small_model="accounts/fireworks/models/glm-5p3-flash",
-        key_variable="FIREWORKS_API_KEY",
-        own_url="https://api.fireworks.ai/inference/v1",
-        keys_begin=("fw_",),
-        dialect=Dialect(unasked=True, ids="any"),
-    ),
-    ProviderRow(
-        name="cerebras",
-        title="Cerebras",
-        default_model="qwen-3.8-27b",
-        small_model="gpt-oss-120b",
-        key_variable="CEREBRAS_API_KEY",
-        own_url="https://api.cerebras.ai/v1",
-        keys_begin=("csk-",),
-        dialect=Dialect(
-            limit="max_completion_tokens",
-            unasked=True,
-            thinks_in=("reasoning",),
-            is_open=False,
-            ids="any",
-        ),
-    ),
-    ProviderRow(
-        name="azure",
-        title="Azure OpenAI",
-        apis=("responses", "chat"),
-        default_model="gpt-6.1-sol",
-        small_model="gpt-6-luna",
-        key_variable="AZURE_OPENAI_API_KEY",
-        url_variable="AZURE_OPENAI_BASE_URL",
-        url_example="https://NAME.openai.azure.com/openai/v1",
-        dialect=Dialect(
-            limit="max_completion_tokens",
-            unasked=True,
-            thinks_in=(),
-            remembers_by="prompt_cache_key",
-        ),
-    ),
-    ProviderRow(
-        name="bedrock",
-        title="Amazon Bedrock",
-        apis=("messages", "responses", "chat"),
-        default_model="anthropic.claude-sonnet-5-5",
-        small_model="anthropic.claude-haiku-5-5",
-        key_variable="AWS_BEARER_TOKEN_BEDROCK",
-        needs_key=False,
-        client="bedrock",
-        reads=(
-            "AWS_REGION",
-            "AWS_PROFILE",
-            "AWS_ACCESS_KEY_ID",
-            "AWS_SECRET_ACCESS_KEY",
-            "AWS_SESSION_TOKEN",
-        ),
-    ),
-    ProviderRow(
-        name="vertex",
-        title="Google Vertex AI",
-        apis=("messages",),
-        default_model="claude-sonnet-5-5",
-        small_model="claude-haiku-5-5",
-        needs_key=False,
-        client="vertex",
-        reads=(
-            "ANTHROPIC_VERTEX_PROJECT_ID",
-            "CLOUD_ML_REGION",
-            "GOOGLE_APPLICATION_CREDENTIALS",
-        ),
-    ),
-    ProviderRow(
-        name="foundry",
-        title="Microsoft Foundry",
-        apis=("messages",),
-        default_model="claude-sonnet-5-5",
-        small_model="claude-haiku-5-5",
-        key_variable="ANTHROPIC_FOUNDRY_API_KEY",
-        url_variable="ANTHROPIC_FOUNDRY_BASE_URL",
-        url_example="https://NAME.services.ai.azure.com/anthropic",
-        client="foundry",
-        reads=("ANTHROPIC_FOUNDRY_RESOURCE",),
-    ),
-    ProviderRow(
-        name="ollama",
-        title="Ollama",
-        own_url="http://127.0.0.1:11434/v1",
-        needs_key=False,
-        dialect=Dialect(ids="any"),
-    ),
-    ProviderRow(
-        name="lmstudio",
-        title="LM Studio",
-        apis=("chat", "responses"),
-        own_url="http://127.0.0.1:1234/v1",
-        needs_key=False,
-        dialect=Dialect(ids="any"),
-    ),
-    ProviderRow(
-        name="llamacpp",
-        title="llama.cpp",
-        apis=("chat", "responses", "messages"),
-        own_url="http://127.0.0.1:8080/v1",
-        needs_key=False,
-        dialect=Dialect(switch="template", ids="any"),
-    ),
-    ProviderRow(
-        name="vllm",
-        title="vLLM",
-        apis=("chat", "responses", "messages"),
-        own_url="http://127.0.0.1:8000/v1",
-        needs_key=False,
-        dialect=Dialect(switch="template", ids="any"),
-    ),
-    ProviderRow(
-        name="scripted",
-        apis=("scripted",),
-        default_model="scripted-model",
-        needs_key=False,
-    ),
-)
-"""With several keys set and nothing else to decide, the first of these is used."""
+def _load_rows() -> tuple[ProviderRow, ...]:
+    text = resources.files("kode").joinpath("providers/providers.toml").read_text("utf-8")
+    return tuple(map(_row_of, tomllib.loads(text)["provider"]))
+
+
+def _row_of(fields: Mapping[str, Any]) -> ProviderRow:
+    values = _with_tuples(fields)
+    return ProviderRow(**{**values, "dialect": Dialect(**_with_tuples(values.get("dialect", {})))})
+
+
+def _with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
+    }
+
+
+PROVIDERS: tuple[ProviderRow, ...] = _load_rows()
+"""The rows of `providers.toml`. With several keys set and nothing else to decide, the first of
+these is used."""
 
 
 @dataclass(frozen=True, kw_only=True)
