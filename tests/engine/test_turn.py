@@ -710,7 +710,7 @@ async def test_a_tool_gets_the_background_commands_of_the_agent(bench: MakeBench
     assert seen == [run.agent.background]
 
 
-async def test_the_end_of_a_turn_has_the_edits_of_a_child_that_ended_meanwhile(
+async def test_a_turn_counts_the_edits_of_an_ended_child(
     bench: MakeBench,
 ) -> None:
     jobs = BackgroundCommands()

@@ -97,7 +97,7 @@ async def test_checks_and_edits_of_children_count_for_their_parent(
     assert evidence.checked() == checked
 
 
-async def test_what_a_child_in_the_background_did_counts_once_it_has_ended(family: Family) -> None:
+async def test_a_child_in_the_background_counts_once_it_has_ended(family: Family) -> None:
     code = "result('r', **json.loads(task()['goal']))"
     jobs = BackgroundCommands()
     tasks = [{"goal": json.dumps({**EDITOR, **CHECKER})}]
