@@ -150,7 +150,7 @@ class ContextOverflow(ProviderError):
 class RefusedError(ProviderError):
     """The server rejected the request for good: a bad model name, a bad schema, no credit. `said`
     is why in its own words, with its codes and the parameter it names; "" if it said nothing.
-    `part` is what of the request the model does not take: a key of `providers.refusals.SETTINGS`,
+    `part` is what of the request the model does not take: a key of `RefusalTable.settings`,
     "" if that is not known."""
 
     def __init__(

@@ -33,13 +33,10 @@ from kode.providers.models import info_of, retirement_note
 from kode.providers.refusals import (
     ANOTHER_MODEL,
     MISSING,
-    SETTINGS,
-    STATUS_OF_TYPE,
-    STATUSES,
     fault_of,
+    names_fault,
+    read_table,
     refused_setting,
-    refuses_thinking,
-    says,
 )
 
 MAX_DETAIL_CHARS = 400
@@ -137,7 +134,7 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
             f"The certificate of {url} was not accepted ({detail}). Check the clock of this "
             "machine and the URL; behind a proxy of your own set SSL_CERT_FILE to its certificate."
         ).about(endpoint.setting("base_url"))
-    if says(detail, "bad_key"):
+    if names_fault(detail, "bad_key"):
         return _bad_key(None, detail, endpoint)
     is_the_sdks_own = type(chain[-1]).__name__ == "OpenAIError"  # it could not sign the request
     if names & _NO_CREDENTIALS or "resolve AWS credentials" in detail or is_the_sdks_own:
@@ -207,7 +204,9 @@ def from_status(
             f"{text}, and kode does not follow with the key. If it is right, use it as base URL.",
             "base_url",
         )
-    if status in STATUSES and (part := _refused_part(status, words_said, said, endpoint)):
+    if status in read_table().statuses and (
+        part := _refused_part(status, words_said, said, endpoint)
+    ):
         return part
     fault = fault_of(status, whole)
     if status == 413 or fault == "overflow":
@@ -246,14 +245,15 @@ def _refused_part(
     status: int, words_said: str, said: str, endpoint: Endpoint
 ) -> RefusedError | None:
     """The error for something in a request that the model does not take; None for another fault."""
-    if refuses_thinking(words_said):
+    if read_table().not_taken_back.matches(words_said):
         text = f"{endpoint.shown_url} did not accept the earlier thinking of {endpoint.model}{said}"
         text = f"{text} {ANOTHER_MODEL}."
         return ThinkingRefused(text, status=status, said=words_said)
     if not (name := refused_setting(words_said)):
         return None
-    text = f"{endpoint.model} at {endpoint.shown_url} does not take {SETTINGS[name].what}{said}"
-    change = SETTINGS[name].change.format(name=endpoint.name)
+    rule = read_table().settings[name]
+    text = f"{endpoint.model} at {endpoint.shown_url} does not take {rule.what}{said}"
+    change = rule.change.format(name=endpoint.name)
     kind = ThinkingRefused if name in MISSING else RefusedError
     return kind(f"{text} {change}.", status=status, said=words_said, part=name)
 
@@ -358,10 +358,9 @@ def _status_inside(body: Any) -> int | None:
             return value
         if isinstance(value, str) and re.fullmatch(r"[45]\d\d", value):
             return int(value)
-    for value in values:
-        if isinstance(value, str) and value.lower() in STATUS_OF_TYPE:
-            return STATUS_OF_TYPE[value.lower()]
-    return None
+    known = read_table().status_of_type
+    words = (value.lower() for value in values if isinstance(value, str))
+    return next((known[word] for word in words if word in known), None)
 
 
 def _window_said(body: Any, message: str) -> int | None:

@@ -21,7 +21,7 @@ from kode.providers.asked import PATIENCE_S, facts_of
 from kode.providers.boundary import Endpoint, translate_errors
 from kode.providers.draft import Draft
 from kode.providers.models import refined
-from kode.providers.refusals import refused_tool, setting_to_leave_out
+from kode.providers.refusals import read_table, refused_tool, setting_to_leave_out
 from kode.providers.schemas import ANY_FORM, FittedTools, SchemaForm
 from kode.providers.served import is_near
 from kode.providers.stream import Deadline, Event, read_reply, refuse
@@ -75,29 +75,6 @@ def default_max_tokens(info: ModelInfo) -> int:
     return max(1, min(info.max_output_tokens, info.context_window // 6))
 
 
-LEFT_OUT: Mapping[str, str] = {
-    "thinking": "kode continues without asking for it.",
-    "later_system": "kode sends what changed in the user's messages instead.",
-    "effort": "kode continues without a level, so the server decides.",
-    "temperature": "kode continues without one.",
-    "search": "kode continues without it; an MCP server that searches can take its place.",
-    "cache": "kode continues without them, so every request is billed whole.",
-    "summary": "kode continues without a summary, so what the model thinks is not shown.",
-    "thinking_back": "kode continues without asking for the thinking to send it back.",
-    "cache_key": "kode continues without naming the session, so less may come from the cache.",
-    "cache_marks": "kode continues without marks for the cache.",
-    "free_text": "kode offers it as a function.",
-    "pictures_in_results": "kode sends pictures after the results that show them.",
-    "signatures": "kode sends what stands for one.",
-    "thoughts": "kode sends what stands for it.",
-    "own_fields": "kode sends this model's earlier replies without what came beside their text.",
-    "limit": "kode names the limit of output in the other way.",
-    "usage": "kode does not ask for token counts, so the cost may be unknown.",
-}
-"""What can be left out of a request, by the names of `refusals.SETTINGS` → what a person is told
-after the refusal, which names the setting."""
-
-
 def nearest_effort(wanted: Effort | None, accepted: Sequence[Effort]) -> Effort | None:
     """The accepted level next to the wanted one, the lower of two as near; None for none."""
     if wanted is None or not accepted:
@@ -136,7 +113,7 @@ class SdkProvider(ABC):
         self._asked = 0
         self._said_reading = False
         self._left_out: frozenset[str] = frozenset()
-        """What this server has refused, and is not sent again: keys of `LEFT_OUT`."""
+        """What this server has refused, and is not sent again: keys of `RefusalTable.then`."""
         self._thinking_refused = False
         """Whether it did not take thinking back: that of moved messages stays away then."""
 
@@ -241,7 +218,7 @@ class SdkProvider(ABC):
                         self._thinking_refused = True
                     raise
                 self._left_out |= {setting}
-                emit(Notice(text=f"{refused} {LEFT_OUT[setting]}"))
+                emit(Notice(text=f"{refused} {read_table().then[setting]}"))
 
     def _opened(self) -> Any:
         """The client, whose address is known from now on where a cloud's region decides it."""

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from kode.config.choice import LOCAL_KEY, ProviderChoice
 from kode.providers.boundary import plain_reason
 from kode.providers.offered import offers
-from kode.providers.refusals import says
+from kode.providers.refusals import names_fault
 from kode.providers.served import is_near
 
 TIMEOUT_S = 5.0  # a person waits for `doctor`
@@ -65,7 +65,7 @@ def reach(choice: ProviderChoice, timeout_s: float = TIMEOUT_S) -> Reached:
         return Reached(url=url, state="unreachable", detail=said.splitlines()[0][:200])
     if status in NO_ACCESS:
         return Reached(url=url, state="refused", detail=f"it refuses the key (HTTP {status})")
-    if status == 503 and says(body.decode(errors="replace"), "loading"):
+    if status == 503 and names_fault(body.decode(errors="replace"), "loading"):
         return Reached(url=url, state="loading", detail="it is still loading its model")
     if models is None:
         said = f"it answers, but not with a list of models (HTTP {status})"

@@ -36,7 +36,7 @@ from kode.providers.catalogue import (
     tokens,
 )
 from kode.providers.models import info_of
-from kode.providers.refusals import says
+from kode.providers.refusals import names_fault
 from kode.registry import COMPATIBLE, ProviderRow
 
 if TYPE_CHECKING:
@@ -232,7 +232,9 @@ async def ask(
     async with asyncio.timeout(timeout_s):
         method = "GET" if body is None else "POST"
         async with client.stream(method, url, json=body, timeout=timeout_s) as answer:
-            if answer.status_code == 503 and says((await answer.aread()).decode(), "loading"):
+            if answer.status_code == 503 and names_fault(
+                (await answer.aread()).decode(), "loading"
+            ):
                 raise LoadingError
             if answer.status_code != 200:
                 return None

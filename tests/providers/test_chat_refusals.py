@@ -11,8 +11,7 @@ from kode.errors import RefusedError, ThinkingRefused
 from kode.events import Event, Notice
 from kode.messages import Message, ToolCall, text_of, user_message
 from kode.providers.boundary import from_status
-from kode.providers.exchange import LEFT_OUT
-from kode.providers.refusals import setting_to_leave_out
+from kode.providers.refusals import read_table, setting_to_leave_out
 from kode.registry import provider_row
 from tests.providers.chat_hosts import Object, answered, host
 from tests.providers.conftest import Connect
@@ -68,7 +67,7 @@ async def test_a_refused_parameter_is_left_out_from_then_on(
         assert kept <= sent.keys()
     notices = [event.text for event in events if isinstance(event, Notice)]
     assert len(notices) == 1
-    assert LEFT_OUT[key] in notices[0]
+    assert read_table().then[key] in notices[0]
 
 
 async def test_fields_a_host_refuses_stay_away_from_then_on(

@@ -7,7 +7,6 @@ from typing import Any
 from kode.contracts import Request
 from kode.events import Event
 from kode.messages import text_of, user_message
-from kode.registry import Dialect, ProviderRow
 from tests.providers.opened import settings_of
 
 RECIPE = Path(__file__).parents[2] / "docs" / "adding-a-provider.md"
@@ -25,12 +24,3 @@ async def test_the_provider_of_the_recipe_replies() -> None:
     assert (text_of(message), len(events)) == ("Hi", 1)
     assert (echo.name, echo.model) == ("scripted", "m")
     await echo.aclose()
-
-
-def test_the_row_of_the_recipe_is_one() -> None:
-    blocks = re.findall(r"```text\n(.*?)```", RECIPE.read_text(encoding="utf-8"), re.DOTALL)
-    row = next(block for block in blocks if 'name="acme"' in block)
-
-    (acme,) = eval(f"({row})", {"ProviderRow": ProviderRow, "Dialect": Dialect})
-
-    assert (acme.name, acme.apis, acme.key_variable) == ("acme", ("chat",), "ACME_API_KEY")

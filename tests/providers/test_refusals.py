@@ -12,8 +12,7 @@ from kode.errors import (
     TransientError,
 )
 from kode.providers.boundary import Endpoint, from_status
-from kode.providers.exchange import LEFT_OUT
-from kode.providers.refusals import SETTINGS
+from kode.providers.refusals import read_table
 from tests.tables import for_each
 
 ENDPOINT = Endpoint(base_url="https://api.example.com", model="a-model")
@@ -46,5 +45,7 @@ def test_a_refusal_is_told_by_what_to_change(case: dict[str, Any]) -> None:
 def test_every_droppable_setting_has_a_recorded_refusal() -> None:
     refused = {case["kind"].partition(":")[2] for case in recorded()}
 
-    assert set(SETTINGS) <= refused
-    assert {"thinking", "effort", "later_system", "cache"} <= set(LEFT_OUT) & set(SETTINGS)
+    assert set(read_table().settings) <= refused
+    assert {"thinking", "effort", "later_system", "cache"} <= set(read_table().then) & set(
+        read_table().settings
+    )
