@@ -33,8 +33,7 @@ from unittest.mock import patch
 from bench.measure import KODE, report, workplace
 from kode.plugins.fleet import child
 from kode.plugins.fleet.queue import create, open_queue
-from kode.plugins.fleet.records import Fleet, Record, Task
-from kode.plugins.fleet.state import TaskState
+from kode.plugins.fleet.records import Fleet, Record, Task, TaskState
 from kode.plugins.fleet.worker import work
 
 SCRIPT = [
@@ -77,8 +76,7 @@ def main(argv: Sequence[str]) -> int:
 def _fleet(project: Path, environ: Mapping[str, str], tasks: int, jobs: int) -> dict[str, Any]:
     rows = [{"task": f"Task {number}", "cwd": f"p{number}"} for number in range(tasks)]
     (project / "tasks.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    queue = project / "queue"
-    line = [KODE, "fleet", "run", "tasks.jsonl", "--queue", str(queue), "--jobs", str(jobs)]
+    line = [KODE, "fleet", "run", "tasks.jsonl", "--jobs", str(jobs)]
     line += ["--isolate", "none", "--permission-mode", "full", "--", *_flags(project)]
     began = time.monotonic()
     driver = subprocess.Popen(
@@ -91,7 +89,7 @@ def _fleet(project: Path, environ: Mapping[str, str], tasks: int, jobs: int) -> 
             rss.append(_rss_mb(driver.pid))
     driver.wait()
     wall_s = time.monotonic() - began
-    states = list(open_queue(project, str(queue)).state.tasks.values())
+    states = list(open_queue(Path(environ["KODE_HOME"]), None).state.tasks.values())
     ends = [one.finished for one in states]
     times = [end.child_seconds for end in ends if end is not None]
     return {
@@ -114,8 +112,9 @@ def _driver(project: Path, many: int, jobs: int) -> dict[str, Any]:
         Task(id=str(number), task="Sleep.", source=str(project), isolate="none")
         for number in range(many)
     ]
-    about = Fleet(id="bench", created_at="", jobs=jobs, trees=str(project / "trees"))
-    queue = create(project / "many", about, tasks)
+    trees = str(project / "trees")
+    about = Fleet(id="bench", created_at="", tasks=tuple(tasks), jobs=jobs, trees=trees)
+    queue = create(project / "many", about)
     rss = []
 
     def show(one: TaskState, record: Record) -> None:
@@ -133,7 +132,7 @@ def _driver(project: Path, many: int, jobs: int) -> dict[str, Any]:
         "driver_ratio": round(wall_s / (_ideal_s(times, jobs) + SLEEP_S), 3),
         "driver_cpu_ms_a_task": round((time.process_time() - cpu_s) * 1000 / many, 2),
         "driver_lost": sum(end is None for end in ends),
-        "driver_repeated": sum(one.starts != 1 for one in queue.state.tasks.values()),
+        "driver_repeated": sum(len(one.starts) != 1 for one in queue.state.tasks.values()),
         "driver_rss_growth_mb": round(rss[-1] - rss[len(rss) // 10], 1),
     }
 
@@ -148,7 +147,7 @@ def _ideal_s(times: Sequence[float], jobs: int) -> float:
 def is_repeated(one: TaskState) -> bool:
     """Whether a task was started, or took effect, more than once."""
     effects = Path(one.task.source) / "effects"
-    return one.starts != 1 or not effects.exists() or effects.read_text().count("done") != 1
+    return len(one.starts) != 1 or not effects.exists() or effects.read_text().count("done") != 1
 
 
 def _loop_s(project: Path, environ: Mapping[str, str], numbers: Sequence[int], jobs: int) -> float:

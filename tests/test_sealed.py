@@ -32,7 +32,7 @@ LINES: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
         ),
         history._read,
     ),
-    "fleet": (records.line_of(records.Cancelled(at=1.5)), records.parse_line),
+    "fleet": (records.encode_record(records.Cancelled(at=1.5)), records.parse_record),
 }
 
 

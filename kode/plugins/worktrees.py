@@ -1,10 +1,11 @@
-"""Worktrees that plug-ins make of a person's repository, and merges into its branch.
+"""Worktrees that plug-ins make of a person's repository, and what changed in them.
 
 As everywhere in kode, git runs without hooks, filters or other programs that a repository names.
 """
 
 import contextlib
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -21,28 +22,32 @@ KODE_IDENTITY = {
 """Variables that name author and committer if git does not know the person."""
 
 
-def add(project: Path, locks: Path, how: Sequence[str]) -> None:
-    """Adds a worktree: `how` are git's arguments: its folder, branch and commit. Raises: GitError,
+def add_worktree(project: Path, locks: Path, arguments: Sequence[str]) -> None:
+    """Adds a worktree; `arguments` are git's: its folder, branch and commit. Raises: GitError,
     OSError, StorageError."""
-    with alone(project, locks):
+    with _locked(project, locks):
         # `--force`: git may still list one whose folder a crash has removed.
-        added = ["worktree", "add", "--quiet", "--force", *how]
-        run_git(project, added, timeout_s=MAKE_TIMEOUT_S)
+        command = ["worktree", "add", "--quiet", "--force", *arguments]
+        run_git(project, command, timeout_s=MAKE_TIMEOUT_S)
 
 
-def remove(project: Path, root: Path, locks: Path) -> None:
-    """Removes a worktree with all that is in it, as far as git does. Raises: OSError,
-    StorageError."""
-    removed = ["worktree", "remove", "--force", str(root)]
-    with alone(project, locks), contextlib.suppress(GitError):
-        run_git(project, removed, timeout_s=MAKE_TIMEOUT_S)
+def remove_worktree(project: Path, root: Path, locks: Path) -> None:
+    """Removes a worktree with all that is in it, also one that git no longer knows. Raises:
+    OSError, StorageError."""
+    if not os.path.lexists(root):
+        return
+    if not root.is_symlink() and project.is_dir():
+        command = ["worktree", "remove", "--force", str(root)]
+        with _locked(project, locks), contextlib.suppress(GitError):
+            run_git(project, command, timeout_s=MAKE_TIMEOUT_S)
+    with beneath.open_folder(Path(paths.real_path(root.parent))) as folder:
+        beneath.remove(folder, root.name)
 
 
 @contextlib.contextmanager
-def alone(source: Path, locks: Path) -> Iterator[None]:
+def _locked(project: Path, locks: Path) -> Iterator[None]:
     """Locks a repository: git's list of worktrees does not support concurrent writers."""
-    root = paths.repository_root(source) or source
-    lock = locks / paths.path_hash(root)
+    lock = locks / paths.path_hash(paths.repository_root(project) or project)
     with (
         beneath.open_folder(lock, make=beneath.private_mode),
         durable.locked(lock, timeout_s=MAKE_TIMEOUT_S),
@@ -50,7 +55,21 @@ def alone(source: Path, locks: Path) -> Iterator[None]:
         yield
 
 
-def identity_in(root: Path) -> Mapping[str, str]:
+@contextlib.contextmanager
+def staged_changes(
+    root: Path, commit: str, environ: Mapping[str, str] | None = None
+) -> Iterator[Mapping[str, str]]:
+    """Variables for git with a temporary index, which has the files of `commit` ("" for none) as
+    they are in the worktree now, and its new files that are not ignored. Raises: GitError."""
+    with tempfile.TemporaryDirectory(prefix="kode-tree-") as folder:
+        index = {**(environ or {}), "GIT_INDEX_FILE": str(Path(folder) / "index")}
+        if commit:
+            run_git(root, ["read-tree", commit], environ=index)
+        run_git(root, ["add", "--all", "."], environ=index, timeout_s=MAKE_TIMEOUT_S)
+        yield index
+
+
+def committer_of(root: Path) -> Mapping[str, str]:
     """Variables that git needs to commit; empty if it knows the person."""
     try:
         run_git(root, ["var", "GIT_COMMITTER_IDENT"])
@@ -71,6 +90,6 @@ def has_changes(folder: Path) -> bool:
     return bool(run_git(folder, ["status", "--porcelain", "--untracked-files=no"]))
 
 
-def names_in(listed: bytes) -> tuple[str, ...]:
+def names_in(output: bytes) -> tuple[str, ...]:
     """The paths that git lists with `-z`."""
-    return tuple(map(os.fsdecode, filter(None, listed.split(b"\0"))))
+    return tuple(map(os.fsdecode, filter(None, output.split(b"\0"))))

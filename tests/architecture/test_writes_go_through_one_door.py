@@ -23,6 +23,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     "sandbox/proof.py": {"_furnished": NEW, "_temporary": NEW, "_written": NEW},
     "plugins/detached/holder.py": {"bound": HOME, "main": HOME},
     "plugins/detached/places.py": {"make": HOME},
+    "plugins/fleet/trees.py": {"_make": "a folder of its own, whose place is checked afterwards"},
     "cli/prompt/compose.py": {"compose": NEW},
     "cli/prompt/export.py": {"_write_new": NAMED},
     "cli/prompt/history.py": {"_open": HOME},

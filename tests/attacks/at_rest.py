@@ -6,9 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-from kode.plugins.fleet.owner import SIGNATURE
 from kode.plugins.fleet.queue import Queue, create
 from kode.plugins.fleet.records import Fleet, Task
 from kode.plugins.fleet.trees import Trees
@@ -155,47 +153,36 @@ LINKS, SWAPS, SPECIALS = map(both, (folder_is_a_link, folder_is_swapped, files_a
 # ── a fleet's queue and trees ────────────────────────────────────────────────────────────────────
 
 
-@contextlib.contextmanager
-def own_home(ground: Ground) -> Any:
-    with mock.patch.dict(os.environ, ground.place.environ):
-        yield
-
-
-def queued(
-    ground: Ground,
-    isolate: Any = "none",
-    mode: str = "auto-edit",
-    trees: str = "kode-home/trees",
-) -> Queue:
-    """A queue of one task in a folder of its own."""
+def queued(ground: Ground, isolate: Any = "none", mode: str = "auto-edit") -> Queue:
+    """A queue of one task."""
+    base = ground.git("rev-parse", "HEAD").strip() if isolate != "copy" else ""
+    one = Task(id="a", task="Do it.", source=str(ground.project), isolate=isolate, base=base)
     fleet = Fleet(
         id="20260101-000000-aaaaaa",
         created_at="2026-01-01T00:00:00Z",
-        trees=str(ground.home / trees / "fleet"),
+        tasks=(one,),
+        trees=str(ground.place.home / "trees" / "fleet"),
         flags=("--permission-mode", mode, "--no-memory"),
     )
-    base = ground.git("rev-parse", "HEAD").strip() if isolate != "copy" else ""
-    one = Task(id="a", task="Do it.", source=str(ground.project), isolate=isolate, base=base)
-    with own_home(ground):
-        return create(ground.home / "kode-home" / "queue", fleet, [one])
+    return create(ground.place.home, fleet)
 
 
-def resumed(ground: Ground, queue: Queue, *flags: str) -> None:
+def resumed(ground: Ground, *flags: str) -> None:
     with ground.model({"calls": [shell("touch ~/pwned; touch worked")]}, {"text": "done"}):
-        ground.kode("fleet", "resume", str(queue.folder), *flags)
+        ground.kode("fleet", "resume", *flags)
 
 
 def fleet_link(ground: Ground) -> None:
-    of_task = ("tasks", "tasks/a", "tasks/a/1.json", "tasks/a/1.txt", "workers")
-    of_trees = ("locks", "../trees/fleet", "../trees/fleet/a", "tasks/a/changes.patch")
-    for place in (*of_task, *of_trees):
+    of_trees = ("locks", "fleet", "fleet/a", "tasks/a/changes.patch")
+    for place in ("tasks", "tasks/a", *of_trees):
         queue = queued(ground, "worktree" if place in of_trees else "none")
-        link = queue.folder / place
+        trees = Path(queue.fleet.trees).parent
+        link = (trees if place.startswith("fleet") else queue.folder) / place
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(ground.home / (".bashrc" if "." in link.name else "elsewhere"))
-        resumed(ground, queue)
+        resumed(ground)
         assert ground.effects() == [], place
-        for folder in (queue.folder, queue.folder.parent / "trees"):
+        for folder in (queue.folder, trees):
             ground.run("rm", "-rf", str(folder))
         ground.git("worktree", "prune")
 
@@ -205,22 +192,21 @@ def fleet_swap(ground: Ground) -> None:
     (queue.folder / "tasks/a").mkdir(parents=True)
     with swapped(queue.folder / "tasks", ground.home / "elsewhere"):
         for _ in range(3):
-            resumed(ground, queue, "--failed")
+            resumed(ground, "--failed")
     held(ground)
 
 
 def fleet_special(ground: Ground) -> None:
     queue = queued(ground, "worktree")
     (queue.folder / "tasks/a").mkdir(parents=True)
-    os.mkfifo(queue.folder / "tasks/a/1.json")
-    os.link(ground.home / ".bashrc", queue.folder / "tasks/a/1.err")
+    os.link(ground.home / ".bashrc", queue.folder / "tasks/a/changes.patch")
     ground.before = ground.outside()
-    resumed(ground, queue)
+    resumed(ground)
     ground.before[".bashrc"] = ground.outside()[".bashrc"]  # its other name is gone
     assert (ground.home / ".bashrc").read_text() == "# the person's\n"
     held(ground)
 
-    trees = Trees(folder=ground.home / "kode-home/others", queue=queue.folder)
+    trees = Trees(folder=ground.place.home / "others", queue=queue.folder)
     (task,) = (one.task for one in queue.state.tasks.values())
     tree = trees.make(task)
     index = Path(ground.run("git", "-C", str(tree.root), "rev-parse", "--git-dir").stdout.strip())
@@ -234,7 +220,8 @@ def fleet_later(ground: Ground) -> None:
     hook = ground.write(".git/hooks/post-checkout", "#!/bin/sh\ntouch ~/pwned-by-a-hook\n")
     hook.chmod(0o755)
     ground.git("config", "core.fsmonitor", "touch ~/pwned-by-fsmonitor; false")
-    resumed(ground, queued(ground, "worktree"))
+    queued(ground, "worktree")
+    resumed(ground)
     held(ground)
     assert works_on(ground)  # for the person they run
 
@@ -245,31 +232,30 @@ def fleet_loaded(ground: Ground) -> None:
     calls = [shell(command) for command in LOADED.commands[:2]]
     work = shell("echo more > README.md; touch started")
     with ground.model(*({"calls": [one]} for one in [*calls, work]), {"text": "done"}):
-        queue = queued(ground, "worktree", trees="trees")
-        ground.kode("fleet", "resume", str(queue.folder))
-    ground.run("rm", "-rf", str(ground.home / "trees"))
+        queue = queued(ground, "worktree")
+        ground.kode("fleet", "resume")
     assert "started" in (queue.folder / "tasks/a/changes.patch").read_text()
     held(ground)
 
 
 def fleet_authority(ground: Ground) -> None:
     queue = queued(ground, mode="full")
-    (queue.folder / SIGNATURE).write_text("0" * 64)
-    resumed(ground, queue)
-    resumed(ground, queue, "--permission-mode", "plan")
+    theirs = queue.folder.rename(ground.place.home / "theirs")
+    with ground.model({"calls": [shell("touch ~/pwned; touch worked")]}, {"text": "done"}):
+        assert ground.kode("fleet", "resume", str(theirs)).code == 3
     held(ground)
     assert not (ground.project / "worked").exists()
-    queue.folder.rename(queue.folder.with_name("theirs"))
-    resumed(ground, queued(ground, mode="full"))  # signed by this home, it is obeyed
+    queued(ground, mode="full")
+    resumed(ground)  # one of this home is obeyed
     assert ground.effects() == ["pwned"]
 
 
 def fleet_key(ground: Ground) -> None:
     """A task's text in a list of processes."""
-    queue = queued(ground)
+    queued(ground)
     text = {"text": "word " * 200, "wire": {"chunk_delay_s": 0.2}}
     with ground.model(text) as server:
-        process = ground.place.start("fleet", "resume", str(queue.folder))
+        process = ground.place.start("fleet", "resume")
         server.wait_for_requests(1)
         assert "Do it." in server.requests[0].body.decode()
         lines = []

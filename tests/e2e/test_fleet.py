@@ -175,20 +175,14 @@ def test_cancel_ends_what_runs(fleet: FleetPlace) -> None:
     assert fleet.run("fleet", "resume").code == 3
 
 
-def test_a_template_over_plain_folders_leaves_patches_and_originals(
-    fleet: FleetPlace,
-) -> None:
+def test_plain_folders_keep_their_files_and_give_patches(fleet: FleetPlace) -> None:
     folders = [fleet.folder / name for name in ("first", "second")]
     for folder in folders:
         folder.mkdir()
         (folder / "kept.txt").write_text("kept\n")
-    repos = ["--repos", *map(str, folders)]
-    ran = fleet.run("fleet", "run", "--template", "Write one for {name}", *repos, *fleet.flags)
+    rows = [{"task": "Write one", "cwd": str(folder)} for folder in folders]
+    ran = fleet.run("fleet", "run", fleet.tasks(*rows), *fleet.flags)
     assert ran.code == 0, ran.err
-    assert [row["text"] for row in fleet.status().values()] == [
-        "Write one for first",
-        "Write one for second",
-    ]
     assert [sorted(path.name for path in folder.iterdir()) for folder in folders] == [
         ["kept.txt"],
         ["kept.txt"],
@@ -206,6 +200,7 @@ def test_failed_tasks_continue_in_their_sessions_when_that_is_wanted(fleet: Flee
     before = fleet.status()["1"]
     assert before["status"] == "error"
     assert fleet.run("fleet", "resume").code == 1
+    assert fleet.run("fleet", "worker", "--index", "0").code == 1
     assert fleet.status()["1"] == before
     assert fleet.run("fleet", "resume", "--failed").code == 0
     after = fleet.status()["1"]
@@ -237,7 +232,7 @@ def test_a_spent_budget_stops_between_replies_and_a_higher_continues(
     assert last(ran)["waiting"] == 2
     assert fleet.run("fleet", "resume", "--budget-usd", "1000").code == 0
     assert {row["status"] for row in fleet.status().values()} == {"success"}
-    spent = (fleet.home / "fleet").glob("*/spent.jsonl")
+    spent = (fleet.home / "queues").glob("*/spent.jsonl")
     lines = [json.loads(line) for path in spent for line in path.read_text().splitlines()]
     of_file = sum(line.get("spent_usd", 0.0) for line in lines)
     assert of_file == pytest.approx(sum(row["cost_usd"] for row in fleet.status().values()))
@@ -247,19 +242,6 @@ def test_a_shared_budget_without_a_limit_is_refused(fleet: FleetPlace) -> None:
     ran = fleet.run("run", "Write one", "--shared-budget", "gone.jsonl", *fleet.flags[1:])
     assert ran.code == 3
     assert '{"limit_usd": 5.0}' in ran.err
-
-
-def test_a_worker_runs_its_one_task_only_once(fleet: FleetPlace) -> None:
-    """As a scheduler starts it, with a queue that `--executor` would have left."""
-    tasks = fleet.tasks("Fail", "Write two")
-    queue = fleet.folder / "queue"
-    fleet.run("fleet", "run", tasks, "--queue", str(queue), "--max-failures", "1", "--jobs", "1",
-              *fleet.flags)  # fmt: skip
-    fleet.run("fleet", "resume", str(queue), "--json")
-    for _ in range(2):
-        assert fleet.run("fleet", "worker", str(queue), "--index", "1").code == 0
-    assert fleet.run("fleet", "worker", str(queue), "--index", "0").code == 1
-    assert len(fleet.session_files) == 2
 
 
 def test_a_line_a_task_at_a_terminal(fleet: FleetPlace) -> None:

@@ -50,13 +50,9 @@ class Cluster(Place):
         path = self.folder / "tasks.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         flags = ["--", "--script", str(self.folder / "script.json"), "--no-memory"]
-        driver = self.fleet("run", str(path), "--queue", self.queue, "--jobs", "1", *flags)
+        driver = self.fleet("run", str(path), "--jobs", "1", *flags)
         self.wait_for(self.project / "begun")
         return driver
-
-    @property
-    def queue(self) -> str:
-        return str(self.folder / "queue")
 
     def wait_for(self, path: Path) -> None:
         deadline = time.monotonic() + 60
@@ -65,7 +61,7 @@ class Cluster(Place):
             time.sleep(0.05)
 
     def status(self) -> list[dict[str, Any]]:
-        return self.run("fleet", "status", self.queue, "--json").lines
+        return self.run("fleet", "status", "--json").lines
 
 
 @pytest.fixture
@@ -84,7 +80,7 @@ def cluster(tmp_path: Path) -> Cluster:
 def test_workers_join_the_queue_of_a_running_driver(cluster: Cluster) -> None:
     driver = cluster.begin("Write one", "Write two", "Write three")
 
-    indexes = [cluster.fleet("worker", cluster.queue, "--index", n) for n in ("3", "1", "2", "1")]
+    indexes = [cluster.fleet("worker", "--index", n) for n in ("3", "1", "2", "1")]
     assert [one.wait(60) for one in indexes] == [0] * 4
     driver.send_signal(signal.SIGINT)
     assert driver.wait(60) == 130
@@ -93,7 +89,7 @@ def test_workers_join_the_queue_of_a_running_driver(cluster: Cluster) -> None:
     assert [(row["status"], row["starts"]) for row in rows[1:]] == [("success", 1)] * 3
     assert [row["files"] for row in rows[1:]] == [["one"], ["two"], ["three"]]
     assert rows[0]["status"] == "interrupted"
-    assert cluster.fleet("worker", cluster.queue).wait(60) == 0
+    assert cluster.fleet("worker").wait(60) == 0
     assert cluster.status()[0]["starts"] == 2
 
 
@@ -105,7 +101,7 @@ def test_a_worker_continues_the_task_of_a_lost_driver(
     driver.send_signal(how)
     driver.wait(60)
 
-    assert cluster.fleet("worker", cluster.queue).wait(60) == 0
+    assert cluster.fleet("worker").wait(60) == 0
 
     (row,) = cluster.status()
     assert (row["status"], row["starts"]) == ("success", 2)
@@ -113,7 +109,7 @@ def test_a_worker_continues_the_task_of_a_lost_driver(
 
 def test_a_worker_that_a_scheduler_ends_gives_its_task_back(cluster: Cluster) -> None:
     driver = cluster.begin({**WAITS, "cwd": "there"})
-    worker = cluster.fleet("worker", cluster.queue, "--index", "1")
+    worker = cluster.fleet("worker", "--index", "1")
     cluster.wait_for(cluster.project / "there" / "begun")
 
     worker.send_signal(signal.SIGTERM)

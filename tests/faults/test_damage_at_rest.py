@@ -77,15 +77,20 @@ def _make_fleet(here: Here) -> None:
         Task(id=name, task=f"Do {name}.", source=str(here.project), isolate="none")
         for name in ("a", "b", "c")
     ]
-    about = Fleet(id=QUEUE, created_at="2026-01-01T00:00:00Z", trees="/trees", budget_usd=5.0)
-    queue = fleet.create(here.home / "fleet" / QUEUE, about, tasks)
-    worker = fleet.open_worker(queue)
+    about = Fleet(
+        id=QUEUE,
+        created_at="2026-01-01T00:00:00Z",
+        tasks=tuple(tasks),
+        trees="/trees",
+        budget_usd=5.0,
+    )
+    queue = fleet.create(here.home, about)
     for _ in range(2):
-        lease = queue.lease(worker)
+        lease = queue.lease()
         assert lease is not None
         SharedBudget(queue.folder / fleet.SPENT).add(0.5, lease.session)
-        queue.record(Ended(task=lease.task, lease=lease.lease, at=1.0, status="success"))
-    worker.close()
+        end = Ended(task=lease.task, lease=lease.lease, status="success")
+        queue.record(end, under=lease)
 
 
 # ── what is read ─────────────────────────────────────────────────────────────────────────────
@@ -152,7 +157,7 @@ def ended(here: Here) -> set[Any]:
 
 def spent(here: Here) -> set[Any]:
     with here.streams():
-        budget = SharedBudget(here.home / "fleet" / QUEUE / fleet.SPENT)
+        budget = SharedBudget(here.home / "queues" / QUEUE / fleet.SPENT)
         budget.refresh()
         limit = {("limit", budget.limit_usd)} if budget.limit_usd < math.inf else set()
         return limit | set(budget.spent_by.items())
@@ -223,9 +228,9 @@ KINDS = {
     "approvals": Kind("permissions/*.json", approved, (asks,), read_first=False),
     "trust": Kind("trust/*.json", trusted, (task("run", "look"),), read_first=False),
     "login": Kind("mcp/tokens.json", logins, read_first=False),
-    "queue": Kind("fleet/*/tasks.jsonl", ended, (status,)),
-    "fleet log": Kind("fleet/*/log.jsonl", ended, (status,)),
-    "budget": Kind("fleet/*/spent.jsonl", spent, (status,)),
+    "queue": Kind("queues/*/fleet.json", ended, (status,)),
+    "fleet log": Kind("queues/*/log.jsonl", ended, (status,)),
+    "budget": Kind("queues/*/spent.jsonl", spent, (status,)),
     "picture": Kind("pictures/*.png", pictures, names=lambda _: ""),  # the model is told
     "note of a length": Kind("sessions/*.end", sessions, (CHECK, task("continue", "more"))),
 }

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from kode.plugins.fleet.queue import open_queue
+from kode.plugins.fleet.queue import open_queue, queues
 from tests.e2e.command import KODE
 from tests.effort import EVERYTHING, SEED, draws, sample
 from tests.faults import strace
@@ -48,9 +48,9 @@ class Stand:
         self, folder: Path, executor: str = "local", environ: Mapping[str, str] | None = None
     ) -> None:
         self.folder = folder
+        self.home = folder / "kode"
         self.executor = ["--executor", executor]
         self.more = environ or {}
-        self.queue = folder / "queue"
         (folder / "kode").mkdir(parents=True)
         prices = {"prices": {"scripted": {"input": 1000, "output": 1000}}}
         (folder / "kode/config.json").write_text(json.dumps(prices))
@@ -70,13 +70,13 @@ class Stand:
 
     @property
     def run(self) -> list[str]:
-        line = [sys.executable, KODE, "fleet", "run", "tasks.jsonl", "--queue", str(self.queue)]
+        line = [sys.executable, KODE, "fleet", "run", "tasks.jsonl"]
         line += [*self.executor, "--jobs", str(JOBS), "--budget-usd", str(LIMIT_USD)]
         return [*line, "--", "--script", str(self.folder / "script.json"), "--no-memory"]
 
     @property
     def resume(self) -> list[str]:
-        return [sys.executable, KODE, "fleet", "resume", str(self.queue), *self.executor]
+        return [sys.executable, KODE, "fleet", "resume", *self.executor]
 
     def start(self, argv: list[str]) -> "subprocess.Popen[bytes]":
         out, err = ((self.folder / name).open("ab") for name in ("out", "err"))
@@ -97,9 +97,7 @@ class Stand:
 
     def continue_it(self) -> list[str]:
         """Has the fleet come to its end, first within its budget; what is wrong then."""
-        argv = self.run
-        if (self.queue / "tasks.jsonl").exists():
-            argv = self.resume
+        argv = self.resume if queues(self.home) else self.run
         self.start(argv).wait(120)
         faults = []
         if (spent := self.spent_usd()) > LIMIT_USD + JOBS * REPLY_USD:
@@ -108,8 +106,8 @@ class Stand:
         return faults + self.wrong()
 
     def wrong(self) -> list[str]:
-        queue = open_queue(self.folder, str(self.queue))
-        lines = (self.queue / "log.jsonl").read_text().splitlines()
+        queue = open_queue(self.home, None)
+        lines = (queue.folder / "log.jsonl").read_text().splitlines()
         ends = Counter(r["task"] for r in map(json.loads, lines) if r["type"] == "finished")
         faults = []
         for name, one in queue.state.tasks.items():
@@ -118,8 +116,8 @@ class Stand:
                 faults.append(f"{name} ended {ends[name]} times: {end}")
             effects = self.folder / name / "effects"
             times = effects.read_text().count("done") if effects.exists() else 0
-            if times > 1 or (times == 0 and one.starts < 2):
-                faults.append(f"{name} took effect {times} times in {one.starts} starts")
+            if times > 1 or (times == 0 and len(one.starts) < 2):
+                faults.append(f"{name} took effect {times} times in {len(one.starts)} starts")
         budget = queue.budget()
         if budget is None or abs(budget.spent_usd - self.spent_usd()) > 1e-6:
             faults.append(f"the budget says {budget and budget.spent_usd}, not {self.spent_usd()}")
@@ -133,7 +131,7 @@ def test_a_fleet_killed_while_writing_its_queue_continues(tmp_path: Path) -> Non
     calls, done = strace.record(stand.run, environ=stand.environ, cwd=stand.folder)
     assert done.returncode in (0, 1), done.stderr
     own = [call for call in calls if call.pid == calls[0].pid]
-    every = strace.kill_points(own, [stand.queue])
+    every = strace.kill_points(own, [stand.home / "queues"])
     points = sample(every, WRITES, "fleet")
     faults, kills = [], 0
     for number, (name, count) in enumerate(points):

@@ -56,7 +56,7 @@ def test_a_fleet_on_ray_killed_at_any_moment_is_continued(tmp_path: Path) -> Non
 
 def kill_a_worker(stand: Stand, draw: random.Random) -> None:
     with contextlib.suppress(KodeError):  # there is no queue yet
-        queue = open_queue(stand.folder, str(stand.queue))
+        queue = open_queue(stand.home, None)
         leases = [one.lease for one in queue.state.open_tasks() if one.lease is not None]
         for lease in draw.sample(leases, min(1, len(leases))):
             with contextlib.suppress(ProcessLookupError):

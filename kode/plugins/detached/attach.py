@@ -30,7 +30,7 @@ from kode.plugin import (
 from kode.plugins.detached import holder, places, talk
 from kode.plugins.detached.flags import ONE_TURN, arguments_of, open_with_task, screen_of
 from kode.plugins.detached.holder import TERMINAL
-from kode.plugins.detached.places import Known
+from kode.plugins.detached.places import Background
 
 DETACH = b"\x1c"
 """Ctrl-\\, which the prompt does not use. Counts alone: in a paste it is text."""
@@ -66,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
     return EXIT_OK
 
 
-def ended_line(one: Known) -> str:
+def ended_line(one: Background) -> str:
     """How a session stands that is no longer running."""
     if one.life == "alive":
         return f"{one.id} is ending. `kode ps` says when it has."
@@ -77,7 +77,7 @@ def ended_line(one: Known) -> str:
     return f"{one.id} ended: {one.state.status}{cost}{why}"
 
 
-def _resume(one: Known) -> int:
+def _resume(one: Background) -> int:
     """One that is not running, in this terminal; with its task if no turn has begun."""
     arguments = arguments_of(one.spec)
     arguments.screen = screen = screen_of(arguments, Path(one.spec.cwd))
@@ -90,7 +90,7 @@ def _resume(one: Known) -> int:
                 places.write_state(one.folder, one.state.model_copy(update=said))
 
 
-def _open(arguments: argparse.Namespace, one: Known, screen: Screen) -> int:
+def _open(arguments: argparse.Namespace, one: Background, screen: Screen) -> int:
     from kode.plugin import open_repl
 
     path = paths.session_file(paths.home(), one.session_id)
@@ -103,7 +103,7 @@ def _open(arguments: argparse.Namespace, one: Known, screen: Screen) -> int:
     return open_repl(arguments, task, one.session_id, screen)
 
 
-def _relay(connection: socket.socket, one: Known) -> bool:
+def _relay(connection: socket.socket, one: Background) -> bool:
     """Passes keys there and output here; True if it was detached, False if the session ended."""
     connection.setblocking(True)
     there = connection.fileno()

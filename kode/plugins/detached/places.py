@@ -120,7 +120,7 @@ Life = Literal["alive", "ended", "killed"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class Background:
     """A session in the background, as it was when it was looked at."""
 
     folder: Path
@@ -171,7 +171,7 @@ def write_state(folder: Path, state: State) -> None:
     durable.replace(folder / STATE, state.model_dump_json(indent=1).encode())
 
 
-def known(home: Path, faults: list[str]) -> list[Known]:
+def known(home: Path, faults: list[str]) -> list[Background]:
     """Every session, the oldest first. A damaged file is set aside, and named in `faults`, as is
     what cannot be read. Removes the sockets of those that were killed. Raises: StorageError."""
     with durable.storage_errors(all_folder(home), "read"):
@@ -183,7 +183,7 @@ def known(home: Path, faults: list[str]) -> list[Known]:
     return sorted(filter(None, found), key=lambda one: one.spec.at)
 
 
-def find(home: Path, part: str) -> Known:
+def find(home: Path, part: str) -> Background:
     """The session whose id begins or ends with `part`. Raises: SessionError if none or several
     do; StorageError."""
     faults: list[str] = []
@@ -261,7 +261,7 @@ def working_in(folder: Path) -> Iterator[None]:
         os.close(before)
 
 
-def _read(folder: Path, faults: list[str]) -> Known | None:
+def _read(folder: Path, faults: list[str]) -> Background | None:
     try:
         if folder.stat().st_uid != os.geteuid():
             faults.append(f"{folder} belongs to another user, so it is not one of these.")
@@ -296,4 +296,4 @@ def _read(folder: Path, faults: list[str]) -> Known | None:
         for name in (TERMINAL, CONTROL):
             durable.remove(folder / name)
     life: Life = "alive" if alive else "ended" if state.doing == "ended" else "killed"
-    return Known(folder=folder, spec=spec, state=state, life=life)
+    return Background(folder=folder, spec=spec, state=state, life=life)

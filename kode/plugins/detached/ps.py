@@ -21,7 +21,7 @@ from kode.plugin import (
 )
 from kode.plugins.detached import holder, places, talk, trees
 from kode.plugins.detached.attach import ended_line
-from kode.plugins.detached.places import Known
+from kode.plugins.detached.places import Background
 
 SHOWN_S = 24 * 3600.0
 """How long `kode ps` shows one that has ended; `kode ps --done` shows all."""
@@ -90,7 +90,7 @@ def stop(argv: Sequence[str]) -> int:
     return EXIT_OK
 
 
-def value_of(one: Known, *, done: bool) -> dict[str, Any]:
+def value_of(one: Background, *, done: bool) -> dict[str, Any]:
     """A session for programs."""
     state, tree = one.state, one.spec.tree
     return {
@@ -115,7 +115,7 @@ def value_of(one: Known, *, done: bool) -> dict[str, Any]:
     }
 
 
-def _row(one: Known, now: float) -> tuple[str, str, str, str]:
+def _row(one: Background, now: float) -> tuple[str, str, str, str]:
     state = one.state
     if one.life == "alive":
         said = {"asks": "waits for you"}.get(state.doing, state.doing)
@@ -134,7 +134,7 @@ def _time(seconds: float) -> str:
     return f"{max(int(seconds), 0)}s"
 
 
-def _below(one: Known, *, done: bool) -> list[str]:
+def _below(one: Background, *, done: bool) -> list[str]:
     """What stands below the table of a session."""
     state = one.state
     if one.life == "alive" and state.question is not None:
@@ -155,7 +155,7 @@ def _below(one: Known, *, done: bool) -> list[str]:
     return lines
 
 
-def _changed(one: Known) -> tuple[str, ...]:
+def _changed(one: Background) -> tuple[str, ...]:
     tree = one.spec.tree
     if tree is None or one.state.settled:
         return one.state.files
@@ -165,7 +165,7 @@ def _changed(one: Known) -> tuple[str, ...]:
         return one.state.files
 
 
-def _over(one: Known) -> Known:
+def _over(one: Background) -> Background:
     """Raises: SessionError for one that runs, or whose worktree is gone."""
     if one.life == "alive":
         raise SessionError(f"{one.id} still runs. `kode stop {one.id}` ends it first.")
@@ -176,14 +176,14 @@ def _over(one: Known) -> Known:
     return one
 
 
-def _merge(home: Path, one: Known) -> str:
+def _merge(home: Path, one: Background) -> str:
     assert one.spec.tree is not None
-    merged = trees.merge(home, one, one.spec.tree)
+    files = trees.merge(home, one, one.spec.tree)
     _settle(one, "merged")
-    return f"Merged {one.spec.tree.branch}: {', '.join(merged.files) or 'no file differs'}."
+    return f"Merged {one.spec.tree.branch}: {', '.join(files) or 'no file differs'}."
 
 
-def _drop(home: Path, one: Known) -> str:
+def _drop(home: Path, one: Background) -> str:
     tree = one.spec.tree
     assert tree is not None
     kept = trees.drop(home, one, tree)
@@ -194,12 +194,12 @@ def _drop(home: Path, one: Known) -> str:
     )
 
 
-def _settle(one: Known, how: str) -> None:
+def _settle(one: Background, how: str) -> None:
     state = one.state.model_copy(update={"settled": how, "doing": "ended"})
     places.write_state(one.folder, state)
 
 
-def _forget(every: list[Known]) -> None:
+def _forget(every: list[Background]) -> None:
     """Forgets sessions that ended long ago; each is still among the conversations."""
     for one in every:
         waits = one.spec.tree is not None and not one.state.settled

@@ -88,7 +88,7 @@ def main(argv: Sequence[str]) -> int:
     except UserError:
         places.remove(folder)
         if tree is not None:
-            trees.unmake(home, tree)
+            trees.remove(home, tree, tree.base)
         raise
     finally:
         os.close(lock)

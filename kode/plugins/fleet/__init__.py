@@ -1,24 +1,16 @@
 """`kode fleet`: runs many tasks from a durable queue, and collects their changes.
 
-    command     parses the command line; `ray_flags`: the flags for a Ray cluster
-    lines       output for people and programs
-    records     the JSON lines of a queue
-    state       the status of every task, a pure function of those lines
-    queue       the queue's folder: leases tasks and records results, under a lock
-    folders     where queues and worktrees are kept
-    owner       signs queues, and runs another home's tasks only in a mode the person chose
-    tasks       reads tasks from a file, or makes them from a template and repositories
-    trees       a worktree per task, and the task's changes as a patch
-    child       a task's `kode run` process, and its progress as read from its session
-    worker      leases a task, creates its worktree, runs and checks it, records the result
-    executors   where workers run: in this process, or elsewhere
-    ray         on the nodes of a Ray cluster
-    collect     turns patches into text, branches or commits
-    report      the status and results of a queue
-    pages       the pages of `kode view`
-
-Each task is a `kode run` process with a session of its own. This plug-in starts processes and reads
-sessions; it runs no turn itself.
+command     the command line
+tasks       reads tasks from a file
+records     what a queue has on disk: settings, tasks, and a line per event
+state       the status of every task, a pure function of those lines
+queue       the queue's folder: leases tasks and records results, under a lock
+worker      leases a task, creates its worktree, runs and checks it, records the result
+trees       a worktree per task, and the task's changes as a patch
+child       a task's `kode run` process, and its progress as read from its session
+ray         workers on the nodes of a Ray cluster
+collect     turns patches into branches or commits
+report      the status and results of a queue; `pages`: those of `kode view`
 """
 
 from kode.plugin import Command, Plugin
@@ -32,5 +24,5 @@ PLUGIN = Plugin(
             summary="run many tasks from a durable queue and collect the changes",
         )
     },
-    pages="kode.plugins.fleet.pages:PAGES",
+    pages="kode.plugins.fleet.report:PAGES",
 )

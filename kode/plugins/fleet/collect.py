@@ -7,7 +7,6 @@ reported. Files in the working tree change only at the very end, and nothing unc
 overwritten.
 """
 
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,8 @@ from typing import Literal
 
 from kode.plugin import GitError, UserError, durable, paths, run_git
 from kode.plugins.fleet.queue import Queue
-from kode.plugins.fleet.state import TaskState, is_good
-from kode.plugins.worktrees import identity_in
+from kode.plugins.fleet.records import PATCH, TaskState
+from kode.plugins.worktrees import committer_of, names_in
 
 APPLY = ("apply", "--cached", "--3way", "--whitespace=nowarn")
 APPLIED = ("apply", "--cached", "--reverse", "--check")
@@ -32,8 +31,6 @@ class Collected:
     task: str
     ref: str = ""
     """The branch or commit; "" if the task was skipped."""
-    conflicts: tuple[str, ...] = ()
-    """Files that git could not merge."""
     reason: str = ""
     """Why the task was skipped, as a sentence."""
 
@@ -45,7 +42,7 @@ class _Repository:
     root: Path
     head: str
     """The commit that the next one goes on top of."""
-    identity: Mapping[str, str]
+    committer: Mapping[str, str]
     """Variables that git needs to commit; empty if it knows the person."""
 
 
@@ -62,20 +59,15 @@ def choose(queue: Queue, names: Sequence[str], *, include_failed: bool) -> list[
     return [
         state
         for state in tasks.values()
-        if state.finished is not None and state.finished.patch
-        if state.task.id in names or (not names and (include_failed or is_good(state.finished)))
+        if state.finished is not None and state.finished.files
+        if state.task.id in names or (not names and (include_failed or state.finished.is_good))
     ]
 
 
 def patches(queue: Queue, tasks: Sequence[TaskState]) -> Iterator[tuple[TaskState, bytes]]:
-    """The patch of each task. Raises: UserError for a patch outside the queue; StorageError."""
+    """The patch of each task. Raises: StorageError."""
     for state in tasks:
-        assert state.finished is not None
-        path = queue.folder / state.finished.patch
-        # In a queue from elsewhere, a link would expose a file of this machine, and a pipe hang.
-        own = Path(paths.real_path(queue.folder)) / state.finished.patch
-        if path.exists() and not (Path(paths.real_path(path)) == own and path.is_file()):
-            raise UserError(f"{path} is not a file of this queue, so it is not read. Remove it.")
+        path = queue.task_folder(state.task.id) / PATCH
         with durable.storage_errors(path, "read"):
             yield state, path.read_bytes()
 
@@ -95,7 +87,8 @@ def collect(queue: Queue, tasks: Sequence[TaskState], way: Way) -> list[Collecte
             continue
         try:
             if root not in repositories:
-                repositories[root] = _repository(root)
+                head = run_git(root, ["rev-parse", "--verify", "HEAD"]).decode().strip()
+                repositories[root] = _Repository(root, head, committer_of(root))
             result = _commit(queue, repositories[root], state, patch, way)
         except GitError as error:
             result = Collected(task=state.task.id, reason=f"{error}.")
@@ -103,12 +96,6 @@ def collect(queue: Queue, tasks: Sequence[TaskState], way: Way) -> list[Collecte
     for repository in repositories.values() if way == "commit" else ():
         _fast_forward(repository)
     return results
-
-
-def _repository(root: Path) -> _Repository:
-    """Raises: GitError if the repository has no commit."""
-    head = run_git(root, ["rev-parse", "--verify", "HEAD"]).decode().strip()
-    return _Repository(root, head, identity_in(root))
 
 
 def _commit(
@@ -119,12 +106,12 @@ def _commit(
     parent = state.task.base or repository.head if way == "branch" else repository.head
     tree, conflicts = _apply(root, parent, patch)
     if conflicts:
-        return Collected(task=id, conflicts=conflicts, reason="It conflicts with the branch.")
+        return Collected(task=id, reason=f"It conflicts in {', '.join(conflicts)}.")
     if tree == run_git(root, ["rev-parse", f"{parent}^{{tree}}"]).decode().strip():
         return Collected(task=id, reason="All its changes are already there.")
     command = ["commit-tree", tree, "-p", parent]
     message = _message(queue, state)
-    commit = run_git(root, command, given=message, environ=repository.identity).decode().strip()
+    commit = run_git(root, command, given=message, environ=repository.committer).decode().strip()
     if way == "commit":
         repository.head = commit
         return Collected(task=id, ref=commit)
@@ -148,9 +135,8 @@ def _apply(root: Path, commit: str, patch: bytes) -> tuple[str, tuple[str, ...]]
             run_git(root, APPLY, given=patch, environ=environ)
         except GitError:
             unmerged = ["diff", "--name-only", "-z", "--diff-filter=U"]
-            names = run_git(root, unmerged, environ=environ).split(b"\0")[:-1]
-            if names:
-                return "", tuple(map(os.fsdecode, names))
+            if names := names_in(run_git(root, unmerged, environ=environ)):
+                return "", names
             try:
                 run_git(root, APPLIED, given=patch, environ=environ)
             except GitError:

@@ -1,13 +1,13 @@
-"""The folder of a queue, and the only module that reads and writes it.
+"""The folder of a queue, `$KODE_HOME/queues/ID`, and the only module that reads and writes it.
 
-    tasks.jsonl     the tasks; written once
+    fleet.json      the settings and the tasks; written once
     log.jsonl       what happened; only grows, each line written under the file's lock
     spent.jsonl     the budget of all tasks, if there is one: a `SharedBudget`
-    workers/        a file per worker, locked while its process lives
-    tasks/ID/       per task: the output of `kode run`, and the patch
+    tasks/ID/       a lock, held while a worker has the task, and the task's patch
 
-A lock dies with its process, however the process ends. So the death of a worker on this machine is
-seen at once; that of a worker on another machine is noticed when its lease expires.
+A lock dies with its process, however the process ends, so that the task is free at once; one on
+another machine dies with its connection to the shared folder. A queue says what runs in which mode:
+only one in this home, where no tool writes, is opened.
 """
 
 import contextlib
@@ -16,8 +16,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -30,29 +29,22 @@ from kode.plugin import (
     new_session_id,
     paths,
 )
-from kode.plugins.fleet.folders import fleet_folder
-from kode.plugins.fleet.owner import is_own, sign
 from kode.plugins.fleet.records import (
-    VERSION,
-    Alive,
     Cancelled,
-    Finished,
     Fleet,
     Leased,
-    Line,
-    Lost,
     Record,
     Released,
-    Reopened,
-    Resumed,
     Started,
-    Task,
-    line_of,
-    parse_line,
+    TaskState,
+    encode_fleet,
+    encode_record,
+    parse_fleet,
+    parse_record,
+    state_of,
 )
-from kode.plugins.fleet.state import LEASE_S, TaskState, is_free, is_good, state_of
 
-TASKS, LOG, SPENT = "tasks.jsonl", "log.jsonl", "spent.jsonl"
+FLEET, LOG, SPENT = "fleet.json", "log.jsonl", "spent.jsonl"
 LEAST_USD = 1e-9
 """Smaller differences are rounding errors."""
 
@@ -60,28 +52,21 @@ LEAST_USD = 1e-9
 class Queue:
     """An open queue. Created by `create` or `open_queue`."""
 
-    def __init__(
-        self, folder: Path, fleet: Fleet, tasks: Sequence[Task], signed: bytes = b""
-    ) -> None:
+    def __init__(self, folder: Path, fleet: Fleet) -> None:
         self.folder = folder
         """Its path contains no link."""
-        self._signed = signed
-        """The content of `tasks.jsonl`, which the signature covers."""
         self.fleet = fleet
-        self.state = state_of(tasks, ())
-        self.damaged: list[int] = []
-        """Numbers of the log's lines that cannot be read or are duplicates, from 1."""
+        self.state = state_of(fleet.tasks)
+        self.damaged = 0
+        """How many lines of the log cannot be read or are duplicates."""
+        self.lost_bytes = 0
+        """How many bytes of the log's end are missing."""
         self._read_to = 0
-        self._lines = 0
-        self._under_leases: set[int] = set()
-        """Hashes of lines written under a lease, each of which is unique."""
-        self._cut_bytes = 0
-        """How many bytes of the log are missing without a `Lost` record so far."""
+        self._hashes: set[int] = set()
+        """Of the lines, each of which is unique."""
+        self._locks: dict[str, IO[bytes]] = {}
+        """Of the tasks that this process has, by id."""
         self._budget = SharedBudget(folder / SPENT)
-
-    def is_own(self) -> bool:
-        """Whether this home made the queue: see `owner`. Raises: StorageError."""
-        return is_own(paths.home(), self.folder, self._signed)
 
     def task_folder(self, task_id: str) -> Path:
         """The folder of one task; created with its first lease."""
@@ -93,110 +78,85 @@ class Queue:
         with durable.storage_errors(path, "read"), contextlib.suppress(FileNotFoundError):
             with path.open("rb") as file:
                 return self._read(file)
-        self._cut_bytes = durable.noted_length(path)
+        self.lost_bytes = durable.noted_length(path)
         return []
 
-    @property
-    def lost_bytes(self) -> int:
-        """How many bytes of the log are missing."""
-        return self.state.lost_bytes + self._cut_bytes
+    def lease(self, only: str | None = None) -> Leased | None:
+        """Leases a free task to this process; with `only`, no task but that one. None if there is
+        none, or if no more tasks should start. Raises: StorageError."""
+        with self._locked() as log:
+            for state in self.state.open_tasks() if not self.stopped() else ():
+                if only in (None, state.task.id) and self._take(state):
+                    lease = Leased(
+                        task=state.task.id,
+                        lease=secrets.token_hex(8),
+                        host=socket.gethostname(),
+                        pid=os.getpid(),
+                        session=state.session or new_session_id(),
+                    )
+                    self._append(log, lease)
+                    return lease
+        return None
 
-    def lease(self, worker: "Worker", only: str | None = None) -> Leased | None:
-        """Leases a free task to a worker; with `only`, no task but that one. None if there is none,
-        or if no more tasks should start.
+    def record(self, record: Record, *, under: Leased) -> bool:
+        """Appends a record, if the lease is the current one, and gives up the task's lock if the
+        record ends the lease. Returns whether it did. Raises: StorageError."""
+        with self._locked() as log:
+            is_held = self.holds(under)
+            if is_held:
+                self._append(log, record)
+        if not self.holds(under):
+            self._let_go(under.task)
+        return is_held
 
-        Raises: StorageError.
-        """
-        with self._locked() as file:
-            if self.stopped():
-                return None
-            free = next(
-                (
-                    state
-                    for state in self.state.tasks.values()
-                    if only in (None, state.task.id) and self.is_free(state)
-                ),
-                None,
-            )
-            if free is None:
-                return None
-            leased = Leased(
-                task=free.task.id,
-                lease=secrets.token_hex(8),
-                worker=worker.name,
-                host=worker.host,
-                pid=os.getpid(),
-                until=time.time() + LEASE_S,
-                session=free.session or new_session_id(),
-            )
-            self._append(file, leased)
-        folder = self.task_folder(leased.task)
-        with durable.storage_errors(folder, "create the folder"):
-            with beneath.open_folder(folder, make=beneath.private_mode):
-                return leased
-
-    def record(self, record: Record, *, under: Leased | None = None) -> bool:
-        """Appends a record, with `under` only while that lease is the current one. Returns whether
-        it did.
-
-        Raises: StorageError.
-        """
-        with self._locked() as file:
-            if under is not None and not self.state.holds(under):
-                return False
-            self._append(file, record)
-        return True
+    def close(self) -> None:
+        """Gives up the tasks that this process still has."""
+        for task_id in list(self._locks):
+            self._let_go(task_id)
 
     def resume(self, budget_usd: float | None, *, reopen_failed: bool) -> None:
         """Prepares the queue to continue, with a new budget if one is given; `reopen_failed` also
         continues failed tasks. Raises: StorageError; UserError for a cancelled queue."""
-        with self._locked() as file:
+        with self._locked() as log:
             if self.state.cancelled:
                 raise UserError(
                     f"Fleet {self.fleet.id} was cancelled and cannot continue. `kode fleet collect "
                     f"{self.fleet.id}` has what it changed; start the rest as a new fleet."
                 )
-            self._append(file, Resumed(at=time.time(), budget_usd=budget_usd))
-            for state in self.state.tasks.values() if reopen_failed else ():
-                if state.finished is not None and not is_good(state.finished):
-                    self._append(file, Reopened(task=state.task.id))
+            ends = [state.finished for state in self.state.tasks.values() if state.finished]
+            for end in ends if reopen_failed else ():
+                if not end.is_good:
+                    self._append(log, Released(task=end.task, lease=end.lease, reason=end.status))
         if budget_usd is not None:
             self._budget.set_limit(budget_usd)
-            for state in self.state.tasks.values():
-                if state.finished is not None:
-                    self.settle(state, state.finished.cost_usd)
+            for end in ends:
+                self.settle(self.state.tasks[end.task], end.figures.cost_usd)
 
     def cancel(self) -> list[Started]:
         """Cancels the queue: no more tasks start, and workers stop theirs. Returns the starts on
         this machine whose worker is gone: the caller must end their processes. Raises:
         StorageError."""
-        with self._locked() as file:
+        with self._locked() as log:
             if not self.state.cancelled:
-                self._append(file, Cancelled(at=time.time()))
-            return [
-                state.started
-                for state in self.state.open_tasks()
-                if state.started is not None and state.started_by is not None
-                if state.started_by.host == host() and self.is_gone(state.started_by)
-            ]
+                self._append(log, Cancelled(at=time.time()))
+            starts = [state.started for state in self.state.open_tasks() if self.is_free(state)]
+            return [one for one in starts if one and one.host == socket.gethostname()]
 
     def stopped(self) -> str:
         """Why no more tasks should start, as a sentence, or "". Raises: StorageError."""
-        most, state = self.fleet.max_failures, self.state
-        if state.cancelled:
+        if self.state.cancelled:
             return "The fleet was cancelled."
-        if most is not None and state.failures >= most:
-            return f"{state.failures} tasks in a row failed."
         budget = self.budget()
         return budget.stopped() if budget is not None else ""
 
-    def is_over(self) -> bool:
-        """Whether no task is left to start. Raises: StorageError."""
-        return not any(True for _ in self.state.open_tasks()) or bool(self.stopped())
+    def is_over(self, only: str | None = None) -> bool:
+        """Whether no task is left to start, of all or of one. Raises: StorageError."""
+        left = any(only in (None, state.task.id) for state in self.state.open_tasks())
+        return not left or bool(self.stopped())
 
     def budget(self) -> SharedBudget | None:
         """The current budget of all tasks; None without one. Raises: StorageError."""
-        if self.state.budget_usd is None and self.fleet.budget_usd is None:
+        if self.fleet.budget_usd is None and not self._budget.path.exists():
             return None
         self._budget.refresh()
         return self._budget
@@ -210,32 +170,47 @@ class Queue:
             if missing > LEAST_USD:
                 budget.add(missing, state.session)
 
-    def is_gone(self, lease: Leased) -> bool:
-        """Whether the worker of a lease is known to be gone: it was on this machine, and its file
-        is not locked."""
-        if lease.host != host():
-            return False
+    def holds(self, lease: Leased) -> bool:
+        """Whether a lease is the current one of its task, which has not ended."""
+        return self.state.tasks[lease.task].is_held_under(lease.lease)
+
+    def is_free(self, state: TaskState) -> bool:
+        """Whether no worker has an open task."""
+        if state.lease is None:
+            return state.finished is None
         try:
-            file = os.open(self._worker_file(lease.worker), os.O_RDWR | os.O_CLOEXEC)
+            with open(self._lock_of(state), "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                durable.unlock(file)
         except FileNotFoundError:
             return True
         except OSError:
             return False
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            durable.unlock(file)
-            return True
-        except BlockingIOError:
+        return True
+
+    def _lock_of(self, state: TaskState) -> Path:
+        return self.task_folder(state.task.id) / "lock"
+
+    def _take(self, state: TaskState) -> bool:
+        """Locks a task for this process, if no worker has it. Raises: StorageError."""
+        path = self._lock_of(state)
+        if state.task.id in self._locks:
             return False
-        finally:
-            os.close(file)
+        with durable.storage_errors(path, "open"):
+            with beneath.open_folder(path.parent, make=beneath.private_mode):
+                file = durable.open_for_append(path)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.close()
+                return False
+        self._locks[state.task.id] = file
+        return True
 
-    def _worker_file(self, worker: str) -> Path:
-        return self.folder / "workers" / worker
-
-    def is_free(self, state: TaskState) -> bool:
-        """Whether a task can be leased: no worker has it, or the one that had it is gone."""
-        return is_free(state, self.state.until, time.time(), self.is_gone)
+    def _let_go(self, task_id: str) -> None:
+        if (file := self._locks.pop(task_id, None)) is not None:
+            with file:
+                durable.unlock(file)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[IO[bytes]]:
@@ -250,8 +225,9 @@ class Queue:
                 durable.unlock(file)
 
     def _append(self, file: IO[bytes], record: Record) -> None:
-        records = [Lost(size_bytes=self._cut_bytes)] if self._cut_bytes else []
-        lines = b"\n".join(map(line_of, [*records, record]))
+        # No record: it counts as a damaged line, so that the loss is never forgotten.
+        loss = [b'{"lost_bytes":%d}' % self.lost_bytes] if self.lost_bytes else []
+        lines = b"\n".join([*loss, encode_record(record)])
         durable.append_to(file, lines, self.folder / LOG, note_end=True)
         self._read(file)
 
@@ -260,143 +236,92 @@ class Queue:
         written, or was cut off by a crash."""
         noted = durable.noted_length(self.folder / LOG)
         size = os.fstat(file.fileno()).st_size
-        self._cut_bytes = max(0, noted - size)
+        self.lost_bytes = max(0, noted - size)
         data = os.pread(file.fileno(), max(0, size - self._read_to), self._read_to)
         whole = data[: data.rfind(b"\n") + 1]
         self._read_to += len(whole)
         records: list[Record] = []
         for line in whole.splitlines():
-            self._lines += 1
             try:
-                record = parse_line(line)
+                record = None if hash(line) in self._hashes else parse_record(line)
             except ValueError:
-                self.damaged.append(self._lines)
+                record = None
+            if record is None:
+                self.damaged += 1
                 continue
-            if isinstance(record, Leased | Started | Released | Finished):
-                if hash(line) in self._under_leases:
-                    self.damaged.append(self._lines)
-                    continue
-                self._under_leases.add(hash(line))
-            if not isinstance(record, Fleet | Task):
-                self.state.apply(record)
-                records.append(record)
+            self._hashes.add(hash(line))
+            self.state.apply(record)
+            records.append(record)
         return records
 
 
-class Worker:
-    """This process as a worker of a queue. Others see that it lives by its locked file."""
-
-    def __init__(self, name: str, file: IO[bytes]) -> None:
-        self.name = name
-        self.host = host()
-        self._file = file
-
-    def alive(self) -> Alive:
-        """The record that renews its leases."""
-        return Alive(worker=self.name, until=time.time() + LEASE_S)
-
-    def close(self) -> None:
-        """Unlocks the file, so that the worker counts as gone."""
-        if not self._file.closed:
-            with self._file:
-                durable.unlock(self._file)
-
-
-def open_worker(queue: Queue) -> Worker:
-    """Registers this process as a new worker. Raises: StorageError."""
-    name = secrets.token_hex(6)
-    path = queue.folder / "workers" / name
-    with (
-        durable.storage_errors(path, "create"),
-        beneath.open_folder(path.parent, make=beneath.private_mode) as folder,
-    ):
-        file = beneath.new_file(folder, name)
-        fcntl.flock(file, fcntl.LOCK_EX)
-    return Worker(name, file)
-
-
-def create(folder: Path, fleet: Fleet, tasks: Sequence[Task]) -> Queue:
-    """Creates a queue atomically. Raises: UserError if the folder already has one; StorageError."""
-    path = folder / TASKS
-    if path.exists():
-        raise UserError(
-            f"{folder} is already a queue. `kode fleet resume {folder}` continues it; a new one "
-            "needs another folder."
-        )
+def create(home: Path, fleet: Fleet) -> Queue:
+    """Creates a queue atomically. Raises: StorageError."""
+    folder = _queues_folder(home) / fleet.id
     durable.make_folder(folder)
     if fleet.budget_usd is not None:
         SharedBudget(folder / SPENT).set_limit(fleet.budget_usd)
-    lines: list[Line] = [replace(fleet, tasks=len(tasks)), *tasks]
-    data = b"".join(line_of(line) + b"\n" for line in lines)
-    sign(paths.home(), folder, data)
-    durable.replace(path, data)
-    return Queue(Path(paths.real_path(folder)), fleet, tasks, data)
+    durable.replace(folder / FLEET, encode_fleet(fleet))
+    return Queue(Path(paths.real_path(folder)), fleet)
 
 
 def open_queue(home: Path, name: str | None) -> Queue:
-    """Opens a queue by its folder or a prefix of its id; without a name, the newest.
+    """Opens a queue by a prefix of its id, or its folder; without a name, the newest.
 
-    Raises: SessionError if there is none, or several; UserError if it cannot be read; StorageError.
+    Raises: SessionError if there is none, or several; UserError if it cannot be read, or is not of
+    this home; StorageError.
     """
     folder = Path(paths.real_path(_find(home, name)))
-    path = folder / TASKS
-    for file in (path, folder / LOG, folder / SPENT):
-        if os.path.lexists(file) and (file.is_symlink() or not file.is_file()):
-            raise UserError(
-                f"{file} is not a file, so the queue is not opened: its lines would be written "
-                "somewhere else. Put the file itself there."
-            )
-    with durable.storage_errors(path, "read"):
-        data = path.read_bytes()
-    fleet, tasks = _tasks_in(data)
-    if fleet is not None and fleet.version > VERSION:
-        raise UserError(f"{path} was written by a newer kode. Update kode to open it.")
-    if fleet is None or fleet.tasks != len(tasks):
+    path = folder / FLEET
+    try:
+        with durable.storage_errors(path, "read"):
+            fleet = parse_fleet(path.read_bytes())
+    except ValueError:
         raise UserError(
-            f"{path} cannot be read: it is damaged, or of a newer kode. Its log and what its tasks "
-            f"did are beside it, in {folder}."
+            f"{path} cannot be read: it is damaged. Its log and its patches are beside it; start "
+            "the tasks that are left as a new fleet."
+        ) from None
+    if fleet is None:
+        raise UserError(
+            f"{path} is of another version of kode, so it is not opened. Start its tasks as a new "
+            "fleet."
         )
-    queue = Queue(folder, fleet, tasks, data)
+    queue = Queue(folder, fleet)
     queue.refresh()
     return queue
 
 
-def _tasks_in(data: bytes) -> tuple[Fleet | None, list[Task]]:
-    """The fleet and its unique tasks in `tasks.jsonl`; None and [] if a line is damaged."""
-    try:
-        first, *lines = (parse_line(line) for line in data.splitlines())
-    except ValueError:
-        return None, []
-    tasks = {task.id: task for task in lines if isinstance(task, Task)}
-    return first if isinstance(first, Fleet) else None, list(tasks.values())
-
-
 def queues(home: Path) -> list[Path]:
     """The folders of the queues in `home`, the newest first."""
-    root = fleet_folder(home)
     with contextlib.suppress(OSError):
-        return sorted((file.parent for file in root.glob(f"*/{TASKS}")), reverse=True)
+        files = _queues_folder(home).glob(f"*/{FLEET}")
+        return sorted((file.parent for file in files), reverse=True)
     return []
 
 
+def _queues_folder(home: Path) -> Path:
+    return home / "queues"
+
+
 def _find(home: Path, name: str | None) -> Path:
-    if name is not None and (Path(name) / TASKS).is_file():
-        return Path(name)
     folders = queues(home)
     if name is None and folders:
         return folders[0]
+    if name is not None and (Path(name) / FLEET).is_file():
+        folder = Path(paths.real_path(name))
+        if folder.parent != Path(paths.real_path(_queues_folder(home))):
+            raise UserError(
+                f"{folder} is not a queue of this home, so nothing of it is read or run. Set "
+                "KODE_HOME to the home that made it, or start its tasks as a new fleet."
+            )
+        return folder
     matches = [folder for folder in folders if name is not None and folder.name.startswith(name)]
     if len(matches) == 1:
         return matches[0]
     if matches:
+        names = ", ".join(folder.name for folder in matches[:5])
         raise SessionError(
-            f"{len(matches)} fleets start with {name!r}: {', '.join(f.name for f in matches[:5])}. "
-            "Give more of the id."
+            f"{len(matches)} fleets start with {name!r}: {names}. Give more of the id."
         )
     which = f"no fleet {name!r}" if name is not None else "no fleet yet"
     raise SessionError(f"There is {which}. `kode fleet run TASKS.jsonl` starts one.")
-
-
-def host() -> str:
-    """The name of this machine."""
-    return socket.gethostname()

@@ -1,76 +1,47 @@
-"""The JSON lines of a queue. `tasks.jsonl` is written once: a `Fleet`, then every `Task`.
-`log.jsonl` only grows, by a line per event.
+"""What a queue holds: `fleet.json`, a `Fleet` with its tasks, written once; `log.jsonl`, which only
+grows, by a line per event; and what follows from both for each task.
 
     Leased      a worker reserved a task, and its session id is chosen
-    Alive       a worker renewed its leases
     Started     the worktree exists; the task's process starts next
-    Released    a worker released a task, which has to be continued
     Finished    a task has ended, and how
-    Reopened    a failed task has to be continued
-    Resumed     a person resumed the queue: failures in a row count from 0 again
+    Released    a task is open again: given back by its worker, or continued by a person
     Cancelled   no more tasks start
-    Lost        the log was cut here
 
-Nothing here touches a file.
+The state of a task is a pure function of these lines, whoever wrote them and wherever the log ends.
+The rules that keep a task from being lost or finished twice are here, not in the writers: only the
+current lease can start, release or finish a task, a finished task cannot be leased before it is
+released, and any other record is ignored. Nothing here touches a file.
 """
 
 import functools
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from kode.plugin import PermissionMode, sealed
 
-VERSION = 1  # counts the changes of the log's format
+VERSION = 2  # counts the changes of both formats
 
-# A queue may come from elsewhere. Values that become part of a path or a git argument must have a
-# form that is safe there; a line with any other value cannot be read.
-NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-Name = Annotated[str, StringConstraints(pattern=f"^{NAME}$")]
-ObjectId = Annotated[str, StringConstraints(pattern="^(?:[0-9a-f]{40}|[0-9a-f]{64})?$")]
-"""The object id of a git commit or tree, or ""."""
 PATCH = "changes.patch"
 """The file name of a task's patch, in the task's folder."""
-PatchPath = Annotated[str, StringConstraints(pattern=f"^(?:tasks/{NAME}/{PATCH})?$")]
 
 Isolation = Literal["worktree", "clone", "copy", "none"]
-Status = Literal["success", "incomplete", "error", "timeout", "cancelled"]
+Status = Literal["success", "incomplete", "error", "timeout"]
 Verdict = Literal["passed", "failed", ""]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fleet:
-    """The settings of a whole queue."""
-
-    id: Name
-    created_at: str
-    version: int = VERSION
-    jobs: int = 4
-    """How many tasks one worker process runs at once."""
-    budget_usd: float | None = None
-    """For all tasks together; None: no limit."""
-    max_failures: int | None = None
-    """Failures in a row after which no more tasks start; None: no limit."""
-    keep_trees: bool = False
-    """Whether the worktree of a successful task is kept."""
-    trees: str = ""
-    """The folder of the worktrees."""
-    flags: tuple[str, ...] = ()
-    """Additional flags of every `kode run`."""
-    tasks: int = 0
-    """The number of tasks, known once the queue is made."""
-    type: Literal["fleet"] = "fleet"
-
-
-@dataclass(frozen=True, kw_only=True)
 class Task:
-    id: Name
+    id: str
+    """Part of names of files and branches."""
     task: str
     source: str
     """The absolute path of the folder to work on, or the address of a repository."""
     isolate: Isolation
-    base: ObjectId = ""
+    base: str = ""
     """The commit that the worktree starts at; "" if the source is not a local repository."""
     model: str | None = None
     mode: PermissionMode | None = None
@@ -78,7 +49,24 @@ class Task:
     timeout_s: float | None = None
     verify: str = ""
     """A command whose exit status tells whether the result is good; "" for none."""
-    type: Literal["task"] = "task"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    """A whole queue: its tasks, and the settings for all of them."""
+
+    id: str
+    created_at: str
+    tasks: tuple[Task, ...]
+    trees: str
+    """The folder of the worktrees."""
+    jobs: int = 4
+    """How many tasks one worker process runs at once."""
+    budget_usd: float | None = None
+    """For all tasks together; None: no limit."""
+    flags: tuple[str, ...] = ()
+    """Additional flags of every `kode run`."""
+    version: int = VERSION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,31 +74,22 @@ class Leased:
     task: str
     lease: str
     """The unique id of the lease."""
-    worker: Name
     host: str
     pid: int
-    until: float
-    """Seconds since the epoch, by the clock of `host`."""
-    session: Name
+    session: str
     """The session id; every later lease of the task repeats it."""
     type: Literal["leased"] = "leased"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Alive:
-    worker: str
-    until: float
-    type: Literal["alive"] = "alive"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Started:
     task: str
     lease: str
+    host: str
     at: float
     tree: str
     """The root of the worktree, or the source itself."""
-    base: ObjectId
+    base: str
     """The commit or tree to compare the changes with; "" without a worktree."""
     mark: str
     """Set in the environment of the process and everything it starts, to find them by."""
@@ -123,6 +102,7 @@ class Started:
 class Released:
     task: str
     lease: str
+    """The current lease; of a task that has ended, the one under which it did."""
     reason: str
     killed: bool = False
     """Whether a signal from outside ended its process, such as the kernel's when memory ran out."""
@@ -130,14 +110,9 @@ class Released:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finished:
-    """The end of a task. Its figures cover the whole session, except for the seconds."""
+class Figures:
+    """What a task came to, according to its session."""
 
-    task: str
-    lease: str
-    at: float
-    status: Status
-    error: str | None = None
     answer: str = ""
     """The start of the model's last message."""
     steps: int = 0
@@ -145,35 +120,35 @@ class Finished:
     """Input and output."""
     cost_usd: float | None = None
     """None if a price is unknown or no request was made."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """The end of a task."""
+
+    task: str
+    lease: str
+    status: Status
+    error: str | None = None
+    figures: Figures = field(default_factory=Figures)
     seconds: float = 0.0
     """From the last lease to the end."""
     child_seconds: float = 0.0
     """How much of that was spent in `kode run`."""
     verify: Verdict = ""
     """ "" if the task has no check, or it did not run."""
-    verify_said: str = ""
+    verify_output: str = ""
     """The end of the check's output, if it failed."""
-    patch: PatchPath = ""
-    """The patch file, relative to the queue; "" without changes."""
     files: tuple[str, ...] = ()
-    """The files that the patch changes."""
+    """The files that its patch changes; () without a patch."""
     tree: str = ""
     """The worktree, if it was kept."""
     type: Literal["finished"] = "finished"
 
-
-@dataclass(frozen=True, kw_only=True)
-class Reopened:
-    task: str
-    type: Literal["reopened"] = "reopened"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Resumed:
-    at: float
-    budget_usd: float | None = None
-    """The new budget of all tasks; None: unchanged."""
-    type: Literal["resumed"] = "resumed"
+    @property
+    def is_good(self) -> bool:
+        """Whether the task succeeded and its check, if it has one, did not fail."""
+        return self.status == "success" and self.verify != "failed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,29 +157,110 @@ class Cancelled:
     type: Literal["cancelled"] = "cancelled"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lost:
-    size_bytes: int
-    """How many bytes of the log are missing."""
-    type: Literal["lost"] = "lost"
+Record = Leased | Started | Released | Finished | Cancelled
 
 
-Record = Leased | Alive | Started | Released | Finished | Reopened | Resumed | Cancelled | Lost
-Line = Fleet | Task | Record
+@dataclass
+class TaskState:
+    """The state of one task."""
+
+    task: Task
+    lease: Leased | None = None
+    """The current lease; None if no worker has the task."""
+    session: str = ""
+    """The session id, chosen with the first lease; "" before."""
+    starts: list[Started] = field(default_factory=list)
+    has_open_start: bool = False
+    """Whether the latest start has neither been released nor finished: it is running, or its worker
+    was killed."""
+    kills: int = 0
+    """How often a signal from outside has ended its process."""
+    finished: Finished | None = None
+    reason: str = ""
+    """Why it was released."""
+
+    @property
+    def started(self) -> Started | None:
+        """The latest start."""
+        return self.starts[-1] if self.starts else None
+
+    def is_held_under(self, lease: str) -> bool:
+        """Whether this is the current lease of the task, which has not ended."""
+        return self.lease is not None and self.lease.lease == lease
+
+
+@dataclass
+class State:
+    """The state of a queue."""
+
+    tasks: dict[str, TaskState]
+    """By id, in the order of the task file."""
+    cancelled: bool = False
+
+    def apply(self, record: Record) -> None:
+        """Applies one record. A record that does not count changes nothing."""
+        if isinstance(record, Cancelled):
+            self.cancelled = True
+            return
+        task = self.tasks.get(record.task)
+        if task is None:
+            return
+        if isinstance(record, Leased):
+            if task.finished is None:
+                task.lease, task.session = record, task.session or record.session
+        elif task.finished is not None:
+            is_reopened = isinstance(record, Released) and record.lease == task.finished.lease
+            task.finished = None if is_reopened and not self.cancelled else task.finished
+        elif not task.is_held_under(record.lease):
+            pass
+        elif isinstance(record, Started):
+            task.starts.append(record)
+            task.has_open_start = True
+        elif isinstance(record, Released):
+            task.lease, task.has_open_start, task.reason = None, False, record.reason
+            task.kills += record.killed
+        else:
+            task.lease, task.has_open_start, task.finished = None, False, record
+
+    def open_tasks(self) -> Iterator[TaskState]:
+        """The tasks that have not ended."""
+        return (task for task in self.tasks.values() if task.finished is None)
+
+
+def state_of(tasks: Iterable[Task], records: Iterable[Record] = ()) -> State:
+    """The state of the tasks after these records."""
+    state = State({task.id: TaskState(task) for task in tasks})
+    for record in records:
+        state.apply(record)
+    return state
 
 
 @functools.cache
-def _codec() -> TypeAdapter[Line]:
-    return TypeAdapter(Annotated[Line, Field(discriminator="type")])
+def _codec() -> tuple[TypeAdapter[Record], TypeAdapter[Fleet]]:
+    return TypeAdapter(Annotated[Record, Field(discriminator="type")]), TypeAdapter(Fleet)
 
 
-def line_of(line: Line) -> bytes:
-    """The line as bytes, without a line feed."""
-    return sealed.seal(_codec().dump_json(line, exclude_defaults=False))
+def encode_record(record: Record) -> bytes:
+    """The line, without a line feed."""
+    return sealed.seal(_codec()[0].dump_json(record))
 
 
-def parse_line(data: bytes) -> Line:
+def parse_record(line: bytes) -> Record:
     """Raises: ValueError for a line that is invalid, damaged, or of a newer kode."""
-    if not sealed.is_intact(data):
+    if not sealed.is_intact(line):
         raise ValueError("the checksum of the line does not fit")
-    return _codec().validate_json(data)
+    return _codec()[0].validate_json(line)
+
+
+def encode_fleet(fleet: Fleet) -> bytes:
+    value = sealed.sealed_object(_codec()[1].dump_python(fleet, mode="json"))
+    return json.dumps(value, indent=1).encode() + b"\n"
+
+
+def parse_fleet(data: bytes) -> Fleet | None:
+    """None for one of another version. Raises: ValueError for one that is invalid or damaged."""
+    value = json.loads(data)
+    if not isinstance(value, dict):
+        raise ValueError("it is no object")
+    value = sealed.opened(value)
+    return _codec()[1].validate_python(value) if value.get("version") == VERSION else None

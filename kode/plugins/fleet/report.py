@@ -1,131 +1,187 @@
-"""The status and results of a queue, for people and programs: a summary, and a row per task."""
+"""The state of a queue for people and programs: a summary and a row per task, as lines, JSON and
+pages of `kode view`."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from kode.plugins.fleet.queue import Queue
-from kode.plugins.fleet.records import Verdict
-from kode.plugins.fleet.state import TaskState, is_good
+from kode.plugin import KodeError, Page, Place, columns, one_line, plural, print_either
+from kode.plugins.fleet.collect import choose
+from kode.plugins.fleet.queue import LOG, Queue, open_queue, queues
+from kode.plugins.fleet.records import PATCH, Figures, Record, TaskState
+from kode.plugins.fleet.worker import Show
+
+Values = dict[str, Any]
+"""As JSON; docs/fleet.md explains those of a task."""
+Shown = tuple[str, Mapping[str, object]]
+"""A template of `kode view` and its values."""
+
+FLEETS, TASKS = 30, 100
+"""Items per page."""
+
+TITLES = ("task", "session", "status", "verify", "files", "cost", "time", "starts", "host")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One task; docs/fleet.md explains the fields."""
-
-    task: str
-    session: str | None
-    status: str
-    """`waiting`, `leased`, `running` or `interrupted`; for a task that has ended, how it ended."""
-    patch: str | None
-    """The absolute path of the patch."""
-    files: tuple[str, ...]
-    verify: Verdict
-    cost_usd: float | None
-    tokens: int
-    steps: int
-    seconds: float
-    host: str | None
-    starts: int
-    unknown: tuple[str, ...]
-    error: str | None
-    tree: str | None
-    text: str
-    """The task's message."""
-    answer: str
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Summary:
-    """A whole queue; `as_json` gives what the last line of `kode fleet run` prints."""
-
-    id: str
-    folder: str
-    created_at: str
-    tasks: int
-    waiting: int
-    running: int
-    good: int
-    """Tasks that succeeded and did not fail their check."""
-    bad: int
-    cost_usd: float
-    """Of the finished tasks, as far as prices are known."""
-    tokens: int
-    stopped: str
-    """Why no more tasks are started; "" if they are."""
-    damaged: int
-    """Lines of the log that cannot be read or are duplicates."""
-    lost_bytes: int
-    """Missing bytes of the log, which was cut."""
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def row_of(queue: Queue, state: TaskState) -> Row:
-    """The row of one task."""
-    end = state.finished
-    lease = state.lease or state.started_by
-    return Row(
-        task=state.task.id,
-        session=state.session or None,
-        status=_status(queue, state),
-        patch=str(queue.folder / end.patch) if end is not None and end.patch else None,
-        files=end.files if end is not None else (),
-        verify=end.verify if end is not None else "",
-        cost_usd=end.cost_usd if end is not None else None,
-        tokens=end.tokens if end is not None else 0,
-        steps=end.steps if end is not None else 0,
-        seconds=end.seconds if end is not None else 0.0,
-        host=lease.host if lease is not None else None,
-        starts=state.starts,
-        unknown=state.unknown,
-        error=(end.error or end.verify_said or None) if end is not None else state.reason or None,
-        tree=(end.tree or None)
-        if end is not None
-        else state.started.tree
-        if state.started
-        else None,
-        text=state.task.task,
-        answer=end.answer if end is not None else "",
-    )
+def row_of(queue: Queue, state: TaskState) -> Values:
+    """One task."""
+    task, end, started = state.task, state.finished, state.started
+    holder = state.lease or started
+    reason = (end.error or end.verify_output) if end else state.reason
+    tree = end.tree if end else started.tree if started else ""
+    files = end.files if end else ()
+    return {
+        "task": task.id,
+        "session": state.session or None,
+        "status": _status(queue, state),
+        "patch": str(queue.task_folder(task.id) / PATCH) if files else None,
+        "files": files,
+        "verify": end.verify if end else "",
+        "seconds": end.seconds if end else 0.0,
+        **asdict(end.figures if end else Figures()),
+        "host": holder.host if holder else None,
+        "starts": len(state.starts),
+        "unknown": [call for start in state.starts for call in start.unknown],
+        "error": reason or None,
+        "tree": tree or None,
+        "text": task.task,
+    }
 
 
 def _status(queue: Queue, state: TaskState) -> str:
+    """How a task ended; else `waiting`, `leased`, `running`, `interrupted` or `cancelled`."""
     if state.finished is not None:
         return state.finished.status
-    if state.lease is not None and not queue.is_gone(state.lease):
-        return state.phase
+    if not queue.is_free(state):
+        return "running" if state.has_open_start else "leased"
     if queue.state.cancelled:
         return "cancelled"
     return "interrupted" if state.starts else "waiting"
 
 
-def rows_of(queue: Queue) -> list[Row]:
-    """The row of every task, in the order of the task file."""
+def rows_of(queue: Queue) -> list[Values]:
+    """Every task, in the order of the task file."""
     return [row_of(queue, state) for state in queue.state.tasks.values()]
 
 
-def summary_of(queue: Queue) -> Summary:
-    """The summary of a queue."""
+def summary_of(queue: Queue) -> Values:
+    """The whole queue, as the last line of `kode fleet run` has it."""
     states = list(queue.state.tasks.values())
     ends = [state.finished for state in states if state.finished is not None]
-    good = sum(map(is_good, ends))
+    good = sum(end.is_good for end in ends)
     running = sum(_status(queue, state) in ("leased", "running") for state in states)
-    return Summary(
-        id=queue.fleet.id,
-        folder=str(queue.folder),
-        created_at=queue.fleet.created_at,
-        tasks=len(states),
-        waiting=len(states) - len(ends) - running,
-        running=running,
-        good=good,
-        bad=len(ends) - good,
-        cost_usd=sum(end.cost_usd or 0.0 for end in ends),
-        tokens=sum(end.tokens for end in ends),
-        stopped=queue.stopped(),
-        damaged=len(queue.damaged),
-        lost_bytes=queue.lost_bytes,
+    return {
+        "id": queue.fleet.id,
+        "folder": str(queue.folder),
+        "created_at": queue.fleet.created_at,
+        "tasks": len(states),
+        "waiting": len(states) - len(ends) - running,
+        "running": running,
+        "good": good,
+        "bad": len(ends) - good,
+        "cost_usd": sum(end.figures.cost_usd or 0.0 for end in ends),
+        "tokens": sum(end.figures.tokens for end in ends),
+        "stopped": queue.stopped(),
+        "damaged": queue.damaged,
+        "lost_bytes": queue.lost_bytes,
+    }
+
+
+def json_printer(queue: Queue) -> Show:
+    """Prints a line of JSON whenever a task is started, released or finished."""
+
+    def show(state: TaskState, record: Record) -> None:
+        print_either({"type": record.type, **row_of(queue, state)}, (), as_json=True)
+
+    return show
+
+
+def line_printer(queue: Queue) -> Show:
+    """Prints a line whenever a task is released or finished."""
+
+    def show(state: TaskState, record: Record) -> None:
+        if record.type == "started":
+            return
+        states = queue.state.tasks.values()
+        ended = str(sum(other.finished is not None for other in states))
+        row, total = row_of(queue, state), str(len(states))
+        text = row["error"] if row["error"] and row["status"] != "success" else row["text"]
+        id, _, *cells, _ = _cells(row)
+        cells = [f"{ended:>{len(total)}}/{total}", id, *cells, one_line(text)[:80]]
+        print_either(None, ["  ".join(filter(None, cells))], as_json=False)
+
+    return show
+
+
+def _cells(row: Values) -> tuple[str, ...]:
+    """What stands under `TITLES`."""
+    cost, files = row["cost_usd"], row["files"]
+    return (
+        row["task"],
+        row["session"] or "",
+        row["status"],
+        {"passed": "verified", "failed": "check failed", "": ""}[row["verify"]],
+        plural(len(files), "file") if files else "",
+        "" if cost is None else f"${cost:.4f}",
+        f"{row['seconds']:.1f} s" if row["seconds"] else "",
+        f"{row['starts']} starts" if row["starts"] > 1 else "",
+        one_line(row["host"] or ""),
     )
+
+
+def table(rows: Sequence[Values]) -> list[str]:
+    """One line per task, under column titles."""
+    return columns([TITLES, *map(_cells, rows)])
+
+
+def conclusion(queue: Queue) -> str:
+    """The state of a fleet, and what to do next."""
+    summary, id, log = summary_of(queue), queue.fleet.id, queue.folder / LOG
+    parts = [f"{summary['good']} of {summary['tasks']} tasks succeeded"]
+    states = {"failed": "bad", "running": "running", "waiting": "waiting"}
+    parts += [f"{summary[key]} {word}" for word, key in states.items() if summary[key]]
+    text = f"{', '.join(parts)}. ${summary['cost_usd']:.4f}, {summary['tokens']:,} tokens."
+    if summary["stopped"]:
+        text += f" {summary['stopped']}"
+    if summary["damaged"]:
+        text += f" {summary['damaged']} lines of {log} are damaged and were left out."
+    if summary["lost_bytes"]:
+        text += (
+            f" {summary['lost_bytes']} bytes of {log} are lost: tasks whose end was in them count "
+            "as interrupted."
+        )
+    if (summary["waiting"] or summary["running"]) and not queue.state.cancelled:
+        return f"{text} Continue with: kode fleet resume {id}"
+    if choose(queue, (), include_failed=True):
+        text += f" The changes: kode fleet collect {id}"
+    return text
+
+
+def fleets_page(place: Place, query: Mapping[str, str]) -> Shown:
+    """The list of fleets, newest first."""
+    start = (int(query["page"]) - 1) * FLEETS
+    folders = queues(place.home)[start : start + FLEETS + 1]
+    rows: list[tuple[str, Values | None, str]] = []
+    for folder in folders[:FLEETS]:
+        try:
+            rows.append((folder.name, summary_of(open_queue(place.home, str(folder))), ""))
+        except KodeError as error:
+            rows.append((folder.name, None, str(error)))
+    return "fleets.html", {"fleets": rows, "more": len(folders) > FLEETS}
+
+
+def fleet_page(place: Place, query: Mapping[str, str]) -> Shown | None:
+    """One fleet and its tasks; None if no fleet has this id. Raises: UserError if it cannot be
+    read."""
+    folder = next((folder for folder in queues(place.home) if folder.name == query["id"]), None)
+    if folder is None:
+        return None
+    queue = open_queue(place.home, str(folder))
+    start, rows = (int(query["page"]) - 1) * TASKS, rows_of(queue)
+    shown, has_more = rows[start : start + TASKS], len(rows) > start + TASKS
+    return "fleet.html", {"fleet": summary_of(queue), "rows": shown, "more": has_more}
+
+
+PAGES = (
+    Page(path="/fleets", title="Fleets", show=fleets_page),
+    Page(path="/fleets/{id}", show=fleet_page),
+)

@@ -1,13 +1,11 @@
-"""Reads the tasks of a new queue from JSON lines, or makes them from a template and repositories.
-Everything is validated before anything starts.
-"""
+"""Reads the tasks of a new queue from JSON lines. All are validated before anything starts."""
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -16,17 +14,18 @@ from kode.plugin import (
     MODE_MEANS,
     ConfigError,
     GitError,
-    PermissionMode,
     must_be,
     paths,
     programs,
 )
-from kode.plugins.fleet.records import NAME, Isolation, Task
+from kode.plugins.fleet.records import Isolation, Task
 from kode.plugins.worktrees import head_of
 
+_OF_FLAGS = ("model", "mode", "budget_usd", "timeout_s", "verify", "isolate")
+"""The keys that a flag sets for all tasks."""
 MAX_TASK_BYTES = 100_000
 """A longer text belongs in a file that the task names."""
-_ID = re.compile(NAME)
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ADDRESS = re.compile(r"(?:https|ssh|git|file)://|[\w.-]+@[\w.-]+:")
 
 
@@ -45,21 +44,6 @@ class Row(BaseModel):
     timeout_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     verify: str | None = None
     isolate: Isolation | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Defaults:
-    """The values of keys that a line leaves out."""
-
-    cwd: Path
-    """The base of relative paths, and the folder of tasks that name none."""
-    model: str | None = None
-    mode: PermissionMode | None = None
-    budget_usd: float | None = None
-    timeout_s: float | None = None
-    verify: str = ""
-    isolate: Isolation | None = None
-    """None: a clone in a repository, else a copy."""
 
 
 def parse_rows(text: str, name: str) -> list[Row]:
@@ -96,33 +80,25 @@ def _fault(error: ValidationError) -> str:
     return f"`{key}` must be {must_be([fault])}"
 
 
-def rows_from_template(template: str, repositories: Iterable[str]) -> list[Row]:
-    """One row per repository. In the template, `{repo}` stands for its path or address, `{name}`
-    for its name."""
-    rows = []
-    for repository in repositories:
-        name = repository.rstrip("/").rpartition("/")[2].removesuffix(".git")
-        text = template.replace("{repo}", repository).replace("{name}", name)
-        rows.append(Row(task=text, repo=repository))
-    return rows
-
-
-def tasks_from(rows: Sequence[Row], defaults: Defaults) -> list[Task]:
-    """Makes a task of each row, with a unique id and the commit that it starts from. Raises:
-    ConfigError for a row that cannot be run."""
+def tasks_from(rows: Sequence[Row], cwd: Path, flags: Mapping[str, Any]) -> tuple[Task, ...]:
+    """Makes a task of each row, with a unique id and the commit that it starts from. `cwd` is the
+    base of relative paths, and the folder of tasks that name none; `flags` has values for keys that
+    a row leaves out. Raises: ConfigError for a row that cannot be run."""
+    usual = {name: flags[name] for name in _OF_FLAGS if flags.get(name) is not None}
     width = len(str(len(rows)))
     base_of = cache(_base_of)
     tasks: dict[str, Task] = {}
     for number, row in enumerate(rows, 1):
-        task = _task_of(row, defaults, f"{number:0{width}}", base_of)
+        completed = row.model_copy(update={**usual, **row.model_dump(exclude_none=True)})
+        task = _task_of(completed, cwd, f"{number:0{width}}", base_of)
         name = task.id.casefold()  # ids are folder names, and some file systems ignore case
         if name in tasks:
             raise ConfigError(f"Two tasks have the id {task.id!r}. Give each its own, or none.")
         tasks[name] = task
-    return list(tasks.values())
+    return tuple(tasks.values())
 
 
-def _task_of(row: Row, defaults: Defaults, number: str, base_of: Callable[[str], str]) -> Task:
+def _task_of(row: Row, cwd: Path, number: str, base_of: Callable[[str], str]) -> Task:
     label = f"Task {row.id or number}"
     if row.id is not None and not _ID.fullmatch(row.id):
         raise ConfigError(f"{label}: an id has letters, digits, `.`, `_` and `-`, at most 64.")
@@ -132,17 +108,21 @@ def _task_of(row: Row, defaults: Defaults, number: str, base_of: Callable[[str],
         raise ConfigError(
             f"{label} is longer than {MAX_TASK_BYTES:,} bytes. Put the text in a file."
         )
-    folder = row.repo or row.cwd or ""
-    if folder and _ADDRESS.match(folder):
-        source, isolate, base = folder, row.isolate or "clone", ""
+    if row.mode is not None and row.mode not in MODE_CALLED:
+        raise ConfigError(
+            f"{label}: {row.mode!r} is not a mode. The modes are: {', '.join(MODE_MEANS)}."
+        )
+    source, isolate, base = row.repo or row.cwd or "", row.isolate, ""
+    if _ADDRESS.match(source):
+        isolate = isolate or "clone"
         if isolate != "clone":
-            raise ConfigError(f"{label}: {folder} can only be cloned, so `isolate` is `clone`.")
+            raise ConfigError(f"{label}: {source} can only be cloned, so `isolate` is `clone`.")
     else:
-        source = paths.real_path(defaults.cwd / paths.expand(folder))
+        source = paths.real_path(cwd / paths.expand(source))
         if not Path(source).is_dir():
             raise ConfigError(f"{label}: {source} is not a folder. Paths are relative to --cwd.")
         base = base_of(source)
-        isolate = row.isolate or defaults.isolate or ("clone" if base else "copy")
+        isolate = isolate or ("clone" if base else "copy")
         if isolate in ("worktree", "clone") and not base:
             if programs.find_program("git") is None:
                 raise ConfigError(f"{label}: git is not installed. Install it, or --isolate none.")
@@ -155,22 +135,12 @@ def _task_of(row: Row, defaults: Defaults, number: str, base_of: Callable[[str],
         source=source,
         isolate=isolate,
         base=base,
-        model=row.model or defaults.model,
-        mode=_mode(label, row.mode) or defaults.mode,
-        budget_usd=row.budget_usd or defaults.budget_usd,
-        timeout_s=row.timeout_s or defaults.timeout_s,
-        verify=defaults.verify if row.verify is None else row.verify,
+        model=row.model,
+        mode=None if row.mode is None else MODE_CALLED[row.mode],
+        budget_usd=row.budget_usd,
+        timeout_s=row.timeout_s,
+        verify=row.verify or "",
     )
-
-
-def _mode(label: str, name: str | None) -> PermissionMode | None:
-    if name is None:
-        return None
-    if name not in MODE_CALLED:
-        raise ConfigError(
-            f"{label}: {name!r} is not a mode. The modes are: {', '.join(MODE_MEANS)}."
-        )
-    return MODE_CALLED[name]
 
 
 def _base_of(source: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from kode.errors import UserError
 from kode.plugins.detached import trees
-from kode.plugins.detached.places import Known, Spec, State, Tree
+from kode.plugins.detached.places import Background, Spec, State, Tree
 from kode.session.git import run_git
 from tests.needs import needs
 
@@ -39,11 +39,11 @@ def commit(folder: Path, name: str, text: str) -> None:
     git(folder, "commit", "--quiet", "--message", name)
 
 
-def made(tmp_path: Path, project: Path) -> tuple[Known, Tree]:
+def made(tmp_path: Path, project: Path) -> tuple[Background, Tree]:
     tree, cwd = trees.make(tmp_path / "home", project, "id-1")
     spec = Spec(id="id-1", words=(), task="do it", cwd=str(cwd), at=time.time(), tree=tree)
     folder = tmp_path / "home" / "detached" / "id-1"
-    return Known(folder=folder, spec=spec, state=State(doing="ended"), life="ended"), tree
+    return Background(folder=folder, spec=spec, state=State(doing="ended"), life="ended"), tree
 
 
 def state_of(project: Path) -> tuple[str, str, str]:
@@ -72,7 +72,7 @@ def test_uncommitted_and_committed_changes_are_merged(tmp_path: Path, project: P
 
     merged = trees.merge(tmp_path / "home", one, tree)
 
-    assert set(merged.files) == {"b.txt", "c.txt"}
+    assert set(merged) == {"b.txt", "c.txt"}
     assert {path.name for path in project.glob("*.txt")} == {"a.txt", "b.txt", "c.txt", "d.txt"}
     assert git(project, "status", "--porcelain") == ""
     assert git(project, "branch", "--list", "kode/*") == ""
@@ -148,7 +148,7 @@ def test_a_dropped_tree_can_be_brought_back(tmp_path: Path, project: Path) -> No
 def test_a_tree_without_a_session_leaves_nothing(tmp_path: Path, project: Path) -> None:
     _, tree = made(tmp_path, project)
 
-    trees.unmake(tmp_path / "home", tree)
+    trees.remove(tmp_path / "home", tree, tree.base)
 
     assert not Path(tree.root).exists()
     assert git(project, "branch", "--list", "kode/*") == ""

@@ -1,15 +1,17 @@
-"""Queues in a folder, and a repository to work on."""
+"""Queues of the test's home, and a repository to work on."""
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from kode.plugins.fleet.queue import Queue, create
-from kode.plugins.fleet.records import Fleet, Isolation, Task
+from kode import paths
+from kode.plugins.fleet.queue import Queue, create, open_queue
+from kode.plugins.fleet.records import Figures, Finished, Fleet, Isolation, Leased, Started, Task
 from tests.needs import skip_without
 
+ID = "20260101-000000-aaaaaa"
 Make = Callable[..., Queue]
 
 
@@ -17,20 +19,60 @@ def task(id: str, source: Path, isolate: Isolation = "none", **fields: str) -> T
     return Task(id=id, task=f"Do {id}.", source=str(source), isolate=isolate, **fields)  # type: ignore[arg-type]
 
 
+def fleet_of(tmp_path: Path, *tasks: Task, **fields: object) -> Fleet:
+    trees = str(tmp_path / "trees")
+    return Fleet(id=ID, created_at="2026-01-01T00:00:00Z", tasks=tasks, trees=trees, **fields)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Queue]]:
+    """The queues of a test, which are closed at its end."""
+    queues: list[Queue] = []
+    begin = Queue.__init__
+
+    def remember(queue: Queue, folder: Path, fleet: Fleet) -> None:
+        begin(queue, folder, fleet)
+        queues.append(queue)
+
+    monkeypatch.setattr(Queue, "__init__", remember)
+    yield queues
+    for queue in queues:
+        queue.close()
+
+
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
     """Makes a queue of tasks with these names."""
 
     def make(*names: str, **fields: object) -> Queue:
-        fleet = Fleet(
-            id="20260101-000000-aaaaaa",
-            created_at="2026-01-01T00:00:00Z",
-            trees=str(tmp_path / "trees"),
-            **fields,  # type: ignore[arg-type]
-        )
-        return create(tmp_path / "queue", fleet, [task(name, tmp_path) for name in names])
+        tasks = [task(name, tmp_path) for name in names]
+        return create(paths.home(), fleet_of(tmp_path, *tasks, **fields))
 
     return make
+
+
+def again(queue: Queue) -> Queue:
+    """The queue as another process reads it."""
+    return open_queue(paths.home(), queue.fleet.id)
+
+
+def leased(queue: Queue, only: str | None = None) -> Leased:
+    lease = queue.lease(only)
+    assert lease is not None
+    return lease
+
+
+def started(lease: Leased, **fields: object) -> Started:
+    values = {"host": lease.host, "at": 0.0, "tree": "/t", "base": "", "mark": "0" * 24}
+    return Started(task=lease.task, lease=lease.lease, **{**values, **fields})  # type: ignore[arg-type]
+
+
+def finished(lease: Leased, status: str = "success", **fields: object) -> Finished:
+    return Finished(task=lease.task, lease=lease.lease, status=status, **fields)  # type: ignore[arg-type]
+
+
+def costing(cost_usd: float) -> Figures:
+    return Figures(cost_usd=cost_usd)
 
 
 def git(folder: Path, *arguments: str) -> str:

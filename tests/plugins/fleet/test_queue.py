@@ -1,161 +1,121 @@
 """The folder of a queue: who may lease a task, and recovery after a crash."""
 
-import time
-from collections.abc import Iterator
+import json
 from pathlib import Path
 
 import pytest
 
-from kode.errors import SessionError, UserError
-from kode.plugins.fleet.queue import LOG, TASKS, Queue, Worker, create, open_queue, open_worker
-from kode.plugins.fleet.records import Finished, Leased, Released, Started
-from kode.plugins.fleet.state import CLOCK_SKEW_S
-from tests.plugins.fleet.conftest import Make
-
-
-def end(lease: Leased, status: str = "success", **fields: object) -> Finished:
-    return Finished(task=lease.task, lease=lease.lease, at=0.0, status=status, **fields)  # type: ignore[arg-type]
-
-
-@pytest.fixture(autouse=True)
-def workers() -> Iterator[list[Worker]]:
-    """Opens workers that live until they are closed or the test ends."""
-    OPEN.clear()
-    yield OPEN
-    for worker in OPEN:
-        worker.close()
-
-
-OPEN: list[Worker] = []
-
-
-def worker_of(queue: Queue) -> Worker:
-    OPEN.append(open_worker(queue))
-    return OPEN[-1]
-
-
-def again(queue: Queue) -> Queue:
-    """The queue as another process reads it."""
-    return open_queue(Path("/nonexistent"), str(queue.folder))
+from kode import paths
+from kode.cli.main import main
+from kode.errors import EXIT_NOT_STARTED, SessionError, UserError
+from kode.plugins.fleet.queue import FLEET, LOG, open_queue
+from kode.plugins.fleet.records import Released
+from tests.plugins.fleet.conftest import Make, again, costing, finished, leased, started
 
 
 def test_two_workers_never_have_the_same_task(make: Make) -> None:
     queue = make("a", "b")
     other = again(queue)
-    first = queue.lease(worker_of(queue))
-    second = other.lease(worker_of(other))
-    assert first is not None
-    assert second is not None
-    assert {first.task, second.task} == {"a", "b"}
-    assert other.lease(worker_of(other)) is None
+    assert {leased(queue).task, leased(other).task} == {"a", "b"}
+    assert again(queue).lease() is None
 
 
-def test_a_dead_workers_task_is_leased_with_its_session(
-    make: Make,
-) -> None:
+def test_a_dead_workers_task_is_leased_with_its_session(make: Make) -> None:
     queue = make("a")
-    worker = worker_of(queue)
-    first = queue.lease(worker)
-    worker.close()
-    second = again(queue).lease(worker_of(queue))
-    assert first is not None
-    assert second is not None
-    assert second.session == first.session
+    first = leased(queue)
+    queue.close()
+    assert leased(again(queue)).session == first.session
 
 
 def test_a_worker_that_lost_its_task_cannot_end_it(make: Make) -> None:
     queue = make("a")
-    worker = worker_of(queue)
-    first = queue.lease(worker)
-    worker.close()
+    first = leased(queue)
+    queue.close()  # as when its machine loses the connection to the folder
     other = again(queue)
-    second = other.lease(worker_of(other))
-    assert first is not None
-    assert second is not None
-    assert not queue.record(end(first), under=first)
-    assert other.record(end(second), under=second)
+    second = leased(other)
+    assert not queue.record(finished(first), under=first)
+    assert other.record(finished(second), under=second)
 
 
-def test_a_remote_worker_is_judged_by_its_lease_alone(make: Make) -> None:
-    queue = make("a", "b")
-    now = time.time()
-    for name, until in (("a", now + 3600), ("b", now - CLOCK_SKEW_S - 1)):
-        queue.record(
-            Leased(
-                task=name,
-                lease=name,
-                worker=f"worker-{name}",
-                host="another-host",
-                pid=1,
-                until=until,
-                session="20260101-000000-bbbbbb",
-            )
-        )
-    taken = queue.lease(worker_of(queue))
-    assert taken is not None
-    assert taken.task == "b"
-    assert queue.lease(worker_of(queue)) is None
+def test_a_task_that_was_given_back_is_free(make: Make) -> None:
+    queue = make("a")
+    lease = leased(queue)
+    assert not again(queue).is_free(again(queue).state.tasks["a"])
+    queue.record(Released(task="a", lease=lease.lease, reason="stopped"), under=lease)
+    assert leased(again(queue)).session == lease.session
 
 
 def test_a_line_cut_by_a_crash_is_set_aside(make: Make) -> None:
     queue = make("a")
-    worker = worker_of(queue)
-    lease = queue.lease(worker)
-    assert lease is not None
+    lease = leased(queue)
     log = queue.folder / LOG
     whole = log.read_bytes()
     log.write_bytes(whole + b'{"type": "finished", "task": "a", "le')
     other = again(queue)
-    assert other.state.tasks["a"].phase == "leased"
-    assert other.record(end(lease), under=lease)
+    assert other.state.tasks["a"].finished is None
+    assert other.record(finished(lease), under=lease)
     assert log.read_bytes().startswith(whole + b'{"task"')
     assert log.with_name("log.jsonl.torn").read_bytes().startswith(b'{"type": "finished"')
 
 
 def test_a_damaged_line_is_ignored_and_counted(make: Make) -> None:
     queue = make("a")
-    lease = queue.lease(worker_of(queue))
-    assert lease is not None
+    lease = leased(queue)
     log = queue.folder / LOG
     log.write_bytes(log.read_bytes() + b"\x00\x00\n")
     other = again(queue)
-    assert other.damaged == [2]
-    assert other.record(end(lease), under=lease)
-    assert again(other).state.tasks["a"].phase == "ended"
+    assert other.damaged == 1
+    assert other.record(finished(lease), under=lease)
+    assert again(other).state.tasks["a"].finished is not None
 
 
-def test_repeated_failures_stop_a_fleet_until_resumed(make: Make) -> None:
-    queue = make("a", "b", "c", max_failures=2)
-    worker = worker_of(queue)
-    for _ in range(2):
-        lease = queue.lease(worker)
-        assert lease is not None
-        queue.record(end(lease, "error"), under=lease)
-    assert queue.lease(worker) is None
-    assert queue.stopped() == "2 tasks in a row failed."
+def test_a_doubled_line_of_a_log_counts_once(make: Make) -> None:
+    queue = make("a")
+    lease = leased(queue)
+    assert queue.record(started(lease), under=lease)
+    path = queue.folder / LOG
+    path.write_bytes(path.read_bytes() * 2)
+
+    read = again(queue)
+
+    assert len(read.state.tasks["a"].starts) == 1
+    assert read.damaged == 2
+
+
+def test_failed_tasks_are_reopened_only_when_that_is_wanted(make: Make) -> None:
+    queue = make("a", "b")
+    for status in ("success", "error"):
+        lease = leased(queue)
+        queue.record(finished(lease, status), under=lease)
+    queue.resume(None, reopen_failed=False)
+    assert again(queue).is_over()
     queue.resume(None, reopen_failed=True)
-    assert sorted(one.task.id for one in queue.state.open_tasks()) == ["a", "b", "c"]
+    assert leased(again(queue)).task == "b"
 
 
-def test_a_spent_budget_starts_no_tasks_until_raised(
-    make: Make,
-) -> None:
+def test_a_spent_budget_starts_no_tasks_until_raised(make: Make) -> None:
     queue = make("a", "b", budget_usd=1.0)
-    worker = worker_of(queue)
-    lease = queue.lease(worker)
-    assert lease is not None
+    lease = leased(queue)
     queue.settle(queue.state.tasks["a"], 1.25)
     queue.record(Released(task="a", lease=lease.lease, reason="no money"), under=lease)
-    assert queue.lease(worker) is None
+    assert queue.lease() is None
     assert "$1 is used up" in queue.stopped()
     other = again(queue)
     other.resume(2.0, reopen_failed=False)
-    assert again(other).lease(worker) is not None
+    assert again(other).lease() is not None
+
+
+def test_a_new_budget_counts_what_was_spent_before(make: Make) -> None:
+    queue = make("a", "b")
+    lease = leased(queue)
+    queue.record(finished(lease, figures=costing(0.75)), under=lease)
+    queue.resume(0.5, reopen_failed=False)
+    assert again(queue).lease() is None
 
 
 def test_a_sessions_cost_is_counted_once(make: Make) -> None:
     queue = make("a", budget_usd=1.0)
-    queue.lease(worker_of(queue))
+    leased(queue)
     for cost in (0.25, 0.25, 0.5):
         queue.settle(queue.state.tasks["a"], cost)
     budget = queue.budget()
@@ -166,15 +126,18 @@ def test_a_sessions_cost_is_counted_once(make: Make) -> None:
 def test_a_cancelled_fleet_starts_no_more_tasks_ever(make: Make) -> None:
     queue = make("a")
     queue.cancel()
-    assert again(queue).lease(worker_of(queue)) is None
+    assert again(queue).lease() is None
     with pytest.raises(UserError, match="was cancelled and cannot continue"):
         queue.resume(None, reopen_failed=False)
 
 
-def test_a_folder_holds_one_queue(make: Make) -> None:
+def test_only_starts_without_a_worker_are_left_to_whoever_cancels(make: Make) -> None:
     queue = make("a")
-    with pytest.raises(UserError, match="is already a queue"):
-        create(queue.folder, queue.fleet, [])
+    lease = leased(queue)
+    queue.record(started(lease, mark="m"), under=lease)
+    assert again(queue).cancel() == []
+    queue.close()
+    assert [one.mark for one in again(queue).cancel()] == ["m"]
 
 
 def test_a_missing_fleet_is_an_error_with_advice(tmp_path: Path) -> None:
@@ -184,55 +147,79 @@ def test_a_missing_fleet_is_an_error_with_advice(tmp_path: Path) -> None:
 
 def test_a_log_that_lost_its_end_says_so_for_good(make: Make) -> None:
     queue = make("a", "b")
-    worker = worker_of(queue)
     for _ in "ab":
-        lease = queue.lease(worker)
-        assert lease is not None
-        assert queue.record(end(lease), under=lease)
+        lease = leased(queue)
+        assert queue.record(finished(lease), under=lease)
     path = queue.folder / LOG
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:3]))
-    worker.close()
 
     cut = again(queue)
-    lost = cut.lost_bytes
-    assert cut.lease(worker_of(cut), "b") is not None
+    assert cut.lost_bytes == len(lines[3])
+    assert leased(cut, "b").task == "b"
 
-    assert lost == again(queue).lost_bytes == len(lines[3])
+    assert (again(queue).damaged, again(queue).lost_bytes) == (1, 0)
     assert again(queue).state.tasks["a"].finished is not None
 
 
 def test_a_log_that_was_deleted_counts_as_lost(make: Make) -> None:
     queue = make("a")
     assert again(queue).lost_bytes == 0
-    queue.lease(worker_of(queue))
+    leased(queue)
     (queue.folder / LOG).unlink()
 
     assert again(queue).lost_bytes > 0
 
 
-def test_a_doubled_line_of_a_log_counts_once(make: Make) -> None:
+@pytest.mark.parametrize("change", [{"tasks": []}, {"flags": ["--yolo"]}, {"version": 1}, None])
+def test_a_damaged_or_older_queue_is_refused_and_not_changed(
+    make: Make, change: dict[str, object] | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = make("a").folder / FLEET
+    value = {**json.loads(path.read_text()), **(change or {})}
+    if change == {"version": 1}:
+        del value["sum"]
+    path.write_text(json.dumps(value) if change is not None else "{")
+    before = path.read_bytes()
+
+    assert main(["fleet", "resume"]) == EXIT_NOT_STARTED
+
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert path.read_bytes() == before
+    assert not (path.parent / LOG).exists()
+
+
+@pytest.mark.parametrize("command", ["resume", "worker", "status", "cancel", "collect"])
+def test_a_queue_of_another_home_is_refused(
+    make: Make, tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make("a").folder.rename(tmp_path / "theirs")
+    before = sorted(folder.rglob("*"))
+
+    assert main(["fleet", command, str(folder)]) == EXIT_NOT_STARTED
+
+    assert "is not a queue of this home" in capsys.readouterr().err
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_status_prints_no_control_sequences(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     queue = make("a")
-    lease = queue.lease(worker_of(queue))
-    assert lease is not None
-    started = Started(task="a", lease=lease.lease, at=0.0, tree="", base="", mark="m")
-    assert queue.record(started, under=lease)
-    path = queue.folder / LOG
-    path.write_bytes(path.read_bytes() * 2)
+    lease = leased(queue)
+    queue.record(finished(lease, "error", error="\x1b]0;x\x07\x1b[2J\n\u202e"), under=lease)
+    (queue.folder / LOG).write_bytes((queue.folder / LOG).read_bytes() + b"damaged\n")
 
-    read = again(queue)
+    assert main(["fleet", "status", queue.fleet.id[:12]]) == 0
+    assert main(["fleet", "cancel"]) == 0
 
-    assert read.state.tasks["a"].starts == 1
-    assert read.damaged == [3, 4]
+    out = capsys.readouterr().out
+    assert not {"\x1b", "\x07", "\u202e"} & set(out)
+    assert len(out.splitlines()) == 4
 
 
-def test_a_queue_that_lost_a_task_is_not_opened(make: Make) -> None:
-    path = make("a", "b").folder / TASKS
-    whole = path.read_bytes()
-    lines = whole.splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:2]))
-
-    with pytest.raises(UserError):
-        open_queue(Path("/nonexistent"), str(path.parent))
-    path.write_bytes(whole + lines[2])
-    assert list(open_queue(Path("/nonexistent"), str(path.parent)).state.tasks) == ["a", "b"]
+def test_an_executor_names_the_extra_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("kode.extras._is_importable", lambda name: False)
+    assert main(["fleet", "run", "tasks.jsonl", "--executor", "ray"]) == EXIT_NOT_STARTED
+    assert "ray" in capsys.readouterr().err
+    assert not (paths.home() / "queues").exists()

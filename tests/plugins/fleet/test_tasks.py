@@ -7,54 +7,49 @@ import pytest
 
 from kode.errors import ConfigError
 from kode.plugins.fleet.records import Task
-from kode.plugins.fleet.tasks import Defaults, parse_rows, rows_from_template, tasks_from
+from kode.plugins.fleet.tasks import parse_rows, tasks_from
 from tests.needs import needs
 from tests.plugins.fleet.conftest import git
 
 
-def tasks(rows: list[dict[str, object]], usual: Defaults) -> list[Task]:
-    return tasks_from(parse_rows("\n".join(map(json.dumps, rows)), "tasks.jsonl"), usual)
+def tasks(rows: list[dict[str, object]], cwd: Path, **flags: object) -> tuple[Task, ...]:
+    return tasks_from(parse_rows("\n".join(map(json.dumps, rows)), "tasks.jsonl"), cwd, flags)
 
 
 def test_a_worktree_is_refused_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="git is not installed"):
-        tasks([{"task": "Fix it", "isolate": "worktree"}], Defaults(cwd=tmp_path))
+        tasks([{"task": "Fix it", "isolate": "worktree"}], tmp_path)
 
 
 def test_a_task_starts_at_the_checked_out_commit(
     repository: Path,
 ) -> None:
-    (one,) = tasks([{"task": "Fix it"}], Defaults(cwd=repository / "part"))
+    (one,) = tasks([{"task": "Fix it"}], repository / "part")
     assert (one.id, one.isolate, one.source) == ("1", "clone", str(repository / "part"))
     assert one.base == git(repository, "rev-parse", "HEAD").strip()
 
 
 def test_a_plain_folder_is_copied(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
-    (one,) = tasks([{"task": "Fix it", "cwd": "plain"}], Defaults(cwd=tmp_path))
+    (one,) = tasks([{"task": "Fix it", "cwd": "plain"}], tmp_path)
     assert (one.isolate, one.base) == ("copy", "")
 
 
 def test_a_line_overrides_the_defaults(tmp_path: Path) -> None:
-    usual = Defaults(cwd=tmp_path, model="one", verify="make test", budget_usd=1.0)
     rows: list[dict[str, object]] = [
         {"task": "a"},
         {"task": "b", "model": "two", "verify": "", "budget_usd": 2, "mode": "acceptEdits"},
     ]
-    first, second = tasks(rows, usual)
+    first, second = tasks(rows, tmp_path, model="one", verify="make test", budget_usd=1.0)
     assert (first.model, first.verify, first.budget_usd) == ("one", "make test", 1.0)
     assert (second.model, second.verify, second.budget_usd) == ("two", "", 2.0)
     assert second.mode == "auto-edit"
 
 
-def test_a_template_makes_a_task_of_each_repository() -> None:
-    rows = rows_from_template("Update {name} in {repo}", ["lib/one/", "https://host/two.git"])
-    assert [row.task for row in rows] == [
-        "Update one in lib/one/",
-        "Update two in https://host/two.git",
-    ]
-    assert [one.isolate for one in tasks_from(rows[1:], Defaults(cwd=Path("/")))] == ["clone"]
+def test_an_address_is_cloned(tmp_path: Path) -> None:
+    (one,) = tasks([{"task": "Fix it", "repo": "https://host/two.git"}], tmp_path)
+    assert (one.source, one.isolate, one.base) == ("https://host/two.git", "clone", "")
 
 
 @pytest.mark.parametrize(
@@ -85,5 +80,5 @@ def test_faults_in_tasks_are_named_before_anything_starts(
     line: str, said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        tasks_from(parse_rows(line, "tasks.jsonl"), Defaults(cwd=tmp_path))
+        tasks_from(parse_rows(line, "tasks.jsonl"), tmp_path, {})
     assert said in str(caught.value)

@@ -62,21 +62,6 @@ def test_a_tasks_commits_are_in_its_patch(repository: Path, trees: Trees) -> Non
     assert trees.write_patch(one, tree) == ("a.txt",)
 
 
-def test_a_change_in_the_moment_of_the_checkout_is_seen(repository: Path, trees: Trees) -> None:
-    one = of(repository, "clone")
-    tree = trees.make(one)
-    for setting in ("core.trustctime=false", "core.checkStat=minimal"):
-        git(tree.root, "config", *setting.split("="))
-    changed, index = tree.root / "a.txt", tree.root / ".git/index"
-    moment = changed.stat().st_mtime_ns - 10**10
-    os.utime(changed, ns=(moment, moment))
-    git(tree.root, "update-index", "--refresh")
-    changed.write_text(changed.read_text().upper())
-    for path in (changed, index):
-        os.utime(path, ns=(moment, moment))
-    assert trees.write_patch(one, tree) == ("a.txt",)
-
-
 @pytest.mark.parametrize("isolate", ["worktree", "clone", "copy"])
 def test_a_crashed_tasks_worktree_is_recreated(
     isolate: Isolation, repository: Path, trees: Trees
@@ -106,6 +91,27 @@ def test_hooks_and_filters_of_a_repository_do_not_run(
     (tree.root / ".gitattributes").write_text("* filter=bad\n")
     trees.write_patch(one, tree)
     assert not ran.exists()
+
+
+def test_pipes_are_left_out_of_a_copy(tmp_path: Path, trees: Trees) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "a.txt").write_text("a")
+    (plain / "dangling").symlink_to("nowhere")
+    os.mkfifo(plain / "pipe")
+    tree = trees.make(task("t", plain, "copy"))
+    assert sorted(path.name for path in tree.root.iterdir()) == ["a.txt", "dangling"]
+
+
+def test_an_ignored_file_that_was_committed_is_in_the_patch(repository: Path, trees: Trees) -> None:
+    git(repository, "add", "--force", ".gitignore")
+    (repository / "ignored").write_text("one\n")
+    git(repository, "add", "--force", "ignored")
+    git(repository, "commit", "--quiet", "-m", "Force")
+    one = of(repository, "clone")
+    tree = trees.make(one)
+    (tree.root / "ignored").write_text("two\n")
+    assert trees.write_patch(one, tree) == ("ignored",)
 
 
 def test_a_missing_source_is_an_error_with_advice(tmp_path: Path, trees: Trees) -> None:

@@ -1,0 +1,170 @@
+"""Whatever two workers do in any order, and whenever one is killed, no task is lost and none ends
+twice."""
+
+from dataclasses import dataclass, field, replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kode.plugins.fleet.records import (
+    Cancelled,
+    Finished,
+    Leased,
+    Record,
+    Released,
+    Task,
+    encode_record,
+    parse_record,
+    state_of,
+)
+from tests.plugins.fleet.conftest import finished, started
+
+TASKS = [
+    Task(id=name, task=f"Do {name}.", source="/project", isolate="none") for name in ("a", "b", "c")
+]
+LEASE = Leased(task="a", lease="1", host="h", pid=1, session="20260101-000000-aaaaaa")
+
+
+@dataclass
+class World:
+    """A log, and the workers that write to it. Every append is one step under the lock."""
+
+    log: list[Record] = field(default_factory=list)
+    made: int = 0
+    held: dict[str, str] = field(default_factory=dict)
+    """Task → the worker that has its lock."""
+    leases: dict[str, list[Leased]] = field(default_factory=dict)
+    """Worker → leases that it thinks it has; a machine that lost its connection keeps them."""
+    ended: dict[str, int] = field(default_factory=dict)
+    """Task → how often its end was confirmed to a worker."""
+
+    def lease(self, name: str) -> None:
+        for task in state_of(TASKS, self.log).open_tasks():
+            if task.task.id not in self.held:
+                self.made += 1
+                session = task.session or f"session-{self.made}"
+                lease = replace(
+                    LEASE, task=task.task.id, lease=str(self.made), host=name, session=session
+                )
+                self.held[lease.task] = name
+                self.leases.setdefault(name, []).append(lease)
+                self.log.append(lease)
+                return
+
+    def write(self, record: Record, lease: Leased) -> None:
+        if not state_of(TASKS, self.log).tasks[lease.task].is_held_under(lease.lease):
+            return
+        self.log.append(record)
+        if isinstance(record, Finished):
+            self.ended[lease.task] = self.ended.get(lease.task, 0) + 1
+        if isinstance(record, Finished | Released):
+            self.held.pop(lease.task, None)
+
+    def step(self, what: str, name: str) -> None:
+        leases = self.leases.get(name, [])
+        match what:
+            case "lease":
+                self.lease(name)
+            case "start" if leases:
+                self.write(started(leases[-1]), leases[-1])
+            case "finish" if leases:
+                lease = leases.pop()
+                self.write(finished(lease), lease)
+            case "release" if leases:
+                lease = leases.pop()
+                self.write(Released(task=lease.task, lease=lease.lease, reason="stopped"), lease)
+            case "cut off":
+                self.held = {task: one for task, one in self.held.items() if one != name}
+            case "killed":
+                self.step("cut off", name)
+                self.leases.pop(name, None)
+            case "killed in the last write":
+                self.step("killed", name)
+                # Only what nobody was answered for can be missing.
+                if self.log and not isinstance(self.log[-1], Finished):
+                    self.log.pop()
+
+
+STEPS = ("lease", "start", "finish", "release", "cut off", "killed", "killed in the last write")
+MOVES = st.lists(
+    st.tuples(st.sampled_from(STEPS), st.sampled_from(["x1", "x2", "y1"])), max_size=30
+)
+
+
+@given(MOVES)
+def test_no_task_is_lost_and_none_ends_twice(steps: list[tuple[str, str]]) -> None:
+    world = World()
+    for what, name in steps:
+        world.step(what, name)
+    # Later one worker alone takes all that is left.
+    world.held.clear()
+    for _ in TASKS:
+        for what in ("lease", "start", "finish"):
+            world.step(what, "z1")
+    state = state_of(TASKS, world.log)
+    assert not list(state.open_tasks())
+    assert world.ended == {task.id: 1 for task in TASKS}
+
+
+@given(MOVES)
+def test_a_task_keeps_the_session_of_its_first_lease(steps: list[tuple[str, str]]) -> None:
+    world = World()
+    for what, name in steps:
+        if what == "killed in the last write":
+            continue
+        world.step(what, name)
+    for task in TASKS:
+        sessions = {r.session for r in world.log if isinstance(r, Leased) and r.task == task.id}
+        assert len(sessions) <= 1
+
+
+@given(MOVES)
+def test_records_are_read_as_they_were_written(steps: list[tuple[str, str]]) -> None:
+    world = World()
+    for what, name in steps:
+        world.step(what, name)
+    assert [parse_record(encode_record(record)) for record in world.log] == world.log
+
+
+RECORDS = st.one_of(
+    st.builds(
+        Leased,
+        task=st.sampled_from("abcd"),
+        lease=st.sampled_from("12"),
+        host=st.just("h"),
+        pid=st.just(1),
+        session=st.text(min_size=1, max_size=2),
+    ),
+    st.builds(
+        Finished,
+        task=st.sampled_from("abcd"),
+        lease=st.sampled_from("12"),
+        status=st.sampled_from(["success", "error", "timeout"]),
+    ),
+    st.builds(
+        Released, task=st.sampled_from("abcd"), lease=st.sampled_from("12"), reason=st.just("")
+    ),
+    st.builds(Cancelled, at=st.just(0.0)),
+)
+
+
+@given(st.lists(RECORDS))
+def test_only_its_own_release_reopens_a_finished_task(records: list[Record]) -> None:
+    state = state_of(TASKS)
+    for record in records:
+        before = {name: one.finished for name, one in state.tasks.items()}
+        state.apply(record)
+        for name, end in before.items():
+            is_release = isinstance(record, Released) and end and record.lease == end.lease
+            assert end is None or is_release or state.tasks[name].finished is end
+
+
+def test_a_reopened_task_keeps_its_session() -> None:
+    log: list[Record] = [LEASE, started(LEASE), finished(LEASE, "error")]
+    release = Released(task="a", lease="1", reason="error")
+
+    reopened = state_of(TASKS, [*log, release]).tasks["a"]
+    cancelled = state_of(TASKS, [*log, Cancelled(at=1.0), release]).tasks["a"]
+
+    assert (reopened.finished, reopened.lease, reopened.session) == (None, None, LEASE.session)
+    assert cancelled.finished is not None
