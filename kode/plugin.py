@@ -150,35 +150,24 @@ if TYPE_CHECKING:
     from kode.extensions import brought as brought
     from kode.extensions import familiar_calls as _calling
     from kode.extensions import foreign as foreign
-    from kode.extensions import mcp_cache as mcp_cache
     from kode.extensions import review as review
     from kode.extensions import trust as trust
-    from kode.extensions.agents import read_agent as read_agent
-    from kode.extensions.brought import Thing as Thing
-    from kode.extensions.commands import read_command as read_command
+    from kode.extensions.bundle_items import forget_servers as forget_servers
+    from kode.extensions.bundle_items import items_in_bundle as items_in_bundle
     from kode.extensions.hook_answer import answer_of as answer_of
     from kode.extensions.hook_answer import lost_of as lost_of
     from kode.extensions.hook_input import TOPICS as TOPICS
     from kode.extensions.hook_input import line_of as _hook_line_of
     from kode.extensions.hook_input import other_names as other_names
     from kode.extensions.hooks import EVENTS as EVENTS
-    from kode.extensions.hooks import hooks_of_bundles as hooks_of_bundles
     from kode.extensions.listing import as_json as as_json
     from kode.extensions.listing import lines_of as lines_of
     from kode.extensions.listing import rows_of as rows_of
     from kode.extensions.mcp_config import Entry as _McpServerEntry
-    from kode.extensions.mcp_config import servers_of as servers_of
     from kode.extensions.mcp_values import Field as _FormField
     from kode.extensions.mcp_values import Form as Form
-    from kode.extensions.places import PLUGIN_ROOT as PLUGIN_ROOT
-    from kode.extensions.places import Surroundings as Surroundings
-    from kode.extensions.places import parts as parts
-    from kode.extensions.places import read_each as read_each
     from kode.extensions.places import surroundings as surroundings
-    from kode.extensions.skills import read_skill as read_skill
     from kode.extensions.trust import Item as Item
-    from kode.extensions.trust import load as load
-    from kode.extensions.trust import revoke as revoke
     from kode.function_tool import tool as tool
     from kode.installed import Command as Command
     from kode.installed import ExportFile as ExportFile
@@ -405,6 +394,7 @@ HOMES = {
     "ForeignEntry": "kode.memory.foreign:Entry",
     "ForeignReading": "kode.memory.foreign:Reading",
     "ForeignSource": "kode.memory.foreign:Source",
+    "forget_servers": "kode.extensions.bundle_items:forget_servers",
     "fork_session": "kode.session.upkeep:fork",
     "Form": "kode.extensions.mcp_values:Form",
     "FormField": "kode.extensions.mcp_values:Field",
@@ -415,7 +405,6 @@ HOMES = {
     "Header": "kode.session.entries:Header",
     "hook_line_of": "kode.extensions.hook_input:line_of",
     "HookEntry": "kode.session.entries:HookEntry",
-    "hooks_of_bundles": "kode.extensions.hooks:hooks_of_bundles",
     "Image": "kode.messages:Image",
     "images_of": "kode.messages:images_of",
     "Import": "kode.session.entries:Import",
@@ -423,6 +412,7 @@ HOMES = {
     "InjectReason": "kode.contracts:InjectReason",
     "is_turn": "kode.session.entries:is_turn",
     "Item": "kode.extensions.trust:Item",
+    "items_in_bundle": "kode.extensions.bundle_items:items_in_bundle",
     "JobEntry": "kode.session.entries:JobEntry",
     "kode_version": "kode:__version__",
     "KodeError": "kode.errors:KodeError",
@@ -432,7 +422,6 @@ HOMES = {
     "line_of": "kode.session.entries:line_of",
     "lines_of": "kode.extensions.listing:lines_of",
     "list_sessions": "kode.session.index:list_sessions",
-    "load": "kode.extensions.trust:load",
     "load_config": "kode.config:load_config",
     "Loaded": "kode.config:Loaded",
     "LONG_TURN_S": "kode.cli.screen.notify:LONG_TURN_S",
@@ -440,7 +429,6 @@ HOMES = {
     "main": "kode.cli.commands.run:main",
     "matches_path": "kode.permissions.rules:matches_path",
     "MAX_ATTACHED_BYTES": "kode.conversation.attachments:MAX_ATTACHED_BYTES",
-    "mcp_cache": "kode.extensions.mcp_cache",
     "McpServerEntry": "kode.extensions.mcp_config:Entry",
     "memory_command": "kode.memory.commands:memory_command",
     "memory_overview": "kode.memory.overview:overview",
@@ -483,7 +471,6 @@ HOMES = {
     "Page": "kode.config.plugin_pages:Page",
     "Parser": "kode.cli.parser:Parser",
     "Part": "kode.messages:Part",
-    "parts": "kode.extensions.places:parts",
     "parts_of": "kode.engine.act:parts_of",
     "paths": "kode.paths",
     "PermissionMode": "kode.contracts:PermissionMode",
@@ -494,7 +481,6 @@ HOMES = {
     "PlanKept": "kode.events:PlanKept",
     "Plugin": "kode.installed:Plugin",
     "plugin_pages": "kode.config.plugin_pages:pages",
-    "PLUGIN_ROOT": "kode.extensions.places:PLUGIN_ROOT",
     "PluginEntry": "kode.session.entries:PluginEntry",
     "plural": "kode.messages:plural",
     "print_either": "kode.cli.screen.printer:print_either",
@@ -509,14 +495,10 @@ HOMES = {
     "public": "kode.cli.screen.lines:public",
     "Question": "kode.permissions.gate:Question",
     "question_lines": "kode.cli.screen.question:question_lines",
-    "read_agent": "kode.extensions.agents:read_agent",
     "read_attachments": "kode.cli.commands.task:read_attachments",
-    "read_command": "kode.extensions.commands:read_command",
-    "read_each": "kode.extensions.places:read_each",
     "read_mentioned": "kode.cli.prompt.attach:read_mentioned",
     "read_plan": "kode.session.plan:read_plan",
     "read_session": "kode.session.reading:read",
-    "read_skill": "kode.extensions.skills:read_skill",
     "read_task": "kode.cli.commands.task:read_task",
     "readable_arguments": "kode.session.export:readable_arguments",
     "Replica": "kode.contracts:Replica",
@@ -532,7 +514,6 @@ HOMES = {
     "results_of": "kode.messages:results_of",
     "RetryScheduled": "kode.events:RetryScheduled",
     "review": "kode.extensions.review",
-    "revoke": "kode.extensions.trust:revoke",
     "RewindEntry": "kode.session.entries:RewindEntry",
     "Role": "kode.messages:Role",
     "Row": "kode.contracts:Row",
@@ -550,7 +531,6 @@ HOMES = {
     "search_sessions": "kode.session.search:search",
     "section_of": "kode.messages:section_of",
     "ServerItem": "kode.messages:ServerItem",
-    "servers_of": "kode.extensions.mcp_config:servers_of",
     "Session": "kode.session.log:Session",
     "session_files": "kode.session.index:files",
     "session_path": "kode.session.reading:session_path",
@@ -575,7 +555,6 @@ HOMES = {
     "subject_of": "kode.engine.act:subject_of",
     "Subscriber": "kode.contracts:Subscriber",
     "summarize_session": "kode.session.index:summarize",
-    "Surroundings": "kode.extensions.places:Surroundings",
     "surroundings": "kode.extensions.places:surroundings",
     "SystemEntry": "kode.session.entries:SystemEntry",
     "TaintEntry": "kode.session.entries:TaintEntry",
@@ -583,7 +562,6 @@ HOMES = {
     "Text": "kode.messages:Text",
     "text_of": "kode.messages:text_of",
     "TextDelta": "kode.events:TextDelta",
-    "Thing": "kode.extensions.brought:Thing",
     "Thinking": "kode.messages:Thinking",
     "ThinkingDelta": "kode.events:ThinkingDelta",
     "timestamp": "kode.session.entries:timestamp",

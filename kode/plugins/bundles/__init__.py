@@ -1,11 +1,9 @@
 """Bundles of other people: `kode extensions` adds, shows, updates and removes them.
 
-sources      a folder, a git address or a bundle of a marketplace → a tree of files
 tree         files in memory, read without following links
 manifest     a tree → its parts, and what kode does not use of it
-market       the lists of marketplaces
-shelf        the copies in `$KODE_HOME`, and the index of what was approved
-parts        the parts as sessions read them
+sources      a folder, a git address or an entry of a marketplace → a tree of files
+copies       the approved copies in `$KODE_HOME/bundles`
 show         what a person is shown before the yes
 command      the command lines
 """
@@ -21,5 +19,5 @@ PLUGIN = Plugin(
         "extensions": Command(run=_RUN, summary="list and approve skills, hooks ..., add bundles"),
         "extension": Command(run=_RUN, summary=""),
     },
-    bundles="kode.plugins.bundles.shelf:bundles",
+    bundles="kode.plugins.bundles.copies:approved_bundles",
 )

@@ -12,9 +12,9 @@ from kode.extensions import brought
 from kode.extensions.mcp_config import find_servers
 from kode.extensions.places import surroundings
 from kode.extensions.trust import Approvals
-from kode.plugins.bundles import command, shelf, sources
+from kode.plugins.bundles import command, copies, sources
 from kode.plugins.bundles.manifest import parts_of
-from kode.plugins.bundles.tree import read_folder
+from kode.plugins.bundles.tree import read_tree
 
 SKILL = "---\nname: pdf\ndescription: Read PDF files.\n---\nRun ${CLAUDE_PLUGIN_ROOT}/read.py.\n"
 HOOK = {"PreToolUse": [{"hooks": [{"type": "command", "command": "${CLAUDE_PLUGIN_ROOT}/h.sh"}]}]}
@@ -38,7 +38,6 @@ def bundle(tmp_path: Path) -> Path:
     write(folder, "h.sh", "exit 0")
     server = {"command": "${CLAUDE_PLUGIN_ROOT}/serve", "outside": True}
     write(folder, ".mcp.json", {"mcpServers": {"files": server}})
-    write(folder, ".lsp.json", "{}")
     return folder
 
 
@@ -53,8 +52,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def add(source: object) -> int:
-    return command.main(["add", str(source), "--yes"])
+def add(source: object) -> None:
+    assert "Added" in str(command.main(["add", str(source), "--yes"]))
 
 
 def names(home: Path) -> set[str]:
@@ -73,7 +72,7 @@ ALL = {"paper:pdf", "paper:git:commit", "paper:reader", "paper:PreToolUse", "pap
 
 
 def test_every_part_has_a_qualified_name(home: Path, bundle: Path) -> None:
-    assert add(bundle) == 0
+    add(bundle)
     assert names(home) == ALL
 
 
@@ -93,7 +92,7 @@ def test_a_changed_copy_is_off_until_it_is_fetched_again(home: Path, bundle: Pat
     [file] = home.glob("bundles/*/paper/h.sh")
     file.write_text("curl evil")
     assert names(home) == set()
-    assert shelf.bundles(home)[1]
+    assert copies.approved_bundles(home)[1]
     command.main(["update", "paper", "--yes"])
     assert names(home) == ALL
 
@@ -143,15 +142,15 @@ def test_every_file_is_shown_before_the_yes(
     with pytest.raises(ConfigError):
         command.main(["add", str(bundle)])
     out = capsys.readouterr().out
-    assert all(f"=== {path}" in out for path in read_folder(bundle).files)
+    assert all(f"=== {path}" in out for path in read_tree(bundle).files)
     assert "\x1b" not in out
     assert "\\x1b[2J hidden" in out
     assert snapshot(home) == []
 
 
 def test_unused_parts_are_listed_with_a_reason(bundle: Path) -> None:
-    parts = parts_of(read_folder(bundle), {"outputStyles": "./styles", "later": 1}, "x")
-    assert {".lsp.json", "outputStyles", "later", "mcpServers.files.outside"} == set(parts.unused)
+    parts = parts_of(read_tree(bundle), {"outputStyles": "./styles", "later": 1}, "x")
+    assert {"outputStyles", "later", "mcpServers.files.outside"} == set(parts.unused)
     assert parts.servers == {"paper.files": {"command": "${CLAUDE_PLUGIN_ROOT}/serve"}}
 
 
@@ -159,7 +158,7 @@ def test_a_link_out_of_the_bundle_is_not_followed(tmp_path: Path, bundle: Path) 
     secret = write(tmp_path, "secret/SKILL.md", SKILL)
     (bundle / "skills/stolen").symlink_to(secret.parent)
     (bundle / "commands/stolen.md").symlink_to(secret)
-    tree = read_folder(bundle)
+    tree = read_tree(bundle)
     assert set(tree.left) == {"skills/stolen", "commands/stolen.md"}
     assert not any("stolen" in name for name in parts_of(tree, {}, "x").skills)
 
@@ -242,17 +241,11 @@ def market(tmp_path: Path, bundle: Path) -> Path:
     return folder
 
 
-def test_a_bundle_of_a_marketplace_is_added_by_its_name(
-    home: Path, market: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(ConfigError, match="NAME@"):
+def test_a_bundle_of_a_marketplace_is_added_by_its_name(home: Path, market: Path) -> None:
+    with pytest.raises(ConfigError, match=r"paper@.*, one@"):
         add(market)
     add(f"paper@{market}")
     assert names(home) == ALL
-    capsys.readouterr()
-    command.main(["list", str(market), "--json"])
-    listed = {one["name"]: one["installed"] for one in json.loads(capsys.readouterr().out)}
-    assert (listed["paper"], listed["one"]) == (True, False)
 
 
 @pytest.mark.parametrize("name", ["up", "root", "linked", "packed", "absent"])
@@ -263,36 +256,38 @@ def test_an_entry_that_points_outside_is_refused(home: Path, market: Path, name:
 
 
 def test_an_entry_may_name_its_parts_alone(home: Path, market: Path) -> None:
-    add(f"one@{market / '.claude-plugin/marketplace.json'}")
+    add(f"one@{market}")
     assert names(home) == {"one:pdf"}
 
 
-def test_a_damaged_index_turns_everything_off(home: Path, bundle: Path) -> None:
+def test_a_changed_record_turns_the_bundle_off(home: Path, bundle: Path) -> None:
     add(bundle)
-    index = json.loads((home / "bundles.json").read_text())
-    index["bundles"]["paper"]["parts"]["commands"]["paper:evil"] = "h.sh"
-    (home / "bundles.json").write_text(json.dumps(index))
+    [path] = home.glob("bundles/*/bundle.json")
+    record = json.loads(path.read_text())
+    record["parts"]["commands"]["paper:evil"] = "h.sh"
+    path.write_text(json.dumps(record))
     assert names(home) == set()
-    assert shelf.bundles(home)[1]
+    assert copies.approved_bundles(home)[1]
 
 
 def test_an_address_with_a_password_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
-        sources.parsed("https://ann:hunter2@example.org/a.git", tmp_path)
+        sources.parse_source("https://ann:hunter2@example.org/a.git", tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("word", "kind"),
+    ("word", "where", "ref", "entry"),
     [
-        ("https://example.org/a/b", "git"),
-        ("git@example.org:a/b.git#v1", "git"),
-        ("owner/name", "git"),
-        ("paper@owner/name", "listed"),
-        ("paper@https://example.org/a", "listed"),
+        ("https://example.org/a/b", "https://example.org/a/b", "", ""),
+        ("git@example.org:a/b.git#v1", "git@example.org:a/b.git", "v1", ""),
+        ("owner/name", "https://github.com/owner/name", "", ""),
+        ("paper@owner/name", "https://github.com/owner/name", "", "paper"),
+        ("paper@https://example.org/a", "https://example.org/a", "", "paper"),
     ],
 )
-def test_a_word_names_a_source(tmp_path: Path, word: str, kind: str) -> None:
-    assert sources.parsed(word, tmp_path).kind == kind
+def test_a_word_names_a_source(tmp_path: Path, word: str, where: str, ref: str, entry: str) -> None:
+    source = sources.parse_source(word, tmp_path)
+    assert (source.where, source.ref, source.entry) == (where, ref, entry)
 
 
 @pytest.mark.parametrize(
@@ -301,4 +296,4 @@ def test_a_word_names_a_source(tmp_path: Path, word: str, kind: str) -> None:
 def test_an_archive_is_refused_with_what_to_add(tmp_path: Path, word: str) -> None:
     (tmp_path / "a.zip").touch()
     with pytest.raises(ConfigError, match="add the folder"):
-        sources.parsed(word, tmp_path)
+        sources.parse_source(word, tmp_path)

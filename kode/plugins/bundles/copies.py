@@ -1,0 +1,185 @@
+"""The approved copies of bundles: `$KODE_HOME/bundles/DIGEST/` holds the files in a folder of the
+bundle's name, and `bundle.json`, which is written last. A folder without it, or whose files differ
+from the digest in it, is never used."""
+
+import contextlib
+import functools
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kode.plugin import Bundle, ConfigError, StorageError, beneath, durable, paths
+from kode.plugins.bundles.manifest import Parts
+from kode.plugins.bundles.sources import Source
+from kode.plugins.bundles.tree import Tree, read_tree
+
+RECORD = "bundle.json"
+HASH_CHARS = 16
+"""Of the digest in a folder's name; the whole digest is compared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovedBundle:
+    """A bundle as the person approved it."""
+
+    source: Source
+    commit: str = ""
+    parts: Parts
+    network: bool = False
+    """Whether its servers may use the network."""
+    approved_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat())
+
+    digest: str = ""
+    """SHA-256 over all that a yes covers: files, parts, and what they may do."""
+
+    @property
+    def name(self) -> str:
+        return self.parts.name
+
+    def pin(self, tree: Tree) -> "ApprovedBundle":
+        """The same with the digest for these files."""
+        return replace(self, digest=tree.digest(self.pinned()))
+
+    def pinned(self) -> str:
+        """What the digest covers besides files."""
+        return json.dumps([asdict(self.parts), self.network], sort_keys=True)
+
+
+def approved_bundles(home: Path) -> tuple[list[Bundle], list[str]]:
+    """The approved bundles that are unchanged, and a sentence for each other one. Never raises."""
+    try:
+        records = read_records(home).values()
+    except ConfigError as error:
+        return [], [str(error)]
+    return [bundle_of(home, record) for record in records if is_intact(home, record)], [
+        f"The bundle {record.name} is off: its copy has changed since you approved it. "
+        f"`kode extensions update {record.name}` fetches it again and asks."
+        for record in records
+        if not is_intact(home, record)
+    ]
+
+
+def bundle_of(home: Path, approved: ApprovedBundle) -> Bundle:
+    """An approved bundle in its folder, with the words for that folder filled in."""
+    folder, parts = folder_of(home, approved), approved.parts
+    root = json.dumps(str(folder))[1:-1]
+    servers: dict[str, dict[str, Any]] = json.loads(
+        json.dumps(parts.servers).replace("${CLAUDE_PLUGIN_ROOT}", root)
+    )
+    for entry in servers.values():
+        variables = entry.get("env", {})
+        if "command" in entry and isinstance(variables, dict):
+            entry["env"] = {**variables, "CLAUDE_PLUGIN_ROOT": str(folder)}
+        if approved.network:
+            entry["network"] = True
+    return Bundle(
+        name=approved.name,
+        folder=folder,
+        skills={name: folder / path for name, path in parts.skills.items()},
+        commands={name: folder / path for name, path in parts.commands.items()},
+        agents={name: folder / path for name, path in parts.agents.items()},
+        hooks=parts.hooks,
+        servers=servers,
+    )
+
+
+def folder_of(home: Path, approved: ApprovedBundle) -> Path:
+    """Where the copy of a bundle is: a folder of its name, as programs in it may expect."""
+    top = Path(paths.real_path(paths.bundles_folder(home)))
+    return top / approved.digest[:HASH_CHARS] / approved.name
+
+
+def is_intact(home: Path, approved: ApprovedBundle) -> bool:
+    """Whether the copy is there, and just as the person approved it. Never raises."""
+    folder = folder_of(home, approved)
+    try:
+        state = tuple(sorted(_statuses(folder)))
+        return _digest_in(folder, state, approved.pinned()) == approved.digest
+    except (ConfigError, OSError):
+        return False
+
+
+def read_records(home: Path) -> dict[str, ApprovedBundle]:
+    """What was approved, by name. Raises: ConfigError if a record cannot be read; then nothing is
+    used."""
+    records = []
+    for path in sorted(paths.bundles_folder(home).glob(f"*/{RECORD}")):
+        try:
+            values = json.loads(path.read_bytes())
+            values |= {"source": Source(**values["source"]), "parts": Parts(**values["parts"])}
+            records.append(ApprovedBundle(**values))
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise ConfigError(
+                f"{path} cannot be read ({error}), so no bundle is used. Remove its folder, and "
+                "add the bundle again: `kode extensions add`."
+            ) from error
+    # Two versions of a bundle are left by a kode that was killed while it replaced one.
+    return {record.name: record for record in sorted(records, key=lambda one: one.approved_at)}
+
+
+def write_copy(home: Path, approved: ApprovedBundle, tree: Tree) -> Bundle:
+    """Writes the files of a bundle that is not approved yet, so that the readers of sessions can
+    look at it. Raises: StorageError, also if what is there then differs from the tree."""
+    folder = folder_of(home, approved)
+    if not is_intact(home, approved):
+        with durable.storage_errors(folder, "write"), contextlib.suppress(FileNotFoundError):
+            with beneath.open_folder(folder.parent) as opened:
+                beneath.remove(opened, folder.name)
+        folders = {(folder / path).parent for path in tree.files} | {folder}
+        for part in sorted(folders):
+            durable.make_folder(part)
+
+        def write(path: str) -> None:
+            file = tree.files[path]
+            mode = 0o700 if file.executable else 0o600
+            durable.replace(folder / path, file.data, mode=mode, follow=False, sync_name=False)
+
+        durable.for_each(write, tree.files)
+        with durable.storage_errors(folder, "make durable"):
+            durable.for_each(durable.sync_folder, folders)
+    if not is_intact(home, approved):
+        raise StorageError(
+            f"The copy of {approved.name} differs from what you saw, as on a disk that ignores "
+            "case or changes names. Nothing of it is used."
+        )
+    return bundle_of(home, approved)
+
+
+def approve_copy(home: Path, approved: ApprovedBundle) -> None:
+    """Notes that a bundle is approved, in place of the one of its name. Raises: StorageError; then
+    what was approved before still is."""
+    record = folder_of(home, approved).parent / RECORD
+    durable.replace(record, json.dumps(asdict(approved), indent=2).encode())
+
+
+def remove_copies(home: Path, name: str, but: ApprovedBundle | None = None) -> None:
+    """Removes the copies of a bundle, `but` for an approved one. Raises: StorageError."""
+    top = Path(paths.real_path(paths.bundles_folder(home)))
+    with durable.storage_errors(top, "remove a copy in"):
+        for folder in [path.parent for path in top.glob(f"*/{name}")]:
+            if but is None or folder.name != but.digest[:HASH_CHARS]:
+                durable.remove(folder / RECORD)
+                with beneath.open_folder(top) as opened:
+                    beneath.remove(opened, folder.name)
+        beneath.remove_empty([top])
+
+
+@functools.lru_cache(maxsize=64)
+def _digest_in(folder: Path, state: object, pinned: str) -> str:
+    """`state` is for the cache: copies are compared before each use."""
+    return read_tree(folder).digest(pinned)
+
+
+def _statuses(folder: Path) -> Iterator[tuple[object, ...]]:
+    """What tells one state of a folder's files from another: the kernel sets `st_ctime`, whatever a
+    program wants. Raises: OSError."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            status = entry.stat(follow_symlinks=False)
+            yield entry.path, status.st_ino, status.st_mode, status.st_size, status.st_ctime_ns
+            if entry.is_dir(follow_symlinks=False):
+                yield from _statuses(Path(entry.path))
