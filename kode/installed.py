@@ -112,6 +112,8 @@ class Plugin:
     """A sequence of `Page`s for `kode view`, with a folder `templates` beside the module."""
     settings: str = ""
     """The pydantic model of its settings; without one it has none."""
+    schemas: Mapping[str, str] = field(default_factory=dict)
+    """For `kode schema`: name → a type of what the plug-in writes for programs."""
     checks: str = ""
     """A function without arguments that returns `Finding`s for `kode doctor`."""
 
@@ -211,6 +213,7 @@ def clashes() -> Iterator[str]:
         "imports",
         "replicas",
         "memory_imports",
+        "schemas",
     ):
         first = added(kind)
         for plugin in plugins():

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kode import programs as programs
     from kode import sealed as sealed
     from kode.assembly import open_sandbox as open_sandbox
-    from kode.assembly import open_workplace as open_workplace
     from kode.assembly import run_check as run_check
     from kode.broken_json import object_of as object_of
     from kode.cli.commands.cassettes import cassette_settings as cassette_settings
@@ -28,11 +27,9 @@ if TYPE_CHECKING:
     from kode.cli.commands.opening import open_repl as open_repl
     from kode.cli.commands.run import main as main
     from kode.cli.commands.run import run_read_task as run_read_task
-    from kode.cli.commands.stream_input import LINE as LINE
     from kode.cli.commands.task import answer_form as answer_form
     from kode.cli.commands.task import read_attachments as read_attachments
     from kode.cli.commands.task import read_task as read_task
-    from kode.cli.commands.trust import approve_shown as approve_shown
     from kode.cli.flags import add_setting_flags as add_setting_flags
     from kode.cli.flags import config_flags as config_flags
     from kode.cli.flags import directory as directory
@@ -95,8 +92,6 @@ if TYPE_CHECKING:
     from kode.conversation.attachments import MAX_ATTACHED_BYTES as MAX_ATTACHED_BYTES
     from kode.conversation.attachments import file_part as file_part
     from kode.conversation.bare import BareSession as BareSession
-    from kode.conversation.hooking import granted as granted
-    from kode.conversation.hooking import run_hook as run_hook
     from kode.conversation.hooking import together as together
     from kode.conversation.memory import open_configured as _open_memory
     from kode.conversation.memory import outside_context as outside_context
@@ -147,33 +142,18 @@ if TYPE_CHECKING:
     from kode.events import TurnStarted as TurnStarted
     from kode.events import Working as Working
     from kode.events import silent as silent
-    from kode.extensions import brought as brought
     from kode.extensions import familiar_calls as _calling
-    from kode.extensions import foreign as foreign
-    from kode.extensions import review as review
-    from kode.extensions import trust as trust
     from kode.extensions.bundle_items import forget_servers as forget_servers
     from kode.extensions.bundle_items import items_in_bundle as items_in_bundle
-    from kode.extensions.hook_answer import answer_of as answer_of
-    from kode.extensions.hook_answer import lost_of as lost_of
-    from kode.extensions.hook_input import TOPICS as TOPICS
-    from kode.extensions.hook_input import line_of as _hook_line_of
-    from kode.extensions.hook_input import other_names as other_names
-    from kode.extensions.hooks import EVENTS as EVENTS
-    from kode.extensions.listing import as_json as as_json
-    from kode.extensions.listing import lines_of as lines_of
-    from kode.extensions.listing import rows_of as rows_of
     from kode.extensions.mcp_config import Entry as _McpServerEntry
     from kode.extensions.mcp_values import Field as _FormField
     from kode.extensions.mcp_values import Form as Form
-    from kode.extensions.places import surroundings as surroundings
     from kode.extensions.trust import Item as Item
     from kode.function_tool import tool as tool
     from kode.installed import Command as Command
     from kode.installed import ExportFile as ExportFile
     from kode.installed import Plugin as Plugin
     from kode.installed import asked as asked
-    from kode.installed import subcommands as subcommands
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
     from kode.memory import waiting as _memory_waiting
     from kode.memory.base import NullMemory as NullMemory
@@ -225,7 +205,6 @@ if TYPE_CHECKING:
     from kode.results import result_object as result_object
     from kode.session import unsent as unsent
     from kode.session.checkpoints import FileChanges as FileChanges
-    from kode.session.entries import OWN_TYPES as OWN_TYPES
     from kode.session.entries import AnyEntry as AnyEntry
     from kode.session.entries import CompactionEntry as CompactionEntry
     from kode.session.entries import Header as Header
@@ -279,7 +258,6 @@ if TYPE_CHECKING:
     from kode.session.transcript import Transcript as Transcript
     from kode.session.upkeep import fork as _fork_session
     from kode.shared_budget import SharedBudget as SharedBudget
-    from kode.subagents.protocol import Snapshot as Snapshot
     from kode.subagents.protocol import Task as Task
     from kode.subagents.records import Record as _SubagentRecord
     from kode.subagents.records import records as _subagent_records
@@ -310,7 +288,6 @@ if TYPE_CHECKING:
     fork_session = _fork_session
     frame_memory = _frame_memory
     git_environment = _git_environment
-    hook_line_of = _hook_line_of
     kode_version = _kode_version
     memory_overview = _memory_overview
     memory_waiting = _memory_waiting
@@ -331,15 +308,11 @@ HOMES = {
     "AgentProgress": "kode.events:AgentProgress",
     "Answer": "kode.permissions.gate:Answer",
     "answer_form": "kode.cli.commands.task:answer_form",
-    "answer_of": "kode.extensions.hook_answer:answer_of",
     "Answered": "kode.cli.screen.printer:Answered",
     "AnyEntry": "kode.session.entries:AnyEntry",
-    "approve_shown": "kode.cli.commands.trust:approve_shown",
-    "as_json": "kode.extensions.listing:as_json",
     "asked": "kode.installed:asked",
     "BareSession": "kode.conversation.bare:BareSession",
     "beneath": "kode.beneath",
-    "brought": "kode.extensions.brought",
     "builtin_tools": "kode.tools.builtin:BUILTIN",
     "Bundle": "kode.contracts:Bundle",
     "BusyError": "kode.errors:BusyError",
@@ -375,7 +348,6 @@ HOMES = {
     "EFFORTS": "kode.contracts:EFFORTS",
     "Emit": "kode.events:Emit",
     "Event": "kode.events:Event",
-    "EVENTS": "kode.extensions.hooks:EVENTS",
     "EXIT_FAILED": "kode.errors:EXIT_FAILED",
     "EXIT_INTERRUPTED": "kode.errors:EXIT_INTERRUPTED",
     "EXIT_OK": "kode.errors:EXIT_OK",
@@ -390,7 +362,6 @@ HOMES = {
     "finish_startup": "kode.cli.flags:finish_startup",
     "FINISHED": "kode.events:FINISHED",
     "fitting_picture": "kode.pictures:fitting",
-    "foreign": "kode.extensions.foreign",
     "ForeignEntry": "kode.memory.foreign:Entry",
     "ForeignReading": "kode.memory.foreign:Reading",
     "ForeignSource": "kode.memory.foreign:Source",
@@ -401,9 +372,7 @@ HOMES = {
     "frame_memory": "kode.memory.frame:wrap",
     "git_environment": "kode.session.git:environment",
     "GitError": "kode.errors:GitError",
-    "granted": "kode.conversation.hooking:granted",
     "Header": "kode.session.entries:Header",
-    "hook_line_of": "kode.extensions.hook_input:line_of",
     "HookEntry": "kode.session.entries:HookEntry",
     "Image": "kode.messages:Image",
     "images_of": "kode.messages:images_of",
@@ -418,14 +387,11 @@ HOMES = {
     "KodeError": "kode.errors:KodeError",
     "last_turn": "kode.session.spending:last_turn",
     "LedgerLine": "kode.contracts:LedgerLine",
-    "LINE": "kode.cli.commands.stream_input:LINE",
     "line_of": "kode.session.entries:line_of",
-    "lines_of": "kode.extensions.listing:lines_of",
     "list_sessions": "kode.session.index:list_sessions",
     "load_config": "kode.config:load_config",
     "Loaded": "kode.config:Loaded",
     "LONG_TURN_S": "kode.cli.screen.notify:LONG_TURN_S",
-    "lost_of": "kode.extensions.hook_answer:lost_of",
     "main": "kode.cli.commands.run:main",
     "matches_path": "kode.permissions.rules:matches_path",
     "MAX_ATTACHED_BYTES": "kode.conversation.attachments:MAX_ATTACHED_BYTES",
@@ -461,13 +427,10 @@ HOMES = {
     "open_repl": "kode.cli.commands.opening:open_repl",
     "open_sandbox": "kode.assembly:open_sandbox",
     "open_screen": "kode.cli.screen.screen:open_screen",
-    "open_workplace": "kode.assembly:open_workplace",
     "Opened": "kode.conversation.plugged:Opened",
     "Opens": "kode.contracts:Opens",
     "OpenSession": "kode.conversation.open_session:OpenSession",
-    "other_names": "kode.extensions.hook_input:other_names",
     "outside_context": "kode.conversation.memory:outside_context",
-    "OWN_TYPES": "kode.session.entries:OWN_TYPES",
     "Page": "kode.config.plugin_pages:Page",
     "Parser": "kode.cli.parser:Parser",
     "Part": "kode.messages:Part",
@@ -513,15 +476,12 @@ HOMES = {
     "ResultLine": "kode.results:ResultLine",
     "results_of": "kode.messages:results_of",
     "RetryScheduled": "kode.events:RetryScheduled",
-    "review": "kode.extensions.review",
     "RewindEntry": "kode.session.entries:RewindEntry",
     "Role": "kode.messages:Role",
     "Row": "kode.contracts:Row",
-    "rows_of": "kode.extensions.listing:rows_of",
     "Rule": "kode.permissions.rules:Rule",
     "run_check": "kode.assembly:run_check",
     "run_git": "kode.session.git:run_git",
-    "run_hook": "kode.conversation.hooking:run_hook",
     "run_program": "kode.tools.program:run_program",
     "run_read_task": "kode.cli.commands.run:run_read_task",
     "run_setup": "kode.cli.commands.init:main",
@@ -540,7 +500,6 @@ HOMES = {
     "SharedBudget": "kode.shared_budget:SharedBudget",
     "shorten": "kode.messages:shorten",
     "silent": "kode.events:silent",
-    "Snapshot": "kode.subagents.protocol:Snapshot",
     "Spending": "kode.session.spending:Spending",
     "spending_of": "kode.session.spending:spending_of",
     "Spent": "kode.session.spending:Spent",
@@ -551,11 +510,9 @@ HOMES = {
     "StorageError": "kode.errors:StorageError",
     "subagent_records": "kode.subagents.records:records",
     "SubagentRecord": "kode.subagents.records:Record",
-    "subcommands": "kode.installed:subcommands",
     "subject_of": "kode.engine.act:subject_of",
     "Subscriber": "kode.contracts:Subscriber",
     "summarize_session": "kode.session.index:summarize",
-    "surroundings": "kode.extensions.places:surroundings",
     "SystemEntry": "kode.session.entries:SystemEntry",
     "TaintEntry": "kode.session.entries:TaintEntry",
     "Task": "kode.subagents.protocol:Task",
@@ -578,13 +535,11 @@ HOMES = {
     "ToolResult": "kode.messages:ToolResult",
     "ToolSpec": "kode.contracts:ToolSpec",
     "ToolStarted": "kode.events:ToolStarted",
-    "TOPICS": "kode.extensions.hook_input:TOPICS",
     "total_spent": "kode.session.spending:total",
     "Transcript": "kode.session.transcript:Transcript",
     "TranscriptCall": "kode.session.transcript:Call",
     "TranscriptItem": "kode.session.transcript:Item",
     "TrimEntry": "kode.session.entries:TrimEntry",
-    "trust": "kode.extensions.trust",
     "Turn": "kode.contracts:Turn",
     "TurnEnded": "kode.events:TurnEnded",
     "TurnEntry": "kode.session.entries:TurnEntry",

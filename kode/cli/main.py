@@ -34,9 +34,6 @@ USAGE = (
 )
 NEXT = "Without a key, try `kode demo`. To set one up: `kode init`.\n"
 
-GROUPS = ("mcp", "extensions")
-"""Commands whose words are looked for among those of plug-ins first: nothing else is imported."""
-
 
 def main(argv: Sequence[str]) -> int:
     """Runs one command line and returns its exit code."""
@@ -131,8 +128,6 @@ def _dispatch(argv: list[str]) -> int:
         )
         sys.stdout.flush()
         return 0
-    if first in GROUPS and (run := installed.subcommand(first, argv[1:])) is not None:
-        return _finished(run(argv[2:]))
     if first in COMMANDS:
         return _run(COMMANDS[first][0], argv[1:])
     if first and not first.startswith("-") and not any(c.isspace() for c in first):

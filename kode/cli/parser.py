@@ -22,6 +22,7 @@ COMMANDS = {
         ("cost", "", "show tokens and cost, and why a cache was lost"),
         ("mcp", "", "list, add, approve and test MCP servers"),
         ("permissions", "", "list rules and your lasting answers, remove and restore them"),
+        ("extensions", "", "list and approve skills, hooks ..., add bundles"),
         ("plugin", "", "list plug-ins, and turn them on and off"),
         ("config", "", "show, set and check settings"),
         ("init", "", "guided set-up"),
@@ -29,6 +30,13 @@ COMMANDS = {
         ("completion", "", "print a completion script for bash, zsh or fish"),
         ("doctor", "", "check this machine, and say how to fix what is missing"),
         ("subagent", "", "run one focused task in its own process"),
+        ("schema", "", "print JSON schemas of events, results, sessions, task files"),
+        ("extension", "extensions", ""),
+        ("skills", "extensions:skills", ""),
+        ("commands", "extensions:commands", ""),
+        ("agents", "extensions:agents", ""),
+        ("hooks", "extensions:hooks", ""),
+        ("trust", "", ""),
         ("exec", "run", ""),
         ("resume", "resume:by_id", ""),
     )
@@ -108,7 +116,7 @@ class Parser(argparse.ArgumentParser):
     describing = False
     """If True, `parse` raises Described, which gives `completion` every command's flags."""
 
-    def __init__(self, prog: str, description: str, **options: Any) -> None:
+    def __init__(self, prog: str, description: str = "", **options: Any) -> None:
         super().__init__(
             prog=prog,
             description=description,

@@ -10,14 +10,18 @@ command      the command lines
 
 from kode.plugin import Command, Plugin
 
-_RUN = "kode.plugins.bundles.command:main"
-
 PLUGIN = Plugin(
     name="bundles",
     summary="adds bundles of skills, commands, agents, hooks and servers",
     commands={
-        "extensions": Command(run=_RUN, summary="list and approve skills, hooks ..., add bundles"),
-        "extension": Command(run=_RUN, summary=""),
+        f"extensions {name}": Command(run=f"kode.plugins.bundles.command:{run}", summary=summary)
+        for name, run, summary in (
+            ("list", "list_bundles", "list what is installed, or what SOURCE offers"),
+            ("add", "add_bundle", "show a bundle whole, and add it once you approve"),
+            ("show", "show_bundle", "show a bundle: its parts, and with FILE... files in full"),
+            ("update", "update_bundle", "fetch again; what changed is shown, and asked about"),
+            ("remove", "remove_bundle", "remove a bundle"),
+        )
     },
     bundles="kode.plugins.bundles.copies:approved_bundles",
 )

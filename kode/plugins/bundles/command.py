@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from kode.plugin import (
@@ -16,7 +17,6 @@ from kode.plugin import (
     items_in_bundle,
     paths,
     print_either,
-    subcommands,
     visible,
     working_directory,
 )
@@ -51,8 +51,6 @@ def main(argv: Sequence[str]) -> Answered:
 
 def _parser() -> Parser:
     parser = Parser("kode extensions", "Skills, commands, agents, hooks, and bundles of them.")
-    others = (f"\n    {n:<10}{what}" for n, what in subcommands("extensions").items())
-    parser.epilog = "what files bring:" + "".join(others)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     def add(name: str, about: str) -> argparse.ArgumentParser:
@@ -179,3 +177,12 @@ def _is_wanted(name: str, *, is_update: bool) -> bool:
 
 def _say(lines: Iterable[str]) -> None:
     print_either(None, map(show.printable, lines), as_json=False)
+
+
+def _run(command: str, argv: Sequence[str]) -> Answered:
+    return main([command, *argv])
+
+
+list_bundles, add_bundle, show_bundle, update_bundle, remove_bundle = (
+    partial(_run, command) for command in ("list", "add", "show", "update", "remove")
+)

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kode.cli.commands import schema
+from kode.cli.commands.schema import SCHEMAS, schema_of
 from kode.cli.screen.output import event_object, failure_object
 from kode.cli.screen.printer import to_json
 from kode.errors import ConfigError
 from kode.events import Event, TurnEnded
 from kode.messages import ServerItem, Text, Thinking, ToolCall
-from kode.plugins.schemas import command as schema
-from kode.plugins.schemas.command import SCHEMAS, schema_of
 from kode.results import result_object
 from kode.session.entries import OWN_TYPES, Header, PluginEntry, line_of
 from kode.subagents.protocol import Section, Snapshot, Task
@@ -134,7 +134,7 @@ def test_the_files_of_a_subagent_fit() -> None:
     fits("snapshot", json.loads(sent(snapshot)))
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("name", [*SCHEMAS, "goal"])
 def test_a_schema_is_the_one_that_was_promised(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

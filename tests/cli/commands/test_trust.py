@@ -3,16 +3,14 @@ import json
 import pytest
 
 from kode import paths
-from kode.cli.commands import mcp
+from kode.cli.commands import extensions, mcp, trust
 from kode.errors import ConfigError
 from kode.extensions import trust as approvals
-from kode.plugins.brought import approved as trust
-from kode.plugins.brought import listed as brought
 from tests.cli.commands.answers import run
 
 
 class Hooks:
-    main = staticmethod(brought.hooks)
+    main = staticmethod(extensions.hooks)
 
 
 @pytest.fixture
