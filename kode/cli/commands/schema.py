@@ -22,8 +22,6 @@ from kode.results import Result, ResultLine
 from kode.session.entries import OWN_TYPES, Header, PluginEntry
 from kode.subagents.protocol import Snapshot, Task
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
 
 class _Whole(GenerateJsonSchema):  # output includes all fields, also those with a default
     def field_is_required(self, field: Any, total: bool) -> bool:
@@ -43,7 +41,7 @@ def schema_of(name: str) -> dict[str, Any]:
     """The JSON schema of that name. Raises: PluginError."""
     added = installed.added("schemas")
     schema = SCHEMAS[name]() if name in SCHEMAS else _of_output(installed.load(*added[name]))
-    return {"$schema": DIALECT, **schema, "title": f"kode {name}"}
+    return {"$schema": _Whole.schema_dialect, **schema, "title": f"kode {name}"}
 
 
 def _of_output(kinds: Any, generator: type[GenerateJsonSchema] = _Whole) -> dict[str, Any]:
