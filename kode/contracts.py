@@ -646,7 +646,7 @@ class Rewritten:
     by: str
     """Who wants it: "The hook rtk"."""
     opinion: Opinion | None = None
-    """About the call as it is now; those of earlier ones were about another."""
+    """About the call as it is now; what earlier ones allowed was about another."""
 
 
 ToolRun = Callable[[ToolContext, Mapping[str, Any]], Awaitable["ToolOutput | str"]]
@@ -850,12 +850,11 @@ class Kept:
         return cls(refused=tuple((change, refusal) for change in changes if change.is_reported))
 
 
-Interceptor = Callable[
-    [Tool, Mapping[str, Any], ToolContext], Awaitable[Verdict | Opinion | Rewritten | None]
-]
+CallDecision = Verdict | Opinion | Rewritten
+Interceptor = Callable[[Tool, Mapping[str, Any], ToolContext], Awaitable[CallDecision | None]]
 """`await interceptor(tool, arguments, context)` judges a call before the gate does. A verdict is
-final, an opinion replaces that of earlier ones and goes to the gate, a rewritten call replaces the
-call, None says nothing. Those that rewrite come first in the chain."""
+final, the gravest opinion goes to the gate, a rewritten call replaces the call, None says nothing.
+Those that rewrite come first in the chain."""
 
 
 @dataclass(frozen=True)

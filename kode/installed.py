@@ -76,6 +76,10 @@ class Plugin:
     subscriber: str = ""
     """A function of an `Opened` that returns a `Subscriber`, or None where there is nothing to
     hear."""
+    before_call: str = ""
+    """A function, plain or async, of an `Opened` and a `ProposedCall`: it returns
+    `call.refuse(why)`, `call.ask(why)`, `call.change(arguments)`, or None to say nothing. Called
+    before each call of a tool, in subagents too; a call at which it fails is refused."""
     around_turn: str = ""
     """An async function of an `Opened`, a `turns.OpenSession`, a message and its `turns.RunTurn`,
     that returns the `TurnEnded`. Called if resumed, or a plug-in's slash command was used."""

@@ -93,7 +93,7 @@ Cut = Literal["", "interrupted", "not_run", "unknown"]
 """How the end of its turn cut a call: while it ran; before it ran; `unknown` when the process was
 killed, so that no result was stored."""
 
-RefusedBy = Literal["person", "rule", "mode", "nobody", "hook", "sandbox", "fault"]
+RefusedBy = Literal["person", "rule", "mode", "nobody", "hook", "plugin", "sandbox", "fault"]
 """`nobody`: it needs a yes, and nobody could be asked. `sandbox`: it could only run in one, and
 this machine has none. `fault`: nobody refused it, it was not possible: a full disk, a file that
 somebody else changed meanwhile."""

@@ -105,7 +105,7 @@ class Conversation:
         return self.now.terms.extensions
 
     @property
-    def plugged(self) -> Plugged | None:
+    def plugged(self) -> Plugged:
         return self.now.terms.plugged
 
     @property
@@ -241,8 +241,7 @@ class Conversation:
 
     def _enter(self, session: Session, begun_by: BegunBy) -> None:
         old = self.now
-        if self.plugged is not None:
-            self.plugged.now.session = session
+        self.plugged.now.session = session
         self.now = enter(
             old.terms,
             old.loaded,

@@ -123,15 +123,17 @@ def extended(opened: OpenSession, agent: Agent, found: Brought, hooks: "Hooks | 
         tools=(*agent.tools, *_skill_tools(agent, allowed)),
         opening=lambda window: {**({"skills": skills} if skills else {}), **opening(window)},
     )
+    interceptors = opened.terms.plugged.interceptors
     if hooks is not None:
         ask = opened.terms.ask
         agent = replace(
             agent,
             gate=opened.gate if ask is None else replace(opened.gate, ask=hooks.asking(ask)),
-            interceptors=(hooks.before_call,),
             around=hooks.around,
             before_compaction=hooks.before_compaction,
         )
+        interceptors = (hooks.before_call, *interceptors)
+    agent = replace(agent, interceptors=interceptors)
     if opened.config.diagnostics:
         agent = replace(agent, around=with_checkers(agent, agent.around))
     return agent

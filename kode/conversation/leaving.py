@@ -133,6 +133,5 @@ async def close(opened: OpenSession, wait_s: float | None = None) -> None:
         asked = (opened.agent.provider, *([small] if small else ()), *terms.to_close)
         for provider in asked:
             await provider.aclose()
-        if terms.plugged is not None:
-            with _waiting_for(opened, "plug-ins"):
-                await terms.plugged.close(_remaining_s(CLOSE_S, leave_by))
+        with _waiting_for(opened, "plug-ins"):
+            await terms.plugged.close(_remaining_s(CLOSE_S, leave_by))

@@ -77,8 +77,8 @@ class Terms:
     """Commands that the person moved to the background."""
     extensions: Extensions | None = None
     """Extensions from outside kode; None in a subagent."""
-    plugged: "Plugged | None" = None
-    """The plug-ins; None in a subagent."""
+    plugged: "Plugged"
+    """The plug-ins; in a subagent they only decide about calls."""
     tools: tuple[Tool, ...] = ()
     """Offered beside kode's own."""
     memory: MemorySystem | None = None

@@ -101,10 +101,9 @@ async def open_conversation(
         if fault := paths.home_fault(home):
             emit(Notice(text=fault))
     try:
-        place, plugged = of_session(open_workplace(loaded.config, home, cwd), session.id), None
-        if child is None:
-            plugged = plug_in(loaded.config, place, emit, session)
-            emit, tools = plugged.emit, (*tools, *plugged.tools)
+        place = of_session(open_workplace(loaded.config, home, cwd), session.id)
+        plugged = plug_in(loaded.config, place, emit, session, is_child=child is not None)
+        emit, tools = plugged.emit, (*tools, *plugged.tools)
         terms = Terms(
             emit=emit,
             ask=ask,

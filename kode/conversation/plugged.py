@@ -1,11 +1,12 @@
-"""What plug-ins add to an open conversation: tools, sections of the system prompt, subscribers.
+"""What plug-ins add to an open conversation: tools, sections of the system prompt, subscribers, and
+what decides about calls.
 
 A plug-in that fails costs a line on the screen and what it would have added, never the session.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,11 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 from kode import installed
 from kode.config.plugin_settings import settings_of
-from kode.contracts import Subscriber, Tool
-from kode.errors import ConfigError
+from kode.contracts import (
+    CallDecision,
+    Effect,
+    Interceptor,
+    Opinion,
+    Rewritten,
+    Subscriber,
+    Tool,
+    ToolContext,
+    Verdict,
+)
+from kode.errors import ConfigError, KodeError, PluginError
 from kode.events import Emit, Event, Notice
 from kode.function_tool import plain_tool
 from kode.installed import Plugin, fault_of, guard_plugin, load, try_plugin
+from kode.messages import Refusal
+from kode.permissions.gate import refused
 from kode.session.entries import PLUGIN_TYPE, PluginEntry
 from kode.session.log import Session
 from kode.session.messages import effective
@@ -90,6 +103,34 @@ class Prompt:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProposedCall:
+    """A call that the model wants, before anything is decided about it."""
+
+    plugin: str
+    """The plug-in that is asked; its name stands before its reasons."""
+    tool: str
+    """The tool's name, as in `tools` of the system prompt."""
+    effect: Effect
+    """What the tool does: "read", "edit", "run", ..."""
+    arguments: Mapping[str, Any]
+    """As the tool gets them."""
+    path: str = ""
+    """The real path that a call about one path is about; "" for any other."""
+
+    def refuse(self, reason: str) -> CallDecision:
+        """The call does not run; the model and the person read why."""
+        return refused(Refusal(by="plugin", message=f"The plug-in {self.plugin}: {reason}"))
+
+    def ask(self, reason: str) -> CallDecision:
+        """The person is asked, whatever rules and mode allow; without a person it does not run."""
+        return Opinion(outcome="ask", reason=f"The plug-in {self.plugin}: {reason}")
+
+    def change(self, arguments: Mapping[str, Any]) -> CallDecision:
+        """The call has these arguments from then on. Permissions are decided for them."""
+        return Rewritten(arguments=arguments, by=f"The plug-in {self.plugin}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plugged:
     """The plug-ins of one conversation."""
 
@@ -99,6 +140,8 @@ class Plugged:
     """Emits to the conversation and to every subscriber."""
     heard: "tuple[_Guarded, ...]" = ()
     tools: tuple[Tool, ...] = ()
+    interceptors: tuple[Interceptor, ...] = ()
+    """What plug-ins decide about calls."""
 
     def sections(self) -> dict[str, str]:
         """The sections of the system prompt, by name: `x-` and the names that a plug-in gives."""
@@ -142,21 +185,30 @@ class Plugged:
                 self.emit(Notice(text=fault_of(subscriber.plugin, error)))
 
 
-def plug_in(config: "Config", place: Workplace, emit: Emit, session: Session) -> Plugged:
-    """Opens the plug-ins for a conversation. Never raises: see `installed.faults`."""
+def plug_in(
+    config: "Config", place: Workplace, emit: Emit, session: Session, *, is_child: bool = False
+) -> Plugged:
+    """Opens the plug-ins for a conversation; in a subagent, `is_child`, they only decide about
+    calls. Never raises: see `installed.faults`."""
     for one in installed.installed():
         if one.fault:
             emit(Notice(text=f"The plug-in {one.name} is not used: {one.fault}."))
     now = Now(session)
     opened, heard, tools = list[tuple[Plugin, Opened]](), list[_Guarded](), list[Tool]()
+    interceptors = list[Interceptor]()
     for plugin in installed.plugins():
         if plugin.name in installed.faults:
             continue
-        wanted = (plugin.tools, plugin.sections, plugin.subscriber, plugin.slash)
-        if not any((*wanted, plugin.around_turn)):
+        added = (plugin.tools, plugin.sections, plugin.subscriber, plugin.slash, plugin.around_turn)
+        if not plugin.before_call and (is_child or not any(added)):
             continue
         seen = try_plugin(plugin, partial(_open, plugin, config, place, emit, now), None)
         if seen is None:
+            continue
+        if plugin.before_call:
+            judge = try_plugin(plugin, partial(load, plugin, plugin.before_call), None)
+            interceptors += [] if judge is None else [partial(_decide, plugin, judge, seen)]
+        if is_child:
             continue
         opened.append((plugin, seen))
         ear = try_plugin(plugin, partial(_subscriber, plugin, seen), None)
@@ -170,7 +222,14 @@ def plug_in(config: "Config", place: Workplace, emit: Emit, session: Session) ->
             subscriber(event)
 
     out = to_all if heard else emit
-    return Plugged(now=now, opened=tuple(opened), emit=out, heard=tuple(heard), tools=tuple(tools))
+    return Plugged(
+        now=now,
+        opened=tuple(opened),
+        emit=out,
+        heard=tuple(heard),
+        tools=tuple(tools),
+        interceptors=tuple(interceptors),
+    )
 
 
 def _open(plugin: Plugin, config: "Config", place: Workplace, emit: Emit, now: Now) -> Opened:
@@ -201,6 +260,31 @@ def _tools(plugin: Plugin, opened: Opened) -> list[Tool]:
         for one in load(plugin, plugin.tools)(opened)
     )
     return list(made)
+
+
+async def _decide(
+    plugin: Plugin,
+    judge: Any,
+    opened: Opened,
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    context: ToolContext,
+) -> CallDecision | None:
+    call = ProposedCall(
+        plugin=plugin.name,
+        tool=tool.name,
+        effect=tool.effect_of(arguments) if tool.effect_of else tool.effect,
+        arguments=arguments,
+        path=context.judged_path,
+    )
+    try:
+        decision = guard_plugin(plugin, judge)(opened, call)
+        decision = await decision if isinstance(decision, Awaitable) else decision
+        if isinstance(decision, Verdict | Opinion | Rewritten | None):
+            return decision
+        raise PluginError(fault_of(plugin, TypeError(f"before_call returned {decision!r}")))
+    except KodeError as error:
+        return refused(Refusal(by="plugin", message=str(error)))
 
 
 async def _around(around: Any, opened: Opened, of: Any, run: Any, text: str, *more: Any) -> Any:

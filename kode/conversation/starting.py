@@ -161,8 +161,6 @@ async def _try_sandbox(opened: OpenSession) -> None:
 def _with_sections(opened: OpenSession, agent: Agent) -> Agent:
     """Puts plug-ins' sections of the system prompt before memory's, which changes more."""
     plugged, render = opened.terms.plugged, agent.render_system
-    if plugged is None:
-        return agent
     return replace(agent, render_system=lambda late: render({**plugged.sections(), **late}))
 
 
@@ -177,8 +175,7 @@ def _those_allowed(opened: OpenSession, tools: Sequence[Tool]) -> tuple[Tool, ..
         for tool in tools
         if definition is None or tool.name in lent or definition.has(tool.name)
     )
-    if plugged is not None:
-        allowed = plugged.without_clashes(allowed)
+    allowed = plugged.without_clashes(allowed)
     for name, count in Counter(tool.name for tool in allowed).items():
         if count > 1:
             raise UserError(f"There are {count} tools called {name}. Give yours another name.")

@@ -82,14 +82,14 @@ async def _turn(
         if said := await hooking.submit(started.hooks, text):
             opened.note(said)
     plugged = terms.plugged
-    if plugged is not None and text.startswith("/"):
+    if text.startswith("/"):
         answer = await plugged.answer(text)
         if isinstance(answer, str):
             opened.emit(TextDelta(text=answer.replace("\n", "  \n")))
             opened.emit(ended := TurnEnded(status="success", result=answer))
             return ended
         text = text if answer is None else answer.text
-    if plugged is not None and (plugged.now.used or opened.begun_by == "resume"):
+    if plugged.now.used or opened.begun_by == "resume":
         run = plugged.around(opened, run)
     if not text.startswith("/"):
         ended = await run(text)

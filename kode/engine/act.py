@@ -19,6 +19,7 @@ from typing import Any
 
 from kode import durable, paths
 from kode.contracts import (
+    Opinion,
     Rewritten,
     Tool,
     ToolContext,
@@ -301,13 +302,13 @@ async def _allowed(
             context = replace(
                 context,
                 judged_path=_real_path(agent, tool, arguments),
-                opinion=said.opinion,
+                opinion=_gravest(_but_allowing(context.opinion), said.opinion),
                 rewritten=_change(tool, asked, arguments, said.by) if arguments != asked else "",
             )
             if context.rewritten:
                 run.emit(Notice(text=mask(context.rewritten, agent.secrets)))
         elif said is not None:
-            context = replace(context, opinion=said)
+            context = replace(context, opinion=_gravest(context.opinion, said))
     else:
         verdict = await agent.gate.check(tool, arguments, context)
     if not verdict.allowed:
@@ -315,6 +316,19 @@ async def _allowed(
         raise ToolRefused(verdict.reason, refusal=refusal_of(verdict), instead=instead)
     context = replace(context, checks=verdict.checks, only_seen=verdict.only_seen)
     return _Step(tool, arguments, context, verdict)
+
+
+_GRAVITY = ("allow", "ask", "plan")
+
+
+def _but_allowing(opinion: Opinion | None) -> Opinion | None:
+    return None if opinion is None or opinion.outcome == "allow" else opinion
+
+
+def _gravest(before: Opinion | None, now: Opinion | None) -> Opinion | None:
+    """The opinion that counts: nothing that allows outweighs what asks."""
+    opinions = [opinion for opinion in (now, before) if opinion is not None]
+    return max(opinions, key=lambda one: _GRAVITY.index(one.outcome), default=None)
 
 
 def _rewritten(agent: Agent, tool: Tool, wanted: Rewritten) -> Mapping[str, Any]:

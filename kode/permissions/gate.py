@@ -249,6 +249,8 @@ class PersonGate:
         if decision.outcome != "ask":
             return verdict(decision)
         if self._ask is None:
+            if context.opinion is not None:
+                decision = replace(decision, reason=context.opinion.reason)
             return _with_nobody(decision)
         context = replace(context, only_seen=decision.only_seen)
         preview = tool.preview(context, arguments) if tool.preview else ""

@@ -1,7 +1,7 @@
 """A conversation over real parts, with scripted replies."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ async def opened(tmp_path: Path, events: list[Event]) -> Any:
         mode: str = "auto-edit",
         ask: Ask | None = None,
         keep_session: bool = True,
+        deny: Sequence[str] = (),
     ) -> Conversation:
         script = tmp_path / f"script-{len(made)}.json"
         script.write_text(json.dumps(replies))
@@ -39,6 +40,7 @@ async def opened(tmp_path: Path, events: list[Event]) -> Any:
             "provider": "scripted",
             "script": str(script),
             "permissions.mode": mode,
+            "permissions.deny": list(deny),
             "memory.enabled": False,
         }
         loaded = load_config(tmp_path / "kode-home", project, environ={}, flags=flags)

@@ -1,6 +1,8 @@
 """A plug-in at fault costs a line on the screen, and never the session."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from kode import installed
 from kode.errors import PluginError
 from kode.events import Notice, TurnStarted
 from kode.installed import Command, Plugin
+from kode.permissions.gate import Answer
 from kode.registry import rows_of_plugins
 
 
@@ -159,3 +162,114 @@ async def test_a_record_before_the_first_turn_is_kept(opened: Any, use: Use) -> 
     again = await opened(session_id=session_id)
     [(_, seen)] = again.plugged.opened
     assert seen.records() == [{"note": "one"}]
+
+
+def refusing(opened: Any, call: Any) -> Any:
+    """Lets nothing be written into a.txt, by a command neither."""
+    is_about = call.path.endswith("/a.txt") or "a.txt" in str(call.arguments.get("command"))
+    return call.refuse("a.txt stays as it is.") if is_about else None
+
+
+async def asking(opened: Any, call: Any) -> Any:
+    """Asks before every change."""
+    return call.ask("Every change counts.") if call.effect == "edit" else None
+
+
+def changing(opened: Any, call: Any) -> Any:
+    """Writes all in capitals, into b.txt."""
+    if call.tool != "write_file":
+        return None
+    return call.change({"path": "b.txt", "content": call.arguments["content"].upper()})
+
+
+def confused(opened: Any, call: Any) -> Any:
+    """Returns what is no decision."""
+    return True
+
+
+WRITE = {"name": "write_file", "arguments": {"path": "a.txt", "content": "hello\n"}}
+
+
+class Person:
+    """Answers with one choice, and counts the questions."""
+
+    def __init__(self, choice: str = "once") -> None:
+        self.choice, self.questions = choice, list[Any]()
+
+    async def __call__(self, question: Any) -> Any:
+        self.questions.append(question)
+        return Answer(choice=self.choice)  # type: ignore[arg-type]
+
+
+def deciding(function: str) -> Plugin:
+    return Plugin(name="guard", summary="", before_call=f"{HERE}{function}")
+
+
+@pytest.mark.parametrize("function", ["refusing", "broken", "broken_later", "confused"])
+async def test_a_call_that_a_plugin_refuses_or_fails_at_does_not_run(
+    opened: Any, use: Use, tmp_path: Path, function: str
+) -> None:
+    use(deciding(function))
+    person = Person()
+    talk = await opened({"calls": [WRITE]}, {"text": "No."}, mode="full", ask=person)
+
+    ended = await talk.turn("write")
+
+    [denial] = ended.denials
+    assert "The plug-in guard" in denial.reason
+    assert not (tmp_path / "project/a.txt").exists()
+    assert person.questions == []
+
+
+@pytest.mark.parametrize("choice", ["once", "no"])
+async def test_a_plugin_has_the_person_asked(
+    opened: Any, use: Use, tmp_path: Path, choice: str
+) -> None:
+    use(deciding("asking"))
+    person = Person(choice)
+    talk = await opened({"calls": [WRITE]}, {"text": "Fine."}, mode="full", ask=person)
+
+    await talk.turn("write")
+
+    [question] = person.questions
+    assert question.reason == "The plug-in guard: Every change counts."
+    assert (tmp_path / "project/a.txt").exists() is (choice == "once")
+
+
+async def test_what_a_plugin_asks_is_refused_where_nobody_is(
+    opened: Any, use: Use, tmp_path: Path
+) -> None:
+    use(deciding("asking"))
+    talk = await opened({"calls": [WRITE]}, {"text": "No."}, mode="full")
+
+    ended = await talk.turn("write")
+
+    [denial] = ended.denials
+    assert "The plug-in guard: Every change counts." in denial.reason
+    assert not (tmp_path / "project/a.txt").exists()
+
+
+async def test_permissions_are_decided_for_a_call_as_a_plugin_changed_it(
+    opened: Any, use: Use, tmp_path: Path
+) -> None:
+    use(deciding("changing"))
+    talk = await opened({"calls": [WRITE]}, {"text": "Done."}, deny=["edit(a.txt)"])
+
+    ended = await talk.turn("write")
+
+    assert ended.denials == ()
+    assert (tmp_path / "project/b.txt").read_text() == "HELLO\n"
+    [_, _, result, *_] = talk.session.messages
+    assert "The plug-in guard changed this call" in result.parts[0].text
+
+
+async def test_no_other_plugin_takes_back_what_one_asks(
+    opened: Any, use: Use, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use(deciding("asking"))
+    guards = (deciding("asking"), replace(deciding("changing"), name="writer"))
+    monkeypatch.setattr(installed, "plugins", lambda: guards)
+    talk = await opened({"calls": [WRITE]}, {"text": "No."}, mode="full")
+
+    assert (await talk.turn("write")).denials
+    assert list((tmp_path / "project").glob("*.txt")) == []
