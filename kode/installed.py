@@ -3,19 +3,25 @@
 A plug-in is a Python package with an entry point in the group `kode.plugins` that names a `Plugin`.
 That value is data: what it adds is named as "module:name" and imported when it is used. Those that
 kode ships are on unless the person turned them off; any other is off, and not imported, until the
-person has named it in their own config. `docs/plugins.md` shows how one is written.
+person has named it in their own config. `--plugin FILE.py` uses one for this run that is not
+installed. `docs/plugins.md` shows how one is written.
 """
 
 import contextlib
 import functools
 import json
+import os
 import pkgutil
+import sys
+import traceback
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 from kode import paths
-from kode.errors import KodeError, PluginError
+from kode.errors import ConfigError, KodeError, PluginError
 
 T = TypeVar("T")
 Else = TypeVar("Else")
@@ -30,13 +36,20 @@ are the plug-in's own settings."""
 OWN = "kode"
 """The distribution whose plug-ins are on by default."""
 
+FILES = "KODE_PLUGIN_FILES"
+"""The variable with the files of `--plugin`, for this process and those that it starts."""
+
+Code = str | Callable[..., Any] | Sequence[Any]
+"""What a plug-in adds: "module:name", imported when it is first used, or the thing itself, as a
+plug-in in one file has it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
     """A command that a plug-in adds, in the terminal or at the prompt."""
 
-    run: str
-    """The "module:function" that runs it. `kode NAME ...` calls it with the arguments and exits
+    run: Code
+    """The function that runs it. `kode NAME ...` calls it with the arguments and exits
     with the integer that it returns; `/NAME ...` awaits it with an `Opened` and the rest of the
     line, and prints the text that it returns or sends the `Prompt` to the model."""
     summary: str
@@ -59,7 +72,7 @@ class ExportFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Plugin:
-    """What a plug-in adds. Every "module:name" is imported when it is first used."""
+    """What a plug-in adds; see `Code`."""
 
     name: str
     """Letters, digits and hyphens; the name of its section in the config."""
@@ -68,57 +81,57 @@ class Plugin:
     """`kode NAME`; a name of two words is one of a group: "mcp serve"."""
     slash: Mapping[str, Command] = field(default_factory=dict)
     """`/NAME`, without the slash."""
-    tools: str = ""
+    tools: Code = ""
     """A function of an `Opened` that returns tools: plain functions, or `Tool`s."""
-    sections: str = ""
+    sections: Code = ""
     """A function of an `Opened` that returns sections for the system prompt, by name. It is called
     when a session begins and after a compaction; the texts are sent with every request."""
-    subscriber: str = ""
+    subscriber: Code = ""
     """A function of an `Opened` that returns a `Subscriber`, or None where there is nothing to
     hear."""
-    before_call: str = ""
+    before_call: Code = ""
     """A function, plain or async, of an `Opened` and a `ProposedCall`: it returns
     `call.refuse(why)`, `call.ask(why)`, `call.change(arguments)`, or None to say nothing. Called
     before each call of a tool, in subagents too; a call at which it fails is refused."""
-    around_turn: str = ""
+    around_turn: Code = ""
     """An async function of an `Opened`, a `turns.OpenSession`, a message and its `turns.RunTurn`,
     that returns the `TurnEnded`. Called if resumed, or a plug-in's slash command was used."""
-    flags: str = ""
+    flags: Code = ""
     """A function of a `Parser` that adds flags to `kode run` and to all that take its flags."""
-    task: str = ""
+    task: Code = ""
     """A function of the parsed flags, of TASK and the id of a session to resume, or None, that
     returns what is asked instead. Called for such a session, and a flag of a plug-in."""
-    providers: str = ""
+    providers: Code = ""
     """A sequence of `ProviderRow`s."""
-    formats: Mapping[str, str] = field(default_factory=dict)
+    formats: Mapping[str, Code] = field(default_factory=dict)
     """The wire formats that these rows name, each with the class that speaks it."""
-    memory: Mapping[str, str] = field(default_factory=dict)
+    memory: Mapping[str, Code] = field(default_factory=dict)
     """Memory systems: name → the class, called with the config's `memory` section."""
-    exports: Mapping[str, str] = field(default_factory=dict)
+    exports: Mapping[str, Code] = field(default_factory=dict)
     """Formats of `kode session export`: name → a function of a `Transcript` that returns text, or
     an `ExportFile`."""
-    replays: Mapping[str, str] = field(default_factory=dict)
+    replays: Mapping[str, Code] = field(default_factory=dict)
     """Formats of `exports` that can stand in for a model: name → a context manager over a file that
     gives a `contracts.Recorded`; for `kode run --record` and `--replay`."""
-    imports: Mapping[str, str] = field(default_factory=dict)
+    imports: Mapping[str, Code] = field(default_factory=dict)
     """Agents whose sessions `kode session import` reads: name → a function of a path that returns a
     `Transcript`, or None for a file that is not one."""
-    replicas: Mapping[str, str] = field(default_factory=dict)
+    replicas: Mapping[str, Code] = field(default_factory=dict)
     """Servers that keep memory for several people: the scheme of `memory.notes.url` → a function of
     the config's `memory.notes` and the project's folder that returns a `kode.contracts.Remote`."""
-    memory_imports: Mapping[str, str] = field(default_factory=dict)
+    memory_imports: Mapping[str, Code] = field(default_factory=dict)
     """Agents whose memory `kode memory import` reads: name → an object with the methods of
     `kode.memory.foreign.Agent`."""
-    bundles: str = ""
+    bundles: Code = ""
     """A function of `$KODE_HOME` that returns the `contracts.Bundle`s that a person approved and
     that are unchanged, and a sentence for each that is off. Called where that folder has any."""
-    pages: str = ""
+    pages: Code = ""
     """A sequence of `Page`s for `kode view`, with a folder `templates` beside the module."""
-    settings: str = ""
+    settings: Code = ""
     """The pydantic model of its settings; without one it has none."""
-    schemas: Mapping[str, str] = field(default_factory=dict)
+    schemas: Mapping[str, Code] = field(default_factory=dict)
     """For `kode schema`: name → a type of what the plug-in writes for programs."""
-    checks: str = ""
+    checks: Code = ""
     """A function without arguments that returns `Finding`s for `kode doctor`."""
 
 
@@ -149,7 +162,7 @@ def installed() -> tuple[Installed, ...]:
 
     Read once a process. Never raises.
     """
-    return _read(str(paths.home()))
+    return _read(str(paths.home()), os.environ.get(FILES, ""))
 
 
 def plugins() -> tuple[Plugin, ...]:
@@ -262,28 +275,36 @@ def _blaming(plugin: Plugin) -> Iterator[None]:
         raise PluginError(fault_of(plugin, error)) from error
 
 
-def fault_of(plugin: Plugin, error: Exception, where: str = "") -> str:
+def fault_of(plugin: Plugin, error: Exception, where: Code = "") -> str:
     """What is said of a plug-in that failed; `where` it failed, as "module:name"."""
     if isinstance(error, KodeError):
         return str(error)
     what = f"{where}: " if where else ""
     return (
-        f"The plug-in {plugin.name} failed: {what}{type(error).__name__}: {error}. "
+        f"The plug-in {plugin.name} failed: {what}{describe_error(error)}. "
         f"Update it, or turn it off: `kode plugin disable {plugin.name}`."
     )
 
 
-def load(plugin: Plugin, where: str) -> Any:
-    """Imports what a plug-in names as "module:name". Raises: PluginError."""
+def describe_error(error: Exception) -> str:
+    """An error of a plug-in's code, with the line that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [at for at in frames if not at.filename.startswith(os.path.dirname(__file__))]
+    where = [f" ({os.path.basename(at.filename)}, line {at.lineno})" for at in own[-1:]]
+    return "".join((f"{type(error).__name__}: {error}", *where))
+
+
+def load(plugin: Plugin, where: Code) -> Any:
+    """What a plug-in adds, imported if it names it as "module:name". Raises: PluginError."""
     try:
-        return pkgutil.resolve_name(where)
+        return pkgutil.resolve_name(where) if isinstance(where, str) else where
     except KodeError:
         raise
     except Exception as error:
         raise PluginError(fault_of(plugin, error, where)) from error
 
 
-def call(plugin: Plugin, where: str, *arguments: Any) -> Any:
+def call(plugin: Plugin, where: Code, *arguments: Any) -> Any:
     """Calls the function that a plug-in names. Raises: PluginError, and what it raises on
     purpose."""
     return guard_plugin(plugin, load(plugin, where))(*arguments)
@@ -306,8 +327,61 @@ def imported_by(plugin: Plugin) -> Iterator[str]:
     for part in fields(plugin):
         value = () if part.name in ("name", "summary") else getattr(plugin, part.name)
         for one in value.values() if isinstance(value, Mapping) else (value,):
-            if where := one.run if isinstance(one, Command) else one:
+            where = one.run if isinstance(one, Command) else one
+            if where and isinstance(where, str):
                 yield where
+
+
+def use_file(name: str) -> None:
+    """Uses the plug-in of a file in this process and in the kodes that it starts, before any of the
+    same name that is not kode's own. Raises: ConfigError."""
+    path = paths.real_path(paths.expand(name))
+    plugin = _plugin_of(path)
+    if any(one.name == plugin.name and one.is_own for one in installed()):
+        raise ConfigError(
+            f"--plugin {name}: {plugin.name!r} is a plug-in of kode. Choose another name."
+        )
+    earlier = os.environ.get(FILES, "").split(os.pathsep)
+    os.environ[FILES] = os.pathsep.join(filter(None, dict.fromkeys([*earlier, path])))
+    forget()
+
+
+@functools.cache
+def _plugin_of(path: str) -> Plugin:
+    """Runs a file, without leaving a compiled one beside it, and returns its `PLUGIN`."""
+    module = ModuleType(f"kode_plugin_{Path(path).stem}")
+    module.__file__ = path
+    sys.modules[module.__name__] = module  # where dataclasses and pydantic look up annotations
+    try:
+        exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)
+    except OSError as error:
+        raise ConfigError(f"--plugin {path}: {error.strerror}. Name a Python file.") from error
+    except Exception as error:
+        raise ConfigError(f"--plugin {path}: the file failed: {describe_error(error)}.") from error
+    plugin = module.__dict__.get("PLUGIN")
+    if not isinstance(plugin, Plugin):
+        raise ConfigError(
+            f"--plugin {path}: the file needs `PLUGIN = Plugin(name=..., ...)`; docs/plugins.md "
+            "has an example."
+        )
+    return plugin
+
+
+def _of_file(path: str) -> Installed:
+    try:
+        plugin, fault = _plugin_of(path), ""
+    except ConfigError as error:
+        plugin, fault = None, str(error)
+    name = plugin.name if plugin else Path(path).stem
+    return Installed(
+        name=name,
+        distribution=f"the file {path}",
+        version="",
+        value="PLUGIN",
+        enabled=True,
+        fault=fault,
+        plugin=plugin,
+    )
 
 
 def section_of(name: str) -> Mapping[str, Any]:
@@ -322,7 +396,7 @@ def section_of(name: str) -> Mapping[str, Any]:
 
 
 @functools.lru_cache(maxsize=1)
-def _read(home: str) -> tuple[Installed, ...]:
+def _read(home: str, files: str) -> tuple[Installed, ...]:
     from importlib.metadata import entry_points
 
     found = []
@@ -345,7 +419,10 @@ def _read(home: str) -> tuple[Installed, ...]:
                 plugin=plugin,
             )
         )
-    return tuple(_each_once(sorted(found, key=lambda one: (not one.is_own, one.name))))
+    own_first = sorted(found, key=lambda one: (not one.is_own, one.name))
+    of_kode = [one for one in own_first if one.is_own]
+    of_files = map(_of_file, filter(None, files.split(os.pathsep)))
+    return tuple(_each_once((*of_kode, *of_files, *own_first[len(of_kode) :])))
 
 
 def _each_once(found: Iterable[Installed]) -> Iterator[Installed]:

@@ -285,7 +285,7 @@ def systems(name: str | None = None) -> Mapping[str, SystemRow]:
     """The memory systems, with those of plug-ins, which are not looked for if kode has `name`."""
     if name in SYSTEMS:
         return SYSTEMS
-    added = {of: SystemRow(opens=where) for of, (_, where) in installed.added("memory").items()}
+    added = {name: SystemRow(opens="") for name in installed.added("memory")}
     return {**added, **SYSTEMS}
 
 

@@ -37,6 +37,8 @@ def add_conversation_flags(parser: Parser) -> None:
     attached = "attach files (folders: as a listing)"
     add("--ctx", metavar="FILE[,FILE]", action="append", default=[], help=attached)
     add("--mcp-config", metavar="FILE", action="append", default=[], help="MCP servers: file, JSON")
+    about = "use the plug-in in this file, for this run"
+    add("--plugin", metavar="FILE", action="append", default=[], help=about)
     said, read = "text (default), json, stream-json", "stream-json: messages on stdin"
     add("--output-format", metavar="FORMAT", choices=FORMATS, help=said)
     add("--input-format", metavar="FORMAT", choices=("text", "stream-json"), help=read)

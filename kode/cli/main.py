@@ -108,11 +108,29 @@ def _own_fault(argv: Sequence[str], error: Exception) -> int:
     return _report(argv, KodeError(f"an internal error in kode ({type(error).__name__}). {where}"))
 
 
+def _use_plugin_files(argv: Sequence[str]) -> list[str]:
+    """The command line without `--plugin FILE`, whose plug-ins are used from now on. Raises:
+    ConfigError."""
+    rest, words = list[str](), iter(argv)
+    for word in words:
+        flag, equals, name = word.partition("=")
+        if word == "--":
+            return [*rest, word, *words]
+        if flag != "--plugin":
+            rest.append(word)
+        elif name := name if equals else next(words, ""):
+            installed.use_file(name)
+        else:
+            raise ConfigError("kode: --plugin needs a file: `kode --plugin FILE.py`.")
+    return rest
+
+
 def _dispatch(argv: list[str]) -> int:
     if "_ARGCOMPLETE" in os.environ:  # called by the script of `kode completion`
         from kode.cli.commands.completion import complete_line
 
         return complete_line(os.environ["COMP_LINE"].split())
+    argv = _use_plugin_files(argv)
     first = argv[0] if argv else ""
     if first in ("--help", "-h", "help"):
         from kode.cli.screen.lines import explain, fold

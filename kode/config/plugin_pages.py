@@ -65,4 +65,5 @@ def pages(warn: Callable[[str], object]) -> tuple[tuple[str, Page], ...]:
 
 
 def _package(plugin: Plugin) -> str:
-    return plugin.pages.partition(":")[0].rpartition(".")[0]
+    where = plugin.pages if isinstance(plugin.pages, str) else ""
+    return where.partition(":")[0].rpartition(".")[0]

@@ -41,13 +41,13 @@ def import_first_turn(opened: OpenSession) -> None:
     stem("memory")  # these two read tables when first used
     scan("memory")
     for plugin in installed.plugins():
-        used = (
+        used: tuple[installed.Code, ...] = (
             plugin.before_call,
             plugin.around_turn,
             plugin.sections,
             plugin.tools,
             plugin.subscriber,
         )
-        for where in filter(None, used):
+        for where in used:
             with contextlib.suppress(Exception):
                 installed.load(plugin, where)

@@ -55,6 +55,8 @@ def make_system(settings: "MemoryConfig") -> "MemorySystem":
             f"There is no memory system {settings.system!r}. "
             f"Set memory.system to one of: {', '.join((*SYSTEMS, *added))}."
         )
-    opens = pkgutil.resolve_name(row.opens) if row else installed.load(*added[settings.system])
-    system: MemorySystem = opens(settings)
+    if row is None:
+        system: MemorySystem = installed.call(*added[settings.system], settings)
+    else:
+        system = pkgutil.resolve_name(row.opens)(settings)
     return system

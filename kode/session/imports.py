@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kode import durable, installed, paths
-from kode.errors import ConfigError, KodeError, PluginError, SessionError
+from kode.errors import ConfigError, SessionError
 from kode.messages import Usage
 from kode.paths import real_path
 from kode.session.entries import (
@@ -120,13 +120,8 @@ def _read(path: Path) -> tuple[str, Transcript]:
     """Whose session it is, and the session. Raises: SessionError, ConfigError, StorageError."""
     agents = installed.added("imports")
     for agent, (plugin, where) in agents.items():
-        try:
-            with durable.storage_errors(path, "read"):
-                found = installed.load(plugin, where)(path)
-        except KodeError:
-            raise
-        except Exception as error:
-            raise PluginError(installed.fault_of(plugin, error, str(path))) from error
+        with durable.storage_errors(path, "read"):
+            found = installed.call(plugin, where, path)
         if isinstance(found, Transcript):
             return agent, found
     if not agents:

@@ -20,6 +20,7 @@ NO_FILE = "no file"
 
 BY_PATH: dict[str, dict[str, str]] = {
     "cli/commands/demo.py": {"scratch": NEW},
+    "cli/commands/plugin.py": {"_begin": NAMED},
     "sandbox/proof.py": {"_furnished": NEW, "_temporary": NEW, "_written": NEW},
     "plugins/detached/holder.py": {"bound": HOME, "main": HOME},
     "plugins/detached/places.py": {"make": HOME},

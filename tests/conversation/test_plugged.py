@@ -206,7 +206,7 @@ def deciding(function: str) -> Plugin:
 
 
 @pytest.mark.parametrize("function", ["refusing", "broken", "broken_later", "confused"])
-async def test_a_call_that_a_plugin_refuses_or_fails_at_does_not_run(
+async def test_a_call_that_a_plugin_refuses_does_not_run(
     opened: Any, use: Use, tmp_path: Path, function: str
 ) -> None:
     use(deciding(function))
@@ -236,7 +236,7 @@ async def test_a_plugin_has_the_person_asked(
     assert (tmp_path / "project/a.txt").exists() is (choice == "once")
 
 
-async def test_what_a_plugin_asks_is_refused_where_nobody_is(
+async def test_a_plugin_that_asks_refuses_without_a_person(
     opened: Any, use: Use, tmp_path: Path
 ) -> None:
     use(deciding("asking"))
@@ -249,7 +249,7 @@ async def test_what_a_plugin_asks_is_refused_where_nobody_is(
     assert not (tmp_path / "project/a.txt").exists()
 
 
-async def test_permissions_are_decided_for_a_call_as_a_plugin_changed_it(
+async def test_permissions_are_decided_for_the_changed_call(
     opened: Any, use: Use, tmp_path: Path
 ) -> None:
     use(deciding("changing"))

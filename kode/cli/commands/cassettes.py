@@ -56,7 +56,7 @@ def model_of(arguments: argparse.Namespace) -> "Iterator[Recorded | None]":
         return
     if not replay.is_file():
         raise ConfigError(f"There is no file {replay}. `kode run --record {replay} TASK` makes it.")
-    with installed.load(*installed.added("replays")[FORMAT])(replay) as recorded:
+    with installed.call(*installed.added("replays")[FORMAT], replay) as recorded:
         yield recorded
 
 
@@ -69,7 +69,7 @@ def keep(arguments: argparse.Namespace, session_id: str | None) -> None:
     from kode.session.transcript import Transcript
 
     transcript = Transcript.read(session_path(paths.home(), session_id))
-    made = installed.load(*installed.added("exports")[FORMAT])(transcript)
+    made = installed.call(*installed.added("exports")[FORMAT], transcript)
     durable.replace(record, made.data)
     if not arguments.quiet:
         print(f"recorded: {record}, which holds:", file=sys.stderr)

@@ -1,6 +1,6 @@
 """`kode doctor`: checks what works on this machine, each with the next step.
 
-The checks are in `diagnosis`, `setup_checks` and `provider_checks`; plug-ins add some.
+The checks are in `diagnosis`, `setup_checks`, `provider_checks` and `plugin`.
 """
 
 import argparse
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kode.cli.commands import diagnosis, plugin_checks, provider_checks, setup_checks
+from kode.cli.commands import diagnosis, plugin, provider_checks, setup_checks
 from kode.cli.commands.diagnosis import Case, Finding, State, missing
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
@@ -87,4 +87,4 @@ def examine(cwd: Path) -> Iterator[Finding]:
             finding = missing(f"{type(error).__name__}: {error}")
         yield replace(finding, what=what)
     yield from setup_checks.foreign_settings(cwd)
-    yield from plugin_checks.findings()
+    yield from plugin.findings()

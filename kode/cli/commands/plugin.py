@@ -1,22 +1,35 @@
-"""`kode plugin`: lists the plug-ins installed beside kode, and turns them on and off."""
+"""`kode plugin`: lists, installs and begins plug-ins, and turns them on and off; what `kode doctor`
+finds about them."""
 
+import importlib
+import importlib.util
+import pkgutil
+import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from kode import installed, paths
+from kode.cli.commands.diagnosis import Finding
 from kode.cli.parser import Parser, command_of, nearest
 from kode.cli.screen.printer import Answer
 from kode.config.files import read_layer, write_document
 from kode.errors import ConfigError
 from kode.installed import SECTION, Installed, Plugin
+from kode.programs import find_program
 
 COMMANDS = {
     "list": "list plug-ins: on, off, or faulty",
     "show": "what one adds",
     "enable": "turn one on: it runs with your rights, as kode does",
     "disable": "turn one off",
+    "install": "install one into kode's environment: a folder, a git address, a package",
+    "new": "write a package with a tool and its test, to begin one",
 }
+NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def main(argv: Sequence[str]) -> Answer:
@@ -25,6 +38,12 @@ def main(argv: Sequence[str]) -> Answer:
     if command == "list":
         parser.add_argument("--json", action="store_true", help="one JSON list")
         return _list(as_json=parser.parse(rest).json)
+    if command == "install":
+        parser.add_argument("source", metavar="SOURCE", help="as pip takes it")
+        return Answer(lines=_install(parser.parse(rest).source))
+    if command == "new":
+        parser.add_argument("name", metavar="NAME", help="lower-case letters, digits, hyphens")
+        return Answer(lines=_begin(parser.parse(rest).name))
     parser.add_argument("name", metavar="NAME", help="the name in `kode plugin list`")
     plugin = _named(parser, rest)
     lines = _lines_of(plugin) if command == "show" else _switched(plugin, on=command == "enable")
@@ -37,8 +56,8 @@ def _named(parser: Parser, argv: Sequence[str]) -> Installed:
     plugins = {plugin.name: plugin for plugin in installed.installed()}
     if name not in plugins:
         raise ConfigError(
-            f"There is no plug-in {name!r} here.{nearest(name, plugins)} Install its package "
-            "beside kode first; `kode plugin list` lists those that are."
+            f"There is no plug-in {name!r} here.{nearest(name, plugins)} `kode plugin list` lists "
+            "all; `kode plugin install SOURCE` installs one."
         )
     return plugins[name]
 
@@ -89,10 +108,11 @@ def _lines_of(plugin: Installed) -> Iterator[str]:
         return
     yield plugin.plugin.summary
     for part in fields(Plugin)[2:]:
-        held = getattr(plugin.plugin, part.name)
-        names = ", ".join(held) if isinstance(held, Mapping) else held
-        if names:
-            yield f"  {part.name}: {names}"
+        added = getattr(plugin.plugin, part.name)
+        if isinstance(added, Mapping):
+            added = ", ".join(added)
+        if added:
+            yield f"  {part.name}: {getattr(added, '__name__', added)}"
 
 
 def _switched(plugin: Installed, *, on: bool) -> Iterator[str]:
@@ -109,3 +129,137 @@ def _switched(plugin: Installed, *, on: bool) -> Iterator[str]:
     yield f"{plugin.name} is {'on' if on else 'off'} ({path})."
     if on and not plugin.is_own:
         yield ("Its code runs with your rights whenever kode uses it.")
+
+
+def _install(source: str) -> Iterator[str]:
+    """Raises: ConfigError if it is not installed."""
+    before = {(one.name, one.version) for one in installed.installed()}
+    what = str(Path(source).resolve()) if Path(source).exists() else source
+    uv = find_program("uv")
+    if uv:
+        command = [uv, "pip", "install", "--python", sys.executable, "--", what]
+    elif importlib.util.find_spec("pip"):
+        command = [sys.executable, "-m", "pip", "install", "--", what]
+    else:
+        raise ConfigError(
+            f"kode's environment {sys.prefix} has no pip, and there is no uv: install uv, or add "
+            f"{source} the way you installed kode (docs/plugins.md)."
+        )
+    if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False).returncode:
+        raise ConfigError(
+            f"{source} was not installed into {sys.prefix}; the reason is above. If that cannot be "
+            "changed, add it the way you installed kode (docs/plugins.md)."
+        )
+    importlib.invalidate_caches()
+    installed.forget()
+    new = [one for one in installed.installed() if (one.name, one.version) not in before]
+    for plugin in new:
+        then = "" if plugin.enabled else f"; `kode plugin enable {plugin.name}` turns it on"
+        yield f"Installed {plugin.name} {plugin.version}: {_state(plugin)}{then}."
+    if not new:
+        yield f"{source} is installed. It adds no plug-in that was not there before."
+
+
+def _begin(name: str) -> Iterator[str]:
+    """Raises: ConfigError."""
+    folder = Path(f"kode-{name}")
+    if not NAME.fullmatch(name) or any(one.name == name for one in installed.installed()):
+        raise ConfigError(f"{name!r} is taken, or not of lower-case letters, digits and hyphens.")
+    if folder.exists():
+        raise ConfigError(f"{folder} exists already. Name another plug-in, or remove it.")
+    module = f"kode_{name.replace('-', '_')}"
+    try:
+        for path, text in PACKAGE.items():
+            file = folder / path.format(module=module)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text.format(name=name, module=module), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{folder} could not be written: {error.strerror}.") from error
+    yield f"Wrote {folder} with a tool and its test: `cd {folder} && python -m pytest` runs it."
+    yield f"Use it: `kode plugin install ./{folder}`, then `kode plugin enable {name}`."
+
+
+PACKAGE = {
+    "pyproject.toml": """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "kode-{name}"
+version = "0.1"
+dependencies = ["kode"]
+
+[project.entry-points."kode.plugins"]
+{name} = "{module}:PLUGIN"
+""",
+    "{module}/__init__.py": """\
+from kode.plugin import Plugin
+
+PLUGIN = Plugin(name="{name}", summary="counts words", tools="{module}.tools:tools")
+""",
+    "{module}/tools.py": """\
+def tools(context):
+    return [count_words]
+
+
+def count_words(text: str) -> int:
+    \"""Counts the words of a text.\"""
+    return len(text.split())
+""",
+    "test_{module}.py": """\
+import pkgutil
+
+from {module} import PLUGIN
+
+
+def test_the_tool_counts_words():
+    [count_words] = pkgutil.resolve_name(PLUGIN.tools)(None)
+    assert count_words("two words") == 2
+""",
+}
+"""What `kode plugin new` writes: path → text."""
+
+WHAT = "plug-ins"
+
+
+def findings() -> Iterator[Finding]:
+    """The fault of each plug-in that has one, or one finding about all that are not kode's own;
+    then those of the plug-ins' own checks. All that a plug-in names is imported."""
+    working, used = list[Plugin](), list[str]()
+    faulty = False
+    for one in installed.installed():
+        fault = one.fault or (_fault_in(one.plugin) if one.plugin else "")
+        if fault:
+            faulty = True
+            yield _missing(WHAT, f"{one.name}: {fault}", one.name)
+        elif one.plugin is not None:
+            working.append(one.plugin)
+            used += [] if one.is_own else [one.name]
+    for clash in installed.clashes():
+        faulty = True
+        yield Finding(what=WHAT, state="missing", detail=clash, next_step="kode plugin list")
+    if used and not faulty:
+        yield Finding(what=WHAT, state="ok", detail=", ".join(used))
+    for plugin in working:
+        if plugin.checks:
+            try:
+                yield from installed.load(plugin, plugin.checks)()
+            except Exception as error:
+                detail = f"the plug-in's checks failed: {installed.describe_error(error)}"
+                yield _missing(plugin.name, detail, plugin.name)
+
+
+def _fault_in(plugin: Plugin) -> str:
+    """The first thing that a plug-in names and that cannot be imported; "" if all can."""
+    for where in installed.imported_by(plugin):
+        try:
+            pkgutil.resolve_name(where)
+        except Exception as error:
+            return f"{where}: {installed.describe_error(error)}"
+    return ""
+
+
+def _missing(what: str, detail: str, name: str) -> Finding:
+    step = f"update it, or `kode plugin disable {name}`"
+    return Finding(what=what, state="missing", detail=detail, next_step=step)

@@ -64,7 +64,7 @@ def remote_of(settings: "Settings", root: Path) -> Remote | None:
             f"memory.notes.url names a server ({scheme}) that no plug-in which is on can reach. "
             "`kode plugin list` shows which there are; `kode plugin enable` turns one on."
         )
-    remote: Remote = installed.load(*found)(settings, root)
+    remote: Remote = installed.call(*found, settings, root)
     return remote
 
 

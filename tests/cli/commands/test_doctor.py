@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kode import installed
-from kode.cli.commands import diagnosis, doctor, plugin_checks
+from kode.cli.commands import diagnosis, doctor, plugin
 from kode.cli.commands.diagnosis import Case, Finding
 from kode.cli.commands.doctor import examine
 from kode.installed import Command, Installed, Plugin
@@ -272,7 +272,7 @@ def test_each_module_of_a_plugin_is_tried(
     ]
     monkeypatch.setattr(installed, "installed", lambda: tuple(plugins))
 
-    [finding] = plugin_checks.findings()
+    [finding] = plugin.findings()
 
     assert finding.state == "missing"
     assert "faulty" in finding.detail
