@@ -166,7 +166,8 @@ def _instead(word: str, rest: list[str]) -> str:
         return f" {said}"
     if any(plugin.name == word and not plugin.enabled for plugin in installed.installed()):
         return f" There is a plug-in of that name, which is off: `kode plugin enable {word}`."
-    if near := nearest(word, (*COMMANDS, *of_plugins())):
+    listed = [name for name, (_, about) in (COMMANDS | of_plugins()).items() if about]
+    if near := nearest(word, listed):
         return near
     if any(not argument.startswith("-") for argument in rest):
         return " Put a task of several words in quotes, or use `kode run`."
