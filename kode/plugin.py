@@ -100,6 +100,8 @@ if TYPE_CHECKING:
     from kode.conversation.opening import check_rules as check_rules
     from kode.conversation.plugged import Opened as Opened
     from kode.conversation.plugged import Prompt as Prompt
+    from kode.conversation.plugged import ProposedCall as ProposedCall
+    from kode.durable import replace_file as replace_file
     from kode.engine.act import parts_of as parts_of
     from kode.engine.act import subject_of as subject_of
     from kode.engine.fence import fence_text as fence_text
@@ -185,6 +187,7 @@ if TYPE_CHECKING:
     from kode.messages import section_of as section_of
     from kode.messages import shorten as shorten
     from kode.messages import text_of as text_of
+    from kode.paths import home as home
     from kode.permissions.gate import Answer as Answer
     from kode.permissions.gate import Question as Question
     from kode.permissions.gate import visible as visible
@@ -372,6 +375,7 @@ HOMES = {
     "frame_memory": "kode.memory.frame:wrap",
     "git_environment": "kode.session.git:environment",
     "GitError": "kode.errors:GitError",
+    "home": "kode.paths:home",
     "Header": "kode.session.entries:Header",
     "HookEntry": "kode.session.entries:HookEntry",
     "Image": "kode.messages:Image",
@@ -451,6 +455,7 @@ HOMES = {
     "processes": "kode.tools.processes",
     "programs": "kode.programs",
     "Prompt": "kode.conversation.plugged:Prompt",
+    "ProposedCall": "kode.conversation.plugged:ProposedCall",
     "ProviderError": "kode.errors:ProviderError",
     "ProviderRow": "kode.registry:ProviderRow",
     "ProviderSettings": "kode.registry:ProviderSettings",
@@ -464,6 +469,7 @@ HOMES = {
     "read_session": "kode.session.reading:read",
     "read_task": "kode.cli.commands.task:read_task",
     "readable_arguments": "kode.session.export:readable_arguments",
+    "replace_file": "kode.durable:replace_file",
     "Replica": "kode.contracts:Replica",
     "Replied": "kode.events:Replied",
     "Request": "kode.contracts:Request",

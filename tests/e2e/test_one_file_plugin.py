@@ -1,0 +1,103 @@
+"""docs/plugins.md is true: the plug-in in one file, as printed, tried with `--plugin`."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.command import KODE, Place
+from tests.e2e.terminal import Terminal
+from tests.e2e.test_plugins_page import PAGE
+from tests.scripted_server import ScriptedServer
+
+PUSH = {"calls": [{"name": "shell", "arguments": {"command": "git push"}}]}
+
+
+def write(path: str) -> dict[str, object]:
+    arguments = {"path": path, "content": "one line"}
+    return {"calls": [{"name": "write_file", "arguments": arguments}]}
+
+
+@pytest.fixture
+def standup(tmp_path: Path) -> str:
+    found = re.search(r"^`standup\.py`.*?^```python\n(.*?)^```$", PAGE, re.M | re.S)
+    assert found is not None
+    file = tmp_path / "standup.py"
+    file.write_text(found[1])
+    return str(file)
+
+
+def test_a_file_guards_calls_where_nobody_is(place: Place, standup: str) -> None:
+    replies = [PUSH, write("uv.lock"), write("a.txt"), {"text": "Two were refused."}]
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        ran = place.run(
+            *("run", "--plugin", standup, "--output-format", "json"),
+            *("--permission-mode", "full", "Push, and write."),
+        )
+        tools = [tool["function"]["name"] for tool in server.requests[0].json["tools"]]
+
+    assert "notes" in tools
+    assert ran.json["status"] == "incomplete"
+    push, lock = (refusal["reason"] for refusal in ran.json["refused"])
+    assert "The plug-in standup: Everybody sees a push." in push
+    assert "The plug-in standup: Lock files are written by their tools." in lock
+    assert [path.name for path in place.project.glob("*.*")] == ["a.txt"]
+    assert (place.project / "a.txt").read_text() == "one line\n"
+
+
+def test_a_file_guards_the_calls_of_subagents(place: Place, standup: str) -> None:
+    with ScriptedServer([write("uv.lock"), {"text": "No."}]) as server:
+        place.url = server.openai_url
+        task = place.folder / "task.json"
+        task.write_text(json.dumps({"goal": "Write uv.lock", "permission_mode": "full"}))
+        ran = place.run("--plugin", standup, "subagent", "--task", str(task))
+        said = server.requests[-1].json["messages"][-1]["content"]
+        tools = [tool["function"]["name"] for tool in server.requests[0].json["tools"]]
+
+    assert ran.code in (0, 1)
+    assert "The plug-in standup: Lock files" in said
+    assert "notes" not in tools
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_a_file_asks_the_person_at_the_prompt(place: Place, standup: str, answer: str) -> None:
+    with ScriptedServer([PUSH, {"text": "The end."}]) as server:
+        place.url = server.openai_url
+        arguments = ["--plugin", standup, "--permission-mode", "full"]
+        with Terminal(KODE, arguments, cwd=place.project, env=place.environ, height=40) as terminal:
+            terminal.until("kode in", timeout_s=60)
+            terminal.type("/note standup at nine\r")
+            terminal.until("1 notes", timeout_s=60)
+            terminal.type("Push it\r")
+            terminal.until("answer:", timeout_s=60)
+            assert "The plug-in standup: Everybody sees a push." in " ".join(terminal.text.split())
+            terminal.type(f"{answer}\r")
+            terminal.until("The end.", timeout_s=60)
+            result = json.dumps(server.requests[-1].json["messages"][-1])
+
+    assert ("The person refused this." in result) is (answer == "n")
+    [session] = place.session_files
+    assert '"x-standup"' in session.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("x = (", "never closed"),
+        ("import nowhere_at_all", "nowhere_at_all"),
+        ("x = 1", "PLUGIN"),
+        ("from kode.plugin import Plugin\nPLUGIN = Plugin(name='goals', summary='')", "kode"),
+    ],
+    ids=["syntax", "import", "nothing", "a name of kode"],
+)
+def test_a_file_at_fault_is_named_before_anything_starts(place: Place, text: str, why: str) -> None:
+    (place.project / "mine.py").write_text(text)
+
+    ran = place.run("run", "--plugin=mine.py", "Go.")
+
+    assert (ran.code, ran.out) == (3, "")
+    assert "mine.py" in ran.err
+    assert why in ran.err
+    assert "Traceback" not in ran.err
