@@ -56,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
 def complete_line(line: Sequence[str]) -> int:
     """Prints the possible next words for the shell that calls, which gives the typed ones."""
     argcomplete.autocomplete(
-        _whole(line),
+        _make_parser(line),
         always_complete_options=False,
         exit_method=sys.exit,
         default_completer=ANYTHING,
@@ -64,7 +64,7 @@ def complete_line(line: Sequence[str]) -> int:
     return EXIT_OK
 
 
-def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
+def _make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """One parser for kode's entire command line, with only those commands described that are in
     `words`."""
     whole = argparse.ArgumentParser("kode", add_help=False)
@@ -73,28 +73,31 @@ def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
             whole._add_action(action)
     commands = whole.add_subparsers()
     for name, (where, what) in (COMMANDS | of_plugins()).items():
-        if name not in words:
-            if what:
-                commands.add_parser(name, help=what)
-            continue
-        where, _, function = where.partition(":")
-        module = importlib.import_module(where)
-        own = getattr(module, "COMMANDS", COMMANDS)
-        if own is not COMMANDS:
-            below = commands.add_parser(name, help=what).add_subparsers()
-            for sub, about in (own | installed.subcommands(name)).items():
-                parser = _describe((name, sub), partial(module.main, [sub]))
-                below.add_parser(sub, help=about, parents=[parser], add_help=False)
-        else:
-            run = getattr(module, function) if function else getattr(module, "parse", module.main)
-            parser = _describe((name,), partial(run, []))
-            for action in parser._actions:
-                if isinstance(action, argparse._SubParsersAction):
-                    for sub in installed.subcommands(name):
-                        described = _describe((name, sub), partial(module.main, [sub]))
-                        action.choices[sub] = described
-            commands.add_parser(name, help=what, parents=[parser], add_help=False)
+        if name in words and isinstance(where, str):  # not a function of a file
+            _add_command(commands, name, where, what)
+        elif what:
+            commands.add_parser(name, help=what)
     return whole
+
+
+def _add_command(commands: Any, name: str, where: str, what: str) -> None:
+    where, _, function = where.partition(":")
+    module = importlib.import_module(where)
+    added = installed.subcommands(name)
+    own = getattr(module, "COMMANDS", COMMANDS)
+    if own is not COMMANDS and not function:
+        below = commands.add_parser(name, help=what).add_subparsers()
+        for sub, about in (own | added).items():
+            parser = _describe((name, sub), partial(module.main, [sub]))
+            below.add_parser(sub, help=about, parents=[parser], add_help=False)
+        return
+    run = getattr(module, function) if function else getattr(module, "parse", module.main)
+    parser = _describe((name,), partial(run, []))
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in added:
+                action.choices[sub] = _describe((name, sub), partial(module.main, [sub]))
+    commands.add_parser(name, help=what, parents=[parser], add_help=False)
 
 
 def _describe(words: tuple[str, ...], run: Callable[[], object]) -> Parser:
@@ -122,66 +125,42 @@ def _complete(parser: argparse.ArgumentParser, words: tuple[str, ...]) -> None:
             action.completer = completer  # type: ignore[attr-defined]
 
 
-def _systems(**_: Any) -> Sequence[str]:
-    return tuple(SYSTEMS)
+def _read_config() -> dict[str, Any]:
+    """The person's config, ignoring its faults: they are reported when it is used."""
+    with contextlib.suppress(OSError, ValueError):
+        return _as_object(json.loads(paths.config_file(paths.home()).read_bytes()))
+    return {}
 
 
-def _providers(**_: Any) -> Sequence[str]:
-    return tuple(dict.fromkeys((*provider_names(), *_described(paths.config_file(paths.home())))))
+def _as_object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
-def _sessions(**_: Any) -> Mapping[str, str]:
-    return dict(session_choices(paths.home(), None))
+def _list_providers(**_: Any) -> Sequence[str]:
+    described = filter(str.isprintable, _as_object(_read_config().get("providers")))
+    return tuple(dict.fromkeys((*provider_names(), *described)))
 
 
-def _models(**_: Any) -> Mapping[str, str]:
-    return dict(model_choices(None, _configured_models(paths.config_file(paths.home()))))
-
-
-def _servers(**_: Any) -> Sequence[str]:
-    return [entry.name for entry in find_servers(paths.home(), Path.cwd()).entries]
-
-
-def _items(**_: Any) -> Mapping[str, str]:
-    return {item.name: named(item) for item in find_items(paths.home(), Path.cwd())}
+def _list_models(**_: Any) -> Mapping[str, str]:
+    """Those of kode's table, and those that the config names."""
+    config = _read_config()
+    parts = [config, *_as_object(config.get("providers")).values()]
+    named = (*(_as_object(part).get("model") for part in parts), *_as_object(config.get("prices")))
+    own = [name for name in named if isinstance(name, str) and name.isprintable()]
+    return dict(model_choices(None, own))
 
 
 ANYTHING = ChoicesCompleter({})
-COMPLETERS = {
-    "M": _models,
-    "ID": _sessions,
-    "SESSION": _sessions,
-    "PROVIDER": _providers,
-    "SYSTEM": _systems,
-    "SERVER": _servers,
-    "ITEM": _items,
+COMPLETERS: Mapping[str, Callable[..., Any]] = {
+    "M": _list_models,
+    "ID": lambda **_: dict(session_choices(paths.home(), None)),
+    "SESSION": lambda **_: dict(session_choices(paths.home(), None)),
+    "PROVIDER": _list_providers,
+    "SYSTEM": lambda **_: tuple(SYSTEMS),
+    "SERVER": lambda **_: [one.name for one in find_servers(paths.home(), Path.cwd()).entries],
+    "ITEM": lambda **_: {one.name: named(one) for one in find_items(paths.home(), Path.cwd())},
     "FILE": FilesCompleter(),
     "FILE[,FILE]": FilesCompleter(),
     "DIR": DirectoriesCompleter(),
 }
 """A value's name in the help → its completer."""
-
-
-def _configured_models(path: Path) -> list[str]:
-    """The models that a config file names."""
-    config = _config(path)
-    parts = [config, *_object(config.get("providers")).values()]
-    named = [_object(part).get("model") for part in parts]
-    priced = _object(config.get("prices"))
-    return [name for name in (*named, *priced) if isinstance(name, str) and name.isprintable()]
-
-
-def _described(path: Path) -> list[str]:
-    """The providers that a config file describes."""
-    return [name for name in _object(_config(path).get("providers")) if name.isprintable()]
-
-
-def _config(path: Path) -> dict[str, Any]:
-    """A config file, ignoring its faults: they are reported when it is used."""
-    with contextlib.suppress(OSError, ValueError):
-        return _object(json.loads(path.read_bytes()))
-    return {}
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

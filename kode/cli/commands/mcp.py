@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from kode import installed
 from kode.cli.parser import command_of
+from kode.cli.screen.printer import Answered
 
 COMMANDS = {
     "list": "list all servers, with source and trust",
@@ -17,7 +18,7 @@ COMMANDS = {
 }
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> Answered:
     """Runs `kode mcp ...`. Raises: KodeError."""
     argv = argv or ["list"]
     if (of_plugin := installed.subcommand("mcp", argv)) is not None:

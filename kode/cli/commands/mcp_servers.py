@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,64 +10,65 @@ from kode import credentials, paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import public
-from kode.cli.screen.printer import print_either
+from kode.cli.screen.printer import Answer, complain
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import mcp_cache, review, trust
 from kode.extensions.mcp_config import Entry as McpServerEntry
 from kode.extensions.mcp_config import find_servers, remove, variables_of
-from kode.messages import columns, plural
+from kode.messages import plural
 from kode.permissions.gate import visible
-from kode.plain_text import clean
 
 NONE = "No MCP servers here. Add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND`."
 
 
-def list_servers(argv: Sequence[str]) -> int:
-    """Runs `kode mcp list`. Raises: ConfigError."""
+def list_servers(argv: Sequence[str]) -> Answer:
+    """Answers `kode mcp list`. Raises: ConfigError."""
     parser = Parser("kode mcp list", "List all servers, with source and trust.")
     parser.add_argument("--json", action="store_true", help="one JSON list")
     as_json = parser.parse(argv).json
     config = find_servers(paths.home(), here())
     rows = [_row(entry) for entry in config.entries]
-    lines = columns([_cells(row) for row in rows]) if rows else [NONE]
-    print_either(rows, lines, as_json=as_json)
-    complain(config.faults)
-    return EXIT_FAILED if config.faults and not rows else EXIT_OK
+    return Answer(
+        value=rows,
+        as_json=as_json,
+        rows=[_cells(row) for row in rows],
+        empty=NONE,
+        faults=config.faults,
+        exit_code=EXIT_FAILED if config.faults and not rows else EXIT_OK,
+    )
 
 
-def get(argv: Sequence[str]) -> int:
-    """Runs `kode mcp get SERVER`. Raises: ConfigError."""
-    parser = with_server("get", "Show one server: its entry and approved tools.")
-    entry = found(parser.parse(argv).name)
+def get(argv: Sequence[str]) -> Answer:
+    """Answers `kode mcp get SERVER`. Raises: ConfigError."""
+    entry = found(
+        with_server("get", "Show one server: its entry and approved tools.").parse(argv).name
+    )
     approvals = approvals_of(entry)
-    shown = review.shown(entry.item, approvals)
-    lines = [public(credentials.mask(shown, _given_values(entry)))]
-    for item in approvals.items:
-        if item.kind == "mcp-tool" and item.name.startswith(f"{entry.name}:"):
-            about = json.loads(item.content).get("description", "")
-            lines.append(
-                public(f"tool {item.name}  {item.digest[:12]}  {item.approved_at}\n{about}")
-            )
-    print_either(None, lines, as_json=False)
-    return EXIT_OK
+    tools = [
+        f"tool {item.name}  {item.digest[:12]}  {item.approved_at}\n"
+        f"{json.loads(item.content).get('description', '')}"
+        for item in approvals.items
+        if item.kind == "mcp-tool" and item.name.startswith(f"{entry.name}:")
+    ]
+    shown = credentials.mask(review.shown(entry.item, approvals), _given_values(entry))
+    return Answer(lines=map(public, [shown, *tools]))
 
 
-def remove_server(argv: Sequence[str]) -> int:
-    """Runs `kode mcp remove SERVER`. Raises: ConfigError, StorageError, BusyError."""
+def remove_server(argv: Sequence[str]) -> str:
+    """Answers `kode mcp remove SERVER`. Raises: ConfigError, StorageError, BusyError."""
     name = with_server("remove", "Remove one from the file it is in.").parse(argv).name
     entry = found(name)
     remove(entry.origin, name)
     # A different server with the same name: nothing of it has been approved.
-    approved = [item for item in approvals_of(entry).items if item.origin == str(entry.origin)]
-    gone = [
+    revoked = [
         approval
-        for approval in approved
-        if approval.name == name or approval.name.startswith(f"{name}:")
+        for approval in approvals_of(entry).items
+        if approval.origin == str(entry.origin)
+        and (approval.name == name or approval.name.startswith(f"{name}:"))
     ]
-    trust.revoke(paths.home(), entry.root, gone)
+    trust.revoke(paths.home(), entry.root, revoked)
     mcp_cache.remove(entry, paths.home())
-    print_either(None, [f"Removed {name} from {entry.origin}."], as_json=False)
-    return EXIT_OK
+    return f"Removed {name} from {entry.origin}."
 
 
 def with_server(command: str, about: str) -> Parser:
@@ -88,22 +88,14 @@ def found(name: str) -> McpServerEntry:
     for entry in config.entries:
         if entry.name == name:
             return entry
-    raise ConfigError(
-        " ".join(
-            (f"There is no MCP server {name!r} here. `kode mcp list` lists all.", *config.faults)
-        )
-    )
+    why = f"There is no MCP server {name!r} here. `kode mcp list` lists all."
+    raise ConfigError(" ".join((why, *config.faults)))
 
 
 def approvals_of(entry: McpServerEntry) -> trust.Approvals:
     approvals = trust.load(paths.home(), entry.root)
     complain([approvals.problem])  # once: the damaged file is then out of the way
     return approvals
-
-
-def complain(faults: Sequence[str]) -> None:
-    for fault in filter(None, faults):
-        print(clean(f"kode: {fault}"), file=sys.stderr)
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
