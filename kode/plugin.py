@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from kode.cli.parser import Parser as Parser
     from kode.cli.parser import command_of as command_of
     from kode.cli.prompt.attach import read_mentioned as read_mentioned
+    from kode.cli.prompt.files import list_files as list_files
     from kode.cli.prompt.mentions import write_mention as write_mention
     from kode.cli.screen.describe import describe_event as describe_event
     from kode.cli.screen.lines import money as money
@@ -208,6 +209,7 @@ if TYPE_CHECKING:
     from kode.results import result_object as result_object
     from kode.session import unsent as unsent
     from kode.session.checkpoints import FileChanges as FileChanges
+    from kode.session.content_store import Contents as Contents
     from kode.session.entries import AnyEntry as AnyEntry
     from kode.session.entries import CompactionEntry as CompactionEntry
     from kode.session.entries import Header as Header
@@ -335,6 +337,7 @@ HOMES = {
     "Config": "kode.config:Config",
     "config_flags": "kode.cli.flags:config_flags",
     "ConfigError": "kode.errors:ConfigError",
+    "Contents": "kode.session.content_store:Contents",
     "ContextOverflow": "kode.errors:ContextOverflow",
     "ContextReduced": "kode.events:ContextReduced",
     "Conversation": "kode.conversation:Conversation",
@@ -392,6 +395,7 @@ HOMES = {
     "last_turn": "kode.session.spending:last_turn",
     "LedgerLine": "kode.contracts:LedgerLine",
     "line_of": "kode.session.entries:line_of",
+    "list_files": "kode.cli.prompt.files:list_files",
     "list_sessions": "kode.session.index:list_sessions",
     "load_config": "kode.config:load_config",
     "Loaded": "kode.config:Loaded",

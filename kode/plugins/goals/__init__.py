@@ -1,13 +1,11 @@
 """Goals: work that continues, turn after turn, until a command that kode runs itself succeeds.
 
 command    `/goal`, and the flags of `kode run`
-state      a goal and its attempts, as its records in the session say
+forms      a goal and its attempts, in the session's records and for programs
 guard      the files that may not change while it is pursued
 check      runs the check, and says which attempts are alike
 pursue     the turns: work, check, what the model is told, when it ends
-changes    what its turns changed in files
 words      what the model and the person read
-forms      the same for programs, by `kode schema`
 """
 
 from kode.plugin import Command, Plugin

@@ -1,4 +1,4 @@
-"""Runs the check of a goal, and says which attempts are alike.
+"""Runs the check of a goal, counts what its turns changed, and says which attempts are alike.
 
 Each check runs in a sandbox of its own, which drops what it writes, on the files as they are on
 disk. What the session's commands left in their sandbox is not there: what git ignores and nobody
@@ -6,16 +6,29 @@ kept, their `/tmp`, the byte code in it.
 """
 
 import asyncio
+import difflib
 import hashlib
 import os
 import re
-import stat
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from kode.plugin import Opens, OpenSession, open_sandbox, run_program
+from kode.plugin import (
+    FileChanges,
+    Opened,
+    Opens,
+    OpenSession,
+    Working,
+    credentials,
+    one_line,
+    open_sandbox,
+    paths,
+    run_program,
+)
+from kode.plugins.goals.forms import Attempt, CheckRun, FileCount
+from kode.plugins.goals.guard import state_of
 
 CHECK_S = 900.0
 """A check may take so long, if the goal has as much left."""
@@ -24,6 +37,7 @@ FIRST_S = 120.0
 LEAST_S = 10.0
 OUTPUT_CHARS = 6_000
 """Of a check's output, its end: where most programs say what failed."""
+MAX_COMPARED_LINES = 20_000
 
 ALIKE = 3
 """So many failures in a row of which the later ones brought nothing new end a goal."""
@@ -34,36 +48,15 @@ _RUN = 'exec /bin/bash -o pipefail -c "$0" 2>&1'
 """A pipeline fails where any part of it does: `pytest | tail` would always pass. Errors and output
 come in the order in which they are written, or warnings would stand for the end of the output."""
 
-_VARIES = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*")
-"""Numbers: times, addresses, line numbers, process ids."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Checked:
-    """How a check ended."""
-
-    exit_status: int | None
-    """None if it did not start or end."""
-    output: str
-    fault: str
-    """Why there is no exit status, a phrase that completes "it ..."."""
-    tree: str
-    """Digest of the files of the project that it opened, as they are on disk."""
-    opens: Opens | None
-    """What it opened, relative to the project; None where the sandbox cannot tell."""
-
-    @property
-    def same(self) -> str:
-        """Digest of the failure: its exit status, and its output without numbers."""
-        what = f"{self.exit_status}\n{self.fault}\n{_VARIES.sub('0', self.output)}"
-        return hashlib.sha256(what.encode("utf-8", "replace")).hexdigest()[:16]
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*")
 
 
 async def run_check(
-    session: OpenSession, command: str, *, timeout_s: float, changed: Sequence[str]
-) -> Checked:
-    """Runs a check to its end or `timeout_s`. `changed` are the files that the goal's attempts have
-    changed, which stand for those that it opens where the sandbox cannot tell."""
+    session: OpenSession, command: str, what: str, timeout_s: float
+) -> tuple[CheckRun, Opens]:
+    """Runs a check to its end or `timeout_s`; returns how it ended, and what it opened, relative to
+    the project: nothing where the sandbox cannot tell. `what` says to the person what it is for."""
+    session.emit(Working(what=f"{what}: {one_line(command)}"))
     place = session.agent.place
     sandbox = open_sandbox(session.config, place)
     if sandbox is not None and not await asyncio.to_thread(sandbox.holds):
@@ -80,74 +73,91 @@ async def run_check(
     finally:
         if sandbox is not None:
             await asyncio.to_thread(sandbox.close)
-    said = [ran.stdout.rstrip()]
-    if ran.exit_code != 0:
-        said += [
-            f"[In the sandbox it {one.words}, which is not possible there.]" for one in ran.hits
-        ]
-    project = str(place.project)
-    paths = changed if ran.opened is None else ran.opened.project
-    tree = await asyncio.to_thread(_digest, sorted({*paths}), project)
-    return Checked(
+        session.emit(Working(what=""))
+    blocked = ran.hits if ran.exit_code != 0 else ()
+    hits = (f"[In the sandbox it {hit.words}, which is not possible there.]" for hit in blocked)
+    output = "\n".join(filter(None, (ran.stdout.rstrip(), *hits)))
+    if len(output) > OUTPUT_CHARS:
+        output = f"[...]\n{output[-OUTPUT_CHARS:]}"
+    opens = ran.opened or Opens(project=(), scripts=(), elsewhere=())
+    inside, scripts = (_names(one, place.project) for one in (opens.project, opens.scripts))
+    # Files that are not known are never the same.
+    files = sorted(inside) or [str(time.time_ns())]
+    tree = await asyncio.to_thread(lambda: [(name, state_of(name, place)) for name in files])
+    check = CheckRun(
         exit_status=ran.exit_code,
-        output="\n".join(filter(None, said)),
         fault=ran.fault,
-        tree=tree,
-        opens=None if ran.opened is None else _relative(ran.opened, place.project),
+        output=output,
+        failure=digest_failure(ran.exit_code, ran.fault + output),
+        tree=_digest(repr(tree)),
     )
+    return check, replace(opens, project=inside, scripts=scripts)
 
 
-def _relative(opens: Opens, project: Path) -> Opens:
-    """With names of files below the project in the place of paths, and no others."""
-
-    def names(paths: Sequence[str]) -> tuple[str, ...]:
-        inside = (path for path in paths if Path(path).is_relative_to(project))
-        return tuple(os.path.relpath(path, project) for path in inside)
-
-    return replace(opens, project=names(opens.project), scripts=names(opens.scripts))
+def digest_failure(exit_status: int | None, output: str) -> str:
+    """Equal for failures that differ in numbers alone: times, addresses, lines, process ids."""
+    return _digest(f"{exit_status}\n{_NUMBERS.sub('0', output)}")
 
 
-def _digest(paths: Sequence[str], project: str) -> str:
-    """The digest of what these files of the project hold; what is no file counts by its name."""
-    whole = hashlib.sha256()
-    for path in paths:
-        if not path.startswith(f"{project}/") or "/.git/" in path:
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _names(opens: Iterable[str], project: Path) -> tuple[str, ...]:
+    """The names of files below the project, without those of git; no others."""
+    inside = (path for path in opens if Path(path).is_relative_to(project))
+    names = (os.path.relpath(path, project) for path in inside)
+    return tuple(name for name in names if ".git" not in name.split("/"))
+
+
+def count_changes(opened: Opened, first: int, more: Iterable[str]) -> list[FileCount]:
+    """The files that the turns from this one on have changed, from the copies that undo keeps;
+    `more` are paths to look at, too. A file that is too long to be compared counts no lines."""
+    session_id, project = opened.session_id, opened.place.project
+    past = FileChanges()
+    if session_id is not None:
+        past = FileChanges.of_session(paths.session_folder(opened.home, session_id))
+    groups = [group for group in reversed(past.groups) if group.turn >= first]
+    turns = {path: group.turn for group in groups for path in group.files}
+    counts = []
+    for path in dict.fromkeys((*turns, *more)):
+        before, after = past.before(turns.get(path, first), path).splitlines(), _lines(path)
+        if before == after:
             continue
-        whole.update(f"\n{path}\n".encode("utf-8", "surrogateescape"))
-        try:
-            if stat.S_ISREG(os.stat(path).st_mode):
-                with open(path, "rb") as file:
-                    whole.update(hashlib.file_digest(file, "sha256").digest())
-        except OSError:
-            whole.update(b"-")
-    return whole.hexdigest()[:16]
+        is_short = len(before) + len(after) <= MAX_COMPARED_LINES
+        diff = list(difflib.unified_diff(before, after, n=0))[2:] if is_short else []
+        name = os.path.relpath(path, project) if Path(path).is_relative_to(project) else path
+        added, removed = (sum(line.startswith(sign) for line in diff) for sign in "+-")
+        counts.append(FileCount(path=name, added=added, removed=removed))
+    return counts
 
 
-def is_stalled(attempts: Sequence[Mapping[str, Any]]) -> bool:
+def _lines(path: str) -> list[str]:
+    """With credentials masked, as they are in what `FileChanges` gives."""
+    try:
+        text = Path(path).read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return []
+    return credentials.redact(text).splitlines()
+
+
+def is_stalled(attempts: Sequence[Attempt]) -> bool:
     """Whether a goal goes nowhere: the last `ALIKE` attempts failed, and each but the first of them
     with the exit status of an earlier one, and with the files, as the check opens them, that this
     had, or with none changed since; or the last `ALIKE_WHATEVER` failed in the same way."""
-    whatever = [one["same"] for one in attempts[-ALIKE_WHATEVER:]]
-    if len(whatever) == ALIKE_WHATEVER and len(set(whatever)) == 1:
+    failures = [attempt.failure for attempt in attempts[-ALIKE_WHATEVER:]]
+    if len(failures) == ALIKE_WHATEVER and len(set(failures)) == 1:
         return True
-    if len(attempts) < ALIKE:
-        return False
-    return all(
-        any(_alike(attempts[earlier:at], attempts[at]) for earlier in range(at))
+    return len(attempts) >= ALIKE and all(
+        any(_is_alike(attempts[earlier:at], attempts[at]) for earlier in range(at))
         for at in range(len(attempts) - ALIKE + 1, len(attempts))
     )
 
 
-def _alike(before: Sequence[Mapping[str, Any]], one: Mapping[str, Any]) -> bool:
+def _is_alike(before: Sequence[Attempt], attempt: Attempt) -> bool:
     """Whether an attempt fails as the first of those before it did, on the same files, or without a
     change since: a check that is stopped opens more of them or fewer."""
-    if before[0]["exit_status"] != one["exit_status"]:
+    if before[0].exit_status != attempt.exit_status:
         return False
-    return before[0]["tree"] == one["tree"] or not any(
-        changed["files"] for changed in (*before[1:], one)
-    )
-
-
-def end_of(text: str) -> str:
-    """The end of a long output."""
-    return text if len(text) <= OUTPUT_CHARS else f"[...]\n{text[-OUTPUT_CHARS:]}"
+    is_changed = any(other.files for other in (*before[1:], attempt))
+    return before[0].tree == attempt.tree or not is_changed

@@ -1,32 +1,45 @@
 """`/goal`, and the flags that begin a goal: `kode run --goal TEXT --verify CMD`."""
 
 import argparse
-import asyncio
-import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from kode.plugin import (
     ConfigError,
     Opened,
     Parser,
-    PluginEntry,
     Prompt,
     SessionError,
+    Transcript,
     UserError,
-    is_turn,
     paths,
-    read_session,
     session_path,
+    unsent,
 )
 from kode.plugins.goals import words
-from kode.plugins.goals.state import TYPE, current, goals_of
+from kode.plugins.goals.forms import Limit, current, goals_of, records_of
 
 NAME = "/goal"
-_FLAG = re.compile(r"(?:^|\s)--(verify|protect|review)(?=\s|=|$)[=\s]*")
+_FLAG = re.compile(r"(?:^|\s)--(verify|protect)(?=\s|=|$)[=\s]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoalRequest:
+    """A goal that a person wants."""
+
+    text: str
+    verify: str
+    protect: list[str] = field(default_factory=list)
+    task: str = ""
+    """What else they ask with it."""
+
+    @property
+    def line(self) -> str:
+        """What follows `/goal` for it, as `read_request` reads it."""
+        protect = (word for pattern in self.protect for word in ("--protect", pattern))
+        line = shlex.join((self.text, "--verify", self.verify, *protect))
+        return _paragraphs(line, self.task)
 
 
 def add_flags(parser: Parser) -> None:
@@ -34,168 +47,117 @@ def add_flags(parser: Parser) -> None:
     add = parser.add_argument
     add("--goal", metavar="TEXT", help="work until --verify succeeds; limits are for all turns")
     add("--verify", metavar="CMD", help="the command that says whether the goal is reached")
-    add(
-        "--protect",
-        metavar="PATTERN",
-        action="append",
-        help="what the goal may not change (default: the tests that CMD names); none",
-    )
+    protect = "what the goal may not change (default: the tests that CMD names); none"
+    add("--protect", metavar="PATTERN", action="append", help=protect)
 
 
 def task(arguments: argparse.Namespace, text: str | None, session_id: str | None) -> str | None:
     """The message that begins the goal of the flags, or resumes the one of the session. Raises:
     ConfigError."""
-    given = vars(arguments)
-    if given.get("goal"):
-        if not given["verify"]:
+    flags = {name: value for name, value in vars(arguments).items() if value}
+    verify, protect = flags.get("verify", ""), flags.get("protect", [])
+    if goal_text := flags.get("goal"):
+        if not verify:
             raise ConfigError("--goal needs a check: give --verify CMD with it.")
-        value = {
-            "text": given["goal"],
-            "verify": given["verify"],
-            "protect": given["protect"],
-            "task": text or "",
-        }
-        typed = _typed(value)
-        return f"{NAME} {typed or json.dumps(value, ensure_ascii=False)}"
-    for flag in ("verify", "protect"):
-        if given.get(flag):
-            raise ConfigError(f"--{flag} belongs to a goal: give --goal TEXT with it.")
+        request = GoalRequest(text=goal_text, verify=verify, protect=protect, task=text or "")
+        return f"{NAME} {request.line}"
+    if verify or protect:
+        raise ConfigError("--verify and --protect belong to a goal: give --goal TEXT with them.")
     if session_id is None or (text or "").strip():
         return text
-    home = paths.home()
     try:
-        _, entries, _ = read_session(session_path(home, session_id))
+        transcript = Transcript.read(session_path(paths.home(), session_id))
     except SessionError:
         return text
-    own = [one.value for one in entries if isinstance(one, PluginEntry) and one.type == TYPE]
-    if current(own) is not None:
+    if current(records_of(transcript.entries)) is not None:
         return f"{NAME} resume"
-    from kode.plugin import unsent
-
-    turns = sum(map(is_turn, entries))
-    waiting = unsent.of(home, session_id, turns)
+    turns = sum(turn.number > 0 for turn in transcript.turns)
+    waiting = unsent.of(paths.home(), session_id, turns)
     return waiting if waiting.startswith(f"{NAME} ") else text
 
 
 async def goal(opened: Opened, argument: str) -> str | Prompt:
     """`/goal`: shows the goal, begins or resumes one, or stops it. Raises: UserError,
     StorageError."""
-    now = current(opened.records())
-    word = argument.strip()
-    if not word:
-        goals = goals_of(opened.records())
-        if goals:
-            return words.as_it_is(words.summary(goals[-1]))
+    goals, word = goals_of(opened.records()), argument.strip()
+    is_pursued = bool(goals) and goals[-1].status == "unfinished"
+    if not goals and not word:
         return "No goal. /goal TEXT --verify CMD begins one."
+    if not word:
+        return words.summary(goals[-1])
+    if word in ("stop", "resume") and not is_pursued:
+        raise UserError("No goal is pursued. /goal TEXT --verify CMD begins one.")
     if word == "stop":
-        if now is None:
-            return "No goal is pursued."
         _end(opened, "stopped by the person")
         return "The goal is no longer pursued. What was done stays; /undo takes back a turn."
     if word == "resume":
-        if now is None:
-            raise UserError("There is no goal to resume. /goal TEXT --verify CMD begins one.")
         return Prompt(text=words.RESUME)
-    value = _given(word)
-    if now is not None:
+    request = read_request(word)
+    if is_pursued:
         _end(opened, "another goal took its place")
-    return await begin(opened, value)
+    return await begin(opened, request)
 
 
-async def begin(opened: Opened, value: Mapping[str, Any]) -> Prompt:
+async def begin(opened: Opened, request: GoalRequest) -> Prompt:
     """Records a goal; returns the message of its first turn. Raises: StorageError."""
-    number = len(goals_of(opened.records())) + 1
-    patterns = value["protect"]
-    protect = None if not patterns else [one for one in patterns if one != "none"]
-    record = {
-        "goal": number,
-        "text": value["text"],
-        "verify": value["verify"],
-        "guard": await _guarded(opened, value["verify"], protect),
-        "limits": limits_of(opened),
-        "before_usd": opened.session.cost_usd,
-    }
-    opened.record(record)
-    found = current(opened.records())
-    assert found is not None
-    return Prompt(text=_paragraphs(value["task"], words.goal_text(found)))
+    patterns = [pattern for pattern in request.protect if pattern != "none"]
+    opened.record(
+        {
+            "goal": len(goals_of(opened.records())) + 1,
+            "text": request.text,
+            "verify": request.verify,
+            "protect": patterns if request.protect else None,
+            "limits": limits_of(opened),
+            "before_usd": opened.session.cost_usd,
+        }
+    )
+    goal_text = words.goal_text(goals_of(opened.records())[-1])
+    return Prompt(text=_paragraphs(request.task, goal_text))
 
 
-async def _guarded(
-    opened: Opened, command: str, protect: Sequence[str] | None
-) -> Mapping[str, Any]:
-    """What a check guards, with a copy of each file. Raises: StorageError."""
-    from kode.plugins.goals.guard import copies, keep_copies, make_guard
-
-    guard = await asyncio.to_thread(make_guard, command, protect, opened.place)
-    if (folder := copies(opened)) is not None:
-        await asyncio.to_thread(keep_copies, guard, opened.place, folder)
-    return asdict(guard)
-
-
-def limits_of(opened: Opened) -> dict[str, float]:
+def limits_of(opened: Opened) -> dict[Limit, float]:
     """The limits that the person has set, for the whole goal."""
     config = opened.config
-    steps = config.max_steps if config.max_steps != type(config)().max_steps else None
-    given = {"requests": steps, "usd": config.max_budget_usd, "seconds": config.timeout_s}
-    return {name: value for name, value in given.items() if value is not None}
+    limits: dict[Limit, float | None] = {"usd": config.max_budget_usd, "seconds": config.timeout_s}
+    if config.max_steps != type(config)().max_steps:
+        limits["requests"] = config.max_steps
+    return {name: value for name, value in limits.items() if value is not None}
 
 
 def _end(opened: Opened, why: str) -> None:
     opened.record({"ended": "not_reached", "error": f"The goal was not reached: {why}."})
 
 
-def _given(text: str) -> dict[str, Any]:
+def read_request(line: str) -> GoalRequest:
     """What a person typed: TEXT, `--verify CMD` up to the next flag or empty line, `--protect
-    PATTERN`; or the object of `task`. What follows is another message, which had not been sent.
-    Raises: UserError."""
-    value: Any
-    if text.startswith("{"):
+    PATTERN`; quotes are needed only around what has a flag in it. What follows an empty line is
+    another message, which had not been sent. Raises: UserError."""
+    for quoted, _, rest in ((line, "", ""), line.partition("\n\n")):
         try:
-            value, end = json.JSONDecoder().raw_decode(text)
+            text, *flags = shlex.split(quoted)
         except ValueError:
-            value = None
-        if isinstance(value, dict) and {"text", "verify", "protect"} <= value.keys():
-            return {**value, "task": _paragraphs(value.get("task"), text[end:])}
-    parts = _FLAG.split(text)
-    value = {"text": parts[0].strip(), "verify": "", "protect": None, "task": ""}
-    for flag, given in zip(parts[1::2], parts[2::2], strict=True):
-        given, _, rest = given.partition("\n\n")
-        value["task"] = _paragraphs(value["task"], rest)
+            continue
+        if flags[::2] == ["--verify", *["--protect"] * (len(flags) // 2 - 1)]:
+            return GoalRequest(text=text, verify=flags[1], protect=flags[3::2], task=rest.strip())
+    text, *parts = _FLAG.split(line)
+    request = GoalRequest(text=text.strip(), verify="")
+    for flag, value in zip(parts[::2], parts[1::2], strict=True):
+        value, _, rest = value.partition("\n\n")
+        request = replace(request, task=_paragraphs(request.task, rest))
         if flag == "verify":
-            value["verify"] = _unquoted(given)
-        elif flag == "protect":
-            value["protect"] = [*(value["protect"] or []), _unquoted(given)]
+            request = replace(request, verify=_unquoted(value))
         else:
-            raise UserError(f"/goal: unknown flag --{flag}. It has --verify and --protect.")
-    if not value["text"] or not value["verify"]:
+            request = replace(request, protect=[*request.protect, _unquoted(value)])
+    if not request.text or not request.verify:
         raise UserError("A goal needs words and a check: /goal TEXT --verify CMD")
-    return dict(value)
+    return request
 
 
-def _paragraphs(*texts: str | None) -> str:
-    return "\n\n".join(one.strip() for one in texts if one and one.strip())
-
-
-def _typed(value: Mapping[str, Any]) -> str:
-    """What a person would type for it, which the screen shows; "" where that says something else,
-    for instance of a goal whose text has a flag in it."""
-    verify = f"--verify {shlex.quote(value['verify'])}"
-    protect = [f"--protect {shlex.quote(one)}" for one in value["protect"] or ()]
-    text = " ".join((value["text"], verify, *protect))
-    try:
-        known = _given(text) == value and text not in ("stop", "resume")
-    except UserError:
-        return ""
-    return text if known else ""
+def _paragraphs(*texts: str) -> str:
+    return "\n\n".join(text.strip() for text in texts if text.strip())
 
 
 def _unquoted(text: str) -> str:
     """A value that stands in quotes as a whole, without them; any other as it is."""
-    stripped = text.strip()
-    try:
-        if stripped[:1] in ("'", '"') and len(found := shlex.split(stripped)) == 1:
-            return found[0]
-    except ValueError:
-        pass
-    return stripped
+    quoted = re.fullmatch(r"\s*(?:'([^']*)'|\"([^\"]*)\")\s*", text)
+    return (quoted[1] or quoted[2] or "") if quoted else text.strip()

@@ -1,69 +1,181 @@
-"""The forms of a goal for programs, from which `kode schema goal` is made: `goal` in the result of
-a task, and the `value` of the notices of a goal."""
+"""A goal and its attempts: as programs read them (`kode schema goal`), and as the session has them,
+whose records are
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+    {"goal": N, ...}       a goal begins, with its check, its limits and what was spent before
+    {"reads": [...], ...}  what it protects, and which of that its check opens before any attempt
+    {"began": N, ...}      the turn of an attempt begins
+    {"attempt": N, ...}    what became of it: written when its check has ended
+    {"ended": STATUS, ...} the goal is no longer pursued
+
+Each is on disk before the next step, so that a resumed goal repeats no attempt.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from kode.plugin import AnyEntry, MessageEntry, PluginEntry, Session, TurnEntry
+from kode.plugins.goals.guard import Guard
+
+Record = Mapping[str, Any]
+Status = Literal["unfinished", "reached", "not_reached", "stalled", "out_of_budget"]
+Limit = Literal["requests", "usd", "seconds"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class File:
+class FileCount:
+    """How many lines of a file came and went."""
+
     path: str
     added: int
     removed: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:
+class CheckRun:
+    """How a check ended."""
+
+    exit_status: int | None
+    """None if it did not start or end."""
+    fault: str
+    """Why there is no exit status, a phrase that completes "it ..."."""
+    output: str
+    failure: str
+    """Digest of the exit status, and of the output without numbers."""
+    tree: str
+    """Digest of the files of the project that it opened, as they are on disk."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt(CheckRun):
     attempt: int
     turn: int
-    files: list[File]
+    files: list[FileCount]
     passed: bool
-    exit_status: int | None
-    fault: str
-    output: str
     restored: list[str]
     differing: list[str]
     unread: list[str]
     requests: int
     cost_usd: float | None
     seconds: float
+    type: Literal["goal_attempt"] = "goal_attempt"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Used:
+class Spent:
+    """What a goal has used so far, killed turns included."""
+
     requests: int
     usd: float
     seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Goal:
+class GoalReport:
     text: str
     verify: str
-    status: Literal["unfinished", "reached", "not_reached", "stalled", "out_of_budget"]
+    status: Status
     protected: list[str]
     attempts: list[Attempt]
-    spent: Used
-    limits: Mapping[Literal["requests", "usd", "seconds"], float]
+    spent: Spent
+    limits: Mapping[Limit, float]
+    type: Literal["goal"] = "goal"
 
 
-@dataclass(frozen=True, kw_only=True)
-class GoalNotice(Goal):
-    type: Literal["goal"]
+FORMS = GoalReport | Attempt
 
 
-@dataclass(frozen=True, kw_only=True)
-class AttemptNotice(Attempt):
-    type: Literal["goal_attempt"]
+@dataclass(kw_only=True)
+class Goal:
+    """A goal that is or was pursued in a session."""
+
+    number: int
+    """From 1 in the session."""
+    text: str
+    verify: str
+    """The command that checks it."""
+    limits: Mapping[Limit, float] = field(default_factory=dict)
+    """Of the whole goal, those that are set."""
+    before_usd: float = 0.0
+    """What the session had cost before it."""
+    protect: Sequence[str] | None = None
+    """Patterns of the person; None: what the check runs."""
+    guard: Guard = field(default_factory=Guard)
+    """Empty before the first run of the check."""
+    reads: Sequence[str] | None = None
+    """The protected files that its check opened before the first attempt; None before that."""
+    attempts: list[Attempt] = field(default_factory=list)
+    first_turn: int | None = None
+    """Of an attempt that has no end yet: a turn that is cut begins again. None between attempts."""
+    status: Status = "unfinished"
+    error: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckNotice:
-    """The check passes before anything has changed."""
-
-    type: Literal["goal_check"]
-    passed: Literal[True]
+def records_of(entries: Iterable[AnyEntry]) -> list[Record]:
+    """What the plug-in has recorded in a session."""
+    own = (entry for entry in entries if isinstance(entry, PluginEntry))
+    return [entry.value for entry in own if entry.type == "x-goals"]
 
 
-FORMS = CheckNotice | Goal | GoalNotice | AttemptNotice
+def goals_of(records: Iterable[Record]) -> list[Goal]:
+    """Every goal of a session, the oldest first."""
+    goals: list[Goal] = []
+    for record in records:
+        if "goal" in record:
+            fields = {key: value for key, value in record.items() if key != "goal"}
+            goals.append(Goal(number=record["goal"], **fields))
+        elif not goals:
+            continue
+        elif "reads" in record:
+            installed = tuple(record["guard"]["installed"])
+            goals[-1].guard = Guard(**{**record["guard"], "installed": installed})
+            goals[-1].reads = record["reads"]
+        elif "began" in record:
+            goals[-1].first_turn = goals[-1].first_turn or record["turn"]
+        elif "attempt" in record:
+            files = [FileCount(**file) for file in record["files"]]
+            goals[-1].attempts.append(Attempt(**{**record, "files": files}))
+            goals[-1].first_turn = None
+        elif "ended" in record:
+            goals[-1].status, goals[-1].error = record["ended"], record["error"]
+    return goals
+
+
+def current(records: Iterable[Record]) -> Goal | None:
+    """The goal that is pursued; None for none."""
+    goals = goals_of(records)
+    return goals[-1] if goals and goals[-1].status == "unfinished" else None
+
+
+def history_of(goal: Goal, session: Session) -> tuple[Spent, TurnEntry | None]:
+    """What the session has since the goal began: what was spent, and the end of the turn that it
+    began last; None where that was cut.
+
+    Requests are the replies; the time is that of the turns and checks, and of a turn without a
+    check, up to its end or last reply."""
+    seconds, requests, began, last = 0.0, 0, "", ""
+    turn: TurnEntry | None = None
+    for entry in session.entries:
+        record = next(iter(records_of([entry])), {})
+        if record.get("goal") == goal.number:  # of a number that was rewound, the last counts
+            seconds, requests, began, last, turn = 0.0, 0, "", "", None
+        elif "began" in record:
+            seconds += _between(began, last)
+            began, last, turn = entry.at, "", None
+        elif "attempt" in record or "reads" in record:
+            seconds += record["seconds"]
+            began = ""
+        elif isinstance(entry, MessageEntry) and entry.role == "assistant":
+            last, requests = entry.at, requests + 1
+        elif isinstance(entry, TurnEntry):
+            last, turn = entry.at, entry
+    usd = max(0.0, session.cost_usd - goal.before_usd)
+    spent = Spent(requests=requests, usd=usd, seconds=seconds + _between(began, last))
+    return spent, turn if goal.first_turn is not None else None
+
+
+def _between(begin: str, end: str) -> float:
+    if not begin or not end:
+        return 0.0
+    return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds())

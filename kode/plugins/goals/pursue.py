@@ -3,10 +3,9 @@ ends. What the model says about it decides nothing."""
 
 import asyncio
 import math
-import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kode.plugin import (
@@ -19,29 +18,15 @@ from kode.plugin import (
     RunTurn,
     Text,
     TurnEnded,
-    Working,
     fence_text,
     one_line,
     plural,
     together,
 )
-from kode.plugins.goals import words
-from kode.plugins.goals.changes import changed_since, counted
-from kode.plugins.goals.check import ALIKE, FIRST_S, LEAST_S, end_of, is_stalled, run_check
+from kode.plugins.goals import check, forms, guard, words
 from kode.plugins.goals.command import limits_of
-from kode.plugins.goals.guard import Guard, copies, differing, extend_guard, keep_copies, put_back
-from kode.plugins.goals.state import (
-    Goal,
-    Record,
-    Spent,
-    as_object,
-    current,
-    finished_turn,
-    goals_of,
-    is_asked,
-    shown,
-    spent,
-)
+from kode.plugins.goals.forms import Attempt, Goal, Limit, Spent, Status
+from kode.plugins.goals.guard import Guard
 
 MAX_ATTEMPTS = 50
 """A goal ends after so many, whatever they brought."""
@@ -49,295 +34,224 @@ MAX_ATTEMPTS = 50
 
 async def around_turn(opened: Opened, session: OpenSession, text: str, run: RunTurn) -> TurnEnded:
     """A turn of a session that may have a goal."""
-    goal = current(opened.records())
-    if goal is None or session.mode == "plan":
-        _protect(session, None)
-        return await run(text)
+    pursuit = Pursuit(opened=opened, session=session)
     try:
-        return await _pursued(opened, session, text, run)
+        if forms.current(opened.records()) is None or session.mode == "plan":
+            pursuit.protect(Guard())
+            return await run(text)
+        return await pursuit.run_goal(text, run)
     finally:
-        if current(opened.records()) is None:
-            _protect(session, None)
+        if forms.current(opened.records()) is None:
+            pursuit.protect(Guard())
 
 
-async def _pursued(opened: Opened, session: OpenSession, text: str, run: RunTurn) -> TurnEnded:
+@dataclass(kw_only=True)
+class Pursuit:
+    """The turns of a session that has a goal."""
+
+    opened: Opened
+    session: OpenSession
     total: TurnEnded | None = None
-    goal = _goal(opened)
-    _protect(session, _guard(goal))
-    if goal.reads is None and not goal.attempts:
+    """What the turns so far come to."""
+
+    @property
+    def goal(self) -> Goal:
+        """The goal as recorded so far."""
+        return forms.goals_of(self.opened.records())[-1]
+
+    @property
+    def spent(self) -> Spent:
+        return forms.history_of(self.goal, self.opened.session)[0]
+
+    @property
+    def limits(self) -> Mapping[Limit, float]:
+        return {**self.goal.limits, **limits_of(self.opened)}
+
+    def report(self) -> dict[str, Any]:
+        """The goal for programs."""
+        goal, spent = self.goal, self.spent
+        fields = {name: getattr(goal, name) for name in ("text", "verify", "status", "attempts")}
+        rules, limits = goal.guard.rules, self.limits
+        return asdict(forms.GoalReport(**fields, protected=rules, spent=spent, limits=limits))
+
+    async def run_goal(self, text: str, run: RunTurn) -> TurnEnded:
+        """Runs turns and checks until the goal is reached or ends, or cannot go on now."""
         try:
-            goal = await _watched(opened, session, goal)
+            return await self._run_attempts(text, run)
         except asyncio.CancelledError:
-            return _interrupted(opened, total)
-    resumed = finished_turn(goal, opened.session) if text == words.RESUME else None
-    if resumed is not None and resumed.status not in FINISHED:
-        resumed = None
-    if text == words.RESUME and resumed is None and not is_asked(goal, opened.session):
-        text = words.FAILED if goal.attempts else words.goal_text(goal)
-        if goal.attempts and goal.attempts[-1]["passed"]:
-            return _finish(opened, session, total, "reached", "")
-        if goal.attempts:
-            _tell(session, goal, goal.attempts[-1])
-    while True:
-        began, number = time.monotonic(), goal.next_attempt
-        before = spent(goal, opened.session)
-        if resumed is not None:  # its turn has ended, its check has not
-            turn = TurnEnded(
-                status=resumed.status, steps=resumed.steps, files_changed=resumed.files_changed
-            )
-            resumed = None
-        else:
-            if over := _exhausted(opened, goal, before):
-                return _finish(opened, session, total, "out_of_budget", over)
-            opened.record({"began": number, "turn": opened.session.turns + 1})
-            goal = _goal(opened)
-            turn = await run(text, **_within(opened, session, goal, before))
-        total = turn if total is None else together(total, turn)
-        used = spent(goal, opened.session)
-        over = _exhausted(opened, goal, used, turn)
-        steps_over = turn.steps >= opened.config.max_steps
-        # Each request was answered: what the turn failed of is the model, in circles for instance.
-        answered = 0 < turn.steps == used.requests - before.requests
-        if turn.status == "interrupted" or (
-            turn.status not in FINISHED and not over and not steps_over and not answered
-        ):
-            opened.emit(Notice(text=words.UNFINISHED, level="info"))
-            return replace(total, goal=_object(opened))
-        if turn.status == "error" and turn.error and not over:
-            opened.emit(Notice(text=turn.error, level="warning"))
-        try:
-            attempt = await _attempt(opened, session, goal, turn, began)
-        except asyncio.CancelledError:
-            return _interrupted(opened, total)
-        opened.record(attempt)
-        opened.emit(
-            Notice(
-                text=words.attempt_line(attempt),
-                level="info",
-                value={"type": "goal_attempt", **shown(attempt)},
-            )
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
+            self._notice(words.UNFINISHED)
+            ended = self.total or TurnEnded(status="incomplete")
+            error = f"Interrupted. {words.UNFINISHED}"
+            return replace(ended, status="interrupted", error=error, goal=self.report())
+
+    async def _run_attempts(self, text: str, run: RunTurn) -> TurnEnded:
+        self.protect(self.goal.guard)
+        if self.goal.reads is None and not self.goal.attempts:
+            await self._try_check()
+        turn, failed = None, self.goal.attempts[-1] if self.goal.attempts else None
+        if text == words.RESUME:
+            last = forms.history_of(self.goal, self.opened.session)[1]
+            if last is not None and last.status in FINISHED:  # its check has not run
+                files = last.files_changed
+                turn = TurnEnded(status=last.status, steps=last.steps, files_changed=files)
+            elif failed is None:
+                text = words.goal_text(self.goal)
+            elif failed.passed:
+                return self._finish("reached", "")
+            else:
+                self._tell(failed)
+        while True:
+            began, before = time.monotonic(), self.spent.requests
+            if turn is None:
+                if over := self._used_up():
+                    return self._finish("out_of_budget", over)
+                number = len(self.goal.attempts) + 1
+                self.opened.record({"began": number, "turn": self.opened.session.turns + 1})
+                turn = await run(text, **self._turn_limits())
+            self.total = turn if self.total is None else together(self.total, turn)
+            over = self._used_up(turn)
+            # Else the turn failed of the model, in circles for instance: its check may pass.
+            is_answered = 0 < turn.steps == self.spent.requests - before
+            has_failed = turn.status not in FINISHED and turn.steps < self.opened.config.max_steps
+            if turn.status == "interrupted" or (has_failed and not over and not is_answered):
+                self._notice(words.UNFINISHED)
+                return replace(self.total, goal=self.report())
+            if turn.status == "error" and turn.error and not over:
+                self.opened.emit(Notice(text=turn.error, level="warning"))
+            attempt = await self._check_attempt(turn, began)
+            value = asdict(attempt)
+            self.opened.record(value)
+            self._notice(words.attempt_line(attempt), value)
+            attempts = self.goal.attempts
+            if attempt.passed:
+                return self._finish("reached", "")
+            if check.is_stalled(attempts):
+                return self._finish("stalled", words.STALLED)
+            if over:
+                return self._finish("out_of_budget", over)
+            if len(attempts) >= MAX_ATTEMPTS:
+                return self._finish("not_reached", f"{MAX_ATTEMPTS} attempts failed")
+            self._tell(attempt)
+            turn, text = None, words.FAILED
+
+    async def _try_check(self) -> None:
+        """Runs the check on the files as they are, to protect what it runs, and to record which
+        protected files it opens: code that ends it early makes it pass on fewer."""
+        began, session, goal = time.monotonic(), self.session, self.goal
+        timeout_s = min(max(self._left().get("seconds", math.inf) / 10, 0.1), check.FIRST_S)
+        ran, opens = await check.run_check(session, goal.verify, "Trying the check", timeout_s)
+        if ran.exit_status == 0:
+            self.opened.emit(Notice(text=words.PASSES_BEFORE))
+            session.note(words.PASSES_BEFORE)
+        protected = await asyncio.to_thread(
+            guard.make_guard, goal.verify, goal.protect, opens, session.agent.place
         )
-        goal = _goal(opened)
-        if attempt["passed"]:
-            return _finish(opened, session, total, "reached", "")
-        if is_stalled(goal.attempts):
-            said = f"the check failed {ALIKE} times in the same way, and nothing it reads changed"
-            return _finish(opened, session, total, "stalled", said)
-        if over:
-            return _finish(opened, session, total, "out_of_budget", over)
-        if len(goal.attempts) >= MAX_ATTEMPTS:
-            return _finish(opened, session, total, "not_reached", f"{MAX_ATTEMPTS} attempts failed")
-        _tell(session, goal, attempt)
-        text = words.FAILED
+        await asyncio.to_thread(guard.keep_copies, protected, self.opened)
+        reads = sorted({*opens.project} & protected.held.keys())
+        seconds = round(time.monotonic() - began, 3)
+        self.opened.record({"reads": reads, "guard": asdict(protected), "seconds": seconds})
+        self.protect(protected)
 
+    async def _check_attempt(self, turn: TurnEnded, began: float) -> Attempt:
+        """Runs the check after a turn. Raises: UserError, StorageError."""
+        session, goal, place = self.session, self.goal, self.session.agent.place
+        restored = await asyncio.to_thread(guard.put_back, goal.guard, self.opened)
+        timeout_s = max(check.LEAST_S, self._left().get("seconds", math.inf))
+        ran, opens = await check.run_check(session, goal.verify, "Checking the goal", timeout_s)
+        different = await asyncio.to_thread(guard.differing, goal.guard, place)
+        has_exited = ran.exit_status == 0
+        is_known = has_exited and bool(opens.project)
+        unread = sorted({*(goal.reads or ())} - {*opens.project}) if is_known else []
+        first, spent = goal.first_turn or self.opened.session.turns, self.spent
+        known_usd = sum(attempt.cost_usd or 0 for attempt in goal.attempts)
+        return Attempt(
+            **asdict(ran),
+            attempt=len(goal.attempts) + 1,
+            turn=first,
+            files=await asyncio.to_thread(
+                check.count_changes, self.opened, first, turn.files_changed
+            ),
+            passed=has_exited and not different and not unread,
+            restored=restored,
+            differing=different,
+            unread=unread,
+            requests=spent.requests - sum(attempt.requests for attempt in goal.attempts),
+            cost_usd=None if turn.cost_usd is None else spent.usd - known_usd,
+            seconds=round(time.monotonic() - began, 3),
+        )
 
-def _interrupted(opened: Opened, total: TurnEnded | None) -> TurnEnded:
-    if (task := asyncio.current_task()) is not None:
-        task.uncancel()
-    said = f"Interrupted while the goal's check ran, which runs again. {words.UNFINISHED}"
-    opened.emit(Notice(text=said, level="info"))
-    stopped = replace(total or TurnEnded(status="incomplete"), status="interrupted", error=said)
-    return replace(stopped, goal=_object(opened))
+    def _tell(self, attempt: Attempt) -> None:
+        """Has the next message tell the model of a failed check: as outside text where a marked
+        session left something in the project that the check may repeat."""
+        session, output = self.session, attempt.output or "(none)"
+        session.note(words.output_note(self.goal, attempt))
+        if source := session.agent.marks.among(None):
+            fenced = fence_text(output, f"the goal's check, after {source}")
+            session.outbox.append(Text(text=fenced, source="outside"))
+        else:
+            session.note(output)
 
+    def _notice(self, text: str, value: Any = None) -> None:
+        self.opened.emit(Notice(text=text, level="info", value=value))
 
-async def _watched(opened: Opened, session: OpenSession, goal: Goal) -> Goal:
-    """Runs the check on the files as they are, to protect what it runs, and to record which
-    protected files it opens: code that ends it early makes it pass on fewer.
+    def _left(self) -> dict[Limit, float]:
+        """What is left of each limit of the goal: those that it began with, or that were given
+        since."""
+        spent = self.spent
+        return {name: limit - getattr(spent, name) for name, limit in self.limits.items()}
 
-    Raises: UserError, StorageError.
-    """
-    began = time.monotonic()
-    left = goal_limits(opened, goal).get("seconds", math.inf) - spent(goal, opened.session).seconds
-    opened.emit(Working(what=f"Trying the check: {one_line(goal.verify)}"))
-    checked = await run_check(
-        session,
-        goal.verify,
-        timeout_s=min(max(left / 10, 0.1), FIRST_S),
-        changed=(),
-    )
-    opened.emit(Working(what=""))
-    if checked.exit_status == 0:
-        value = {"type": "goal_check", "passed": True}
-        opened.emit(Notice(text=words.PASSES_BEFORE, value=value))
-        session.note(words.PASSES_BEFORE)
-    guard, place = _guard(goal), session.agent.place
-    if checked.opens is not None:
-        guard = await asyncio.to_thread(extend_guard, guard, checked.opens, place)
-        if (folder := copies(opened)) is not None:
-            await asyncio.to_thread(keep_copies, guard, place, folder)
-    names = frozenset() if checked.opens is None else {*checked.opens.project}
-    reads = sorted(names & guard.held.keys())
-    seconds = round(time.monotonic() - began, 3)
-    opened.record({"reads": reads, "guard": asdict(guard), "seconds": seconds})
-    _protect(session, guard)
-    return _goal(opened)
+    def _used_up(self, turn: TurnEnded | None = None) -> str:
+        """The limit that is used up, in a phrase; "" for none. A `turn` has a clock of its own,
+        which may be ahead of the times in the session."""
+        for name, left in self._left().items():
+            is_late = name == "seconds" and turn is not None and turn.status == "timeout"
+            if is_late or left <= 0:
+                flag, unit = words.LIMITS[name]
+                amount = unit.format(f"{self.limits[name]:g}")
+                return f"its limit of {amount} is used up: start it again with a higher {flag}"
+        return ""
 
+    def _turn_limits(self) -> dict[str, Any]:
+        """What is left of the limits, for the next turn."""
+        left, spend = self._left(), self.session.agent.spend
+        limits: dict[str, Any] = {}
+        if "requests" in left:
+            limits["max_steps"] = limits["max_tree_steps"] = int(left["requests"])
+        if "usd" in left:
+            limits["max_budget_usd"] = spend.cost_usd + spend.elsewhere_usd + left["usd"]
+        if "seconds" in left:
+            limits["timeout_s"] = max(1.0, left["seconds"])
+        return limits
 
-async def _attempt(
-    opened: Opened,
-    session: OpenSession,
-    goal: Goal,
-    turn: TurnEnded,
-    began: float,
-) -> Record:
-    """Runs the check of an attempt. Raises: UserError, StorageError."""
-    guard, folder = _guard(goal), copies(opened)
-    place = session.agent.place
-    restored: list[str] = []
-    if folder is not None:
-        read = {name for one in goal.attempts for name in one["differing"]}
-        restored = await asyncio.to_thread(put_back, guard, place, folder, read)
-    left = goal_limits(opened, goal).get("seconds")
-    used = spent(goal, opened.session)
-    timeout_s = float("inf") if left is None else left - used.seconds
-    opened.emit(Working(what=f"Checking the goal: {one_line(goal.verify)}"))
-    changed = [
-        os.path.join(place.project, file["path"]) for one in goal.attempts for file in one["files"]
-    ]
-    checked = await run_check(
-        session,
-        goal.verify,
-        timeout_s=max(LEAST_S, timeout_s),
-        changed=[*changed, *turn.files_changed],
-    )
-    opened.emit(Working(what=""))
-    passed, opens = checked.exit_status == 0, checked.opens
-    seen = () if opens is None else opens.project
-    still = await asyncio.to_thread(differing, guard, place, seen)
-    unread = sorted({*(goal.reads or ())} - {*seen}) if passed and opens is not None else []
-    first = goal.began["turn"] if goal.began is not None else opened.session.turns
-    changed_now = await asyncio.to_thread(changed_since, opened, first, turn.files_changed)
-    known_usd = sum(one["cost_usd"] or 0 for one in goal.attempts)
-    usd = None if turn.cost_usd is None else used.usd - known_usd
-    return {
-        "attempt": goal.next_attempt,
-        "turn": first,
-        "files": list(map(counted, changed_now)),
-        "passed": passed and not still and not unread,
-        "exit_status": checked.exit_status,
-        "fault": checked.fault,
-        "output": end_of(checked.output),
-        "restored": restored,
-        "differing": still,
-        "unread": unread,
-        "same": checked.same,
-        "tree": checked.tree,
-        "requests": used.requests - sum(one["requests"] for one in goal.attempts),
-        "cost_usd": usd,
-        "seconds": round(time.monotonic() - began, 3),
-    }
+    def _finish(self, status: Status, why: str) -> TurnEnded:
+        goal, is_reached = self.goal, status == "reached"
+        count = plural(len(goal.attempts), "attempt")
+        error = "" if is_reached else f"The goal was not reached: {why} ({count})."
+        self.opened.record({"ended": status, "error": error})
+        self.protect(Guard())
+        report = self.report()
+        self._notice(error or f"Goal reached: {one_line(goal.verify)}", report)
+        ended = replace(self.total or TurnEnded(status="incomplete"), goal=report)
+        if goal.attempts:
+            run = Check(command=goal.verify, passed=is_reached, after_last_edit=True)
+            checked: Checked = "passed" if is_reached else "failed"
+            ended = replace(ended, checks=(*ended.checks, run), checked=checked)
+        if is_reached:
+            return replace(ended, status="success", error=None, setting=None)
+        return replace(ended, status="incomplete", error=error)
 
-
-def _tell(session: OpenSession, goal: Goal, attempt: Record) -> None:
-    """Has the next message tell the model of a failed check: as outside text where a marked session
-    left something in the project that the check may repeat."""
-    said, output = words.output_note(goal, attempt), attempt["output"] or "(none)"
-    session.note(said)
-    if source := session.agent.marks.among(None):
-        fenced = fence_text(output, f"the goal's check, after {source}")
-        session.outbox.append(Text(text=fenced, source="outside"))
-    else:
-        session.note(output)
-
-
-# ── limits ───────────────────────────────────────────────────────────────────────────────────
-
-
-def goal_limits(opened: Opened, goal: Goal) -> Mapping[str, float]:
-    """The limits of the whole goal: those that it began with, or that were given since."""
-    return {**goal.limits, **limits_of(opened)}
-
-
-def _exhausted(opened: Opened, goal: Goal, used: Spent, turn: TurnEnded | None = None) -> str:
-    """The limit that is used up, in a phrase; "" for none. A `turn` has a clock of its own, which
-    may be ahead of the times in the session."""
-    for name, limit in goal_limits(opened, goal).items():
-        is_late = name == "seconds" and turn is not None and turn.status == "timeout"
-        if is_late or getattr(used, name) >= limit:
-            flag, unit = _FLAGS[name]
-            what = unit.format(f"{limit:g}")
-            return f"its limit of {what} is used up: start it again with a higher {flag}"
-    return ""
-
-
-_FLAGS = {
-    "requests": ("--max-steps", "{} requests"),
-    "usd": ("--max-budget-usd", "${}"),
-    "seconds": ("--timeout", "{} s"),
-}
-
-
-def _within(opened: Opened, session: OpenSession, goal: Goal, used: Spent) -> dict[str, Any]:
-    """The limits of the next turn: what is left of the goal's."""
-    limits, spend = goal_limits(opened, goal), session.agent.spend
-    within: dict[str, Any] = {}
-    if "requests" in limits:
-        left = int(limits["requests"]) - used.requests
-        within |= {"max_steps": left, "max_tree_steps": left}
-    if "usd" in limits:
-        known = spend.cost_usd + spend.elsewhere_usd
-        within["max_budget_usd"] = known + limits["usd"] - used.usd
-    if "seconds" in limits:
-        within["timeout_s"] = max(1.0, limits["seconds"] - used.seconds)
-    return within
-
-
-# ── how it stands ────────────────────────────────────────────────────────────────────────────
-
-
-def _finish(
-    opened: Opened, session: OpenSession, total: TurnEnded | None, status: str, why: str
-) -> TurnEnded:
-    goal = _goal(opened)
-    count = plural(len(goal.attempts), "attempt")
-    error = "" if status == "reached" else f"The goal was not reached: {why} ({count})."
-    opened.record({"ended": status, "error": error})
-    _protect(session, None)
-    said = error
-    if status == "reached":
-        for line in words.passed_output(goal.attempts[-1]):
-            opened.emit(Notice(text=line, level="info"))
-        said = f"Goal reached: {one_line(goal.verify)}"
-    value = _object(opened)
-    opened.emit(Notice(text=said, level="info", value={"type": "goal", **value}))
-    ended = total or TurnEnded(status="incomplete")
-    if goal.attempts:
-        passed = status == "reached"
-        check = Check(command=goal.verify, passed=passed, after_last_edit=True)
-        checked: Checked = "passed" if passed else "failed"
-        ended = replace(ended, checks=(*ended.checks, check), checked=checked)
-    if status == "reached":
-        return replace(ended, status="success", error=None, setting=None, goal=value)
-    return replace(ended, status="incomplete", error=error, goal=value)
-
-
-def _object(opened: Opened) -> dict[str, Any]:
-    goal = goals_of(opened.records())[-1]
-    return {
-        **as_object(goal, spent(goal, opened.session)),
-        "limits": dict(goal_limits(opened, goal)),
-    }
-
-
-def _goal(opened: Opened) -> Goal:
-    found = current(opened.records())
-    assert found is not None
-    return found
-
-
-def _guard(goal: Goal) -> Guard:
-    return Guard(**goal.guard)
-
-
-def _protect(session: OpenSession, guard: Guard | None) -> None:
-    """Has the gate of the session, and those of its subagents, deny edits of what is protected."""
-    state = session.gate.state
-    if guard is None and not state.denied:
-        return
-    old = set(map(str, state.denied))
-    state.denied = () if guard is None else guard.denials()
-    given = session.loaded.config.permissions
-    deny = (*(one for one in given.deny if one not in old), *map(str, state.denied))
-    permissions = given.model_copy(update={"deny": deny})
-    config = session.loaded.config.model_copy(update={"permissions": permissions})
-    session.loaded = replace(session.loaded, config=config)
+    def protect(self, protected: Guard) -> None:
+        """Has the gate of the session, and those of its subagents, deny edits of what is
+        protected."""
+        session, state, denials = self.session, self.session.gate.state, protected.denials()
+        if not denials and not state.denied:
+            return
+        old = set(map(str, state.denied))
+        state.denied = denials
+        permissions = session.loaded.config.permissions
+        deny = (*(rule for rule in permissions.deny if rule not in old), *map(str, denials))
+        permissions = permissions.model_copy(update={"deny": deny})
+        config = session.loaded.config.model_copy(update={"permissions": permissions})
+        session.loaded = replace(session.loaded, config=config)

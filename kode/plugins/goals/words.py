@@ -4,15 +4,14 @@ import re
 from collections.abc import Mapping
 
 from kode.plugin import Opened, money, one_line, plural
-from kode.plugins.goals.state import Goal, Record, current
+from kode.plugins.goals.check import ALIKE
+from kode.plugins.goals.forms import Attempt, Goal, current
 
 RESUME = "Continue with the goal."
 """The message of a goal that continues after kode was stopped."""
-
 UNFINISHED = "The goal is not reached yet: `/goal resume` or `kode continue` resumes it."
-
 FAILED = "The goal is not reached: its check failed. Continue until it passes."
-
+STALLED = f"the check failed {ALIKE} times in the same way, and nothing it reads changed"
 PASSES_BEFORE = (
     "The check passes already, before anything has changed: it cannot say when the goal is reached."
 )
@@ -32,14 +31,20 @@ _PROTECTED = (
     "Change what is checked."
 )
 
+LIMITS = {
+    "requests": ("--max-steps", "{} requests"),
+    "usd": ("--max-budget-usd", "${}"),
+    "seconds": ("--timeout", "{} s"),
+}
+"""Limit → the flag that sets it, and its amount in words."""
+
 MAX_NAMED = 12
-MAX_LINES, MAX_LINE_CHARS = 4, 120
-"""Of the output of a check, for the person."""
+MAX_LINE_CHARS = 120  # of the last line of a check's output
 
 
 def goal_text(goal: Goal) -> str:
     """The goal and its check, word for word: in the first message, and after a compaction."""
-    held = sorted(goal.guard.get("held", {}))
+    held = sorted(goal.guard.held)
     more = f" and {len(held) - MAX_NAMED} more" if len(held) > MAX_NAMED else ""
     names = ", ".join(held[:MAX_NAMED]) + more
     protected = _PROTECTED.format(names=names) if held else ""
@@ -52,84 +57,48 @@ def sections(opened: Opened) -> Mapping[str, str]:
     return {} if goal is None else {"goal": f"# Goal\n{goal_text(goal)}"}
 
 
-def output_note(goal: Goal, attempt: Record) -> str:
+def output_note(goal: Goal, attempt: Attempt) -> str:
     """What the model is told of a failed check, above its output."""
-    said = f"[The goal's check `{goal.verify}` {how(attempt)}."
-    if attempt["restored"]:
-        names = ", ".join(attempt["restored"])
-        said += f" Before it ran, these protected files were made as they had been: {names}."
-    return f"{said} Its output:]"
+    restored = ""
+    if attempt.restored:
+        names = ", ".join(attempt.restored)
+        restored = f" Before it ran, these protected files were made as they had been: {names}."
+    return f"[The goal's check `{goal.verify}` {ending(attempt)}.{restored} Its output:]"
 
 
-def how(attempt: Record) -> str:
+def ending(attempt: Attempt) -> str:
     """How a check ended, a phrase that completes "it ..."."""
-    if attempt["fault"]:
-        return str(attempt["fault"])
-    status = attempt["exit_status"]
-    if status == 0 and attempt.get("unread"):
-        names = ", ".join(attempt["unread"])
+    if attempt.fault or attempt.exit_status != 0:
+        return attempt.fault or f"failed with exit status {attempt.exit_status}"
+    if attempt.unread:
         return (
-            f"exited with status 0 without opening {names}, which it opened when the goal began: "
-            "something ends it early or runs in its place"
+            f"exited with status 0 without opening {', '.join(attempt.unread)}, which it opened "
+            "when the goal began: something ends it early or runs in its place"
         )
-    if status == 0 and not attempt["passed"]:
-        names = ", ".join(attempt["differing"])
-        return f"passed on protected files that are not as they were: {names}"
-    return "passed" if status == 0 else f"failed with exit status {status}"
+    if attempt.differing:
+        return (
+            f"passed on protected files that are not as they were: {', '.join(attempt.differing)}"
+        )
+    return "passed"
 
 
-def attempt_line(attempt: Record) -> str:
+def attempt_line(attempt: Attempt) -> str:
     """One line: what changed, what the check says, what it cost."""
-    files = attempt["files"]
-    names = ", ".join(f"{one['path']} +{one['added']} -{one['removed']}" for one in files[:4])
+    files = attempt.files
+    names = ", ".join(f"{file.path} +{file.added} -{file.removed}" for file in files[:4])
     names += f" and {len(files) - 4} more" if len(files) > 4 else ""
-    said = _last_line(attempt["output"])
-    tail = f" ({said})" if said else " and printed nothing"
-    cost = money(attempt["cost_usd"]) or "unknown cost"
+    last = one_line(attempt.output.rstrip().rpartition("\n")[2])[:MAX_LINE_CHARS]
+    tail = f" ({last})" if last else " and printed nothing"
+    cost = money(attempt.cost_usd) or "unknown cost"
     return (
-        f"Attempt {attempt['attempt']}: {names or 'no file changed'} · the check {how(attempt)}"
-        f"{tail} · {plural(attempt['requests'], 'request')}, {cost}, {attempt['seconds']:.0f} s"
+        f"Attempt {attempt.attempt}: {names or 'no file changed'} · the check {ending(attempt)}"
+        f"{tail} · {plural(attempt.requests, 'request')}, {cost}, {attempt.seconds:.0f} s"
     )
 
 
-def passed_output(attempt: Record) -> list[str]:
-    """The end of what a check printed that passed, for the person: code under test can end the
-    process of its check with status 0, and then this is not how the check ends. Of a line or none,
-    `attempt_line` says it."""
-    lines = [line for line in attempt["output"].splitlines() if line.strip()]
-    if len(lines) < 2:
-        return []
-    shown = [f"  {one_line(line)[:MAX_LINE_CHARS]}" for line in lines[-MAX_LINES:]]
-    return ["The output of its check ends with:", *shown]
-
-
-def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return one_line(lines[-1])[:MAX_LINE_CHARS] if lines else ""
-
-
 def summary(goal: Goal) -> str:
-    """A goal and how it stands, for a person."""
-    lines = [
-        f"Goal: {one_line(goal.text)}",
-        f"Check: {one_line(goal.verify)}",
-        f"Status: {STATUS[goal.status]}",
-        *map(attempt_line, goal.attempts),
-    ]
-    return "\n".join(lines)
-
-
-def as_it_is(text: str) -> str:
-    """Text that Markdown shows as it is: `__init__.py` is a name."""
-    longest = max((len(ticks) for ticks in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
+    """A goal and how it stands, for a person, as Markdown that changes no name in it."""
+    head = f"Goal: {one_line(goal.text)}\nCheck: {one_line(goal.verify)}"
+    text = "\n".join((head, f"Status: {goal.status}", *map(attempt_line, goal.attempts)))
+    fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`+", text)), 0)
     return f"{fence}\n{text}\n{fence}"
-
-
-STATUS: Mapping[str, str] = {
-    "unfinished": "not reached yet; /goal resume continues, /goal stop ends it",
-    "reached": "reached",
-    "not_reached": "not reached",
-    "stalled": "stalled: the check kept failing in the same way",
-    "out_of_budget": "out of budget",
-}

@@ -2,12 +2,13 @@
 
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
-from kode.plugin import run_git
 from kode.plugins.goals import words
 from tests.e2e.command import Finished, Place, needs_a_whole_sandbox
 from tests.needs import skip_without
@@ -48,15 +49,45 @@ def pursue(place: Place, script: Script, *flags: str, verify: str = VERIFY) -> F
         )
 
 
-def resume(place: Place, script: Script, *flags: str) -> Finished:
+def cut(
+    place: Place,
+    script: Script,
+    until: Callable[[Any], bool],
+    *flags: str,
+    by: int = signal.SIGKILL,
+) -> list[Any]:
+    """Pursues a goal, and sends a signal once a line says so; returns all lines."""
+    lines: list[Any] = []
+    with ScriptedServer(script) as server:
+        place.url = server.openai_url
+        mode = ("--permission-mode", "auto-edit", "--output-format", "stream-json")
+        with place.start("run", "--goal", "g", "--verify", VERIFY, *mode, *flags) as running:
+            assert running.stdout is not None
+            for line in running.stdout:
+                lines.append(json.loads(line))
+                if until(lines[-1]):
+                    running.send_signal(by)
+    return lines
+
+
+def has_checked(line: Any) -> bool:
+    """Whether a line is about an attempt."""
+    return (line.get("value") or {}).get("type") == "goal_attempt"
+
+
+def is_checking(line: Any) -> bool:
+    return line.get("what", "").startswith("Checking")
+
+
+def resume(place: Place, script: Script, *flags: str) -> tuple[Finished, int]:
+    """Continues a goal; returns also how often the model was asked."""
     with ScriptedServer(script, repeat_last=True) as server:
         place.url = server.openai_url
         done = place.run(
             *("continue", "--output-format", "json", "--permission-mode", "auto-edit", *flags)
         )
         asked = [one for one in server.requests if one.path.endswith("completions")]
-        (place.folder / "asked").write_text(str(len(asked)))
-        return done
+        return done, len(asked)
 
 
 def test_a_goal_is_reached_by_its_check_alone(goal_place: Place) -> None:
@@ -71,33 +102,20 @@ def test_a_goal_is_reached_by_its_check_alone(goal_place: Place) -> None:
     assert done.json["checked"] == "passed"
 
 
-def test_a_model_that_only_claims_success_stalls(goal_place: Place) -> None:
-    done = pursue(goal_place, [DONE])
-    assert (done.code, done.json["status"]) == (1, "incomplete")
-    assert done.json["goal"]["status"] == "stalled"
-    assert len(done.json["goal"]["attempts"]) == 3
+EDIT_1, EDIT_2 = (call("write_file", path="calc.py", content=f"x = {n}\n") for n in (1, 2))
+STALLING: dict[str, Script] = {
+    "a model that only claims success": [DONE],
+    "a model that goes in circles": [READ],
+    "edits that come and go": [READ, DONE, *[EDIT_1, DONE, EDIT_2, DONE] * 5],
+}
 
 
-def test_edits_that_come_and_go_stall(goal_place: Place) -> None:
-    texts = ["x = 1\n", "x = 2\n"]
-    count = [0]
-
-    def script(request: dict[str, Any]) -> dict[str, Any]:
-        count[0] += 1
-        if count[0] % 2 == 0:
-            return DONE
-        return call("write_file", path="calc.py", content=texts[count[0] // 2 % 2])
-
-    goal = pursue(goal_place, [READ, DONE, *[script({}) for _ in range(20)]]).json["goal"]
-    assert goal["status"] == "stalled"
-    assert len(goal["attempts"]) < 8
-
-
-def test_a_model_that_goes_in_circles_stalls(goal_place: Place) -> None:
-    done = pursue(goal_place, [READ])
+@pytest.mark.parametrize("script", STALLING.values(), ids=STALLING)
+def test_a_goal_that_gets_nowhere_stalls(goal_place: Place, script: Script) -> None:
+    done = pursue(goal_place, script)
     goal = done.json["goal"]
     assert (done.code, done.json["status"], goal["status"]) == (1, "incomplete", "stalled")
-    assert [one["passed"] for one in goal["attempts"]] == [False, False, False]
+    assert 3 <= len(goal["attempts"]) < 8
 
 
 def test_a_goal_whose_model_cannot_be_asked_stays_unfinished(goal_place: Place) -> None:
@@ -112,11 +130,8 @@ EDITS = {
     "a command": call("shell", command="echo 'exit 0' > tests/check.sh"),
     "a deletion": call("shell", command="rm -r tests; mkdir tests; echo > tests/check.sh"),
     "a move": call("shell", command="mv tests old; cp -r old tests; echo > tests/check.sh"),
-    "a link": call("shell", command="rm -r tests; ln -s old tests"),
     "a new conftest": call("write_file", path="conftest.py", content="import os; os._exit(0)\n"),
     "a new conftest by a command": call("shell", command="echo 'import x' > conftest.py"),
-    "a new setup of the check": call("write_file", path="pytest.ini", content="[pytest]\n"),
-    "a program before the check's": call("write_file", path="sh", content="exit 0\n"),
 }
 
 
@@ -162,25 +177,18 @@ def made_place(goal_place: Place) -> Place:
     return goal_place
 
 
-def test_scripts_of_the_check_are_protected(made_place: Place) -> None:
+def test_scripts_and_modules_of_the_check_are_protected(made_place: Place) -> None:
+    names = ["tests/unittest.py", "difflib.py"]
     edits = [
         call("write_file", path="scripts/check.sh", content=READS_ALL),
         call("shell", command=f"printf '{READS_ALL!r}' > scripts/check.sh"),
+        *(call("write_file", path=name, content=PASSES) for name in names),
     ]
-    done = pursue(made_place, [*edits, DONE], verify="make test")
-    assert done.json["goal"]["status"] == "stalled"
+    goal = pursue(made_place, [*edits, DONE], verify="make test").json["goal"]
+    first = goal["attempts"][0]
+    assert (goal["status"], {*first["restored"]}) == ("stalled", {*names})
+    assert first["exit_status"] != 0
     assert (made_place.project / "scripts" / "check.sh").read_text() == SCRIPT
-
-
-def test_a_file_that_shadows_a_module_is_removed(made_place: Place) -> None:
-    names = ["tests/unittest.py", "difflib.py", "tests/json/__init__.py"]
-    edits = [call("write_file", path=name, content=PASSES) for name in names]
-    done = pursue(made_place, [*edits, DONE], verify="make test")
-    goal = done.json["goal"]
-    assert goal["status"] == "stalled"
-    assert "tests/unittest.py" in goal["attempts"][0]["restored"]
-    assert "difflib.py" in goal["attempts"][0]["restored"]
-    assert goal["attempts"][0]["exit_status"] != 0
 
 
 def test_a_product_may_change(made_place: Place) -> None:
@@ -190,9 +198,8 @@ def test_a_product_may_change(made_place: Place) -> None:
         READ,
         call("write_file", path="calc.py", content="from helper import add\n"),
     ]
-    done = pursue(made_place, [*edits, DONE], verify="make test")
-    assert done.json["goal"]["status"] == "reached"
-    assert done.json["goal"]["attempts"][0]["restored"] == []
+    goal = pursue(made_place, [*edits, DONE], verify="make test").json["goal"]
+    assert (goal["status"], goal["attempts"][0]["restored"]) == ("reached", [])
 
 
 def test_a_pass_that_skips_a_protected_file_does_not_count(goal_place: Place) -> None:
@@ -216,23 +223,8 @@ def test_a_protected_file_changed_outside_the_sandbox_is_put_back(goal_place: Pl
     assert goal["attempts"][0]["restored"] == ["tests/check.sh", "conftest.py"]
     assert (goal_place.project / "tests" / "check.sh").read_text() == CHECK
     assert not (goal_place.project / "conftest.py").exists()
-    kept = [path.read_text() for path in goal_place.home.glob("sessions/*/goals/*-check.sh*")]
-    assert kept == ["exit 0\n"]
-
-
-def test_a_new_file_that_git_ignores_is_removed_once_read(goal_place: Place) -> None:
-    skip_without("git")
-    run_git(goal_place.project, ["init", "-q"])
-    (goal_place.project / ".gitignore").write_text("conftest.py\n")
-    (goal_place.project / "tests" / "check.sh").write_text(f". ./conftest.py; {CHECK}")
-    write = "open('conftest.py', 'w').write('exit 0\\n')"
-    cheat = call("shell", command=f'python3 -c "{write}"')
-    goal = pursue(goal_place, [cheat, DONE], "--permission-mode", "full").json["goal"]
-    first, second = goal["attempts"][:2]
-    assert goal["status"] == "stalled"
-    assert (first["exit_status"], first["differing"]) == (0, ["conftest.py"])
-    assert second["restored"] == ["conftest.py"]
-    assert not (goal_place.project / "conftest.py").exists()
+    copies = [path.read_text() for path in goal_place.home.glob("sessions/*/goals/*")]
+    assert "exit 0\n" in copies
 
 
 def test_a_goal_that_protects_nothing_may_change_its_check(goal_place: Place) -> None:
@@ -241,9 +233,8 @@ def test_a_goal_that_protects_nothing_may_change_its_check(goal_place: Place) ->
 
 
 def test_a_check_with_a_pipe_fails_with_its_first_part(goal_place: Place) -> None:
-    done = pursue(goal_place, [DONE], verify=f"cd . && {VERIFY} | cat")
-    assert done.json["goal"]["status"] == "stalled"
-    assert [one["exit_status"] for one in done.json["goal"]["attempts"]] == [1, 1, 1]
+    goal = pursue(goal_place, [DONE], verify=f"cd . && {VERIFY} | cat").json["goal"]
+    assert [one["exit_status"] for one in goal["attempts"]] == [1, 1, 1]
 
 
 def test_a_check_that_passes_before_any_change_is_reported(goal_place: Place) -> None:
@@ -252,8 +243,7 @@ def test_a_check_that_passes_before_any_change_is_reported(goal_place: Place) ->
         goal_place.url = server.openai_url
         done = goal_place.run("run", *flags)
         asked = json.dumps(server.requests[0].json["messages"])
-    values = [line["value"] for line in done.lines if line["type"] == "notice"]
-    assert {"type": "goal_check", "passed": True} in values
+    assert words.PASSES_BEFORE in [line.get("text") for line in done.lines]
     assert words.PASSES_BEFORE in asked
 
 
@@ -264,28 +254,12 @@ def test_the_end_of_a_long_check_is_kept_in_order(goal_place: Place) -> None:
     assert goal["attempts"][0]["output"].endswith("\n100000\nwarning\nfailed: add")
 
 
-def test_a_check_that_does_not_end_shows_its_output(goal_place: Place) -> None:
-    (goal_place.project / "tests" / "check.sh").write_text("echo waiting for the port; sleep 99\n")
-    goal = pursue(goal_place, [DONE], "--timeout", "12").json["goal"]
-    first = goal["attempts"][0]
-    assert (first["exit_status"], first["output"]) == (None, "waiting for the port")
-    assert first["fault"].startswith("did not end within")
-
-
 def test_a_stop_says_what_resumes_the_goal(goal_place: Place) -> None:
-    (goal_place.project / "tests" / "check.sh").write_text("sleep 99\n")
-    with ScriptedServer([DONE]) as server:
-        goal_place.url = server.openai_url
-        flags = ("--permission-mode", "auto-edit", "--output-format", "stream-json")
-        with goal_place.start("run", "--goal", "g", "--verify", VERIFY, *flags) as running:
-            assert running.stdout is not None
-            lines = []
-            for line in running.stdout:
-                lines.append(json.loads(line))
-                if lines[-1].get("what", "").startswith("Checking"):
-                    running.send_signal(signal.SIGINT)
-    said = [line["text"] for line in lines if line["type"] == "notice"]
-    assert any("`kode continue` resumes it" in text for text in said)
+    (goal_place.project / "tests" / "check.sh").write_text("[ -e x ] && sleep 99; exit 1\n")
+    script = [call("write_file", path="x", content=""), DONE]
+    lines = cut(goal_place, script, is_checking, by=signal.SIGINT)
+    texts = [line["text"] for line in lines if line["type"] == "notice"]
+    assert any("`kode continue` resumes it" in text for text in texts)
     assert lines[-1]["goal"]["status"] == "unfinished"
 
 
@@ -300,60 +274,121 @@ def test_the_names_in_a_shown_goal_stay_as_they_are(goal_place: Place) -> None:
     assert f"Check: {VERIFY} __init__.py" in shown
 
 
-def test_the_limit_of_requests_is_of_the_whole_goal(goal_place: Place) -> None:
-    done = pursue(goal_place, [READ], "--max-steps", "4")
-    goal = done.json["goal"]
-    assert (done.code, goal["status"]) == (1, "out_of_budget")
-    assert goal["spent"]["requests"] == 4
-
-
 def test_a_goal_killed_while_its_check_runs_repeats_nothing(goal_place: Place) -> None:
     (goal_place.project / "tests" / "check.sh").write_text(f"sleep 2\n{CHECK}")
-    with ScriptedServer([READ, FIX, DONE]) as server:
-        goal_place.url = server.openai_url
-        flags = ("--permission-mode", "auto-edit", "--output-format", "stream-json")
-        with goal_place.start("run", "--goal", "g", "--verify", VERIFY, *flags) as running:
-            assert running.stdout is not None
-            for line in running.stdout:
-                if json.loads(line).get("what", "").startswith("Checking"):
-                    break
-            running.kill()
-    done = resume(goal_place, [DONE])
-    assert (done.json["goal"]["status"], done.code) == ("reached", 0)
-    assert (goal_place.folder / "asked").read_text() == "0"
+    cut(goal_place, [READ, FIX, DONE], is_checking)
+    done, asked = resume(goal_place, [DONE])
+    assert (done.json["goal"]["status"], done.code, asked) == ("reached", 0, 0)
     assert len(done.json["goal"]["attempts"]) == 1
 
 
-def test_a_limit_counts_what_came_before_a_kill(goal_place: Place) -> None:
-    with ScriptedServer([READ, DONE, {"delay_s": 60, "text": ""}]) as server:
-        goal_place.url = server.openai_url
-        flags = ("--permission-mode", "auto-edit", "--output-format", "stream-json")
-        limits = ("--max-steps", "3")
-        with goal_place.start("run", "--goal", "g", "--verify", VERIFY, *flags, *limits) as running:
-            assert running.stdout is not None
-            for line in running.stdout:
-                if ((json.loads(line).get("value")) or {}).get("type") == "goal_attempt":
-                    break
-            running.kill()
-    goal = resume(goal_place, [READ]).json["goal"]
-    assert (goal["status"], goal["spent"]["requests"]) == ("out_of_budget", 3)
-    assert [one["attempt"] for one in goal["attempts"]] == [1, 2]
+def fits(place: Place, name: str, values: list[Any]) -> dict[str, Any]:
+    """Asserts that values fit a schema that the installed command prints; returns it."""
+    schema: dict[str, Any] = place.run("schema", name).json
+    for value in values:
+        jsonschema.validate(value, schema)
+    return schema
 
 
-def test_programs_hear_of_each_attempt(goal_place: Place) -> None:
-    done = pursue(goal_place, [DONE, READ, FIX, DONE], "--output-format", "stream-json")
+def test_goals_for_programs_fit_their_schema(goal_place: Place) -> None:
+    flags = ("--max-steps", "30", "--output-format", "stream-json")
+    done = pursue(goal_place, [DONE, READ, FIX, DONE], *flags)
+    fits(goal_place, "events", done.lines)
     values = [line["value"] for line in done.lines if line["type"] == "notice" and line["value"]]
     assert [one["type"] for one in values] == ["goal_attempt", "goal_attempt", "goal"]
     assert [one["passed"] for one in values[:2]] == [False, True]
+    schema = fits(goal_place, "goal", [done.lines[-1]["goal"], *values])
+    for form, value in (("GoalReport", values[-1]), ("Attempt", values[0])):
+        assert set(schema["$defs"][form]["properties"]) == set(value)
 
 
-@pytest.mark.parametrize("flag", ["--verify", "--protect"])
-def test_flags_of_a_goal_need_one(goal_place: Place, flag: str) -> None:
-    assert goal_place.run("run", "task", flag, "x").code == 3
-
-
-def test_a_goal_needs_a_check(goal_place: Place) -> None:
-    done = goal_place.run("run", "--goal", "add adds")
-    assert done.code == 3
-    assert "--verify CMD" in done.err
+def test_flags_of_a_goal_need_each_other(goal_place: Place) -> None:
+    for flag in ("--verify", "--protect", "--goal"):
+        assert goal_place.run("run", "task", flag, "x").code == 3
     assert goal_place.session_files == []
+
+
+# Each limit of a goal ends it with what was tried.
+
+DOLLAR = {"usage": {"input_tokens": 1000, "output_tokens": 0}}
+HANGS: dict[str, Any] = {"delay_s": 60, "text": ""}
+TEXT = "add adds:  two numbers,\n\tnegative ones `too`"
+
+
+def configure(place: Place, **values: Any) -> None:
+    place.home.mkdir(mode=0o700, exist_ok=True)
+    (place.home / "config.json").write_text(json.dumps(values))
+
+
+def ends_out_of_budget(done: Finished, flag: str) -> dict[str, Any]:
+    """Asserts that the result says which limit ended the goal; returns the goal."""
+    said = done.json
+    goal: dict[str, Any] = said["goal"]
+    assert (done.code, said["status"], goal["status"]) == (1, "incomplete", "out_of_budget")
+    assert flag in said["error"]
+    return goal
+
+
+def tried(goal: dict[str, Any]) -> list[tuple[int, bool, int]]:
+    """The number of each attempt, whether it passed, and its requests."""
+    return [(one["attempt"], one["passed"], one["requests"]) for one in goal["attempts"]]
+
+
+def test_money_ends_a_goal_with_its_attempts(goal_place: Place) -> None:
+    configure(goal_place, prices={"gpt-4.1": {"input": 1000, "output": 0}})
+    replies = [READ | DOLLAR, DONE | DOLLAR, READ | DOLLAR]
+    done = pursue(goal_place, replies, "--max-budget-usd", "3.5")
+    goal = ends_out_of_budget(done, "--max-budget-usd")
+    assert tried(goal) == [(1, False, 2), (2, False, 2)]
+    assert [one["cost_usd"] for one in goal["attempts"]] == [2.0, 2.0]
+    assert (goal["spent"]["usd"], goal["limits"]) == (4.0, {"usd": 3.5})
+
+
+def test_requests_end_a_goal_with_its_attempts(goal_place: Place) -> None:
+    done = pursue(goal_place, [READ, DONE, READ], "--max-steps", "5")
+    goal = ends_out_of_budget(done, "--max-steps")
+    assert tried(goal) == [(1, False, 2), (2, False, 3)]
+    assert (goal["spent"]["requests"], goal["limits"]) == (5, {"requests": 5})
+
+
+@pytest.mark.slow
+def test_time_ends_a_goal_while_the_model_is_silent(goal_place: Place) -> None:
+    done = pursue(goal_place, [HANGS], "--timeout", "10")
+    goal = ends_out_of_budget(done, "--timeout")
+    assert tried(goal) == [(1, False, 0)]
+    assert goal["spent"]["seconds"] >= 10
+
+
+@pytest.mark.slow
+def test_time_ends_a_goal_while_its_check_runs(goal_place: Place) -> None:
+    (goal_place.project / "tests" / "check.sh").write_text("echo waiting; sleep 600\n")
+    goal = ends_out_of_budget(pursue(goal_place, [DONE], "--timeout", "10"), "--timeout")
+    (attempt,) = goal["attempts"]
+    assert (attempt["exit_status"], attempt["passed"]) == (None, False)
+    assert attempt["output"] == "waiting"
+    assert attempt["fault"].startswith("did not end within")
+
+
+def test_limits_of_a_goal_count_what_came_before_a_kill(goal_place: Place) -> None:
+    cut(goal_place, [READ, DONE, HANGS], has_checked, "--timeout", "600")
+    goal = ends_out_of_budget(resume(goal_place, [READ], "--timeout", "0.1")[0], "--timeout")
+    assert tried(goal) == [(1, False, 2)]
+    assert goal["spent"]["requests"] >= 2
+
+
+def test_a_compaction_keeps_a_goal_word_for_word(goal_place: Place) -> None:
+    configure(goal_place, context={"window": 12_000})
+    (goal_place.project / "long.txt").write_text("a line of a text that is long\n" * 1500)
+    reads = [call("read_file", path="long.txt", offset=at, limit=400) for at in range(1, 1000, 200)]
+    about = {"match": "^This conversation is about to", "text": "They read long.txt."}
+    verify = f"{VERIFY} 'two  words' \"$HOME\" # é"
+    flags = ("--verify", verify, "--no-memory", "--permission-mode", "auto-edit")
+    with ScriptedServer([about, *reads, DONE], repeat_last=True) as server:
+        goal_place.url = server.openai_url
+        goal_place.run("run", "--goal", TEXT, *flags)
+    lines = [json.loads(line) for line in goal_place.session_files[-1].read_text().splitlines()]
+    assert [line["type"] for line in lines].count("compaction") > 0
+    last = server.requests[-1].json["messages"]
+    assert "They read long.txt." in json.dumps(last)
+    assert f"Goal: {TEXT}\n" in last[0]["content"]
+    assert f"\n    {verify}\n" in last[0]["content"]

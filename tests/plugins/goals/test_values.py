@@ -1,16 +1,16 @@
 """What a goal protects, when it stalls, and how `/goal` is read, as values."""
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kode.contracts import Opens
 from kode.errors import UserError
 from kode.plugin import run_git
-from kode.plugins.goals.check import ALIKE_WHATEVER, Checked, is_stalled
-from kode.plugins.goals.command import _given, _typed
+from kode.plugins.goals.check import ALIKE_WHATEVER, digest_failure, is_stalled
+from kode.plugins.goals.command import GoalRequest, read_request
 from kode.plugins.goals.guard import Guard, differing, make_guard
 from tests.needs import skip_without
 from tests.tables import for_each
@@ -37,9 +37,9 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-def guarded(project: Path, command: str, protect: Sequence[str] | None = None) -> set[str]:
-    place = workplace(project)
-    return set(make_guard(command, protect, place).held) - {"pyproject.toml"}
+def guard_of(project: Path, command: str, protect: list[str] | None = None) -> Guard:
+    opens = Opens(project=(), scripts=(), elsewhere=())
+    return make_guard(command, protect, opens, workplace(project))
 
 
 ALL_TESTS = set(FILES[1:6])
@@ -59,64 +59,47 @@ COMMANDS = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_goal_protects_what_its_check_names(project: Path, command: str) -> None:
-    assert guarded(project, command) == COMMANDS[command]
+    assert {*guard_of(project, command).held} - {"pyproject.toml"} == COMMANDS[command]
 
 
 def test_patterns_take_the_place_of_the_tests(project: Path) -> None:
-    assert guarded(project, "pytest", ["src/**"]) == {"src/calc.py"}
-    assert make_guard("pytest", [], workplace(project)) == Guard(rules={}, held={})
+    assert {*guard_of(project, "pytest", ["src/**"]).held} == {"src/calc.py", "pyproject.toml"}
+    assert guard_of(project, "pytest", []) == Guard()
 
 
 def test_changed_lost_and_new_files_differ(project: Path) -> None:
-    place = workplace(project)
-    guard = make_guard("pytest tests", None, place)
-    assert differing(guard, place, ()) == []
+    place, guard = workplace(project), guard_of(project, "pytest tests")
+    assert differing(guard, place) == []
     (project / "tests" / "test_calc.py").write_text("changed")
     (project / "tests" / "test_more.py").unlink()
     (project / "src" / "conftest.py").write_text("new")
     (project / "src" / "calc.py").write_text("this one may change")
-    found = set(differing(guard, place, ()))
+    found = set(differing(guard, place))
     assert found == {"tests/test_calc.py", "tests/test_more.py", "src/conftest.py"}
 
 
-def test_ignored_files_are_protected_and_new_ones_once_opened(project: Path) -> None:
-    """What git ignores may be very much: of new ones those count that the check opens."""
+def test_files_that_git_ignores_count_by_their_names(project: Path) -> None:
     skip_without("git")
-    ignored = "local*\n*.ini\nconftest.py\n.tools/\nnode_modules/\n"
-    (project / ".gitignore").write_text(ignored)
+    (project / ".gitignore").write_text("local*\n*.ini\nconftest.py\nnode_modules/\n")
     run_git(project, ["init", "-q"])
-    for name in ("pytest.ini", "tests/local.bin"):
-        (project / name).write_text("there before")
-    (project / ".tools").mkdir()
-    place = workplace(project, environment={"PATH": str(project / ".tools")})
     (project / "node_modules").mkdir()
-    for folder in (".tools", "node_modules"):
-        (project / folder / "conftest.py").write_text("as installed")
-    guard = make_guard("pytest tests", None, place)
+    for name in ("pytest.ini", "tests/local.bin", "node_modules/conftest.py"):
+        (project / name).write_text("there before")
+    place, guard = workplace(project), guard_of(project, "pytest tests")
     assert "pytest.ini" in guard.held
-    assert not {"tests/local.bin", ".tools/conftest.py", "node_modules/conftest.py"} & {*guard.held}
-    for name in ("conftest.py", ".tools/conftest.py", "node_modules/new.py", "tests/local_2.py"):
+    assert not {"tests/local.bin", "node_modules/conftest.py"} & {*guard.held}
+    for name in ("conftest.py", "node_modules/pytest.ini", "tests/local_2.py"):
         (project / name).write_text("new")
-    assert differing(guard, place, ()) == []
-    other = project.parent / "conftest.py"
-    other.write_text("of another folder")
-    opened = ("conftest.py", ".tools/conftest.py", "tests/local.bin", "tests/gone.py", str(other))
-    assert differing(guard, place, opened) == ["conftest.py"]
+    assert differing(guard, place) == ["conftest.py"]
     (project / "pytest.ini").write_text("changed")
-    assert differing(guard, place, ()) == ["pytest.ini"]
+    assert differing(guard, place) == ["pytest.ini", "conftest.py"]
 
 
-def attempts(*kinds: tuple[str, str]) -> list[dict[str, Any]]:
-    """(tree, failure) of each; one that ends in `=` changed no file, one in `~` did not end."""
-    return [
-        {
-            "tree": tree,
-            "same": same,
-            "exit_status": 124 if tree.endswith("~") else 1,
-            "files": [] if tree.endswith(("=", "~")) else [{"path": "calc.py"}],
-        }
-        for tree, same in kinds
-    ]
+def attempt(tree: str, failure: str) -> Any:
+    """One whose tree ends in `=` changed no file; one in `~` neither, and its check did not end."""
+    status = None if tree.endswith("~") else 1
+    files = [] if tree.endswith(("=", "~")) else ["calc.py"]
+    return SimpleNamespace(tree=tree, failure=failure, exit_status=status, files=files)
 
 
 @for_each(
@@ -135,49 +118,38 @@ def attempts(*kinds: tuple[str, str]) -> list[dict[str, Any]]:
     ],
 )
 def test_a_goal_stalls_by_values(kinds: list[tuple[str, str]], stalled: bool) -> None:
-    assert is_stalled(attempts(*kinds)) is stalled
+    assert is_stalled([attempt(*kind) for kind in kinds]) is stalled
 
 
 def test_numbers_do_not_tell_failures_apart() -> None:
-    def failed(output: str) -> str:
-        return Checked(exit_status=1, output=output, fault="", tree="", opens=None).same
-
-    assert failed("1 failed in 0.31s at 0x7fa") == failed("1 failed in 12.5s at 0x11b")
-    assert failed("test_a failed") != failed("test_b failed")
+    assert digest_failure(1, "1 failed in 0.31s at 0x7fa") == digest_failure(
+        1, "2 failed in 1s at 0x1b"
+    )
+    assert digest_failure(1, "test_a failed") != digest_failure(1, "test_b failed")
 
 
 TYPED = {
-    "all of it passes --verify pytest -q 'a b'": ("all of it passes", "pytest -q 'a b'", None),
-    "don't break --verify 'make test' --protect x/**": ("don't break", "make test", ["x/**"]),
+    "all of it passes --verify pytest -q 'a b'": GoalRequest(
+        text="all of it passes", verify="pytest -q 'a b'"
+    ),
+    "don't break --verify 'make test' --protect x/**": GoalRequest(
+        text="don't break", verify="make test", protect=["x/**"]
+    ),
+    "add adds --verify \"grep -q 'a b' c\"\n\nand the docs": GoalRequest(
+        text="add adds", verify="grep -q 'a b' c", task="and the docs"
+    ),
+    "'say --protect' --verify 'make x'": GoalRequest(text="say --protect", verify="make x"),
 }
 
 
 @pytest.mark.parametrize("line", TYPED)
-def test_a_typed_goal_needs_no_quotes(line: str) -> None:
-    value = _given(line)
-    assert (value["text"], value["verify"], value["protect"]) == TYPED[line]
+def test_a_typed_goal_needs_few_quotes(line: str) -> None:
+    request = read_request(line)
+    assert request == TYPED[line]
+    assert read_request(request.line) == request
 
 
-@pytest.mark.parametrize("line", [*TYPED, "add adds --verify \"grep -q 'a b' c\""])
-def test_a_goal_of_flags_is_shown_as_typed(line: str) -> None:
-    value = _given(line)
-    shown = _typed(value)
-    assert not shown.startswith("{")
-    assert _given(shown) == value
-
-
-@pytest.mark.parametrize("change", [{"text": "say --protect"}, {"task": "and the docs"}])
-def test_a_goal_that_cannot_be_typed_stays_values(change: dict[str, str]) -> None:
-    assert _typed({**_given("add adds --verify true"), **change}) == ""
-
-
-@pytest.mark.parametrize("line", ["adds --verify 'make x'", json.dumps(_given("adds --verify x"))])
-def test_words_that_were_not_sent_stay_beside_a_goal(line: str) -> None:
-    alone, both = _given(line), _given(f"{line}\n\nand see the docs")
-    assert both == {**alone, "task": "and see the docs"}
-
-
-@pytest.mark.parametrize("line", ["only words", "words --protect x", "w --verify x --review"])
-def test_a_goal_needs_a_check_and_knows_its_flags(line: str) -> None:
+@pytest.mark.parametrize("line", ["only words", "words --protect x"])
+def test_a_goal_needs_a_check(line: str) -> None:
     with pytest.raises(UserError, match="--verify"):
-        _given(line)
+        read_request(line)
