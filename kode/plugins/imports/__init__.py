@@ -3,7 +3,8 @@
 claude_code    a file of Claude Code → a transcript
 codex          a file of Codex → a transcript
 lines          what both need: lines, calls with their results, messages
-    memory         what other agents remember
+memory         what other agents remember, and where
+markdown       a Markdown text → its entries
 """
 
 from kode.plugin import Plugin

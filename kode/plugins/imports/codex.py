@@ -1,24 +1,19 @@
 """Reads a session file of Codex (`~/.codex/sessions/**/rollout-*.jsonl`): one item of the
-conversation per line, in a wrapper with the kind of line; the oldest have no wrapper."""
+conversation per line, in a wrapper with the kind of line."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
-from kode.plugin import CompactionEntry, Part, Text, ToolResult, Transcript
+from kode.plugin import CompactionEntry, Import, Part, Text, Thinking, ToolResult, Transcript
 from kode.plugins.imports.lines import (
+    HEAD_LINES,
     Line,
-    Said,
-    a_text,
-    beginning,
-    call_of,
-    entries_of,
+    Piece,
+    build_transcript,
+    first_text,
     first_time,
+    make_call,
     read_lines,
-    texts,
-    thought,
-    time_of,
-    transcript_of,
 )
 
 AGENT = "Codex"
@@ -33,105 +28,72 @@ _HARNESS = (
 )
 """Prefixes of user messages that no person wrote."""
 _WRAPPERS = ("session_meta", "response_item", "turn_context", "event_msg", "compacted")
-
-
-def _is_one(lines: Sequence[Line]) -> bool:
-    wrapped = any(line.get("type") in _WRAPPERS and "payload" in line for line in lines)
-    return wrapped or any("id" in line and "instructions" in line for line in lines[:1])
+_CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
+"""Type of a call → the key of its arguments; results are of type `TYPE_output`."""
 
 
 def read(path: Path) -> Transcript | None:
     """The session in a file; None for one of somebody else. Raises: OSError."""
-    data = path.read_bytes()
-    if not _is_one(beginning(data)):
+    lines, damaged = read_lines(path)
+    if not any(line.get("type") in _WRAPPERS and "payload" in line for line in lines[:HEAD_LINES]):
         return None
-    lines, damaged = read_lines(data)
-    items = list(_unwrap(lines, first_time(lines)))
-    meta = next((item for kind, item, _ in items if kind == "session_meta"), {})
+    at = first_time(lines)
+    items = [(line.text("type"), line.object("payload"), at := line.time(at)) for line in lines]
+    meta = [item for kind, item, _ in items if kind == "session_meta"]
     contexts = [item for kind, item, _ in items if kind == "turn_context"]
-    model = next((m for context in reversed(contexts) if (m := a_text(context, "model"))), "")
-    folders = (a_text(one, "cwd") for one in (meta, *contexts))
-    entries, orphans = entries_of(_pieces(items, model))
-    counts = {
-        "damaged lines, skipped": damaged,
-        "results without a call, left out": orphans,
-    }
-    return transcript_of(
-        AGENT,
-        a_text(meta, "id"),
-        entries,
-        counts,
-        cwd=next(filter(None, folders), ""),
+    model = first_text(contexts[::-1], "model")
+    return build_transcript(
+        Import(agent=AGENT, session=first_text(meta, "id"), file="", digest=""),
+        _pieces(items, model),
+        {"damaged lines, skipped": damaged},
+        cwd=first_text([*meta, *contexts], "cwd"),
         model=model,
         provider="openai",
     )
 
 
-_Item = tuple[str, Line, str]
-"""The kind of a line, its content, and its time."""
-
-
-def _unwrap(lines: Iterable[Line], at: str) -> Iterator[_Item]:
-    for line in lines:
-        at = time_of(line, at)
-        payload = line.get("payload")
-        if isinstance(payload, dict):
-            yield a_text(line, "type"), payload, at
-        elif "type" in line:
-            yield "response_item", line, at
-        elif "id" in line:
-            yield "session_meta", line, at
-
-
-def _pieces(items: Iterable[_Item], model: str) -> Iterator[Said | CompactionEntry]:
+def _pieces(
+    items: Iterable[tuple[str, Line, str]], model: str
+) -> Iterator[Piece | CompactionEntry]:
+    """`items` are the kind of each line, its content, and its time."""
     step = 0
     # The model's items between two results are one message.
     for kind, item, at in items:
         if kind == "compacted":
-            yield CompactionEntry(summary=a_text(item, "message"), at=at)
-        if kind != "response_item":
-            continue
-        is_users = item.get("type") == "message" and item.get("role") == "user"
-        if item.get("type") == "message" and item.get("role") not in ("user", "assistant"):
-            continue  # instructions of Codex itself
+            yield CompactionEntry(summary=item.text("message"), at=at)
+        is_message = item.get("type") == "message"
+        if kind != "response_item" or (
+            is_message and item.get("role") not in ("user", "assistant")
+        ):
+            continue  # such a message has instructions of Codex itself
         for part in _parts(item):
             if isinstance(part, ToolResult):
                 step += 1
-                yield Said(role="tool", part=part, at=at)
-            elif is_users:
-                yield Said(role="user", part=part, at=at, group=at)
+                yield Piece(role="tool", part=part, at=at)
+            elif is_message and item.get("role") == "user":
+                yield Piece(role="user", part=part, at=at, group=at)
             else:
-                yield Said(role="assistant", part=part, at=at, group=str(step), model=model)
+                yield Piece(role="assistant", part=part, at=at, group=str(step), model=model)
 
 
 def _parts(item: Line) -> Iterator[Part]:
-    call_id = a_text(item, "call_id") or a_text(item, "id")
-    match item.get("type"):
-        case "message":
-            is_users = item.get("role") == "user"
-            content = item.get("content")
-            for block in content if isinstance(content, list) else ():
-                text = a_text(block, "text") if isinstance(block, dict) else ""
-                harness = is_users and text.lstrip().startswith(_HARNESS)
-                if text.strip():
-                    yield Text(text=text, source="note" if harness else "")
-                elif isinstance(block, dict) and block.get("type") == "input_image":
-                    yield Text(text="[An image was shown here.]", source="note")
-        case "reasoning":
-            if said := texts(item.get("summary")) or texts(item.get("content")):
-                yield thought(said, AGENT)
-        case "function_call":
-            yield call_of(call_id, a_text(item, "name"), item.get("arguments"))
-        case "custom_tool_call":
-            yield call_of(call_id, a_text(item, "name"), item.get("input"))
-        case "local_shell_call":
-            yield call_of(call_id, "local_shell", item.get("action"))
-        case "function_call_output" | "custom_tool_call_output" | "local_shell_call_output":
-            text, failed = _output(item.get("output"))
-            yield ToolResult(call_id=a_text(item, "call_id"), name="", text=text, is_error=failed)
-
-
-def _output(output: Any) -> tuple[str, bool]:
-    if isinstance(output, dict):
-        return texts(output.get("content")), output.get("success") is False
-    return texts(output), False
+    kind, call_id = item.text("type"), item.text("call_id")
+    if kind == "message":
+        for block in item.objects("content"):
+            text = block.text("text")
+            is_harness = item.get("role") == "user" and text.lstrip().startswith(_HARNESS)
+            if text.strip():
+                yield Text(text=text, source="note" if is_harness else "")
+            elif block.get("type") == "input_image":
+                yield Text(text="[An image was shown here.]", source="note")
+    elif kind == "reasoning":
+        if text := item.texts("summary") or item.texts("content"):
+            yield Thinking(text=text, origin=AGENT)  # never sent to a provider
+    elif kind in _CALLS:
+        name = "local_shell" if kind == "local_shell_call" else item.text("name")
+        yield make_call(call_id or item.text("id"), name, item.get(_CALLS[kind]))
+    elif kind.removesuffix("_output") in _CALLS:
+        output = item.object("output")
+        text = output.texts("content") if output else item.texts("output")
+        is_error = output.get("success") is False
+        yield ToolResult(call_id=call_id, name="", text=text, is_error=is_error)

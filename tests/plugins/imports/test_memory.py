@@ -9,7 +9,7 @@ import pytest
 from kode.cli.main import main
 from kode.memory.history import History
 from kode.memory.review import NOTHING_WAITS
-from kode.memory.waiting import proposals, propose
+from kode.memory.waiting import propose
 
 SYSTEMS = ("tiered", "vault", "journal", "notes")
 SECRET = "sk-proj-" + "aB3dE5gH7jK9mN1pQ3rS5tU7" * 2
@@ -64,32 +64,30 @@ def claude_folder(home):
     return home / ".claude" / "projects" / slug / "memory"
 
 
-def import_id(text):
-    return re.search(r"import (i\w+):", text)[1]
-
-
-def history(home):
-    lines = (home / ".kode" / "memory" / "history.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
-
-
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_claudes_memory_counts_once_the_person_approves_it(home, memory, system):
+def test_an_import_counts_from_its_approval_until_its_undo(home, memory, system):
+    def run(*argv):
+        return memory("--memory", system, *argv)
+
     put(home / ".claude" / "CLAUDE.md", "# Me\n\n- answers in German\n- prefers tabs\n")
-    told = memory("--memory", system, "import", "--from", "claude")
+    told = run("import", "--from", "claude")
     assert "~/.claude/CLAUDE.md: 2 new" in told
-    assert "German" not in memory("--memory", system, "show")
-    assert "No matching" in memory("--memory", system, "search", "German")
+    assert "German" not in run("show")
+    assert "~/.claude/CLAUDE.md:3 of Claude Code: answers in German" in run("approve")
+    assert "2 known" in run("import", "--from", "claude")
 
-    listed = memory("--memory", system, "approve")
-    assert "~/.claude/CLAUDE.md:3 of Claude Code: answers in German" in listed
-    memory("--memory", system, "approve", "--from", "claude", "--yes")
-
-    assert "German" in memory("--memory", system, "show")
-    assert "German" in memory("--memory", system, "search", "German")
-    why = memory("--memory", system, "why", "German")
+    run("approve", "--from", "claude", "--yes")
+    assert "German" in run("show")
+    assert "German" in run("search", "German")
+    why = run("why", "German")
     assert re.search(r"from ~/\.claude/CLAUDE\.md:3 of Claude Code \(digest [0-9a-f]{12}\)", why)
-    assert memory("--memory", system, "approve").strip() == NOTHING_WAITS
+    assert "2 known" in run("import", "--from", "claude")
+
+    done = run("undo", "--import", re.search(r"import (i\w+):", told)[1])
+    assert not {"German", "tabs"} & set(re.findall(r"\w+", run("show")))
+    assert run("approve").strip() == NOTHING_WAITS
+    run("undo", re.search(r"undo with: kode memory undo (\w+)", done)[1])
+    assert {"German", "tabs"} <= set(re.findall(r"\w+", run("show")))
 
 
 def test_an_agent_cannot_join_an_import_by_its_name(home, memory):
@@ -115,97 +113,19 @@ def test_a_text_that_looks_like_an_export_is_reviewed(home, memory):
     assert "obeys" not in memory("show")
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_an_import_is_undone_as_one_and_redone(home, memory, system):
-    put(home / "notes.md", "- likes tabs\n- likes zebras\n- likes oats\n")
-    batch = import_id(memory("--memory", system, "import", str(home / "notes.md")))
-    first, *_ = memory("--memory", system, "approve").split()
-    memory("--memory", system, "approve", first)
-    memory("--memory", system, "approve", f"{batch}-0002")
-
-    done = memory("--memory", system, "undo", "--import", batch)
-    shown = memory("--memory", system, "show")
-    assert "tabs" not in shown
-    assert "zebras" not in shown
-    assert memory("--memory", system, "approve").strip() == NOTHING_WAITS
-
-    redo = re.search(r"undo with: kode memory undo (\w+)", done)[1]
-    memory("--memory", system, "undo", redo)
-    shown = memory("--memory", system, "show")
-    assert "tabs" in shown
-    assert "zebras" in shown
-
-
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_one_entry_of_an_import_is_undone_by_itself(home, memory, system):
-    put(home / "notes.md", "- likes tabs\n- likes zebras\n")
-    memory("--memory", system, "import", str(home / "notes.md"))
-    memory("--memory", system, "approve", "--all", "--yes")
-    made = [row["id"] for row in history(home) if row["system"] == system]
-
-    memory("--memory", system, "undo", made[1])
-
-    shown = memory("--memory", system, "show")
-    assert "tabs" in shown
-    assert "zebras" not in shown
-
-
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_importing_the_same_entries_again_adds_nothing(home, memory, system):
-    file = put(home / "notes.md", "- likes tabs\n- likes zebras\n")
-    memory("--memory", system, "import", str(file))
-    assert "2 known" in memory("--memory", system, "import", str(file))
-
-    memory("--memory", system, "approve", "--all", "--yes")
-    again = memory("--memory", system, "import", str(file))
-    assert "2 known" in again
-    assert memory("--memory", system, "approve").strip() == NOTHING_WAITS
-
-    put(file, "- likes oats\n- likes tabs\n- likes zebras\n")
-    assert "1 new, 2 known" in memory("--memory", system, "import", str(file))
-
-
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_an_entry_known_in_one_project_imports_into_another(home, memory, system):
-    (home / "other" / ".git").mkdir(parents=True)
-    for project in ("work", "other"):
-        put(home / project / "TEAM.md", "- run make test\n")
-        there = ("--memory", system, "--cwd", str(home / project))
-        assert "1 new" in memory(*there, "import", str(home / project / "TEAM.md"))
-        memory(*there, "approve", "--from", "file", "--yes")
-        assert "make test" in memory(*there, "show")
-        assert "1 known" in memory(*there, "import", str(home / project / "TEAM.md"))
-
-
-def test_an_undone_import_can_be_imported_again(home, memory):
-    file = put(home / "notes.md", "- likes tabs\n")
-    batch = import_id(memory("import", str(file)))
-    memory("approve", "--all", "--yes")
-    memory("undo", "--import", batch)
-
-    assert "1 new" in memory("import", str(file))
-
-
 def test_a_forbidden_entry_is_named_by_place_without_its_text(home, memory):
-    put(home / "notes.md", f"- likes tabs\n- the key\n  is {SECRET}\n- {HIDDEN}\n")
+    long = f"```\n{'x' * 3000}\n```\n"
+    put(home / "notes.md", f"- likes tabs\n- the key\n  is {SECRET}\n- {HIDDEN}\n\n{long}")
 
     told = memory("import", str(home / "notes.md"))
 
     assert "~/notes.md:3: credential" in told
     assert "~/notes.md:4: hidden characters" in told
+    assert "~/notes.md:6: 3,008 characters" in told
     assert "1 new" in told
     kept = (home / ".kode" / "memory" / "history.jsonl").read_text()
     assert SECRET not in told + kept
     assert HIDDEN not in kept
-
-
-def test_an_entry_too_long_for_a_fact_is_named_uncut(home, memory):
-    put(home / "notes.md", f"- likes tabs\n\n```\n{'x' * 3000}\n```\n")
-
-    told = memory("import", str(home / "notes.md"))
-
-    assert "~/notes.md:3: 3,008 characters" in told
-    assert "1 new" in told
 
 
 def test_files_read_as_instructions_are_imported_only_by_name(home, memory):
@@ -241,41 +161,6 @@ def test_an_import_without_a_file_lists_sources_and_asks_first(home, memory, ans
     assert "~/.claude/CLAUDE.md: 1 entry" in asked[0]
     answers("y")
     assert "3 pending" in memory("import")
-
-
-def test_approving_many_shows_them_and_asks(home, memory, answers):
-    put(home / "notes.md", "- likes tabs\n- likes zebras\n")
-    memory("import", str(home / "notes.md"))
-    assert "`--yes`" in memory("approve", "--all")
-
-    asked = answers("no")
-    memory("approve", "--all")
-    assert "likes zebras" not in memory("show")
-    assert "likes zebras" in asked[0]
-    assert "Keep these 2?" in asked[0]
-    answers("yes")
-    assert "approved 2 of 2" in memory("approve", "--all")
-
-
-def test_entries_that_do_not_fit_keep_waiting_with_the_reason(home, memory):
-    lines = [f"- fact {number} about {number * 7919} and {'y' * 60}" for number in range(40)]
-    put(home / "notes.md", "\n".join(lines))
-    memory("import", str(home / "notes.md"))
-
-    told = memory("approve", "--all", "--yes")
-
-    kept = int(re.search(r"approved (\d+) of 40", told)[1])
-    assert 20 < kept < 40
-    assert "over its limit" in told
-    assert f"  and {40 - kept - 3} more" in told
-    assert len(memory("approve").strip().splitlines()) == 40 - kept
-
-
-def test_a_long_file_is_imported_whole(home, memory):
-    put(home / "CLAUDE.md", "\n".join(f"- rule {number} is {number * 31}" for number in range(300)))
-
-    assert "300 new" in memory("import", str(home / "CLAUDE.md"))
-    assert len(memory("approve").strip().splitlines()) == 300
 
 
 def test_dry_run_lists_the_entries_and_writes_nothing(home, memory):
@@ -337,64 +222,3 @@ def test_codex_s_handbook_goes_to_the_projects_that_it_names(home, memory, capsy
     assert "approved 1 of 1" in memory("--cwd", str(other), "approve", "--from", "codex", "--yes")
     assert "8080" in memory("--cwd", str(other), "show")
     assert "8080" not in memory("show")
-
-
-def test_facts_of_an_absent_project_wait_under_its_path(home, memory):
-    text = "# Task Group: api\n\napplies_to: cwd=/srv/absent; x=y\n\n- the port is 8080\n"
-    put(home / ".codex" / "memories" / "MEMORY.md", text)
-
-    memory("import", "--from", "codex")
-
-    assert "approved" not in memory("approve", "--from", "codex", "--yes")
-    (proposal,) = proposals(History(home / ".kode" / "memory" / "history.jsonl"))
-    assert proposal.project == "/srv/absent"
-
-
-def test_each_bullet_of_a_fact_file_is_an_entry(home, memory):
-    head = "---\nmetadata:\n  type: project\n---\n\n"
-    text = f"{head}- the port is 8080\n- the key is {SECRET}\n- deploys on Friday\n"
-    put(claude_folder(home) / "api.md", text)
-    put(claude_folder(home) / "ci.md", f"{head}CI runs ruff.\n\n**Why:** {SECRET}\n")
-
-    told = memory("import", "--from", "claude")
-
-    kept = {one.text for one in proposals(History(home / ".kode" / "memory" / "history.jsonl"))}
-    assert kept == {"the port is 8080", "deploys on Friday", "CI runs ruff."}
-    assert "api.md:7: credential" in told
-    assert "ci.md:8: credential" in told
-
-
-def test_entries_that_cannot_both_hold_wait_side_by_side(home, memory):
-    lines = ["staging needs the VPN", "the port is 80", "staging does not need the VPN"]
-    put(home / "notes.md", "".join(f"- {line}\n" for line in lines))
-
-    memory("import", str(home / "notes.md"))
-
-    waiting = proposals(History(home / ".kode" / "memory" / "history.jsonl"))
-    assert [one.text for one in waiting] == lines
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("latin.md", b"caf\xe9", "is not UTF-8"),
-        ("gone.md", None, "is not there"),
-    ],
-)
-def test_an_unreadable_file_is_named_and_imports_nothing(home, memory, name, text, said):
-    file = home / name
-    if text is not None:
-        file.write_bytes(text if isinstance(text, bytes) else text.encode())
-
-    assert said in memory("import", str(file), code=1)
-    assert not (home / ".kode" / "memory" / "history.jsonl").exists()
-
-
-def test_an_import_that_was_killed_is_finished_by_another(home, memory):
-    file = put(home / "notes.md", "- likes tabs\n- likes zebras\n- likes oats\n")
-    memory("import", str(file))
-    history = home / ".kode" / "memory" / "history.jsonl"
-    history.write_bytes(history.read_bytes().partition(b"zebras")[0])
-
-    assert "2 new, 1 known" in memory("import", str(file))
-    assert len(memory("approve").strip().splitlines()) == 3

@@ -15,7 +15,7 @@ from kode.cli.commands import session
 from kode.errors import SessionError
 from kode.messages import Thinking, calls_of, results_of, text_of
 from kode.session import log, upkeep
-from kode.session.entries import CompactionEntry, MessageEntry
+from kode.session.entries import CompactionEntry
 from kode.session.imports import Taken, imported, session_files
 from kode.session.imports import take as take_known
 from kode.session.index import list_sessions
@@ -27,9 +27,7 @@ from tests.cli.commands.answers import run
 from tests.effort import share
 
 DATA = Path(__file__).parent / "data"
-CLAUDE, CODEX, FIRST = (
-    DATA / name for name in ("claude_code.jsonl", "codex.jsonl", "codex_first_version.jsonl")
-)
+CLAUDE, CODEX = DATA / "claude_code.jsonl", DATA / "codex.jsonl"
 
 
 def take(home: Path, file: Path) -> Taken:
@@ -37,8 +35,13 @@ def take(home: Path, file: Path) -> Taken:
 
 
 def loaded(home: Path, file: Path) -> Session:
+    """The session made of a file, which counts as text from outside."""
     session, _ = log.load(home, take(home, file).session)
     session.close()
+    origin = session.header.imported_from
+    assert origin is not None
+    assert origin.file == str(file)
+    assert origin.agent in session.tainted_by
     return session
 
 
@@ -66,7 +69,7 @@ def test_a_claude_code_session_follows_from_its_last_message(tmp_path: Path) -> 
         'assistant | mcp__db__query {"sql": "select 1"}',
         f"tool | mcp__db__query: {UNKNOWN_RESULT[:20]}",
     ]
-    assert session.turns == 2
+    assert (session.turns, session.header.cwd) == (2, "/home/ann/shop")
     assert [one.is_error for one in results_of(session.messages[3])] == [False, True]
     (thinking,) = [p for m in session.messages for p in m.parts if isinstance(p, Thinking)]
     assert (thinking.text, thinking.signature) == ("look at the store", "")
@@ -78,15 +81,9 @@ def test_a_session_of_codex(tmp_path: Path) -> None:
 
     entries = session.entries
     said = [text_of(one) for one in entries if getattr(one, "role", "") in ("user", "assistant")]
-    assert said == [
-        "",
-        "list the tests",
-        "",
-        "",
-        "There is one test.",
-        "and now run it",
-        "It passes.",
-    ]
+    assert [*filter(None, said)] == [
+        "list the tests", "There is one test.", "and now run it", "It passes.",
+    ]  # fmt: skip
     (summary,) = [one for one in entries if isinstance(one, CompactionEntry)]
     assert summary.summary == "The person wanted a list of tests."
     assert outline(session)[1:] == ["user | and now run it", "assistant | It passes."]
@@ -98,54 +95,16 @@ def test_a_session_of_codex(tmp_path: Path) -> None:
         ("exec_command", {"input": "not json"}),
         ("apply_patch", {"input": "*** Begin Patch"}),
     ]
-    saved = [one for one in entries if isinstance(one, MessageEntry)]
-    assert not any(result.is_error for one in saved for result in results_of(one))
-
-
-def test_the_first_version_of_codex_had_no_wrappers(tmp_path: Path) -> None:
-    assert outline(loaded(tmp_path, FIRST)) == [
-        "user | hello there",
-        'assistant | local_shell {"type": "exec", "command": ["ls"]}',
-        "tool | local_shell: a.txt",
-        "assistant | hi",
-    ]
-
-
-@pytest.mark.parametrize(("file", "agent"), [(CLAUDE, "Claude Code"), (CODEX, "Codex")])
-def test_an_imported_session_names_its_source_as_outside_text(
-    tmp_path: Path, file: Path, agent: str
-) -> None:
-    session = loaded(tmp_path, file)
-    origin = session.header.imported_from
-    assert origin is not None
-    assert (origin.agent, origin.file) == (agent, str(file))
     assert session.header.cwd == "/home/ann/shop"
-    assert agent in session.tainted_by
-
-
-def test_an_imported_session_that_loses_its_end_is_reported(tmp_path: Path) -> None:
-    taken = take(tmp_path, CLAUDE)
-    path = session_path(tmp_path, taken.session)
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
-    (found,) = upkeep.check(tmp_path)
-    assert found.faults
 
 
 def test_it_is_listed_at_the_time_it_was_used(tmp_path: Path) -> None:
-    for file in (CLAUDE, CODEX, FIRST):
+    for file in (CLAUDE, CODEX):
         take(tmp_path, file)
-    newest, second, oldest = list_sessions(tmp_path)
-    assert (newest.task, second.task, oldest.task) == (
-        "list the tests", "why does the cart lose items?", "hello there",
-    )  # fmt: skip
+    newest, oldest = list_sessions(tmp_path)
+    assert (newest.task, oldest.task) == ("list the tests", "why does the cart lose items?")
     assert (newest.turns, newest.model, newest.updated_at[:10]) == (2, "gpt-x-codex", "2026-04-02")
-    assert second.id.startswith("20260301-1000")
-
-
-def test_an_abandoned_branch_is_found_and_not_continued(tmp_path: Path) -> None:
-    session = loaded(tmp_path, CLAUDE)
-    assert not any("rewound" in line for line in outline(session))
-    assert len(search(tmp_path, ["rewound"])) == 2
+    assert oldest.id.startswith("20260301-1000")
 
 
 def claude_line(kind: str, uuid: str, parent: str | None, text: str, **more: Any) -> dict[str, Any]:
@@ -160,20 +119,23 @@ def claude_line(kind: str, uuid: str, parent: str | None, text: str, **more: Any
     }
 
 
+def session_with(tmp_path: Path, *lines: dict[str, Any]) -> Session:
+    file = tmp_path / "a.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    return loaded(tmp_path / "home", file)
+
+
 def test_a_compaction_of_claude_code_is_one_of_kode_s(tmp_path: Path) -> None:
     boundary = {"type": "system", "subtype": "compact_boundary", "uuid": "b", "parentUuid": None}
-    lines = [
+    session = session_with(
+        tmp_path,
         claude_line("user", "u1", None, "first"),
         claude_line("assistant", "a1", "u1", "done"),
         {**boundary, "logicalParentUuid": "a1"},
         claude_line("user", "c", "b", "It was about the first.", isCompactSummary=True),
         claude_line("user", "u2", "c", "second"),
         claude_line("assistant", "a2", "u2", "done again"),
-    ]
-    file = tmp_path / "a.jsonl"
-    file.write_text("\n".join(map(json.dumps, lines)) + "\n")
-    session = loaded(tmp_path / "home", file)
-
+    )
     assert session.turns == 2
     assert "It was about the first." in str(session.messages[0].parts)
     assert outline(session)[1:] == ["user | second", "assistant | done again"]
@@ -181,17 +143,14 @@ def test_a_compaction_of_claude_code_is_one_of_kode_s(tmp_path: Path) -> None:
 
 def test_words_during_claude_codes_work_make_no_turn(tmp_path: Path) -> None:
     queued = {"type": "queued_command", "commandMode": "prompt", "prompt": "use tabs"}
-    lines = [
+    session = session_with(
+        tmp_path,
         {"type": "attachment", "attachment": {"type": "skill_listing"}, "uuid": "x"},
         claude_line("user", "u1", None, "make it"),
         claude_line("assistant", "a1", "u1", "I begin"),
         {"type": "attachment", "attachment": queued, "uuid": "q", "parentUuid": "a1"},
         claude_line("assistant", "a2", "q", "with tabs", timestamp="2026-05-01T10:00:00Z"),
-    ]
-    file = tmp_path / "a.jsonl"
-    file.write_text("\n".join(map(json.dumps, lines)) + "\n")
-    session = loaded(tmp_path / "home", file)
-
+    )
     said = ["user | make it", "assistant | I begin", "user | use tabs", "assistant | with tabs"]
     assert outline(session) == said
     assert session.turns == 1
@@ -227,15 +186,6 @@ def test_a_file_that_is_no_session_is_refused(tmp_path: Path) -> None:
         session_files(tmp_path / "nowhere")
 
 
-def test_a_secret_in_it_is_masked(tmp_path: Path) -> None:
-    file = tmp_path / "a.jsonl"
-    secret = "sk-ant-api03-" + "Ab1" * 30
-    text = CODEX.read_text().replace("list the tests", f"my key is {secret}")
-    file.write_text(text)
-    session = take(tmp_path / "home", file).session
-    assert secret not in session_path(tmp_path / "home", session).read_text()
-
-
 def sendable(session: Session) -> None:
     """Every call has its results right after it, and no result is without its call."""
     messages = session.messages
@@ -253,46 +203,6 @@ def sendable(session: Session) -> None:
             assert isinstance(json.loads(call.arguments), dict)
 
 
-BROKEN = st.sampled_from(["drop", "double", "cut", "swap", "noise"])
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=share(60))
-@given(
-    file=st.sampled_from([CLAUDE, CODEX, FIRST]),
-    faults=st.lists(st.tuples(BROKEN, st.integers(0, 30)), max_size=6),
-)
-def test_however_broken_what_is_left_can_be_continued(
-    tmp_path: Path, file: Path, faults: list[tuple[str, int]]
-) -> None:
-    lines = file.read_bytes().splitlines()
-    for kind, number in faults:
-        at = number % len(lines) if lines else 0
-        match kind:
-            case "drop":
-                lines[at : at + 1] = []
-            case "double":
-                lines[at:at] = lines[at : at + 1]
-            case "cut":
-                lines[at : at + 1] = [line[: len(line) // 2] for line in lines[at : at + 1]]
-            case "swap":
-                lines[at : at + 2] = reversed(lines[at : at + 2])
-            case "noise":
-                lines[at:at] = [
-                    b'{"type": "user", "message": {"content": [1, {"type": 3}]}}',
-                    b"\xff",
-                ]
-    home = Path(tempfile.mkdtemp(dir=tmp_path))
-    broken = home / "a.jsonl"
-    broken.write_bytes(b"\n".join(lines))
-    try:
-        session = loaded(home, broken)
-    except SessionError:
-        return
-    sendable(session)
-    _, _, faults_now = read(session_path(home, str(session.id)))
-    assert faults_now == []
-
-
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
     lambda inner: (
@@ -304,30 +214,52 @@ KEYS = st.sampled_from(
     "type uuid parentUuid message content payload role text id call_id tool_use_id input output "
     "name timestamp cwd model summary arguments isMeta isCompactSummary action".split()
 )
+NUMBERS = st.integers(0, 30)
+BROKEN = st.sampled_from(["drop", "double", "cut", "swap", "noise"])
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=share(60))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=share(80))
 @given(
     file=st.sampled_from([CLAUDE, CODEX]),
-    changes=st.lists(st.tuples(st.integers(0, 30), KEYS, values), max_size=8),
+    changes=st.lists(st.tuples(NUMBERS, KEYS, values), max_size=8),
+    faults=st.lists(st.tuples(BROKEN, NUMBERS), max_size=6),
 )
-def test_values_of_any_type_are_no_fault_of_kode_s(
-    tmp_path: Path, file: Path, changes: list[tuple[int, str, Any]]
+def test_however_broken_what_is_left_can_be_continued(
+    tmp_path: Path,
+    file: Path,
+    changes: list[tuple[int, str, Any]],
+    faults: list[tuple[str, int]],
 ) -> None:
-    lines = [json.loads(line) for line in file.read_bytes().splitlines()]
+    objects = [json.loads(line) for line in file.read_bytes().splitlines()]
     for number, key, value in changes:
-        target = lines[number % len(lines)]
+        target = objects[number % len(objects)]
         inner = target.get("payload", target.get("message"))
         for place in (target, inner) if isinstance(inner, dict) else (target,):
             if key in place:
                 place[key] = value
+    lines = [json.dumps(value).encode() for value in objects]
+    for kind, number in faults:
+        at = number % len(lines) if lines else 0
+        some = lines[at : at + 2]
+        lines[at : at + 2] = {
+            "drop": some[1:],
+            "double": [*some[:1], *some],
+            "cut": [*(line[: len(line) // 2] for line in some[:1]), *some[1:]],
+            "swap": some[::-1],
+            "noise": [
+                b'{"type": "user", "message": {"content": [1, {"type": 3}]}}',
+                b"\xff",
+                *some,
+            ],
+        }[kind]
     home = Path(tempfile.mkdtemp(dir=tmp_path))
-    odd = home / "a.jsonl"
-    odd.write_text("\n".join(map(json.dumps, lines)))
+    (home / "a.jsonl").write_bytes(b"\n".join(lines))
     try:
-        sendable(loaded(home, odd))
+        session = loaded(home, home / "a.jsonl")
     except SessionError:
         return
+    sendable(session)
+    assert read(session_path(home, str(session.id)))[2] == []
     assert len(list_sessions(home)) == 1
     for place in search(home, ["e"]):
         datetime.fromisoformat(place.at)
@@ -342,15 +274,15 @@ def test_the_command_imports_folders_and_says_what_became_of_each(
     assert run(session, ["import", str(DATA)]) == 0
     printed = capsys.readouterr().out
     assert printed.count("Claude Code, 2 turns") == 1
-    assert printed.count("Codex, ") == 2
-    assert "kept for a search only: 2" in printed
+    assert printed.count("Codex, ") == 1
+    assert "abandoned branches, left out: 2" in printed
     assert run(session, ["import", str(DATA)]) == 0
-    assert capsys.readouterr().out.count("there already") == 3
+    assert capsys.readouterr().out.count("there already") == 2
     assert run(session, ["import", str(tmp_path / "other.jsonl")]) == 1
     assert "not a session of Claude Code or Codex" in capsys.readouterr().err
     assert run(session, ["import", str(tmp_path / "other.jsonl"), str(CODEX)]) == 0
     assert "skipped: 1 file" in capsys.readouterr().err
-    assert len(list(paths.sessions_folder(paths.home()).glob("*.jsonl"))) == 3
+    assert len(list(paths.sessions_folder(paths.home()).glob("*.jsonl"))) == 2
 
 
 def test_a_faulty_reader_is_no_file_that_is_passed_over(

@@ -1,0 +1,142 @@
+"""What other agents remember, for `kode memory import`: where their files are, and what is in them.
+
+Lenient, because the formats are other people's: unknown parts are left out by name.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from kode.plugin import ForeignEntry, ForeignReading, ForeignSource, paths
+from kode.plugins.imports.markdown import read_blocks, split_front_matter
+
+_INSTRUCTIONS = {"CLAUDE.md": "claude", "CLAUDE.local.md": "claude", "AGENTS.md": "agents"}
+_CODEX_FILES = ("memory_summary.md", "rollout_summaries", "raw_memories.md")
+_TEXTS = (".md", ".markdown", ".mdc", ".txt")
+_TYPE = re.compile(r"^\s*type:\s*[\"']?(\w+)", re.MULTILINE)
+_ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]", re.MULTILINE)
+_POINTER = re.compile(r"\[[^\]]*\]\((?:\./)?([^)#\s]+\.md)\)")
+_ONLY_IMPORTS = re.compile(r"(?:@\S+\s*)+")
+_APPLIES = re.compile(r"^(?:scope:.*\n)?applies_to:\s*cwd=([^;\n]+)", re.MULTILINE)
+_ROUTES = frozenset({"rollout_summary_files", "keywords", "What's in Memory"})
+"""Sections of Codex that only refer to its other files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeignAgent:
+    """One of the agents, as `kode memory import` asks it."""
+
+    name: Literal["claude", "codex", "agents", "file"]
+    title: str
+    is_format: bool = False
+
+    def usual(self, project: Path) -> Iterable[ForeignSource]:
+        """The existing files in the usual places: the person's own, and those of a project."""
+        home, root = paths.user_home() or paths.NO_HOME, paths.project_root(project)
+        own = Path(os.environ.get("CODEX_HOME") or home / ".codex")
+        if self.name == "claude":
+            own = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
+            slug = re.sub(r"[^A-Za-z0-9]", "-", str(root))  # Claude Code's name for a project
+            yield from self._existing([own / "CLAUDE.md"], "user")
+            names = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
+            yield from self._existing([root / name for name in names])
+            yield from self.named(own / "projects" / slug / "memory")
+        elif self.name == "codex":
+            yield from self._existing([*self._files(own / "memories")])
+            yield from self._existing([own / "AGENTS.md"], "user")
+        elif self.name == "agents":
+            yield from self._existing([root / "AGENTS.md"])
+
+    def owns(self, path: Path) -> bool:
+        """Whether a file or a folder is this agent's, by its name or place."""
+        if path.is_dir():
+            return _owner_of_folder(path) == self.name
+        if path.name in _INSTRUCTIONS:
+            return _INSTRUCTIONS[path.name] == self.name
+        is_kept = path.parent.name in ("memory", "memories")
+        owner = (_owner_of_folder(path.parent) if is_kept else "") or "file"
+        return path.suffix in _TEXTS and owner == self.name
+
+    def named(self, path: Path) -> Iterable[ForeignSource]:
+        """A file, or the files of this agent in a folder."""
+        home = paths.user_home() or paths.NO_HOME
+        is_personal = path.parent in (home / ".claude", home / ".codex") and not path.is_dir()
+        files = self._files(path) if path.is_dir() else [path]
+        return self._existing(files, "user" if is_personal else "project")
+
+    def read(self, source: ForeignSource, text: str) -> ForeignReading:
+        """The entries of a file."""
+        head, body = split_front_matter(text)
+        path, about = source.path, source.about
+        if self.name == "codex" and path.name in ("MEMORY.md", "memory_summary.md"):
+            return _read_codex(
+                body if path.name == "MEMORY.md" else body.removeprefix("v1\n"), about
+            )
+        if self.name == "claude" and (kind := _TYPE.search(head)):
+            # One fact, with its reason and application below; a list is several.
+            about = "user" if kind[1] in ("user", "feedback") else "project"
+            whole = body.strip()
+            if whole and len(whole) <= ForeignEntry.MAX_CHARS and not _ITEM.search(body):
+                line = body[: body.index(whole[0])].count("\n") + 1
+                return ForeignReading(entries=(ForeignEntry(text=whole, about=about, line=line),))
+        entries, left = [], []
+        for block in read_blocks(body):
+            pointer = _POINTER.search(block.bare) if path.name == "MEMORY.md" else None
+            if pointer and (path.parent / pointer[1]).is_file():
+                continue  # the file that it names is read itself
+            if _ONLY_IMPORTS.fullmatch(block.bare):
+                left.append(
+                    f"line {block.line}: it imports {block.bare}, which you may import itself"
+                )
+            else:
+                entries.append(ForeignEntry(text=block.text, about=about, line=block.line))
+        return ForeignReading(entries=tuple(entries), left=tuple(left))
+
+    def _files(self, folder: Path) -> list[Path]:
+        if self.name == "codex":  # the rest is what these two were made from
+            return [folder / "memory_summary.md", folder / "MEMORY.md"]
+        return sorted(folder.glob("*.md"))
+
+    def _existing(
+        self, files: Iterable[Path], about: Literal["user", "project"] = "project"
+    ) -> Iterator[ForeignSource]:
+        for path in files:
+            if path.is_file():
+                yield ForeignSource(agent=self.name, path=path, about=about)
+
+
+def _owner_of_folder(folder: Path) -> str:
+    if any((folder / name).exists() for name in _CODEX_FILES):
+        return "codex"
+    return "claude" if (folder / "MEMORY.md").is_file() else ""
+
+
+def _read_codex(body: str, about: Literal["user", "project"]) -> ForeignReading:
+    """Its handbook or its summary, without references to other files."""
+    entries = []
+    project = ""
+    for block in read_blocks(body):
+        if applies := _APPLIES.search(block.bare):
+            path = paths.expand(applies[1].strip().strip("`<>\"'"))
+            project = str(path) if path.is_absolute() else ""  # perhaps of another machine
+        elif not _ROUTES.intersection(block.headings):
+            is_personal = any(title.startswith("User ") for title in block.headings)
+            entries.append(
+                ForeignEntry(
+                    text=block.text,
+                    about="user" if is_personal else about,
+                    line=block.line,
+                    project="" if is_personal else project,
+                )
+            )
+    return ForeignReading(entries=tuple(entries))
+
+
+CLAUDE = ForeignAgent(name="claude", title="Claude Code")
+CODEX = ForeignAgent(name="codex", title="Codex")
+AGENTS_MD = ForeignAgent(name="agents", title="AGENTS.md", is_format=True)
+FILE = ForeignAgent(name="file", title="a file", is_format=True)
+"""Markdown of no particular agent."""
