@@ -4,10 +4,9 @@ import asyncio
 import os
 from pathlib import Path
 
-from kode.plugin import ConfigError, Finding, KodeError, load_config, paths
-from kode.plugins.team.address import Address, address_of
-from kode.plugins.team.member import OPEN_S
-from kode.plugins.team.server import open_server
+from kode.plugin import ConfigError, Finding, load_config, paths
+from kode.plugins.team.address import address_of
+from kode.plugins.team.server import describe_reach
 
 
 def checks() -> list[Finding]:
@@ -18,22 +17,10 @@ def checks() -> list[Finding]:
         address = address_of(config.memory.notes)
     except ConfigError:
         return []
-    return [] if address is None else [asyncio.run(_reached(address))]
-
-
-async def _reached(address: Address) -> Finding:
-    try:
-        async with asyncio.timeout(OPEN_S), open_server(address) as server:
-            member = await server.membership()
-    except (KodeError, TimeoutError) as error:
-        return Finding(
-            what="team",
-            state="optional",
-            detail=f"{address.label} cannot be reached: {error or 'no answer in time'}",
-            next_step="check memory.notes.url, and that the server runs; until then kode works "
-            "with its copy",
-        )
-    scopes = ", ".join(member.scopes) or "no member"
-    return Finding(
-        what="team", state="ok", detail=f"{address.label}: reached as {member.person} ({scopes})"
-    )
+    if address is None:
+        return []
+    answers, detail = asyncio.run(describe_reach(address))
+    if answers:
+        return [Finding(what="team", state="ok", detail=detail)]
+    step = "check memory.notes.url, and that the server runs; until then kode works with its copy"
+    return [Finding(what="team", state="optional", detail=detail, next_step=step)]

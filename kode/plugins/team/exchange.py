@@ -20,9 +20,7 @@ PAGE = 200
 CURSOR = "team_cursor"
 MEMBER = "team_member"
 LAST = "team_last"
-COMPARED = "team_compared"
-"""What the copy keeps: the last change taken in, who may see what, when that was, and whether the
-lines of before were compared with the server's."""
+"""What the copy keeps: the last change taken in, who may see what, and when that was."""
 TRIES = 3
 """Of a change that meets another one in the same moment."""
 
@@ -72,14 +70,7 @@ async def _belong(replica: Replica, address: Address, member: Membership) -> Non
 async def _send(replica: Replica, server: Server, address: Address, done: Exchanged) -> set[str]:
     """The ids of the statements that arrived lines touch."""
     touched: set[str] = set()
-    waiting = replica.waiting()
-    compared = bool(replica.kept(COMPARED))
-    there = await server.sent() if waiting and not compared else set()
-    for line, fault in waiting:
-        if (line.id, line.change.get("at")) in there:
-            done.sent[line.id] = line.id
-            touched |= line.ids
-            continue
+    for line, fault in replica.waiting():
         try:
             touched |= await _push(server, line, address, done)
         except Unreachable:
@@ -89,8 +80,6 @@ async def _send(replica: Replica, server: Server, address: Address, done: Exchan
                 continue
             done.faults.append(f"{line.reason} stays on this machine: {error}")
             await replica.refuse(line.id, str(error))
-    if not compared:
-        await replica.keep({COMPARED: "yes"})
     return touched
 
 

@@ -20,10 +20,8 @@ from kode.plugin import (
 )
 from kode.plugins.team.address import Address, project_name, team_of
 from kode.plugins.team.exchange import LAST, MEMBER, Exchanged, exchange
-from kode.plugins.team.server import RETRY_S, Start, Unreachable, open_server
+from kode.plugins.team.server import RETRY_S, Start, Unreachable, describe_reach
 
-OPEN_S = 4.0
-"""How long a status waits for the server."""
 LINES = 3
 """So many changes get a line each; more are counted."""
 NEWS_CHARS = 3_000
@@ -84,18 +82,10 @@ class Member:
         return "\n".join(chosen)
 
     async def status(self) -> str:
-        try:
-            async with asyncio.timeout(OPEN_S), open_server(self.address) as server:
-                member = await server.membership()
-            self.answers = True
-            scopes = ", ".join(member.scopes) or "no member"
-            reached = f"reached as {member.person} ({scopes})"
-        except (KodeError, TimeoutError) as error:
-            self.answers = False
-            reached = f"cannot be reached: {error or 'no answer in time'}"
+        self.answers, reached = await describe_reach(self.address)
         waiting, seen_as = self.replica.waiting(), self.replica.kept(MEMBER)
         lines = [
-            f"{self.address.label}: {reached}",
+            reached,
             f"last in step: {self.replica.kept(LAST) or 'never'}"
             + (f" as {json.loads(seen_as)[0]}" if seen_as else ""),
             f"waiting to be sent: {len(waiting)}",

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from kode.plugin import LedgerLine, MemoryRefused, Row, credentials, extras
+from kode.plugin import KodeError, LedgerLine, MemoryRefused, Row, credentials, extras
 from kode.plugins.team.address import Address
 
 if TYPE_CHECKING:
     import psycopg
 
 CONNECT_S = 5
+OPEN_S = 4.0
+"""How long a status waits for the server."""
 RETRY_S = 30.0
 """A server that did not answer is not asked again for this long."""
 LOCK_MS = 20_000
@@ -123,14 +125,6 @@ class Server:
             )
         ]
 
-    async def sent(self) -> set[tuple[str, str]]:
-        """Id and time of every change of this person's."""
-        sql = (
-            "SELECT change ->> 'id', change ->> 'at' FROM kode.changes "
-            "WHERE team = %s AND person = session_user"
-        )
-        return {(id, at) for id, at in await self._rows(sql, (self._team,))}
-
     async def prepare(self) -> str:
         """Makes the tables, or brings them up to date, and admits whoever asks; their name."""
         with _faults():
@@ -165,6 +159,17 @@ class Server:
     async def _run(self, sql: str, values: Sequence[Any]) -> int:
         with _faults():
             return (await self._connection.execute(sql.encode(), values)).rowcount
+
+
+async def describe_reach(address: Address) -> tuple[bool, str]:
+    """Whether the server answers in time, and a sentence about that."""
+    try:
+        async with asyncio.timeout(OPEN_S), open_server(address) as server:
+            member = await server.membership()
+    except (KodeError, TimeoutError) as error:
+        return False, f"{address.label}: cannot be reached: {error or 'no answer in time'}"
+    scopes = ", ".join(member.scopes) or "no member"
+    return True, f"{address.label}: reached as {member.person} ({scopes})"
 
 
 @asynccontextmanager

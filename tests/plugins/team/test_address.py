@@ -62,14 +62,10 @@ def test_each_server_person_and_team_has_its_own_copy():
     keys = {Address(url, team, "h").key for url in urls for team in ("platform", "rivals")}
 
     assert len(keys) == 2 * len(urls)
+    label = Address("postgresql://ada:geheim@db.example:6432/kode?sslmode=require", "t", "h").label
+    assert label == "t on db.example:6432/kode"
     one, other = (f"postgresql://ada:{word}@db/kode" for word in ("before", "after"))
     assert Address(one, "t", "h").key == Address(other, "t", "h").key
-
-
-def test_a_label_names_the_server_and_no_password():
-    label = Address("postgresql://ada:geheim@db.example:6432/kode?sslmode=require", "t", "h").label
-
-    assert label == "t on db.example:6432/kode"
 
 
 def test_an_address_that_cannot_be_read_is_not_quoted():

@@ -2,16 +2,11 @@
 either side is lost.
 """
 
-import asyncio
-import uuid
-
-import psycopg
 import pytest
 
 from kode.contracts import Turn
 from kode.memory import review
 from kode.memory.commands import memory_command
-from kode.memory.notes import replica as replica_module
 from kode.plugins.team import exchange as team_exchange
 from tests.memory.life import notices
 from tests.memory.notes.life import active, keep, use
@@ -68,21 +63,6 @@ async def test_a_day_away_loses_nothing_on_either_side(team, away):
     assert len(ada.team.replica.waiting()) == 0
 
 
-async def test_a_colleagues_conflicting_change_can_be_undone(team, away):
-    ada, bob = await team.opened("ada"), await team.opened("bob")
-    (port,) = await keep(ada, "the port is 5432")
-    await exchange(ada, bob)
-    await ada.writer.update(port.id, "the port is 6000")
-    await bob.writer.update(port.id, "the port is 7000")
-    await exchange(bob, ada)
-    (mine,) = [c for c in ada.history.standing("notes") if "6000" in c.reason]
-
-    await memory_command(bob, ["undo", mine.id])
-    await exchange(bob, ada)
-
-    assert texts(ada) == texts(bob) == {"the port is 7000"}
-
-
 async def test_two_values_of_a_note_dispute_on_both_machines(team, away):
     ada, bob = await team.opened("ada"), await team.opened("bob")
     (port,) = await keep(ada, "the port is 5432")
@@ -130,36 +110,6 @@ async def test_a_status_without_the_server_says_what_waits(team, away):
     assert "waiting to be sent: 2" in status
 
 
-async def test_killed_while_people_write_the_server_has_each_change_once(team, away):
-    people = [await team.opened("ada"), await team.opened("bob")]
-    stopped = asyncio.Event()
-
-    async def write(one, name):
-        for number in range(30):
-            await one.writer.remember(f"{name} {number}")
-            if number == 10:
-                stopped.set()
-            one.team._not_before = 0.0
-            one.team.begin()
-            await asyncio.sleep(0)
-
-    writing = [asyncio.create_task(write(one, str(n))) for n, one in enumerate(people)]
-    await stopped.wait()
-    await asyncio.to_thread(away)
-    await asyncio.gather(*writing)
-    await asyncio.to_thread(away.back)
-    await exchange(*people)
-
-    everything = {f"{n} {number}" for n in (0, 1) for number in range(30)}
-    with psycopg.connect(team.url("owner")) as connection:
-        rows = connection.execute(
-            "SELECT jsonb_path_query(after, '$[*].content') FROM kode.changes"
-        )
-        sent = [row[0] for row in rows]
-    assert texts(people[0]) == texts(people[1]) == everything
-    assert sorted(sent) == sorted(everything)
-
-
 async def test_a_copy_cut_off_before_recording_sends_nothing_twice(team):
     ada, bob = await team.opened("ada"), await team.opened("bob")
     await keep(ada, "once")
@@ -180,23 +130,3 @@ async def test_a_copy_cut_off_before_recording_sends_nothing_twice(team):
     assert texts(ada) == texts(bob) == {"once"}
     assert [change.kind for change in bob.history.changes("notes")] == ["remember"]
     assert len(ada.team.replica.waiting()) == 0
-
-
-async def test_an_older_kodes_copy_sends_only_what_it_lacks(team, monkeypatch):
-    """It named what it sent by random numbers, and kept what waited in a table of its own."""
-    ada, bob = await team.opened("ada"), await team.opened("bob")
-    port, _ = await keep(ada, "the port is 5432", "the host is alpha")
-    monkeypatch.setattr(team_exchange, "push_of", lambda line: uuid.uuid4())
-    await exchange(ada, bob)
-    await bob.writer.update(port.id, "the port is 6000")
-    await exchange(bob, ada)
-    monkeypatch.undo()
-    names = (team_exchange.COMPARED, replica_module.POSITION, replica_module.REFUSED)
-    await ada.team.replica.keep(dict.fromkeys(names, ""))
-    await keep(ada, "written after that")
-
-    await exchange(ada, bob)
-
-    expected = {"the port is 6000", "the host is alpha", "written after that"}
-    assert texts(ada) == texts(bob) == expected
-    assert ada.team.replica.waiting() == []

@@ -1,13 +1,8 @@
 """`kode memory` on a team's notes: making one, joining it, bringing notes to it."""
 
-import asyncio
-import json
-
 import pytest
 
 from kode.cli.main import main
-from kode.errors import MemoryRefused
-from kode.memory.commands import memory_command
 
 pytestmark = pytest.mark.slow
 
@@ -51,48 +46,12 @@ def test_the_owner_sees_all_members_and_others_only_themselves(kode):
     assert ("bob: all" in own[1], "ada" in own[1]) == (True, False)
 
 
-def test_flags_of_memory_may_stand_before_the_command(kode, tmp_path):
-    there = kode("owner", "--memory", "notes", "--cwd", str(tmp_path), "team")
-    nowhere = kode("owner", "--cwd", str(tmp_path / "nowhere"), "team")
-
-    assert (there[0], "ada: all" in there[1]) == (0, True)
-    assert nowhere[0] == 3
-
-
-def test_the_prompt_sends_a_person_to_the_shell(kode, team):
-    with pytest.raises(MemoryRefused, match="kode memory team"):
-        asyncio.run(_at_the_prompt(team))
-
-
-async def _at_the_prompt(team):
-    ada = await team.opened("ada")
-    try:
-        await memory_command(ada, ["team", "init"])
-    finally:
-        await ada.close(1)
-
-
 def test_a_wrong_word_says_what_to_do(kode):
     assert kode("owner", "team", "admit")[0] == 3
     code, _, err = kode("owner", "team", "init", "eve")
 
     assert code == 3
     assert "takes no person" in err
-
-
-def test_an_export_brings_own_notes_to_a_team(kode, tmp_path):
-    for text in ("the zebra stands in the cellar", "the lion sleeps"):
-        kode("ada", "add", "note", text, alone=True)
-    assert kode("bob", "search", "zebra lion")[1].count("notes/") == 0
-    rows = [json.loads(row) for row in kode("ada", "export", alone=True)[1].splitlines()]
-    here = [{k: v for k, v in row.items() if k not in ("user", "scope")} for row in rows]
-    file = tmp_path / "notes.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in here if row["kind"] != "soul"))
-
-    assert kode("ada", "import", str(file))[0] == 0
-
-    assert "the zebra stands in the cellar" in kode("bob", "search", "zebra")[1]
-    assert "0 new, 0 changed" in kode("ada", "import", str(file))[1]
 
 
 @pytest.mark.parametrize("password", ["Tr0ub4dor-and-3", "ada"])

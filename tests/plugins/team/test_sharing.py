@@ -6,11 +6,9 @@ import pytest
 from kode.contracts import Turn
 from kode.errors import MemoryRefused
 from kode.events import MemoryChanged
-from kode.memory.change import Author
 from kode.memory.commands import memory_command
-from kode.memory.notes.note import Note
 from tests.memory.life import notices
-from tests.memory.notes.life import active, keep, opened, use
+from tests.memory.notes.life import active, keep, use
 from tests.plugins.team.life import exchange, texts
 
 pytestmark = pytest.mark.slow
@@ -68,35 +66,6 @@ async def test_one_persons_change_is_undone_by_another_for_all(team):
     assert [note.person for note in active(bob)] == ["ada"]
 
 
-async def test_a_mixed_import_is_one_change_here_undone_for_all(team):
-    root = team.root / "api"
-    (root / ".git").mkdir(parents=True)
-    (root / ".git" / "config").write_text('[remote "origin"]\n\turl = git@example.org:api.git\n')
-    events = []
-    where = {"cwd": root, "project_root": root}
-    ada = await team.opened("ada", emit=events.append, **where)
-    bob = await team.opened("bob", **where)
-    rows = [
-        Note(id=ada.store.free_id(team.clock()), content=text, scope=scope, created_at=MORNING)
-        for text, scope in ((MONDAYS, "user"), ("the api uses tox", ada.store.project_scope))
-    ]
-    async with ada.store.writing():
-        change = ada.store.commit("import", (), rows, Author(who="import"), "2 notes by import")
-    await exchange(ada, bob)
-    shared = texts(bob)
-
-    await memory_command(ada, ["undo", change.id])
-    await exchange(ada, bob)
-
-    assert shared == {MONDAYS, "the api uses tox"}
-    assert texts(ada) == texts(bob) == set()
-    assert [one.kind for one in ada.history.changes("notes")] == ["undo", "import"]
-    assert [one.kind for one in bob.history.changes("notes")] == ["undo", "undo", *["import"] * 2]
-    assert list(bob.history.standing("notes")) == []
-    lines = [event.text for event in events if isinstance(event, MemoryChanged)]
-    assert [text for text in lines if "ada:" in text] == []
-
-
 async def test_undo_without_an_id_never_undoes_a_colleagues_change(team):
     ada, bob = await team.opened("ada"), await team.opened("bob")
     await keep(ada, "mine")
@@ -134,20 +103,6 @@ async def test_a_colleagues_change_is_told_once_in_the_next_prompt(team):
     assert await ada.inject("start") == before
 
 
-async def test_many_changes_are_one_line(team):
-    events = []
-    ada = await team.opened("ada", emit=events.append)
-    bob = await team.opened("bob")
-    await keep(bob, *(f"fact number {n}" for n in range(12)))
-    await exchange(bob)
-
-    recalled = await ada.recall(Turn(number=1, text="hello"))
-
-    assert [event for event in events if isinstance(event, MemoryChanged)] == []
-    assert [text for text in notices(events) if "12 changes" in text] != []
-    assert recalled.count("holds now, by bob") == 12
-
-
 async def test_sensitive_notes_soul_and_job_summaries_stay_on_the_machine(team):
     ada, bob = await team.opened("ada"), await team.opened("bob")
     await keep(ada, "her salary", sensitivity="sensitive")
@@ -162,19 +117,6 @@ async def test_sensitive_notes_soul_and_job_summaries_stay_on_the_machine(team):
     assert "her salary" in texts(ada)
     log = team_rows(team, "SELECT change::text || before::text || after::text FROM kode.changes")
     assert [word for word in ("salary", "brief", "parser") if word in log] == []
-
-
-async def test_a_personal_memory_is_not_shared_by_setting_an_address(team):
-    home = team.root / "ada"
-    home.mkdir()
-    alone = await opened(home, clock=team.clock)
-    await keep(alone, "mine alone")
-    await alone.close(1)
-
-    ada, bob = await team.opened("ada"), await team.opened("bob")
-    await exchange(ada, bob)
-
-    assert texts(ada) == texts(bob) == set()
 
 
 async def test_outside_content_is_approved_by_a_second_person(team):

@@ -23,6 +23,17 @@ WRITERS = 16
 FACTS = 6
 
 
+def person_and_team(team, writer):
+    return (("ada", team.name), ("eve", "rivals"))[writer % 2]
+
+
+def machine(team, writer):
+    _, name = person_and_team(team, writer)
+    home = team.root / f"machine-{writer // 4}-{name}"
+    home.mkdir(exist_ok=True)
+    return home
+
+
 def write(url, team, root, writer):
     asyncio.run(_write(url, team, root, writer))
 
@@ -36,10 +47,13 @@ async def until_free(do):
         await asyncio.sleep(0.05)
 
 
-async def _write(url, team, root, writer):
+async def open_machine(url, team, root):
     notes = Settings(url=url, team=team, host=root.name)
-    config = MemoryConfig(system="notes", notes=notes)
-    system = await until_free(lambda: opened(root, config=config))
+    return await opened(root, config=MemoryConfig(system="notes", notes=notes))
+
+
+async def _write(url, team, root, writer):
+    system = await until_free(lambda: open_machine(url, team, root))
     for number in range(FACTS):
         fact = f"fact {writer} {number}"
         await until_free(lambda fact=fact: system.writer.remember(fact))
@@ -49,41 +63,29 @@ async def _write(url, team, root, writer):
 
 @pytest.mark.timeout(300)
 async def test_sixteen_writers_of_two_teams_leave_each_fact_once(team):
-    await team.prepare("ada")
     async with open_server(Address(team.url("owner"), "rivals", "h")) as server:
         await server.admit("eve", "*")
     spawn = multiprocessing.get_context("spawn")
     processes = []
     for writer in range(WRITERS):
-        person, name = (("ada", team.name), ("eve", "rivals"))[writer % 2]
-        home = team.root / f"machine-{writer // 4}-{name}"
-        home.mkdir(exist_ok=True)
-        values = (team.url(person), name, home, writer)
+        person, name = person_and_team(team, writer)
+        values = (team.url(person), name, machine(team, writer), writer)
         processes.append(spawn.Process(target=write, args=values))
-    for process in processes:
-        process.start()
+        processes[-1].start()
     for process in processes:
         await asyncio.to_thread(process.join, 250)
     assert [process.exitcode for process in processes] == [0] * WRITERS
 
     # What a process left queued, because another one of its machine was sending, goes later.
     for writer in range(WRITERS):
-        person, name = (("ada", team.name), ("eve", "rivals"))[writer % 2]
-        home = team.root / f"machine-{writer // 4}-{name}"
-        notes = Settings(url=team.url(person), team=name, host=home.name)
-        left = await opened(home, config=MemoryConfig(system="notes", notes=notes))
+        person, name = person_and_team(team, writer)
+        left = await open_machine(team.url(person), name, machine(team, writer))
         await exchange(left)
         await left.close(5)
 
-    seen = {
-        "even": await team.opened("ada"),
-        "odd": await team.opened("eve", name="rivals"),
-    }
-    wanted = {
-        parity: {f"fact {w} {n}" for w in range(first, WRITERS, 2) for n in range(FACTS)}
-        for parity, first in (("even", 0), ("odd", 1))
-    }
-    assert {parity: texts(one) for parity, one in seen.items()} == wanted
+    for first, (person, name) in enumerate((("ada", None), ("eve", "rivals"))):
+        facts = {f"fact {w} {n}" for w in range(first, WRITERS, 2) for n in range(FACTS)}
+        assert texts(await team.opened(person, name=name)) == facts
     with psycopg.connect(team.url("owner")) as connection:
         (count,) = connection.execute("SELECT count(*) FROM kode.changes").fetchall()
     assert count == (WRITERS * FACTS,)
