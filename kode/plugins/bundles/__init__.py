@@ -16,9 +16,9 @@ PLUGIN = Plugin(
     commands={
         f"extensions {name}": Command(run=f"kode.plugins.bundles.command:{run}", summary=summary)
         for name, run, summary in (
-            ("list", "list_bundles", "list what is installed, or what SOURCE offers"),
+            ("list", "list_bundles", "list what is installed"),
             ("add", "add_bundle", "show a bundle whole, and add it once you approve"),
-            ("show", "show_bundle", "show a bundle: its parts, and with FILE... files in full"),
+            ("show", "show_bundle", "show a bundle: its parts, and what each may do"),
             ("update", "update_bundle", "fetch again; what changed is shown, and asked about"),
             ("remove", "remove_bundle", "remove a bundle"),
         )

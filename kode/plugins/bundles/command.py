@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 
 from kode.plugin import (
@@ -13,91 +12,52 @@ from kode.plugin import (
     ConfigError,
     Parser,
     PrintedAnswer,
+    directory,
     forget_servers,
     items_in_bundle,
     paths,
     print_either,
     visible,
-    working_directory,
 )
 from kode.plugins.bundles import copies, show, sources
 from kode.plugins.bundles.copies import ApprovedBundle
 from kode.plugins.bundles.sources import Fetched, Source
 from kode.plugins.bundles.tree import read_tree
 
-
-def main(argv: Sequence[str]) -> Answered:
-    """Runs `kode extensions ...`. Raises: ConfigError, StorageError, BusyError."""
-    arguments = _parser().parse(argv or ["list"])
-    home, cwd = paths.home(), working_directory(argparse.Namespace(cwd=None))
-    if arguments.command == "list":
-        return _list(home, as_json=arguments.json)
-    if arguments.command == "add":
-        return _add(home, sources.parse_source(arguments.source, cwd), arguments)
-    approved = copies.read_records(home).get(arguments.name)
-    if approved is None:
-        raise ConfigError(
-            f"You have no bundle {visible(arguments.name)!r}. `kode extensions list` lists all."
-        )
-    if arguments.command == "show":
-        return _show(home, approved)
-    if arguments.command == "update":
-        fetched = sources.fetch(approved.source)
-        return _confirm(home, approved.source, fetched, approved, approved.network, arguments.yes)
-    forget_servers(copies.bundle_of(home, approved), home)
-    copies.remove_copies(home, approved.name)
-    return f"Removed {approved.name}."
+YES = "do not ask for confirmation"
 
 
-def _parser() -> Parser:
-    parser = Parser("kode extensions", "Skills, commands, agents, hooks, and bundles of them.")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-
-    def add(name: str, about: str) -> argparse.ArgumentParser:
-        command: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
-        if name != "list":
-            what = "a folder, a git address, NAME@SOURCE" if name == "add" else "the bundle"
-            operand = "source" if name == "add" else "name"
-            command.add_argument(operand, metavar=operand.upper(), help=what)
-        if name in ("add", "update"):
-            command.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-        return command
-
-    listed = add("list", "list what is installed")
-    listed.add_argument("--json", action="store_true", help="one JSON object")
-    added = add("add", "show a bundle whole, and add it once you approve")
-    added.add_argument("--network", action="store_true", help="its servers may use the network")
-    add("show", "show a bundle: its parts, and what each may do")
-    add("update", "fetch again; what changed is shown, and asked about")
-    add("remove", "remove a bundle")
-    return parser
-
-
-def _list(home: Path, *, as_json: bool) -> Answered:
-    rows = [_row(home, approved) for approved in copies.read_records(home).values()]
+def list_bundles(argv: Sequence[str]) -> Answered:
+    """Runs `kode extensions list`. Raises: ConfigError."""
+    parser = Parser("kode extensions list", "List what is installed.")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    as_json, home, rows = parser.parse(argv).json, paths.home(), []
+    for approved in copies.read_records(home).values():
+        parts = approved.parts
+        row: dict[str, object] = {
+            "name": approved.name,
+            "version": parts.version,
+            "state": "on" if copies.is_intact(home, approved) else "changed",
+            "source": str(approved.source),
+            "commit": approved.commit,
+            "digest": approved.digest,
+            "unused": dict(parts.unused),
+        }
+        for kind in ("skills", "commands", "agents", "hooks", "servers"):
+            row[kind] = sorted(getattr(parts, kind))
+        rows.append(row)
     lines = ["Installed:" if rows else "Nothing is installed."]
-    lines += [visible(f"  {r['name']} {r['version']}  {r['state']}  {r['source']}") for r in rows]
+    lines += [f"  {r['name']} {r['version']}  {r['state']}  {r['source']}" for r in rows]
     lines += ["To add more:", *(f"  {way}" for way in sources.WAYS)]
     lines += ["What files bring: `kode extensions --help`."]
-    return PrintedAnswer(value={"installed": rows}, as_json=as_json, lines=lines)
+    shown = map(show.printable, lines)
+    return PrintedAnswer(value={"installed": rows}, as_json=as_json, lines=shown)
 
 
-def _row(home: Path, approved: ApprovedBundle) -> dict[str, object]:
-    parts = approved.parts
-    kinds = ("skills", "commands", "agents", "hooks", "servers")
-    return {
-        "name": approved.name,
-        "version": parts.version,
-        "state": "on" if copies.is_intact(home, approved) else "changed",
-        "source": str(approved.source),
-        "commit": approved.commit,
-        "digest": approved.digest,
-        **{kind: sorted(getattr(parts, kind)) for kind in kinds},
-        "unused": dict(parts.unused),
-    }
-
-
-def _show(home: Path, approved: ApprovedBundle) -> Answered:
+def show_bundle(argv: Sequence[str]) -> Answered:
+    """Runs `kode extensions show`. Raises: ConfigError."""
+    parser = Parser("kode extensions show", "Show a bundle: its parts, and what each may do.")
+    home, approved, _ = _named_bundle(parser, argv)
     if not copies.is_intact(home, approved):
         raise ConfigError(
             f"The copy of {approved.name} has changed since you approved it, so nothing of it is "
@@ -111,7 +71,32 @@ def _show(home: Path, approved: ApprovedBundle) -> Answered:
     return EXIT_OK
 
 
-def _add(home: Path, source: Source, arguments: argparse.Namespace) -> Answered:
+def remove_bundle(argv: Sequence[str]) -> Answered:
+    """Runs `kode extensions remove`. Raises: ConfigError, StorageError, BusyError."""
+    parser = Parser("kode extensions remove", "Remove a bundle.")
+    home, approved, _ = _named_bundle(parser, argv)
+    forget_servers(copies.bundle_of(home, approved), home)
+    copies.remove_copies(home, approved.name)
+    return f"Removed {approved.name}."
+
+
+def update_bundle(argv: Sequence[str]) -> Answered:
+    """Runs `kode extensions update`. Raises: ConfigError, StorageError, BusyError."""
+    parser = Parser("kode extensions update", "Fetch again, and ask about what changed.")
+    parser.add_argument("--yes", action="store_true", help=YES)
+    home, approved, arguments = _named_bundle(parser, argv)
+    fetched = sources.fetch(approved.source)
+    return _confirm(home, approved.source, fetched, approved, approved.network, arguments.yes)
+
+
+def add_bundle(argv: Sequence[str]) -> Answered:
+    """Runs `kode extensions add`. Raises: ConfigError, StorageError, BusyError."""
+    parser = Parser("kode extensions add", "Show a bundle whole, and add it once you approve.")
+    parser.add_argument("source", metavar="SOURCE", help="a folder, a git address, NAME@SOURCE")
+    parser.add_argument("--yes", action="store_true", help=YES)
+    parser.add_argument("--network", action="store_true", help="its servers may use the network")
+    arguments, home = parser.parse(argv), paths.home()
+    source = sources.parse_source(arguments.source, directory(None, "--cwd"))
     fetched = sources.fetch(source)
     name = fetched.parts.name
     before = copies.read_records(home).get(name)
@@ -122,6 +107,20 @@ def _add(home: Path, source: Source, arguments: argparse.Namespace) -> Answered:
         )
     network = arguments.network or (before is not None and before.network)
     return _confirm(home, source, fetched, before, network, arguments.yes)
+
+
+def _named_bundle(
+    parser: Parser, argv: Sequence[str]
+) -> tuple[Path, ApprovedBundle, argparse.Namespace]:
+    """Raises: ConfigError for a bundle that was not added."""
+    parser.add_argument("name", metavar="NAME", help="the bundle")
+    arguments, home = parser.parse(argv), paths.home()
+    approved = copies.read_records(home).get(arguments.name)
+    if approved is None:
+        raise ConfigError(
+            f"You have no bundle {visible(arguments.name)!r}. `kode extensions list` lists all."
+        )
+    return home, approved, arguments
 
 
 def _confirm(
@@ -177,12 +176,3 @@ def _is_wanted(name: str, *, is_update: bool) -> bool:
 
 def _say(lines: Iterable[str]) -> None:
     print_either(None, map(show.printable, lines), as_json=False)
-
-
-def _run(command: str, argv: Sequence[str]) -> Answered:
-    return main([command, *argv])
-
-
-list_bundles, add_bundle, show_bundle, update_bundle, remove_bundle = (
-    partial(_run, command) for command in ("list", "add", "show", "update", "remove")
-)

@@ -5,8 +5,6 @@ from the digest in it, is never used."""
 import contextlib
 import functools
 import json
-import os
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -97,7 +95,7 @@ def is_intact(home: Path, approved: ApprovedBundle) -> bool:
     """Whether the copy is there, and just as the person approved it. Never raises."""
     folder = folder_of(home, approved)
     try:
-        state = tuple(sorted(_statuses(folder)))
+        state = tuple(_status(path) for path in [folder, *sorted(folder.rglob("*"))])
         return _digest_in(folder, state, approved.pinned()) == approved.digest
     except (ConfigError, OSError):
         return False
@@ -174,12 +172,8 @@ def _digest_in(folder: Path, state: object, pinned: str) -> str:
     return read_tree(folder).digest(pinned)
 
 
-def _statuses(folder: Path) -> Iterator[tuple[object, ...]]:
-    """What tells one state of a folder's files from another: the kernel sets `st_ctime`, whatever a
-    program wants. Raises: OSError."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            status = entry.stat(follow_symlinks=False)
-            yield entry.path, status.st_ino, status.st_mode, status.st_size, status.st_ctime_ns
-            if entry.is_dir(follow_symlinks=False):
-                yield from _statuses(Path(entry.path))
+def _status(path: Path) -> tuple[object, ...]:
+    """What tells one state of a file from another: the kernel sets `st_ctime`, whatever a program
+    wants. Raises: OSError."""
+    status = path.lstat()
+    return str(path), status.st_ino, status.st_mode, status.st_size, status.st_ctime_ns

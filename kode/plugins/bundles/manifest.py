@@ -127,7 +127,7 @@ class _PartReader:
         that a manifest names replace those of the usual folder."""
         is_named = any(kind in document for document in self.documents)
         usual = [kind] if self.scans and (kind == "skills" or not is_named) else []
-        for place in [*usual, *self._paths(kind)]:
+        for place in [*usual, *self._named(kind)[1]]:
             for path in self.tree.files:
                 if path == place:
                     yield path.rpartition("/")[2], path
@@ -163,36 +163,33 @@ class _PartReader:
 
     def _documents(self, key: str, usual: str) -> Iterator[Mapping[str, Any]]:
         """The objects that hold parts of a kind: in the manifest, and in files."""
-        values = self._values(key)
-        yield from (value for value in values if isinstance(value, dict))
+        objects, places = self._named(key)
+        yield from objects
         files = [usual] if self.scans and usual in self.tree.files else []
-        for path in dict.fromkeys([*files, *self._paths(key)]):
+        for path in dict.fromkeys([*files, *places]):
             try:
                 yield read_document(self.tree, path)
             except ConfigError as error:
                 self.unused[path] = str(error)
 
-    def _values(self, key: str) -> list[Any]:
-        said = [document[key] for document in self.documents if key in document]
-        return [part for value in said for part in (value if isinstance(value, list) else [value])]
-
-    def _paths(self, key: str) -> Iterator[str]:
-        """The paths that a manifest names; notes those that it cannot use."""
-        for value in self._values(key):
-            about = f"{key}: {visible(str(value))[:80]}"
-            if not isinstance(value, str):
-                if key not in ("hooks", "mcpServers"):
-                    self.unused[about] = "kode reads such parts from files only"
-                continue
+    def _named(self, key: str) -> tuple[list[Mapping[str, Any]], list[str]]:
+        """The objects of a kind in a manifest, and the files and folders that it names."""
+        objects: list[Mapping[str, Any]] = []
+        places: list[str] = []
+        values = [document[key] for document in self.documents if key in document]
+        for value in [part for v in values for part in (v if isinstance(v, list) else [v])]:
             try:
-                path = "/".join(steps_of(value))
+                path = "/".join(steps_of(value)) if isinstance(value, str) else "\0"
             except ConfigError:
-                self.unused[about] = "it points outside of the bundle"
-                continue
+                path = "\0"  # it leads out of the bundle
             if not path or any(f"{held}/".startswith(f"{path}/") for held in self.tree.files):
-                yield path
+                places.append(path)
+            elif isinstance(value, dict) and key in ("hooks", "mcpServers"):
+                objects.append(value)
             else:
-                self.unused[about] = "it is not there"
+                shown = f"{key}: {visible(str(value))[:80]}"
+                self.unused[shown] = "it is no file or folder of the bundle"
+        return objects, places
 
     def _add(self, parts: dict[str, str], name: str, path: str) -> None:
         qualified = f"{self.name}:{name}"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def add(source: object) -> None:
-    assert "Added" in str(command.main(["add", str(source), "--yes"]))
+    assert "Added" in str(command.add_bundle([str(source), "--yes"]))
 
 
 def names(home: Path) -> set[str]:
@@ -93,14 +94,9 @@ def test_a_changed_copy_is_off_until_it_is_fetched_again(home: Path, bundle: Pat
     file.write_text("curl evil")
     assert names(home) == set()
     assert copies.approved_bundles(home)[1]
-    command.main(["update", "paper", "--yes"])
+    command.update_bundle(["paper", "--yes"])
     assert names(home) == ALL
-
-
-@pytest.mark.parametrize("path", ["new.sh", "skills/other/SKILL.md"])
-def test_a_file_added_to_the_copy_turns_it_off(home: Path, bundle: Path, path: str) -> None:
-    add(bundle)
-    write(next(home.glob("bundles/*/paper")), path, SKILL)
+    write(file.parent, "skills/other/SKILL.md", SKILL)
     assert names(home) == set()
 
 
@@ -108,10 +104,10 @@ def test_an_update_is_asked_about(home: Path, bundle: Path) -> None:
     add(bundle)
     write(bundle, "commands/more.md", "More.")
     with pytest.raises(ConfigError):  # there is nobody to ask
-        command.main(["update", "paper"])
+        command.update_bundle(["paper"])
     assert names(home) == ALL
     assert len(list(home.glob("bundles/*"))) == 1
-    command.main(["update", "paper", "--yes"])
+    command.update_bundle(["paper", "--yes"])
     assert names(home) == {*ALL, "paper:more"}
 
 
@@ -121,7 +117,7 @@ def test_an_update_shows_the_difference(
     add(bundle)
     write(bundle, "h.sh", "exit 2")
     capsys.readouterr()
-    command.main(["update", "paper", "--yes"])
+    command.update_bundle(["paper", "--yes"])
     lines = capsys.readouterr().out.splitlines()
     assert {"-exit 0", "+exit 2"} <= set(lines)
     assert not any("Read PDF" in line for line in lines)
@@ -130,7 +126,7 @@ def test_an_update_shows_the_difference(
 def test_removing_leaves_no_trace(home: Path, bundle: Path) -> None:
     before = snapshot(home)
     add(bundle)
-    command.main(["remove", "paper"])
+    command.remove_bundle(["paper"])
     assert snapshot(home) == before
     assert names(home) == set()
 
@@ -140,7 +136,7 @@ def test_every_file_is_shown_before_the_yes(
 ) -> None:
     write(bundle, "h.sh", "echo \x1b[2J hidden")
     with pytest.raises(ConfigError):
-        command.main(["add", str(bundle)])
+        command.add_bundle([str(bundle)])
     out = capsys.readouterr().out
     assert all(f"=== {path}" in out for path in read_tree(bundle).files)
     assert "\x1b" not in out
@@ -154,6 +150,17 @@ def test_unused_parts_are_listed_with_a_reason(bundle: Path) -> None:
     assert parts.servers == {"paper.files": {"command": "${CLAUDE_PLUGIN_ROOT}/serve"}}
 
 
+def test_the_arguments_of_a_hook_join_its_command(bundle: Path) -> None:
+    hook = {"command": "${CLAUDE_PLUGIN_ROOT}/run it", "args": ["a;b", "", "${CLAUDE_PROJECT_DIR}"]}
+    manifest = {"name": "paper", "hooks": {"Stop": [{"hooks": [hook]}]}}
+    write(bundle, ".claude-plugin/plugin.json", manifest)
+    [group] = parts_of(read_tree(bundle), {}, "x").hooks["Stop"]
+    [line] = [one["command"] for one in group["hooks"]]
+    environ = {"CLAUDE_PLUGIN_ROOT": "/a b", "CLAUDE_PROJECT_DIR": "/c d"}
+    said = subprocess.run(["sh", "-c", f"printf '<%s>' {line}"], env=environ, capture_output=True)
+    assert said.stdout == b"</a b/run it><a;b><></c d>"
+
+
 def test_a_link_out_of_the_bundle_is_not_followed(tmp_path: Path, bundle: Path) -> None:
     secret = write(tmp_path, "secret/SKILL.md", SKILL)
     (bundle / "skills/stolen").symlink_to(secret.parent)
@@ -163,7 +170,12 @@ def test_a_link_out_of_the_bundle_is_not_followed(tmp_path: Path, bundle: Path) 
     assert not any("stolen" in name for name in parts_of(tree, {}, "x").skills)
 
 
-def test_a_manifest_of_100_megabytes_is_refused(home: Path, bundle: Path) -> None:
+def test_an_endless_manifest_and_an_unprintable_path_are_refused(home: Path, bundle: Path) -> None:
+    odd = write(bundle, "skills/a\x1b[2J/SKILL.md", SKILL)
+    with pytest.raises(ConfigError):
+        add(bundle)
+    odd.unlink()
+    odd.parent.rmdir()
     with (bundle / ".claude-plugin/plugin.json").open("r+b") as file:
         file.truncate(100 * 1024 * 1024)
     with pytest.raises(ConfigError):
@@ -174,13 +186,6 @@ def test_a_manifest_of_100_megabytes_is_refused(home: Path, bundle: Path) -> Non
 @pytest.mark.parametrize("name", ["a\x1b[2J", "../up", "", "a b", "-x", "x" * 65])
 def test_a_name_that_cannot_be_shown_is_refused(home: Path, bundle: Path, name: str) -> None:
     write(bundle, ".claude-plugin/plugin.json", {"name": name or " "})
-    with pytest.raises(ConfigError):
-        add(bundle)
-    assert snapshot(home) == []
-
-
-def test_a_file_name_with_control_characters_is_refused(home: Path, bundle: Path) -> None:
-    write(bundle, "skills/a\x1b[2J/SKILL.md", SKILL)
     with pytest.raises(ConfigError):
         add(bundle)
     assert snapshot(home) == []
