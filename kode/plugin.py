@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from kode.cli.commands.cassettes import model_of as model_of
     from kode.cli.commands.diagnosis import Finding as Finding
     from kode.cli.commands.init import main as _run_setup
-    from kode.cli.commands.opening import open_repl as open_repl
+    from kode.cli.commands.opening import open_prompt as open_prompt
+    from kode.cli.commands.run import RunOptions as RunOptions
     from kode.cli.commands.run import main as main
-    from kode.cli.commands.run import run_read_task as run_read_task
+    from kode.cli.commands.run import parse_run_options as parse_run_options
     from kode.cli.commands.task import answer_form as answer_form
     from kode.cli.commands.task import read_attachments as read_attachments
     from kode.cli.commands.task import read_task as read_task
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from kode.cli.screen.lines import public as public
     from kode.cli.screen.notify import LONG_TURN_S as LONG_TURN_S
     from kode.cli.screen.notify import Notifier as Notifier
+    from kode.cli.screen.notify import notify_terminal as notify_terminal
     from kode.cli.screen.notify import way_of as way_of
     from kode.cli.screen.printer import Answer as _PrintedAnswer
     from kode.cli.screen.printer import Answered as Answered
@@ -432,7 +434,7 @@ HOMES = {
     "one_line": "kode.cli.screen.lines:one_line",
     "open_conversation": "kode.conversation:open_conversation",
     "open_memory": "kode.conversation.memory:open_configured",
-    "open_repl": "kode.cli.commands.opening:open_repl",
+    "open_prompt": "kode.cli.commands.opening:open_prompt",
     "open_sandbox": "kode.assembly:open_sandbox",
     "open_screen": "kode.cli.screen.screen:open_screen",
     "Opened": "kode.conversation.plugged:Opened",
@@ -493,7 +495,8 @@ HOMES = {
     "run_check": "kode.assembly:run_check",
     "run_git": "kode.session.git:run_git",
     "run_program": "kode.tools.program:run_program",
-    "run_read_task": "kode.cli.commands.run:run_read_task",
+    "RunOptions": "kode.cli.commands.run:RunOptions",
+    "parse_run_options": "kode.cli.commands.run:parse_run_options",
     "run_setup": "kode.cli.commands.init:main",
     "RunTurn": "kode.conversation.open_session:RunTurn",
     "Screen": "kode.cli.screen.screen:Screen",
@@ -563,6 +566,7 @@ HOMES = {
     "verbs_of": "kode.permissions.tool_names:verbs_of",
     "Verdict": "kode.contracts:Verdict",
     "visible": "kode.permissions.gate:visible",
+    "notify_terminal": "kode.cli.screen.notify:notify_terminal",
     "way_of": "kode.cli.screen.notify:way_of",
     "ways_to_allow": "kode.permissions.gate:ways_to_allow",
     "Working": "kode.events:Working",

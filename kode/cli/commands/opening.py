@@ -8,10 +8,12 @@ import asyncio
 import contextlib
 import importlib
 import os
+import signal
 import sys
 import threading
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kode import installed
 from kode.cli.flags import (
@@ -25,8 +27,12 @@ from kode.errors import EXIT_NOT_STARTED, ConfigError, UserError
 from kode.registry import PROVIDERS
 
 if TYPE_CHECKING:
+    from kode.cli.commands.run import RunOptions
+    from kode.cli.prompt.state import PromptState
     from kode.cli.screen.screen import Screen
     from kode.conversation import Conversation
+    from kode.events import TurnEnded
+    from kode.permissions.gate import Ask
 
 
 def stdin_is_terminal() -> bool:
@@ -98,17 +104,89 @@ def _wants_plain(arguments: argparse.Namespace, cwd: Path) -> bool:
     return loaded.config.repl.plain
 
 
+ONE_TURN = ("json_schema", "record", "replay")
+"""Flags about one answer: with them a prompt ends with its turn."""
+
+
+@dataclass(frozen=True)
+class RunningPrompt:
+    """A prompt that `open_prompt` has opened."""
+
+    screen: "Screen"
+
+    @property
+    def ended(self) -> "TurnEnded | None":
+        """How the last task ended: of a goal, after all its turns. None while one runs."""
+        return self.screen.ended
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether work runs or waits."""
+        editor: Any = self.screen.editor
+        if editor is None:  # it is plain, or it is ending
+            return self.screen.rich_terminal or self.screen.ended is None
+        state: PromptState = editor.state
+        is_open = state.opened is not None and not state.opened.commands.running()
+        return bool(state.jobs.busy or state.waiting or not is_open)
+
+    def watch(self, is_watched: bool) -> None:
+        """Says whether anybody sees it."""
+        self.screen.watched = is_watched
+
+    def leave(self) -> None:
+        """Ends it in good order."""
+        editor: Any = self.screen.editor
+        if editor is not None and not editor.state.leaving:
+            editor.state.leave()
+        elif not self.screen.rich_terminal:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def open_prompt(
+    options: "RunOptions", *, answerer: "Ask | None" = None, session_id: str | None = None
+) -> int:
+    """Opens the ordinary prompt in this terminal with the options of `kode run`, and returns its
+    exit code: a chat that begins with their task, or the one turn that their flags are about.
+    `answerer` is asked beside the keys, which nobody watches then. `session_id` is a session to
+    resume, without what the flags have begun in it. Raises: as `kode run`."""
+    arguments, task = options.arguments, options.task or None
+    plain = _wants_plain(arguments, working_directory(arguments))
+    screen = arguments.screen = open_screen_of(arguments, plain)
+    options.prompt = RunningPrompt(screen)
+    if answerer is not None:
+        screen.beside, screen.watched = answerer, False
+    if session_id is not None:
+        for name in (*getattr(arguments, "of_plugins", ()), *ONE_TURN):
+            setattr(arguments, name, None)
+        return open_repl(arguments, task, session_id, screen)
+    from kode.messages import Text
+
+    piped = tuple(Text(text=text, source="outside") for text in options.piped)
+    if not any(getattr(arguments, name) for name in ONE_TURN):
+        arguments.piped = piped
+        return open_repl(arguments, task, None, screen)
+    from kode.cli.commands.run import run_read_task
+
+    arguments.ask, arguments.output_format = True, None
+    text = installed.asked(arguments, task, None) or ""
+    return run_read_task(arguments, text, piped, None)
+
+
+def open_screen_of(arguments: argparse.Namespace, plain: bool) -> "Screen":
+    """The screen that the flags ask for."""
+    from kode.cli.screen.screen import open_screen
+
+    return open_screen(color=False if arguments.no_color else None, plain=plain)
+
+
 async def _repl(
     arguments: argparse.Namespace, task: str | None, session_id: str | None, screen: "Screen | None"
 ) -> int:
     from kode.cli.prompt.repl import run_repl
     from kode.cli.screen.render import Renderer
-    from kode.cli.screen.screen import open_screen
 
     cwd = working_directory(arguments)
-    screen = screen or open_screen(
-        color=False if arguments.no_color else None, plain=_wants_plain(arguments, cwd)
-    )
+    screen = screen or open_screen_of(arguments, _wants_plain(arguments, cwd))
     renderer = Renderer(screen, unfolded=arguments.verbose)
 
     async def opening() -> "Conversation":

@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import installed
@@ -35,6 +36,7 @@ from kode.interrupts import cancelled_by_signals, interrupt_by_signals
 from kode.messages import Usage, first_of
 
 if TYPE_CHECKING:
+    from kode.cli.commands.opening import RunningPrompt
     from kode.cli.prompt.state import PromptState
     from kode.contracts import Recorded
     from kode.conversation import Conversation
@@ -44,23 +46,88 @@ if TYPE_CHECKING:
     from kode.permissions.gate import Ask
 
 
+NO_TASK = (
+    'There is no task. Give one in quotes, e.g. `kode run "fix the failing test"`, or pipe it in.'
+)
+
 SLOW_S = 0.5
 """How long memory may take at the end before a line says what is waited for."""
 
 
+ABOUT = (
+    "One task, the answer on stdout, then exit. Memory tells it what it knows of this project: a "
+    "script that wants equal runs adds --no-memory."
+)
+
+
 def main(argv: Sequence[str]) -> int:
     """Runs `kode run` with these arguments and returns its exit code. Raises: as `run_task`."""
-    parser = Parser(
-        "kode run",
-        "One task, the answer on stdout, then exit. Memory tells it what it knows of "
-        "this project: a script that wants equal runs adds --no-memory.",
-    )
+    arguments = parse_run_options(argv).arguments
+    return run_task(arguments, arguments.task, session_id=None)
+
+
+@dataclass
+class RunOptions:
+    """What a command line of `kode run` asks for."""
+
+    arguments: argparse.Namespace
+    task: str = ""
+    """As it was typed, or read from stdin."""
+    title: str = ""
+    """The task, or what a flag of a plug-in asks in its place."""
+    piped: tuple[str, ...] = ()
+    """Texts that were piped in beside the task."""
+    prompt: "RunningPrompt | None" = None
+    """Once `open_prompt` has opened it."""
+
+    def read_task(self) -> None:
+        """Reads the task, and what is piped in. Raises: ConfigError without a task."""
+        arguments = self.arguments
+        if arguments.task is None and (title := installed.asked(arguments, None, None)):
+            self.title = title
+            return
+        self.task, piped = read_task(arguments.task)
+        self.title = (installed.asked(arguments, self.task, None) or "").strip()
+        self.piped = tuple(part.text for part in piped)
+        if not self.title:
+            raise ConfigError(NO_TASK)
+
+    def check(self, cwd: Path) -> None:
+        """Finds what would end a run in this folder at once. Raises: UserError."""
+        from kode import paths
+        from kode.config import load_config, resolve_provider
+        from kode.conversation.opening import check_rules
+
+        if fault := paths.home_fault(paths.home()):
+            raise ConfigError(fault)
+        flags = {**config_flags(self.arguments), **cassette_settings(self.arguments)}
+        loaded = load_config(paths.home(), cwd, environ=os.environ, flags=flags)
+        check_rules(loaded)
+        answer_form(self.arguments, cwd)
+        with model_of(self.arguments) as recorded:
+            if recorded is None:
+                resolve_provider(loaded.config, os.environ, loaded.origins)
+        named_servers(self.arguments, cwd)
+        read_attachments(self.arguments.ctx, cwd, loaded.config.roots(cwd), silent)
+
+
+def parse_run_options(
+    argv: Sequence[str],
+    command: str = "kode run",
+    about: str = ABOUT,
+    switches: Mapping[str, str] | None = None,
+) -> RunOptions:
+    """Parses TASK and the flags of `kode run`, those of plug-ins included, for a command that takes
+    them too; `switches` are further flags without a value, and what they do. Raises: ConfigError.
+    """
+    parser = Parser(command, about)
     parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
+    for flag, help in (switches or {}).items():
+        parser.add_argument(flag, action="store_true", help=help)
     add_conversation_flags(parser)
     add_cassette_flags(parser)
     parser.add_argument("--session-id", metavar="ID", help="the id of the new session")
-    arguments = parser.parse(argv)
-    return run_task(arguments, arguments.task, session_id=None)
+    return RunOptions(parser.parse(argv))
 
 
 def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | None) -> int:
@@ -95,10 +162,7 @@ def run_read_task(
     """As `run_task`, for a text that was read already, and piped input. Raises: ConfigError without
     a task; else as `run_task`."""
     if not text.strip():
-        raise ConfigError(
-            'There is no task. Give one in quotes, e.g. `kode run "fix the failing test"`, '
-            "or pipe it in."
-        )
+        raise ConfigError(NO_TASK)
     return asyncio.run(_run(arguments, text, piped, session_id))
 
 

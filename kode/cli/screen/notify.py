@@ -6,6 +6,7 @@ notification.
 """
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -85,3 +86,19 @@ class Notifier:
             return
         with contextlib.suppress(OSError):  # a closed terminal
             self.send(sequence("bell" if self.setting == "bell" else self.way, text))
+
+
+def notify_terminal(terminal: str, text: str, setting: Setting) -> None:
+    """Notifies a person in another terminal of theirs, by its file; not where it is gone, or
+    another person's."""
+
+    def send(sequence: str) -> None:
+        flags = os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(terminal, flags)
+        try:
+            if os.isatty(descriptor) and os.fstat(descriptor).st_uid == os.getuid():
+                os.write(descriptor, sequence.encode())
+        finally:
+            os.close(descriptor)
+
+    Notifier(send, lambda: float("-inf"), way_of(os.environ), setting).tell(text)

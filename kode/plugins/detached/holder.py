@@ -1,9 +1,9 @@
 """The holder of one session: a process that owns the session's terminal, and little else.
 
-`start` runs it as a program: FOLDER READY CONTROL LOCK TASK ROWS COLUMNS COMMAND... It starts the
-command (the prompt) in a new pseudo-terminal, keeps the end of its output, and joins the terminals
-that attach. It ends with the prompt and leaves no process; ended itself, even by SIGKILL, it takes
-the terminal with it, at which the prompt ends in good order.
+`start` runs it as a program: FOLDER READY LOCK TASK ROWS COLUMNS COMMAND... It starts the command
+(the prompt) in a new pseudo-terminal, keeps the end of its output, joins the terminals that attach,
+and passes on answers. It ends with the prompt and leaves no process; ended itself, even by SIGKILL,
+it takes the terminal with it, at which the prompt ends in good order.
 
 Only the standard library: it lives as long as the session and should weigh nothing.
 """
@@ -21,11 +21,9 @@ import termios
 import time
 from dataclasses import dataclass, field
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-
-TERMINAL = "terminal"
-"""The socket for terminals, in the session's folder."""
+SOCKET, LOCK = "socket", "lock"
+"""In the session's folder. The lock's file has the token that whoever connects says first: a
+command of an agent may reach the socket in some sandboxes, but reads no file of `$KODE_HOME`."""
 
 KEPT_BYTES = 2 * 1024 * 1024
 """How much of the output is shown to a terminal that attaches: hours, since nothing that only moves
@@ -45,13 +43,16 @@ CUT = b"\x1b[2mOlder lines have up to %d columns and are cut: kode session show 
 MODES = b"\x1b[?2004h\x1b[?1004h\x1b[?25h"
 """What the prompt asked the terminal for at its start: whole pastes, focus; and the cursor."""
 
-ASKED = (b"\x1b[6n", b"\x1b[c", b"\x1b[0c", b"\x1b[>c", b"\x1b[>0c")
+QUERIES = (b"\x1b[6n", b"\x1b[c", b"\x1b[0c", b"\x1b[>c", b"\x1b[>0c")
 """Questions to a terminal in old output: answered now, the answers would be typed."""
 
 
-# What a terminal says: frames of a letter, a length and the bytes. What it hears is the output.
-HELLO, ATTACH, KEYS, RESIZE, STOP = b"H", b"A", b"K", b"W", b"S"
-"""The token, which comes first; join with a size; what was typed; another size; end the session."""
+# What is sent to a holder: frames of a letter, a length and the bytes. A terminal gets the output.
+HELLO, ATTACH, KEYS, RESIZE, STOP, ANSWER = b"H", b"A", b"K", b"W", b"S", b"Q"
+"""The token, which comes first; join with a size; what was typed; another size; end the session; an
+answer to a question, which the prompt gets."""
+WATCHED = b"T"
+"""To the prompt: how many terminals are attached, as one byte."""
 
 HEAD = struct.Struct("!cI")
 SIZE = struct.Struct("!HH")
@@ -65,7 +66,7 @@ def frame(kind: bytes, payload: bytes = b"") -> bytes:
     return HEAD.pack(kind, len(payload)) + payload
 
 
-def take(received: bytearray) -> tuple[bytes, bytes] | None:
+def take_frame(received: bytearray) -> tuple[bytes, bytes] | None:
     """Removes the first whole frame: kind and payload; None while there is none. Raises: ValueError
     for what is no frame."""
     if len(received) < HEAD.size:
@@ -80,26 +81,26 @@ def take(received: bytearray) -> tuple[bytes, bytes] | None:
     return kind, payload
 
 
-def is_own(peer: socket.socket, uid: int) -> bool:
+def is_of_this_user(peer: socket.socket) -> bool:
     """Whether the process at the other end is this user's. Where the system cannot say, the mode of
     the folder has decided already."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return True
-    _, peer_uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, option, 12))
-    return bool(peer_uid == uid)
+    _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, option, 12))
+    return bool(uid == os.getuid())
 
 
-@dataclass
-class Joined:
+@dataclass(eq=False)
+class Client:
     """A connection, and the terminal at its other end once it has attached."""
 
     connection: socket.socket
     received: bytearray = field(default_factory=bytearray)
     unsent: bytearray = field(default_factory=bytearray)
-    known: bool = False
+    is_trusted: bool = False
     """Whether it has said the token."""
-    attached: bool = False
+    is_attached: bool = False
 
 
 @dataclass
@@ -107,19 +108,20 @@ class Holder:
     master: int
     """kode's end of the session's terminal."""
     child: int
-    presence: int
-    """Where the prompt reads how many terminals are attached."""
+    prompt: socket.socket
+    """Where the prompt reads frames."""
     selector: selectors.BaseSelector
     token: bytes
-    kept: bytearray = field(default_factory=bytearray)
+    widest: int
+    """The most columns that it was drawn for."""
+    output: bytearray = field(default_factory=bytearray)
+    """Its end."""
     keys: bytearray = field(default_factory=bytearray)
     """Typed, and not taken by the prompt yet."""
-    joined: list[Joined] = field(default_factory=list)
-    widest: int = 0
-    """The most columns that it was drawn for."""
+    clients: list[Client] = field(default_factory=list)
     kill_at: float | None = None
 
-    def output(self) -> bool:
+    def read_output(self) -> bool:
         """Takes in what the prompt has written; False once there will be nothing more."""
         try:
             data = os.read(self.master, 65536)
@@ -127,100 +129,101 @@ class Holder:
             return True
         except OSError:  # EIO: nobody has the terminal any more
             return False
-        self.kept += data
-        if len(self.kept) > KEPT_BYTES:
-            cut = self.kept.find(b"\n", len(self.kept) - KEPT_BYTES) + 1
-            del self.kept[: cut or len(self.kept) - KEPT_BYTES]
-        for one in [one for one in self.joined if one.attached]:
-            self.send(one, data)
+        self.output += data
+        if len(self.output) > KEPT_BYTES:
+            cut = self.output.find(b"\n", len(self.output) - KEPT_BYTES) + 1
+            del self.output[: cut or len(self.output) - KEPT_BYTES]
+        for client in [client for client in self.clients if client.is_attached]:
+            self.send(client, data)
         return bool(data)
 
-    def send(self, one: Joined, data: bytes) -> None:
-        one.unsent += data
-        self.flush(one)
-
-    def flush(self, one: Joined) -> None:
+    def send(self, client: Client, data: bytes = b"") -> None:
+        """Sends what the other end takes now, and keeps the rest."""
+        client.unsent += data
         try:
-            while one.unsent:
-                del one.unsent[: one.connection.send(one.unsent)]
+            while client.unsent:
+                del client.unsent[: client.connection.send(client.unsent)]
         except BlockingIOError:
             pass
         except OSError:
-            self.part(one)
+            self.part(client)
             return
-        if len(one.unsent) > BEHIND_BYTES:
-            self.part(one)
+        if len(client.unsent) > BEHIND_BYTES:
+            self.part(client)
             return
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if one.unsent else 0)
-        self.selector.modify(one.connection, events, one)
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if client.unsent else 0)
+        self.selector.modify(client.connection, events, client)
 
-    def part(self, one: Joined) -> None:
+    def part(self, client: Client) -> None:
         """Lets a terminal go."""
-        if one not in self.joined:
-            return
-        self.joined.remove(one)
-        self.selector.unregister(one.connection)
-        one.connection.close()
-        if one.attached:
-            self.count()
+        if client in self.clients:
+            self.clients.remove(client)
+            self.selector.unregister(client.connection)
+            client.connection.close()
+            if client.is_attached:
+                self.tell_watched()
 
-    def count(self) -> None:
+    def tell_watched(self) -> None:
         """Says to the prompt how many terminals are attached."""
-        number = sum(one.attached for one in self.joined)
-        with contextlib.suppress(OSError):
-            os.write(self.presence, b"%d" % min(number, 9))
+        number = sum(client.is_attached for client in self.clients)
+        self.tell_prompt(WATCHED, bytes([min(number, 255)]))
 
-    def join(self, listener: socket.socket) -> None:
+    def tell_prompt(self, kind: bytes, payload: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self.prompt.sendall(frame(kind, payload))
+
+    def accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
             connection, _ = listener.accept()
-            if not is_own(connection, os.getuid()):
+            if not is_of_this_user(connection):
                 connection.close()
                 return
             connection.setblocking(False)
-            one = Joined(connection)
-            self.joined.append(one)
-            self.selector.register(connection, selectors.EVENT_READ, one)
+            client = Client(connection)
+            self.clients.append(client)
+            self.selector.register(connection, selectors.EVENT_READ, client)
 
-    def heard(self, one: Joined) -> None:
+    def receive(self, client: Client) -> None:
         """Takes in what a terminal has sent."""
         try:
-            data = one.connection.recv(65536)
+            data = client.connection.recv(65536)
         except BlockingIOError:
             return
         except OSError:
             data = b""
-        if not data:
-            self.part(one)
-            return
-        one.received += data
+        client.received += data
         try:
-            while one in self.joined and (taken := take(one.received)) is not None:
-                self.obey(one, *taken)
+            while client in self.clients and (taken := take_frame(client.received)) is not None:
+                self.obey(client, *taken)
         except (ValueError, struct.error):
-            self.part(one)
+            data = b""
+        if not data:
+            self.part(client)
 
-    def obey(self, one: Joined, kind: bytes, payload: bytes) -> None:
+    def obey(self, client: Client, kind: bytes, payload: bytes) -> None:
         if kind == HELLO:
-            one.known = hmac.compare_digest(payload, self.token)
-        elif not one.known:
-            self.part(one)
+            client.is_trusted = hmac.compare_digest(payload, self.token)
+        elif not client.is_trusted:
+            self.part(client)
         elif kind == ATTACH:
             rows, columns = SIZE.unpack(payload)
-            one.attached = True
-            old = bytes(self.kept).replace(WRAP, b"")
-            for asked in ASKED:
-                old = old.replace(asked, b"")
+            client.is_attached = True
+            old = bytes(self.output).replace(WRAP, b"")
+            for query in QUERIES:
+                old = old.replace(query, b"")
             if columns < self.widest:
                 folder = os.fsencode(os.path.basename(os.getcwd()))
-                self.send(one, CUT % (self.widest, folder))
-            self.send(one, NEVER_WRAP + old + WRAP + MODES)
-            self.count()
+                self.send(client, CUT % (self.widest, folder))
+            self.send(client, NEVER_WRAP + old + WRAP + MODES)
+            self.tell_watched()
             self.resize(rows, columns)
         elif kind == RESIZE:
             self.resize(*SIZE.unpack(payload))
-        elif kind == KEYS and one.attached:
+        elif kind == KEYS and client.is_attached:
             self.keys += payload
             self.press()
+        elif kind == ANSWER:
+            self.tell_prompt(kind, payload)
         elif kind == STOP:
             self.stop()
 
@@ -251,17 +254,50 @@ class Holder:
             with contextlib.suppress(OSError):
                 end(self.child, signal.SIGKILL)
 
+    def serve(self, listener: socket.socket, woken: int) -> None:
+        """Serves until the prompt has ended, and kills what it leaves in its group."""
+        # It stays a zombie until its group is killed: nobody else can get its number meanwhile.
+        watching = os.WEXITED | os.WNOWAIT
+        while os.waitid(os.P_PID, self.child, watching | os.WNOHANG) is None:
+            left = None if self.kill_at is None else self.kill_at - time.monotonic()
+            if left is not None and left <= 0:
+                self.kill()
+                os.waitid(os.P_PID, self.child, watching)
+                break
+            for key, events in self.selector.select(left):
+                if key.data is None:
+                    if events & selectors.EVENT_WRITE:
+                        self.press()
+                    if events & selectors.EVENT_READ and not self.read_output():
+                        self.selector.unregister(self.master)
+                elif key.data is listener:
+                    self.accept(listener)
+                elif key.data is woken:
+                    if signal.SIGTERM in os.read(woken, 1024):
+                        self.stop()
+                elif key.data in self.clients:
+                    if events & selectors.EVENT_WRITE:
+                        self.send(key.data)
+                    if events & selectors.EVENT_READ and key.data in self.clients:
+                        self.receive(key.data)
+        self.kill()
+        os.waitpid(self.child, 0)
+        ends_by = time.monotonic() + 1.0
+        while self.read_output() and time.monotonic() < ends_by and self.selector.select(0):
+            pass
+        for client in self.clients:
+            client.connection.settimeout(1.0)
+            with contextlib.suppress(OSError):
+                client.connection.sendall(client.unsent)
+            client.connection.close()
+
 
 def main(argv: list[str]) -> int:
-    folder, ready, control, lock, task, rows, columns, *command = argv
+    folder, ready, lock, task, rows, columns, *command = argv
     os.set_inheritable(int(ready), False)
     cwd = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
-    # Relative, since the name of a socket has at most 108 bytes.
-    os.chdir(folder)
-    before = os.umask(0o177)
-    listener, answers = (bound(name) for name in (TERMINAL, control))
-    os.umask(before)
-    selector = selectors.DefaultSelector()
+    os.chdir(folder)  # the name of a socket has at most 108 bytes
+    listener = listen()
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)
@@ -269,72 +305,30 @@ def main(argv: list[str]) -> int:
         signal.signal(number, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    heard, presence = os.pipe()
-    os.set_blocking(presence, False)
+    frames, prompt = socket.socketpair()
+    prompt.settimeout(1.0)
     master, slave = os.openpty()
     set_size(master, int(rows), int(columns))
     child = os.fork()
     if child == 0:
-        passed = (answers.fileno(), heard, int(lock), int(task))
+        passed = (frames.fileno(), int(lock), int(task))
         become(slave, cwd, passed, [*command, folder, *map(str, passed)])
-    for descriptor in (slave, cwd, heard, int(task)):
+    for descriptor in (slave, cwd, int(task)):
         os.close(descriptor)
-    answers.close()
+    frames.close()
     os.set_blocking(master, False)
-    with open("token", "rb") as file:
+    with open(LOCK, "rb") as file:
         token = file.read()
-    holder = Holder(master, child, presence, selector, token, widest=int(columns))
+    selector = selectors.DefaultSelector()
     selector.register(master, selectors.EVENT_READ, None)
     selector.register(listener, selectors.EVENT_READ, listener)
     selector.register(woken, selectors.EVENT_READ, woken)
     os.write(int(ready), b"1")
     os.close(int(ready))
-    hold(holder, listener, woken)
-    for name in (TERMINAL, control):
-        with contextlib.suppress(OSError):
-            os.unlink(name)
+    Holder(master, child, prompt, selector, token, int(columns)).serve(listener, woken)
+    with contextlib.suppress(OSError):
+        os.unlink(SOCKET)
     return 0
-
-
-def hold(holder: Holder, listener: socket.socket, woken: int) -> None:
-    """Serves until the prompt has ended, and kills what it leaves in its group."""
-    while True:
-        left = None if holder.kill_at is None else max(0.0, holder.kill_at - time.monotonic())
-        for key, events in holder.selector.select(left):
-            if key.data is None:
-                if events & selectors.EVENT_WRITE:
-                    holder.press()
-                if events & selectors.EVENT_READ and not holder.output():
-                    holder.selector.unregister(holder.master)
-            elif key.data is listener:
-                holder.join(listener)
-            elif key.data is woken:
-                if signal.SIGTERM in os.read(woken, 1024):
-                    holder.stop()
-            elif isinstance(key.data, Joined) and key.data in holder.joined:
-                if events & selectors.EVENT_WRITE:
-                    holder.flush(key.data)
-                if events & selectors.EVENT_READ and key.data in holder.joined:
-                    holder.heard(key.data)
-        # It stays a zombie until its group is killed: nobody else can get its number meanwhile.
-        seen = os.WEXITED | os.WNOWAIT
-        if os.waitid(os.P_PID, holder.child, seen | os.WNOHANG) is not None:
-            break
-        if holder.kill_at is not None and time.monotonic() >= holder.kill_at:
-            holder.kill()
-            os.waitid(os.P_PID, holder.child, seen)
-            break
-    holder.kill()
-    os.waitpid(holder.child, 0)
-    ends_by = time.monotonic() + 1.0
-    while holder.output() and time.monotonic() < ends_by:
-        if not holder.selector.select(0):
-            break
-    for one in holder.joined:
-        one.connection.settimeout(1.0)
-        with contextlib.suppress(OSError):
-            one.connection.sendall(one.unsent)
-        one.connection.close()
 
 
 def become(slave: int, cwd: int, passed: tuple[int, ...], command: list[str]) -> None:
@@ -355,15 +349,17 @@ def become(slave: int, cwd: int, passed: tuple[int, ...], command: list[str]) ->
         os._exit(127)
 
 
-def bound(name: str) -> socket.socket:
-    """A socket of the working directory that waits for connections."""
+def listen() -> socket.socket:
+    """The socket in the working directory, for this user alone."""
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(name)
-    made = socket.socket(socket.AF_UNIX)
-    made.bind(name)
-    made.listen(16)
-    made.setblocking(False)
-    return made
+        os.unlink(SOCKET)
+    before = os.umask(0o177)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(SOCKET)
+    os.umask(before)
+    listener.listen(16)
+    listener.setblocking(False)
+    return listener
 
 
 def set_size(terminal: int, rows: int, columns: int) -> None:

@@ -2,22 +2,20 @@
 
     spec.json    what was started, without credentials; never changed
     state.json   what it does; replaced by the prompt at each change
-    lock         locked as long as a process of it lives
-    token        what a connection to a socket has to know
-    terminal     the holder's socket
-    control      the prompt's socket
+    lock         locked as long as a process of it lives; has the token of its socket
+    socket       the holder's
 
 Whether one lives is a question to the kernel, by the lock: a number of a process may be another's.
 """
 
 import contextlib
 import fcntl
-import json
 import os
 import secrets
 import shlex
+import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -25,17 +23,17 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, PlainSerializer, ValidationError
 
 from kode.plugin import SessionError, TurnEnded, beneath, credentials, durable, paths
-from kode.plugins.detached.holder import TERMINAL
+from kode.plugins.detached import holder
+from kode.plugins.detached.holder import LOCK, SOCKET
 
-SPEC, STATE, LOCK, CONTROL = "spec.json", "state.json", "lock", "control"
-TOKEN = "token"
-"""What a connection has to know. An agent's command, which cannot read `$KODE_HOME` in any sandbox,
-may reach the sockets in some, and must not answer its own question."""
-PIPED = "piped.json"
-"""What was piped in beside the task, until the session has it; without credentials."""
+SPEC, STATE = "spec.json", "state.json"
+
+WAIT_S = 10.0
+"""A holder that answers later is stopped, or its machine is."""
 
 Redacted = Annotated[str, PlainSerializer(credentials.redact, when_used="json")]
 """A text that may hold a credential, which is not written to disk."""
+RedactedValues = Annotated[Any, PlainSerializer(credentials.redact_values, when_used="json")]
 
 Doing = Literal["opening", "works", "asks", "idle", "ended"]
 
@@ -59,7 +57,9 @@ class Spec(BaseModel, frozen=True):
     """The command line after `kode start`."""
     task: Redacted
     asks: Redacted = ""
-    """What is asked in its place, by a flag of a plug-in."""
+    """The task, or what is asked in its place by a flag of a plug-in."""
+    piped: tuple[Redacted, ...] = ()
+    """Texts that were piped in beside the task."""
     cwd: str
     """Where it works."""
     here: str = ""
@@ -76,21 +76,16 @@ class Spec(BaseModel, frozen=True):
         return (self.asks or self.task).strip() or shlex.join(self.words)
 
 
-class Task(BaseModel, frozen=True):
-    """What the prompt of a new session gets through a pipe, with credentials."""
-
-    spec: Spec
-    piped: tuple[str, ...]
-    """Texts beside the task."""
-
-
 class Asked(BaseModel, frozen=True):
-    """The question that a session waits for, in short."""
+    """The question that a session waits for; docs/plugins.md explains a `Question`."""
 
     number: int
     tool: str
     title: Redacted
     subject: Redacted
+    preview: Redacted = ""
+    reason: Redacted = ""
+    dangers: tuple[Redacted, ...] = ()
 
 
 class State(BaseModel, frozen=True):
@@ -105,7 +100,7 @@ class State(BaseModel, frozen=True):
     status: str = ""
     """Of the last turn that ended."""
     result: Redacted = ""
-    structured: Annotated[Any, PlainSerializer(credentials.redact_values, when_used="json")] = None
+    structured: RedactedValues = None
     """The answer to `--json-schema`."""
     error: Redacted = ""
     cost_usd: float | None = None
@@ -155,23 +150,24 @@ def make(home: Path, spec: Spec) -> tuple[Path, int]:
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         # Before there is anything to see: who sees it finds that it lives.
         fcntl.flock(lock, fcntl.LOCK_EX)
-    durable.replace(folder / TOKEN, secrets.token_hex(16).encode())
+        os.write(lock, secrets.token_hex(16).encode())
     durable.replace(folder / SPEC, spec.model_dump_json(indent=1).encode())
     write_state(folder, State(since=spec.at))
     return folder, lock
 
 
-def outcome(ended: TurnEnded) -> dict[str, Any]:
+def outcome_of(ended: TurnEnded) -> dict[str, Any]:
     """How a task ended, for a state: a goal has several turns, and an answer may not fit its
     schema."""
     return {"status": ended.status, "error": ended.error or "", "structured": ended.structured}
 
 
 def write_state(folder: Path, state: State) -> None:
+    """Raises: StorageError."""
     durable.replace(folder / STATE, state.model_dump_json(indent=1).encode())
 
 
-def known(home: Path, faults: list[str]) -> list[Background]:
+def list_all(home: Path, faults: list[str]) -> list[Background]:
     """Every session, the oldest first. A damaged file is set aside, and named in `faults`, as is
     what cannot be read. Removes the sockets of those that were killed. Raises: StorageError."""
     with durable.storage_errors(all_folder(home), "read"):
@@ -179,42 +175,30 @@ def known(home: Path, faults: list[str]) -> list[Background]:
             names = sorted(os.listdir(all_folder(home)))
         except FileNotFoundError:
             return []
-    found = (_read(all_folder(home) / name, faults) for name in names if not name.startswith("."))
-    return sorted(filter(None, found), key=lambda one: one.spec.at)
+    sessions = (_read(all_folder(home) / name, faults) for name in names if name[0] != ".")
+    return sorted(filter(None, sessions), key=lambda session: session.spec.at)
 
 
 def find(home: Path, part: str) -> Background:
     """The session whose id begins or ends with `part`. Raises: SessionError if none or several
     do; StorageError."""
     faults: list[str] = []
-    every = known(home, faults)
-    fits = [one for one in every if one.id == part] or [
-        one for one in every if part and (one.id.startswith(part) or one.id.endswith(part))
+    sessions = list_all(home, faults)
+    matches = [session for session in sessions if session.id == part] or [
+        session
+        for session in sessions
+        if part and (session.id.startswith(part) or session.id.endswith(part))
     ]
-    if len(fits) == 1:
-        return fits[0]
+    if len(matches) == 1:
+        return matches[0]
     problem = "".join(f" {fault}" for fault in faults)
-    if fits:
-        names = ", ".join(one.id for one in fits)
+    if matches:
+        names = ", ".join(session.id for session in matches)
         raise SessionError(f"{part} fits several sessions: {names}. Give more of the id.{problem}")
     raise SessionError(
         f"No session in the background has the id {part}. `kode ps` lists them; "
         f"`kode -r {part}` opens any other.{problem}"
     )
-
-
-def write_piped(folder: Path, texts: Sequence[str]) -> None:
-    """Keeps what was piped in for a session that is killed before a turn has ended. Raises:
-    StorageError."""
-    durable.replace(folder / PIPED, json.dumps(credentials.redact_values(list(texts))).encode())
-
-
-def piped(folder: Path) -> tuple[str, ...]:
-    """What was piped in beside the task, until a turn has ended."""
-    try:
-        return tuple(json.loads((folder / PIPED).read_bytes()))
-    except FileNotFoundError:
-        return ()
 
 
 def remove(folder: Path) -> None:
@@ -250,15 +234,24 @@ def wait_for_end(folder: Path, limit_s: float) -> bool:
 
 
 @contextlib.contextmanager
-def working_in(folder: Path) -> Iterator[None]:
-    """For a name of a socket, which has at most 108 bytes: as short as the file's own name."""
+def connected(folder: Path) -> Iterator[socket.socket]:
+    """A connection to the holder of a session, which knows the token. Raises: SessionError."""
     before = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.chdir(folder)
-        yield
-    finally:
-        os.fchdir(before)
-        os.close(before)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(WAIT_S)
+        try:
+            os.chdir(folder)  # the name of a socket has at most 108 bytes
+            connection.connect(SOCKET)
+            connection.sendall(holder.frame(holder.HELLO, Path(LOCK).read_bytes()))
+        except OSError as error:
+            raise SessionError(
+                f"The session {folder.name} does not answer ({error.strerror or error}). It may "
+                "just have ended: `kode ps` says more."
+            ) from None
+        finally:
+            os.fchdir(before)
+            os.close(before)
+        yield connection
 
 
 def _read(folder: Path, faults: list[str]) -> Background | None:
@@ -267,9 +260,9 @@ def _read(folder: Path, faults: list[str]) -> Background | None:
             faults.append(f"{folder} belongs to another user, so it is not one of these.")
             return None
         # In this order: what is there is locked before, and says its end before it is not.
-        said = (folder / SPEC).read_bytes()
+        data = (folder / SPEC).read_bytes()
         alive = is_alive(folder)
-        spec = Spec.model_validate_json(said)
+        spec = Spec.model_validate_json(data)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -284,16 +277,15 @@ def _read(folder: Path, faults: list[str]) -> Background | None:
         else:
             faults.append(f"{durable.set_aside(folder / SPEC)} is damaged, and was set aside.")
         return None
+    state = State(since=spec.at)
     try:
         state = State.model_validate_json((folder / STATE).read_bytes())
     except ValidationError:
-        state = State(since=spec.at)
         if not alive:
             faults.append(f"{durable.set_aside(folder / STATE)} is damaged, and was set aside.")
     except OSError:
-        state = State(since=spec.at)
+        pass
     if not alive:  # of one that was killed
-        for name in (TERMINAL, CONTROL):
-            durable.remove(folder / name)
+        durable.remove(folder / SOCKET)
     life: Life = "alive" if alive else "ended" if state.doing == "ended" else "killed"
     return Background(folder=folder, spec=spec, state=state, life=life)

@@ -1,6 +1,8 @@
-"""`kode ps` and `kode stop`: what runs in the background, what it waits for, and how it ended."""
+"""`kode ps`, `stop` and `answer`: what runs in the background, what it waits for, how it ended."""
 
 import contextlib
+import json
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -14,14 +16,16 @@ from kode.plugin import (
     Parser,
     SessionError,
     columns,
+    complain,
     money,
     one_line,
     paths,
     print_either,
+    programs,
 )
-from kode.plugins.detached import holder, places, talk, trees
-from kode.plugins.detached.attach import ended_line
-from kode.plugins.detached.places import Background
+from kode.plugins.detached import holder, places, trees
+from kode.plugins.detached.attach import end_line
+from kode.plugins.detached.places import Asked, Background, Tree
 
 SHOWN_S = 24 * 3600.0
 """How long `kode ps` shows one that has ended; `kode ps --done` shows all."""
@@ -30,6 +34,9 @@ FORGOTTEN_S = 30 * 24 * 3600.0
 """How long one that has ended, without a worktree, is listed at all."""
 
 STOPPED_S = holder.STOP_S + 10.0
+
+ANSWERED_S = 10.0
+"""A prompt that takes an answer later is stopped, or its machine is."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -40,30 +47,31 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--merge", metavar="ID", help="with --done: merge its branch")
     parser.add_argument("--drop", metavar="ID", help="with --done: remove its worktree and branch")
     arguments = parser.parse(argv)
-    home = paths.home()
+    home, is_done = paths.home(), arguments.done
     if arguments.merge and arguments.drop:
         raise ConfigError("--merge and --drop contradict each other: give one of them.")
-    if arguments.merge or arguments.drop:
-        one = _over(places.find(home, arguments.merge or arguments.drop))
-        line = _merge(home, one) if arguments.merge else _drop(home, one)
-        print_either({"id": one.id, "text": line}, [line], as_json=arguments.json)
+    if part := arguments.merge or arguments.drop:
+        session = places.find(home, part)
+        line = _settle(home, session, merge=bool(arguments.merge))
+        print_either({"id": session.id, "text": line}, [line], as_json=arguments.json)
         return EXIT_OK
     faults: list[str] = []
-    every = places.known(home, faults)
-    _forget(every)
+    sessions = places.list_all(home, faults)
+    _forget(sessions)
     now = time.time()
-    if arguments.done:
-        shown = [one for one in every if one.life != "alive"]
-    else:
-        shown = [one for one in every if one.life != "ended" or now - one.state.since < SHOWN_S]
-    rows = [_row(one, now) for one in shown]
+    shown = [
+        session
+        for session in sessions
+        if (session.life != "alive" if is_done else session.life != "ended")
+        or (not is_done and now - session.state.since < SHOWN_S)
+    ]
+    rows = [_row(session, now) for session in shown]
     lines = columns([("ID", "STATE", "FOR", "TASK"), *rows]) if rows else []
-    lines = [*lines, *(line for one in shown for line in _below(one, done=arguments.done))]
-    values = [value_of(one, done=arguments.done) for one in shown]
+    lines = [*lines, *(line for one in shown for line in _lines_below(one, is_done=is_done))]
+    values = [_value(session, is_done=is_done) for session in shown]
     nothing = ["No session in the background. `kode start TASK` starts one."]
     print_either(values, lines or nothing, as_json=arguments.json)
-    for fault in faults:
-        print(f"kode: {fault}", file=sys.stderr)
+    complain(faults)
     return EXIT_OK
 
 
@@ -73,58 +81,125 @@ def stop(argv: Sequence[str]) -> int:
     parser = Parser("kode stop", "End a session in the background; it can be resumed.")
     parser.add_argument("id", metavar="ID", help="its id, or the beginning or end of it")
     home = paths.home()
-    one = places.find(home, parser.parse(argv).id)
-    if one.life == "alive":
+    session = places.find(home, parser.parse(argv).id)
+    if session.life == "alive":
         # A holder that does not answer is gone, and its prompt is ending.
-        with (
-            contextlib.suppress(SessionError, OSError),
-            contextlib.closing(talk.connect(one.folder, holder.TERMINAL)) as connection,
-        ):
-            connection.sendall(holder.frame(holder.STOP))
-        if not places.wait_for_end(one.folder, STOPPED_S):
+        with contextlib.suppress(SessionError, OSError):
+            with places.connected(session.folder) as connection:
+                connection.sendall(holder.frame(holder.STOP))
+        if not places.wait_for_end(session.folder, STOPPED_S):
             raise SessionError(
-                f"{one.id} does not end. Look for its processes: `fuser {one.folder}/lock`."
+                f"{session.id} does not end. Look for its processes: `fuser {session.folder}/lock`."
             )
-    one = places.find(home, one.id)
-    print_either(None, [ended_line(one)], as_json=False)
+    print_either(None, [end_line(places.find(home, session.id))], as_json=False)
     return EXIT_OK
 
 
-def value_of(one: Background, *, done: bool) -> dict[str, Any]:
+def answer(argv: Sequence[str]) -> int:
+    """`kode answer ID [WORDS]`: answers a session's question from anywhere, or shows it and asks
+    here. Raises: SessionError, ConfigError."""
+    parser = Parser(
+        "kode answer", "Answer the question that a session in the background waits for."
+    )
+    parser.add_argument("id", metavar="ID", help="its id, or the beginning or end of it")
+    words = "yes, no, or no and what to do instead; without it you are asked here"
+    parser.add_argument("words", nargs="*", metavar="WORDS", help=words)
+    arguments = parser.parse(argv)
+    if programs.depth(os.environ):
+        raise ConfigError("An agent's command cannot answer a question to a person: ask them.")
+    home = paths.home()
+    session = places.find(home, arguments.id)
+    question = session.state.question
+    if session.life != "alive" or question is None:
+        raise SessionError(f"{session.id} waits for no answer. See `kode ps`.")
+    line = " ".join(arguments.words)
+    if not arguments.words:
+        text = f"{question.preview}\n{question.reason}".strip().splitlines()
+        print_either(None, [question.title, *text, *question.dangers], as_json=False)
+        if not (sys.stdin is not None and sys.stdin.isatty()):
+            return EXIT_OK
+        line = _read_answer()
+    choice, message = parse_answer(line)
+    if choice == "once" and question.tool == "form":
+        raise ConfigError(f"A form is filled in at its prompt: `kode attach {session.id}`.")
+    value = {"number": question.number, "choice": choice, "message": message}
+    with places.connected(session.folder) as connection:
+        connection.sendall(holder.frame(holder.ANSWER, json.dumps(value).encode()))
+        _wait_until_taken(home, session, question)
+    verb = "Allowed once" if choice == "once" else "Denied"
+    what = one_line(question.subject or question.title)
+    print_either(None, [f"{verb}: {what}"], as_json=False)
+    return EXIT_OK
+
+
+def parse_answer(line: str) -> tuple[str, str]:
+    """An answer as typed: its choice, and what is said to the model. Raises: ConfigError for
+    another word than yes or no at its beginning."""
+    first, _, rest = line.strip().partition(" ")
+    word = first.lower().rstrip(",.:;-")
+    if word in ("yes", "y") and not rest.strip():
+        return "once", ""
+    if word in ("no", "n"):
+        return "no", rest.strip()
+    raise ConfigError(
+        "Answer `yes`, `no`, or `no` and what to do instead. What is to count for longer is "
+        "answered at its prompt: `kode attach ID`."
+    )
+
+
+def _read_answer() -> str:
+    lines = ["Answer: yes, no, or no and what to do instead. Ctrl-C leaves it waiting."]
+    print_either(None, lines, as_json=False)
+    try:
+        return input("answer: ")
+    except (EOFError, KeyboardInterrupt):
+        raise SessionError("Nothing was answered; the question still waits.") from None
+
+
+def _wait_until_taken(home: Path, session: Background, question: Asked) -> None:
+    """Waits until the question waits no longer. Raises: SessionError."""
+    ends_by = time.monotonic() + ANSWERED_S
+    while places.find(home, session.id).state.question == question:
+        if time.monotonic() > ends_by:
+            raise SessionError(
+                f"The session {session.id} did not take the answer within {ANSWERED_S:g} s. `kode "
+                f"ps` says whether it lives; `kode stop {session.id}` ends it."
+            )
+        time.sleep(0.05)
+
+
+def _value(session: Background, *, is_done: bool) -> dict[str, Any]:
     """A session for programs."""
-    state, tree = one.state, one.spec.tree
+    state, tree = session.state, session.spec.tree
+    is_alive = session.life == "alive"
+    brief = {"number", "tool", "title", "subject"}
+    question = state.question.model_dump(include=brief) if state.question and is_alive else None
+    names = ("since", "turns", "status", "result", "structured", "error", "cost_usd", "settled")
     return {
-        "id": one.id,
-        "session_id": one.session_id,
-        "state": state.doing if one.life == "alive" else one.life,
-        "since": state.since,
-        "started": one.spec.at,
-        "task": one.spec.title,
-        "cwd": one.spec.cwd,
-        "question": state.question.model_dump() if state.question and one.life == "alive" else None,
-        "turns": state.turns,
-        "status": state.status,
-        "result": state.result,
-        "structured": state.structured,
-        "error": state.error,
-        "cost_usd": state.cost_usd,
-        "files_changed": list(_changed(one) if done else state.files),
+        "id": session.id,
+        "session_id": session.session_id,
+        "state": state.doing if is_alive else session.life,
+        "started": session.spec.at,
+        "task": session.spec.title,
+        "cwd": session.spec.cwd,
+        "question": question,
+        "files_changed": list(_changed(session) if is_done else state.files),
         "branch": tree.branch if tree else None,
         "worktree": tree.root if tree else None,
-        "settled": state.settled,
+        **{name: getattr(state, name) for name in names},
     }
 
 
-def _row(one: Background, now: float) -> tuple[str, str, str, str]:
-    state = one.state
-    if one.life == "alive":
-        said = {"asks": "waits for you"}.get(state.doing, state.doing)
-    elif one.life == "killed":
-        said = "killed"
+def _row(session: Background, now: float) -> tuple[str, str, str, str]:
+    state = session.state
+    if session.life == "alive":
+        word = {"asks": "waits for you"}.get(state.doing, str(state.doing))
+    elif session.life == "killed":
+        word = "killed"
     else:
         cost = f" {money(state.cost_usd)}" if state.cost_usd is not None else ""
-        said = f"{state.settled or state.status or 'ended'}{cost}"
-    return one.id, said, _time(now - state.since), one_line(one.spec.title)[:60]
+        word = f"{state.settled or state.status or 'ended'}{cost}"
+    return session.id, word, _time(now - state.since), one_line(session.spec.title)[:60]
 
 
 def _time(seconds: float) -> str:
@@ -134,75 +209,68 @@ def _time(seconds: float) -> str:
     return f"{max(int(seconds), 0)}s"
 
 
-def _below(one: Background, *, done: bool) -> list[str]:
+def _lines_below(session: Background, *, is_done: bool) -> list[str]:
     """What stands below the table of a session."""
-    state = one.state
-    if one.life == "alive" and state.question is not None:
-        asked = state.question
-        what = one_line(f"{asked.title}: {asked.subject}" if asked.subject else asked.title)
-        return [f"{one.id} asks: {what[:200]} · kode answer {one.id}"]
-    if one.life == "killed":
-        return [f"{one.id} was killed: `kode attach {one.id}` resumes it."]
-    if not done:
-        is_over = one.life != "alive" or state.doing != "works"
-        return [f"{one.id}: {one_line(state.error)[:200]}"] if state.error and is_over else []
-    files = _changed(one)
-    where = f" on {one.spec.tree.branch}" if one.spec.tree and not state.settled else ""
-    named = ", ".join(files[:10]) + (f" and {len(files) - 10} more" if len(files) > 10 else "")
-    lines = [f"{one.id} changed{where}: {named}"] if files else []
-    if where and files:
-        lines.append(f"  kode ps --done --merge {one.id} · kode ps --done --drop {one.id}")
-    return lines
+    id, state, tree = session.id, session.state, session.spec.tree
+    if session.life == "alive" and (question := state.question) is not None:
+        what = one_line(f"{question.title}: {question.subject}".removesuffix(": "))
+        return [f"{id} asks: {what[:200]} · kode answer {id}"]
+    if session.life == "killed":
+        return [f"{id} was killed: `kode attach {id}` resumes it."]
+    if not is_done:
+        is_over = session.life != "alive" or state.doing != "works"
+        return [f"{id}: {one_line(state.error)[:200]}"] if state.error and is_over else []
+    files = _changed(session)
+    if not files:
+        return []
+    where = f" on {tree.branch}" if tree and not state.settled else ""
+    more = f" and {len(files) - 10} more" if len(files) > 10 else ""
+    settle = f"  kode ps --done --merge {id} · kode ps --done --drop {id}"
+    return [f"{id} changed{where}: {', '.join(files[:10])}{more}", *([settle] if where else [])]
 
 
-def _changed(one: Background) -> tuple[str, ...]:
-    tree = one.spec.tree
-    if tree is None or one.state.settled:
-        return one.state.files
-    try:
-        return trees.changed(tree)
-    except (GitError, OSError):
-        return one.state.files
+def _changed(session: Background) -> tuple[str, ...]:
+    tree = session.spec.tree
+    if tree is not None and not session.state.settled:
+        with contextlib.suppress(GitError, OSError):
+            return trees.changed(tree)
+    return session.state.files
 
 
-def _over(one: Background) -> Background:
-    """Raises: SessionError for one that runs, or whose worktree is gone."""
-    if one.life == "alive":
-        raise SessionError(f"{one.id} still runs. `kode stop {one.id}` ends it first.")
-    if one.spec.tree is None:
-        raise SessionError(f"{one.id} has no worktree: its changes are in {one.spec.cwd} already.")
-    if one.state.settled:
-        raise SessionError(f"{one.id} was {one.state.settled} already.")
-    return one
+def _settle(home: Path, session: Background, *, merge: bool) -> str:
+    """Merges or drops the worktree of a session that has ended. Raises: UserError."""
+    tree = _tree_of(session)
+    if merge:
+        files = trees.merge(home, session, tree)
+        line = f"Merged {tree.branch}: {', '.join(files) or 'no file differs'}."
+    else:
+        ref = trees.drop(home, session, tree)
+        line = (
+            f"Dropped. `git branch {tree.branch} {ref}` in {tree.project} brings it back, without "
+            "the files that git ignores."
+        )
+    settled = {"settled": "merged" if merge else "dropped", "doing": "ended"}
+    places.write_state(session.folder, session.state.model_copy(update=settled))
+    return line
 
 
-def _merge(home: Path, one: Background) -> str:
-    assert one.spec.tree is not None
-    files = trees.merge(home, one, one.spec.tree)
-    _settle(one, "merged")
-    return f"Merged {one.spec.tree.branch}: {', '.join(files) or 'no file differs'}."
+def _tree_of(session: Background) -> Tree:
+    """Raises: SessionError for a session that runs, or whose worktree is gone."""
+    id, tree = session.id, session.spec.tree
+    if session.life == "alive":
+        raise SessionError(f"{id} still runs. `kode stop {id}` ends it first.")
+    if tree is None:
+        raise SessionError(f"{id} has no worktree: its changes are in {session.spec.cwd} already.")
+    if session.state.settled:
+        raise SessionError(f"{id} was {session.state.settled} already.")
+    return tree
 
 
-def _drop(home: Path, one: Background) -> str:
-    tree = one.spec.tree
-    assert tree is not None
-    kept = trees.drop(home, one, tree)
-    _settle(one, "dropped")
-    return (
-        f"Dropped. `git branch {tree.branch} {kept}` in {tree.project} brings it back, without the "
-        "files that git ignores."
-    )
-
-
-def _settle(one: Background, how: str) -> None:
-    state = one.state.model_copy(update={"settled": how, "doing": "ended"})
-    places.write_state(one.folder, state)
-
-
-def _forget(every: list[Background]) -> None:
+def _forget(sessions: list[Background]) -> None:
     """Forgets sessions that ended long ago; each is still among the conversations."""
-    for one in every:
-        waits = one.spec.tree is not None and not one.state.settled
-        if one.life == "ended" and not waits and time.time() - one.state.since > FORGOTTEN_S:
+    for session in sessions:
+        has_tree = session.spec.tree is not None and not session.state.settled
+        is_old = time.time() - session.state.since > FORGOTTEN_S
+        if session.life == "ended" and is_old and not has_tree:
             with contextlib.suppress(OSError):
-                places.remove(one.folder)
+                places.remove(session.folder)

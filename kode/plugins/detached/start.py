@@ -1,7 +1,6 @@
 """`kode start`: checks a task as far as can be foreseen, starts its holder, and gives back the
 shell."""
 
-import argparse
 import json
 import os
 import re
@@ -15,26 +14,27 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from kode.plugin import (
     EXIT_OK,
     ConfigError,
     UserError,
-    config_flags,
-    load_config,
     one_line,
+    parse_run_options,
     paths,
     print_either,
-    resolve_provider,
     working_directory,
 )
 from kode.plugins.detached import holder, places, trees
-from kode.plugins.detached.flags import parser_of_run
 from kode.plugins.detached.places import Spec
 from kode.plugins.worktrees import has_changes
 
 HELD = "--held"
 """The first word of a prompt's own command line, which `kode.plugins.detached.inside` reads."""
+
+SWITCHES = {"--worktree": "in a git worktree and on a branch of its own"}
+ABOUT = "Start a task in the background: a session without a terminal."
 
 READY_S = 30.0
 """How long a holder may take to start, on a very busy machine."""
@@ -51,10 +51,12 @@ def main(argv: Sequence[str]) -> int:
         from kode.plugins.detached.inside import main as inside
 
         return inside(argv[1:])
-    arguments = parser_of_run().parse(argv)
-    cwd, home = working_directory(arguments), paths.home()
-    _check(arguments, cwd, home)
-    task, asks, texts = _task(arguments)
+    options = parse_run_options(argv, "kode start", ABOUT, SWITCHES)
+    arguments, home = options.arguments, paths.home()
+    _refuse_flags_of_run(arguments)
+    cwd = working_directory(arguments)
+    options.check(cwd)
+    options.read_task()
     id = arguments.session_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
     if not _ID.fullmatch(id):
         raise ConfigError(f"--session-id {id}: use letters, digits, dots and hyphens.")
@@ -67,24 +69,24 @@ def main(argv: Sequence[str]) -> int:
         if project is not None and has_changes(project):
             note = f"Uncommitted changes of {paths.short_path(project)} are not in its worktree."
         cwd = where
+    tty = _tty()
     spec = Spec(
         id=id,
         words=tuple(argv),
-        task=task,
-        asks=asks,
+        task=options.task,
+        asks=options.title if options.title != options.task.strip() else "",
+        piped=options.piped,
         cwd=str(cwd),
         here=os.getcwd(),
         at=time.time(),
-        tty=_tty(),
+        tty=tty,
         tree=tree,
     )
     folder, lock = places.make(home, spec)
     try:
         if tree is not None:
-            _check(arguments, cwd, home)  # a file that is not committed is not there
-        if texts:
-            places.write_piped(folder, texts)
-        _start(folder, cwd, lock, places.Task(spec=spec, piped=texts))
+            options.check(cwd)  # a file that is not committed is not there
+        _start(folder, cwd, lock, spec)
     except UserError:
         places.remove(folder)
         if tree is not None:
@@ -99,54 +101,17 @@ def main(argv: Sequence[str]) -> int:
     return EXIT_OK
 
 
-def _check(arguments: argparse.Namespace, cwd: Path, home: Path) -> None:
-    """Finds what would end the session at once. Raises: UserError."""
-    from kode.plugin import (
-        answer_form,
-        cassette_settings,
-        check_rules,
-        model_of,
-        named_servers,
-        read_attachments,
-    )
-
+def _refuse_flags_of_run(arguments: Any) -> None:
     if arguments.no_session:
         raise ConfigError(
             "--no-session is for `kode run`: what happens while nobody watches is kept. `kode "
             "session delete ID` deletes it afterwards."
         )
-    if arguments.input_format == "stream-json" or arguments.output_format == "stream-json":
+    if "stream-json" in (arguments.input_format, arguments.output_format):
         raise ConfigError(
             "stream-json is for `kode run`. Here --output-format json prints the id, `kode ps "
             "--json` says how it stands, and `kode session export ID` gives all of it."
         )
-    if fault := paths.home_fault(home):
-        raise ConfigError(fault)
-    flags = {**config_flags(arguments), **cassette_settings(arguments)}
-    loaded = load_config(home, cwd, environ=os.environ, flags=flags)
-    check_rules(loaded)
-    answer_form(arguments, cwd)
-    with model_of(arguments) as recorded:
-        if recorded is None:
-            resolve_provider(loaded.config, os.environ, loaded.origins)
-    named_servers(arguments, cwd)
-    read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), lambda event: None)
-
-
-def _task(arguments: argparse.Namespace) -> tuple[str, str, tuple[str, ...]]:
-    """The task, what a plug-in's flag asks in its place, and piped input. Raises: ConfigError."""
-    from kode.plugin import asked, read_task
-
-    if arguments.task is None and (asks := asked(arguments, None, None)):
-        return "", asks, ()
-    task, piped = read_task(arguments.task)
-    asks = (asked(arguments, task, None) or "").strip()
-    if not asks:
-        raise ConfigError(
-            'There is no task. Give one in quotes, e.g. `kode start "fix the failing test"`, '
-            "or pipe it in. `kode` opens a chat."
-        )
-    return task, asks if asks != task.strip() else "", tuple(part.text for part in piped)
 
 
 def _tty() -> str:
@@ -158,30 +123,22 @@ def _tty() -> str:
     return ""
 
 
-def _size() -> os.terminal_size:
-    if not _tty():
-        return SIZE
-    return shutil.get_terminal_size(SIZE)
-
-
-def _start(folder: Path, cwd: Path, lock: int, task: places.Task) -> None:
-    """Starts the holder, waits until it has started the prompt, and writes the task to the prompt's
+def _start(folder: Path, cwd: Path, lock: int, spec: Spec) -> None:
+    """Starts the holder, waits until it has started the prompt, and writes the spec to the prompt's
     pipe. Raises: UserError, after which nothing runs."""
     heard, ready = os.pipe()
     source, target = os.pipe()
-    size = _size()
+    size = shutil.get_terminal_size(SIZE) if spec.tty else SIZE
     environ = dict(os.environ)
-    if environ.get("TERM", "dumb") in ("", "dumb") and not _tty():
+    if environ.get("TERM", "dumb") in ("", "dumb") and not spec.tty:
         environ["TERM"] = "xterm-256color"
-    prompt = [sys.executable, "-P", "-m", "kode", "start", HELD]
-    command = [
-        *(sys.executable, "-I", "-S", str(Path(holder.__file__)), str(folder)),
-        *(str(ready), places.CONTROL, str(lock), str(source)),
-        *(str(size.lines), str(size.columns), *prompt),
-    ]
+    numbers = map(str, (ready, lock, source, size.lines, size.columns))
+    command = [sys.executable, "-I", "-S", str(holder.__file__), str(folder), *numbers]
+    command += [sys.executable, "-P", "-m", "kode", "start", HELD]
+    open_here = {heard, ready, source, target}
     try:
         with tempfile.TemporaryFile() as errors:
-            started = subprocess.Popen(
+            process = subprocess.Popen(
                 command,
                 cwd=cwd,
                 env=environ,
@@ -191,24 +148,23 @@ def _start(folder: Path, cwd: Path, lock: int, task: places.Task) -> None:
                 start_new_session=True,
                 pass_fds=(ready, lock, source),
             )
-            os.close(ready)
-            os.close(source)
-            ready = source = -1
+            for descriptor in (ready, source):
+                os.close(descriptor)
+                open_here.discard(descriptor)
             if select.select([heard], [], [], READY_S)[0] and os.read(heard, 1):
-                started.returncode = 0  # it is on its own: nobody waits for it here
+                process.returncode = 0  # it is on its own: nobody waits for it here
+                open_here.discard(target)
                 with os.fdopen(target, "wb") as file:
-                    target = -1
                     # `model_dump_json` would redact it.
-                    file.write(json.dumps(task.model_dump()).encode())
+                    file.write(json.dumps(spec.model_dump()).encode())
                 return
-            started.kill()
-            started.wait()
+            process.kill()
+            process.wait()
             errors.seek(0)
-            said = one_line(errors.read(2000).decode("utf-8", "replace"))
-        raise UserError(f"The session could not be started: {said or 'its holder ended'}.")
+            output = one_line(errors.read(2000).decode("utf-8", "replace"))
+        raise UserError(f"The session could not be started: {output or 'its holder ended'}.")
     except OSError as error:
         raise UserError(f"The session could not be started: {error}.") from None
     finally:
-        for descriptor in (heard, ready, source, target):
-            if descriptor >= 0:
-                os.close(descriptor)
+        for descriptor in open_here:
+            os.close(descriptor)

@@ -10,8 +10,8 @@ import pytest
 
 from kode.errors import ConfigError, SessionError, StorageError
 from kode.plugins.detached import holder, places
-from kode.plugins.detached.answer import meaning
 from kode.plugins.detached.places import Spec, State
+from kode.plugins.detached.ps import parse_answer
 
 
 def make(home: Path, id: str, state: State | None = None) -> Path:
@@ -25,7 +25,7 @@ def make(home: Path, id: str, state: State | None = None) -> Path:
 
 def test_a_session_lives_as_long_as_its_lock(tmp_path: Path) -> None:
     folder = make(tmp_path, "one", State(doing="works"))
-    with (folder / places.LOCK).open("w") as lock:
+    with (folder / holder.LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert places.find(tmp_path, "one").life == "alive"
 
@@ -49,7 +49,7 @@ def test_a_damaged_file_is_set_aside_and_named(tmp_path: Path) -> None:
     (make(tmp_path, "two") / places.SPEC).write_text("{")
     faults: list[str] = []
 
-    found = places.known(tmp_path, faults)
+    found = places.list_all(tmp_path, faults)
 
     assert [one.id for one in found] == ["one"]
     assert len(faults) == 2
@@ -59,9 +59,9 @@ def test_a_damaged_file_of_a_living_session_stays(tmp_path: Path) -> None:
     folder = make(tmp_path, "one")
     (folder / places.SPEC).write_text("{")
     faults: list[str] = []
-    with (folder / places.LOCK).open("w") as lock:
+    with (folder / holder.LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert places.known(tmp_path, faults) == []
+        assert places.list_all(tmp_path, faults) == []
 
     assert "its session runs" in faults[0]
     assert (folder / places.SPEC).exists()
@@ -75,16 +75,16 @@ def test_a_session_of_another_user_is_named_and_not_read(
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     faults: list[str] = []
 
-    assert places.known(tmp_path, faults) == []
+    assert places.list_all(tmp_path, faults) == []
     assert "belongs to another user" in faults[0]
 
 
 def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
-    assert places.known(tmp_path / "missing", []) == []
+    assert places.list_all(tmp_path / "missing", []) == []
     places.all_folder(tmp_path).write_text("a file")
 
     with pytest.raises(StorageError, match="detached"):
-        places.known(tmp_path, [])
+        places.list_all(tmp_path, [])
 
 
 def test_records_of_an_older_and_a_newer_kode_are_read(tmp_path: Path) -> None:
@@ -103,12 +103,12 @@ def test_frames_are_taken_whole_and_in_order() -> None:
     received, taken = bytearray(), []
     for byte in sent:
         received.append(byte)
-        while (one := holder.take(received)) is not None:
+        while (one := holder.take_frame(received)) is not None:
             taken.append(one)
 
     assert taken == [(holder.KEYS, b"ab"), (holder.STOP, b"")]
     with pytest.raises(ValueError):
-        holder.take(bytearray(b"\xff" * 64))
+        holder.take_frame(bytearray(b"\xff" * 64))
 
 
 @pytest.mark.parametrize(
@@ -122,10 +122,10 @@ def test_frames_are_taken_whole_and_in_order() -> None:
     ],
 )
 def test_an_answer_is_yes_or_no(line: str, means: tuple[str, str]) -> None:
-    assert meaning(line) == means
+    assert parse_answer(line) == means
 
 
 @pytest.mark.parametrize("line", ["a1", "always", "", "yes always", "nothing of that"])
 def test_a_lasting_answer_is_refused(line: str) -> None:
     with pytest.raises(ConfigError):
-        meaning(line)
+        parse_answer(line)
