@@ -20,24 +20,16 @@ if TYPE_CHECKING:
     from kode.assembly import open_sandbox as open_sandbox
     from kode.assembly import run_check as run_check
     from kode.broken_json import object_of as object_of
-    from kode.cli.commands.cassettes import cassette_settings as cassette_settings
-    from kode.cli.commands.cassettes import model_of as model_of
     from kode.cli.commands.diagnosis import Finding as Finding
     from kode.cli.commands.init import main as _run_setup
     from kode.cli.commands.opening import open_prompt as open_prompt
     from kode.cli.commands.run import RunOptions as RunOptions
-    from kode.cli.commands.run import main as main
     from kode.cli.commands.run import parse_run_options as parse_run_options
-    from kode.cli.commands.task import answer_form as answer_form
-    from kode.cli.commands.task import read_attachments as read_attachments
-    from kode.cli.commands.task import read_task as read_task
     from kode.cli.flags import add_setting_flags as add_setting_flags
     from kode.cli.flags import config_flags as config_flags
     from kode.cli.flags import directory as directory
     from kode.cli.flags import finish_startup as finish_startup
-    from kode.cli.flags import named_servers as named_servers
     from kode.cli.flags import working_directory as working_directory
-    from kode.cli.parser import Described as Described
     from kode.cli.parser import Parser as Parser
     from kode.cli.parser import command_of as command_of
     from kode.cli.prompt.attach import read_mentioned as read_mentioned
@@ -47,17 +39,11 @@ if TYPE_CHECKING:
     from kode.cli.screen.lines import money as money
     from kode.cli.screen.lines import one_line as one_line
     from kode.cli.screen.lines import public as public
-    from kode.cli.screen.notify import LONG_TURN_S as LONG_TURN_S
-    from kode.cli.screen.notify import Notifier as Notifier
     from kode.cli.screen.notify import notify_terminal as notify_terminal
-    from kode.cli.screen.notify import way_of as way_of
     from kode.cli.screen.printer import Answer as _PrintedAnswer
     from kode.cli.screen.printer import Answered as Answered
     from kode.cli.screen.printer import complain as complain
     from kode.cli.screen.printer import print_either as print_either
-    from kode.cli.screen.question import question_lines as question_lines
-    from kode.cli.screen.screen import Screen as Screen
-    from kode.cli.screen.screen import open_screen as open_screen
     from kode.config import Config as Config
     from kode.config import Loaded as Loaded
     from kode.config import load_config as load_config
@@ -100,7 +86,6 @@ if TYPE_CHECKING:
     from kode.conversation.memory import outside_context as outside_context
     from kode.conversation.open_session import OpenSession as OpenSession
     from kode.conversation.open_session import RunTurn as RunTurn
-    from kode.conversation.opening import check_rules as check_rules
     from kode.conversation.plugged import Opened as Opened
     from kode.conversation.plugged import Prompt as Prompt
     from kode.conversation.plugged import ProposedCall as ProposedCall
@@ -158,7 +143,6 @@ if TYPE_CHECKING:
     from kode.installed import Command as Command
     from kode.installed import ExportFile as ExportFile
     from kode.installed import Plugin as Plugin
-    from kode.installed import asked as asked
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
     from kode.memory import waiting as _memory_waiting
     from kode.memory.base import NullMemory as NullMemory
@@ -256,7 +240,6 @@ if TYPE_CHECKING:
     from kode.session.search import search as _search_sessions
     from kode.session.spending import Spending as Spending
     from kode.session.spending import Spent as Spent
-    from kode.session.spending import last_turn as last_turn
     from kode.session.spending import requests_by_folder as requests_by_folder
     from kode.session.spending import spending_of as spending_of
     from kode.session.spending import total as _total_spent
@@ -314,10 +297,8 @@ HOMES = {
     "AgentFinished": "kode.events:AgentFinished",
     "AgentProgress": "kode.events:AgentProgress",
     "Answer": "kode.permissions.gate:Answer",
-    "answer_form": "kode.cli.commands.task:answer_form",
     "Answered": "kode.cli.screen.printer:Answered",
     "AnyEntry": "kode.session.entries:AnyEntry",
-    "asked": "kode.installed:asked",
     "BareSession": "kode.conversation.bare:BareSession",
     "beneath": "kode.beneath",
     "builtin_tools": "kode.tools.builtin:BUILTIN",
@@ -326,9 +307,7 @@ HOMES = {
     "calling": "kode.extensions.familiar_calls",
     "calls_of": "kode.messages:calls_of",
     "cancelled_by_signals": "kode.interrupts:cancelled_by_signals",
-    "cassette_settings": "kode.cli.commands.cassettes:cassette_settings",
     "Check": "kode.events:Check",
-    "check_rules": "kode.conversation.opening:check_rules",
     "Checked": "kode.events:Checked",
     "clean": "kode.plain_text:clean",
     "columns": "kode.messages:columns",
@@ -346,7 +325,6 @@ HOMES = {
     "credentials": "kode.credentials",
     "decide_memory": "kode.memory.review:decide",
     "describe_event": "kode.cli.screen.describe:describe_event",
-    "Described": "kode.cli.parser:Described",
     "Dialect": "kode.registry:Dialect",
     "directory": "kode.cli.flags:directory",
     "Drop": "kode.contracts:Drop",
@@ -378,7 +356,6 @@ HOMES = {
     "Form": "kode.extensions.mcp_values:Form",
     "FormField": "kode.extensions.mcp_values:Field",
     "frame_memory": "kode.memory.frame:wrap",
-    "git_environment": "kode.session.git:environment",
     "GitError": "kode.errors:GitError",
     "home": "kode.paths:home",
     "Header": "kode.session.entries:Header",
@@ -394,15 +371,12 @@ HOMES = {
     "JobEntry": "kode.session.entries:JobEntry",
     "kode_version": "kode:__version__",
     "KodeError": "kode.errors:KodeError",
-    "last_turn": "kode.session.spending:last_turn",
     "LedgerLine": "kode.contracts:LedgerLine",
     "line_of": "kode.session.entries:line_of",
     "list_files": "kode.cli.prompt.files:list_files",
     "list_sessions": "kode.session.index:list_sessions",
     "load_config": "kode.config:load_config",
     "Loaded": "kode.config:Loaded",
-    "LONG_TURN_S": "kode.cli.screen.notify:LONG_TURN_S",
-    "main": "kode.cli.commands.run:main",
     "matches_path": "kode.permissions.rules:matches_path",
     "MAX_ATTACHED_BYTES": "kode.conversation.attachments:MAX_ATTACHED_BYTES",
     "McpServerEntry": "kode.extensions.mcp_config:Entry",
@@ -418,17 +392,14 @@ HOMES = {
     "MessageEntry": "kode.session.entries:MessageEntry",
     "MODE_CALLED": "kode.contracts:MODE_CALLED",
     "MODE_MEANS": "kode.contracts:MODE_MEANS",
-    "model_of": "kode.cli.commands.cassettes:model_of",
     "ModelInfo": "kode.contracts:ModelInfo",
     "ModelListing": "kode.providers.listing:Listing",
     "models": "kode.providers.models",
     "money": "kode.cli.screen.lines:money",
     "must_be": "kode.config.faults:must_be",
-    "named_servers": "kode.cli.flags:named_servers",
     "new_session_id": "kode.session.entries:new_session_id",
     "NoteEntry": "kode.session.entries:NoteEntry",
     "Notice": "kode.events:Notice",
-    "Notifier": "kode.cli.screen.notify:Notifier",
     "NullMemory": "kode.memory.base:NullMemory",
     "object_of": "kode.broken_json:object_of",
     "one_line": "kode.cli.screen.lines:one_line",
@@ -436,7 +407,6 @@ HOMES = {
     "open_memory": "kode.conversation.memory:open_configured",
     "open_prompt": "kode.cli.commands.opening:open_prompt",
     "open_sandbox": "kode.assembly:open_sandbox",
-    "open_screen": "kode.cli.screen.screen:open_screen",
     "Opened": "kode.conversation.plugged:Opened",
     "Opens": "kode.contracts:Opens",
     "OpenSession": "kode.conversation.open_session:OpenSession",
@@ -468,12 +438,9 @@ HOMES = {
     "PruneEntry": "kode.session.entries:PruneEntry",
     "public": "kode.cli.screen.lines:public",
     "Question": "kode.permissions.gate:Question",
-    "question_lines": "kode.cli.screen.question:question_lines",
-    "read_attachments": "kode.cli.commands.task:read_attachments",
     "read_mentioned": "kode.cli.prompt.attach:read_mentioned",
     "read_plan": "kode.session.plan:read_plan",
     "read_session": "kode.session.reading:read",
-    "read_task": "kode.cli.commands.task:read_task",
     "readable_arguments": "kode.session.export:readable_arguments",
     "replace_file": "kode.durable:replace_file",
     "Replica": "kode.contracts:Replica",
@@ -499,7 +466,6 @@ HOMES = {
     "parse_run_options": "kode.cli.commands.run:parse_run_options",
     "run_setup": "kode.cli.commands.init:main",
     "RunTurn": "kode.conversation.open_session:RunTurn",
-    "Screen": "kode.cli.screen.screen:Screen",
     "sealed": "kode.sealed",
     "search_sessions": "kode.session.search:search",
     "section_of": "kode.messages:section_of",
@@ -567,7 +533,6 @@ HOMES = {
     "Verdict": "kode.contracts:Verdict",
     "visible": "kode.permissions.gate:visible",
     "notify_terminal": "kode.cli.screen.notify:notify_terminal",
-    "way_of": "kode.cli.screen.notify:way_of",
     "ways_to_allow": "kode.permissions.gate:ways_to_allow",
     "Working": "kode.events:Working",
     "working_directory": "kode.cli.flags:working_directory",
