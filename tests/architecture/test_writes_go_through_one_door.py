@@ -22,7 +22,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     "cli/commands/demo.py": {"scratch": NEW},
     "cli/commands/plugin.py": {"_begin": NAMED},
     "sandbox/proof.py": {"_furnished": NEW, "_temporary": NEW, "_written": NEW},
-    "plugins/detached/holder.py": {"listen": HOME, "main": HOME},
+    "plugins/detached/holder.py": {"hold": HOME, "main": HOME},
     "plugins/detached/places.py": {"make": HOME},
     "plugins/fleet/trees.py": {"_make": "a folder of its own, whose place is checked afterwards"},
     "cli/prompt/compose.py": {"compose": NEW},

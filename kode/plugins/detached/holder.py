@@ -1,25 +1,23 @@
 """The holder of one session: a process that owns the session's terminal, and little else.
 
-`start` runs it as a program: FOLDER READY LOCK TASK ROWS COLUMNS COMMAND... It starts the command
+`start` runs it as a program: FOLDER READY LOCK SPEC ROWS COLUMNS COMMAND... It starts the command
 (the prompt) in a new pseudo-terminal, keeps the end of its output, joins the terminals that attach,
 and passes on answers. It ends with the prompt and leaves no process; ended itself, even by SIGKILL,
 it takes the terminal with it, at which the prompt ends in good order.
 
-Only the standard library: it lives as long as the session and should weigh nothing.
+Only the standard library: it lives as long as the session and should weigh little.
 """
 
+import asyncio
 import contextlib
-import fcntl
 import hmac
 import os
-import selectors
+import pty
 import signal
 import socket
 import struct
 import sys
 import termios
-import time
-from dataclasses import dataclass, field
 
 SOCKET, LOCK = "socket", "lock"
 """In the session's folder. The lock's file has the token that whoever connects says first: a
@@ -38,7 +36,7 @@ STOP_S = 20.0
 NEVER_WRAP, WRAP = b"\x1b[?7l", b"\x1b[?7h"
 """Old lines may be wider than this terminal: cut, they keep the places of those that follow."""
 
-CUT = b"\x1b[2mOlder lines have up to %d columns and are cut: kode session show %s\x1b[0m\r\n"
+CUT = "\x1b[2mOlder lines have up to {} columns and are cut: kode session show {}\x1b[0m\r\n"
 
 MODES = b"\x1b[?2004h\x1b[?1004h\x1b[?25h"
 """What the prompt asked the terminal for at its start: whole pastes, focus; and the cursor."""
@@ -61,65 +59,42 @@ SIZE = struct.Struct("!HH")
 MAX_BYTES = 1024 * 1024
 """A longer frame is no frame of kode's."""
 
+GONE = (asyncio.IncompleteReadError, OSError, ValueError, struct.error)
+"""The other end is gone, or does not speak in frames."""
+
 
 def frame(kind: bytes, payload: bytes = b"") -> bytes:
     return HEAD.pack(kind, len(payload)) + payload
 
 
-def take_frame(received: bytearray) -> tuple[bytes, bytes] | None:
-    """Removes the first whole frame: kind and payload; None while there is none. Raises: ValueError
-    for what is no frame."""
-    if len(received) < HEAD.size:
-        return None
-    kind, length = HEAD.unpack_from(received)
+async def read_frame(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    """The kind and payload of the next frame. Raises: one of `GONE`."""
+    kind, length = HEAD.unpack(await reader.readexactly(HEAD.size))
     if length > MAX_BYTES:
         raise ValueError("too long")
-    if len(received) < HEAD.size + length:
-        return None
-    payload = bytes(received[HEAD.size : HEAD.size + length])
-    del received[: HEAD.size + length]
-    return kind, payload
+    return kind, await reader.readexactly(length)
 
 
-def is_of_this_user(peer: socket.socket) -> bool:
-    """Whether the process at the other end is this user's. Where the system cannot say, the mode of
-    the folder has decided already."""
-    option = getattr(socket, "SO_PEERCRED", None)
-    if option is None:
-        return True
-    _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, option, 12))
-    return bool(uid == os.getuid())
-
-
-@dataclass(eq=False)
-class Client:
-    """A connection, and the terminal at its other end once it has attached."""
-
-    connection: socket.socket
-    received: bytearray = field(default_factory=bytearray)
-    unsent: bytearray = field(default_factory=bytearray)
-    is_trusted: bool = False
-    """Whether it has said the token."""
-    is_attached: bool = False
-
-
-@dataclass
 class Holder:
-    master: int
-    """kode's end of the session's terminal."""
-    child: int
-    prompt: socket.socket
-    """Where the prompt reads frames."""
-    selector: selectors.BaseSelector
-    token: bytes
-    widest: int
-    """The most columns that it was drawn for."""
-    output: bytearray = field(default_factory=bytearray)
-    """Its end."""
-    keys: bytearray = field(default_factory=bytearray)
-    """Typed, and not taken by the prompt yet."""
-    clients: list[Client] = field(default_factory=list)
-    kill_at: float | None = None
+    """The terminal of a session, and those who have joined it."""
+
+    def __init__(
+        self, child: int, master: int, prompt: socket.socket, token: bytes, columns: int
+    ) -> None:
+        self.child = child
+        self.master = master
+        """kode's end of the session's terminal."""
+        self.prompt = prompt
+        """Where the prompt reads frames."""
+        self.token = token
+        self.widest = columns
+        """The most columns that it was drawn for."""
+        self.output = bytearray()
+        """Its end."""
+        self.keys = bytearray()
+        """Typed, and not taken by the prompt yet."""
+        self.attached: set[asyncio.StreamWriter] = set()
+        self.is_stopping = False
 
     def read_output(self) -> bool:
         """Takes in what the prompt has written; False once there will be nothing more."""
@@ -128,98 +103,45 @@ class Holder:
         except BlockingIOError:
             return True
         except OSError:  # EIO: nobody has the terminal any more
-            return False
+            data = b""
+        if not data:
+            asyncio.get_running_loop().remove_reader(self.master)
         self.output += data
         if len(self.output) > KEPT_BYTES:
             cut = self.output.find(b"\n", len(self.output) - KEPT_BYTES) + 1
             del self.output[: cut or len(self.output) - KEPT_BYTES]
-        for client in [client for client in self.clients if client.is_attached]:
-            self.send(client, data)
+        for writer in self.attached:
+            writer.write(data)
+            if writer.transport.get_write_buffer_size() > BEHIND_BYTES:
+                writer.transport.abort()
         return bool(data)
 
-    def send(self, client: Client, data: bytes = b"") -> None:
-        """Sends what the other end takes now, and keeps the rest."""
-        client.unsent += data
-        try:
-            while client.unsent:
-                del client.unsent[: client.connection.send(client.unsent)]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self.part(client)
-            return
-        if len(client.unsent) > BEHIND_BYTES:
-            self.part(client)
-            return
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if client.unsent else 0)
-        self.selector.modify(client.connection, events, client)
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serves one connection to its end."""
+        with contextlib.suppress(*GONE):
+            kind, payload = await read_frame(reader)
+            while kind == HELLO and hmac.compare_digest(payload, self.token):
+                self.obey(writer, *await read_frame(reader))
+        if writer in self.attached:
+            self.attached.remove(writer)
+            self.tell_watched()
+        writer.close()
 
-    def part(self, client: Client) -> None:
-        """Lets a terminal go."""
-        if client in self.clients:
-            self.clients.remove(client)
-            self.selector.unregister(client.connection)
-            client.connection.close()
-            if client.is_attached:
-                self.tell_watched()
-
-    def tell_watched(self) -> None:
-        """Says to the prompt how many terminals are attached."""
-        number = sum(client.is_attached for client in self.clients)
-        self.tell_prompt(WATCHED, bytes([min(number, 255)]))
-
-    def tell_prompt(self, kind: bytes, payload: bytes) -> None:
-        with contextlib.suppress(OSError):
-            self.prompt.sendall(frame(kind, payload))
-
-    def accept(self, listener: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            connection, _ = listener.accept()
-            if not is_of_this_user(connection):
-                connection.close()
-                return
-            connection.setblocking(False)
-            client = Client(connection)
-            self.clients.append(client)
-            self.selector.register(connection, selectors.EVENT_READ, client)
-
-    def receive(self, client: Client) -> None:
-        """Takes in what a terminal has sent."""
-        try:
-            data = client.connection.recv(65536)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        client.received += data
-        try:
-            while client in self.clients and (taken := take_frame(client.received)) is not None:
-                self.obey(client, *taken)
-        except (ValueError, struct.error):
-            data = b""
-        if not data:
-            self.part(client)
-
-    def obey(self, client: Client, kind: bytes, payload: bytes) -> None:
-        if kind == HELLO:
-            client.is_trusted = hmac.compare_digest(payload, self.token)
-        elif not client.is_trusted:
-            self.part(client)
-        elif kind == ATTACH:
+    def obey(self, writer: asyncio.StreamWriter, kind: bytes, payload: bytes) -> None:
+        if kind == ATTACH:
             rows, columns = SIZE.unpack(payload)
-            client.is_attached = True
             old = bytes(self.output).replace(WRAP, b"")
             for query in QUERIES:
                 old = old.replace(query, b"")
-            if columns < self.widest:
-                folder = os.fsencode(os.path.basename(os.getcwd()))
-                self.send(client, CUT % (self.widest, folder))
-            self.send(client, NEVER_WRAP + old + WRAP + MODES)
+            cut = CUT.format(self.widest, os.path.basename(os.getcwd()))
+            writer.write(cut.encode() if columns < self.widest else b"")
+            writer.write(NEVER_WRAP + old + WRAP + MODES)
+            self.attached.add(writer)
             self.tell_watched()
             self.resize(rows, columns)
         elif kind == RESIZE:
             self.resize(*SIZE.unpack(payload))
-        elif kind == KEYS and client.is_attached:
+        elif kind == KEYS and writer in self.attached:
             self.keys += payload
             self.press()
         elif kind == ANSWER:
@@ -227,139 +149,115 @@ class Holder:
         elif kind == STOP:
             self.stop()
 
+    def tell_watched(self) -> None:
+        self.tell_prompt(WATCHED, bytes([min(len(self.attached), 255)]))
+
+    def tell_prompt(self, kind: bytes, payload: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self.prompt.sendall(frame(kind, payload))
+
     def press(self) -> None:
         """Types what fits into the prompt's terminal."""
-        with contextlib.suppress(BlockingIOError, OSError):
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError):
             while self.keys:
                 del self.keys[: os.write(self.master, self.keys)]
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.keys else 0)
-        self.selector.modify(self.master, events, None)
+        if self.keys:
+            loop.add_writer(self.master, self.press)
+        else:
+            loop.remove_writer(self.master)
 
     def resize(self, rows: int, columns: int) -> None:
         """Gives the terminal a size. The prompt draws itself again, also for the size it had."""
         set_size(self.master, rows, columns)
         self.widest = max(self.widest, columns)
-        with contextlib.suppress(OSError):
-            os.kill(self.child, signal.SIGWINCH)
+        self.signal(signal.SIGWINCH)
 
     def stop(self) -> None:
-        """Asks the prompt to end in good order; `kill_at` is when it is killed."""
-        if self.kill_at is None:
-            self.kill_at = time.monotonic() + STOP_S
-            with contextlib.suppress(OSError):
-                os.kill(self.child, signal.SIGTERM)
+        """Asks the prompt to end in good order; what has not ended in time is killed."""
+        if not self.is_stopping:
+            self.is_stopping = True
+            self.signal(signal.SIGTERM)
+            asyncio.get_running_loop().call_later(STOP_S, self.kill)
 
     def kill(self) -> None:
-        for end in (os.killpg, os.kill):
-            with contextlib.suppress(OSError):
-                end(self.child, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            os.killpg(self.child, signal.SIGKILL)
+        self.signal(signal.SIGKILL)
 
-    def serve(self, listener: socket.socket, woken: int) -> None:
+    def signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(OSError):
+            os.kill(self.child, number)
+
+    async def hold(self, ready: int) -> None:
         """Serves until the prompt has ended, and kills what it leaves in its group."""
-        # It stays a zombie until its group is killed: nobody else can get its number meanwhile.
-        watching = os.WEXITED | os.WNOWAIT
-        while os.waitid(os.P_PID, self.child, watching | os.WNOHANG) is None:
-            left = None if self.kill_at is None else self.kill_at - time.monotonic()
-            if left is not None and left <= 0:
-                self.kill()
-                os.waitid(os.P_PID, self.child, watching)
-                break
-            for key, events in self.selector.select(left):
-                if key.data is None:
-                    if events & selectors.EVENT_WRITE:
-                        self.press()
-                    if events & selectors.EVENT_READ and not self.read_output():
-                        self.selector.unregister(self.master)
-                elif key.data is listener:
-                    self.accept(listener)
-                elif key.data is woken:
-                    if signal.SIGTERM in os.read(woken, 1024):
-                        self.stop()
-                elif key.data in self.clients:
-                    if events & selectors.EVENT_WRITE:
-                        self.send(key.data)
-                    if events & selectors.EVENT_READ and key.data in self.clients:
-                        self.receive(key.data)
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+        def look() -> None:
+            # It stays a zombie until its group is killed: nobody else can get its number meanwhile.
+            if os.waitid(os.P_PID, self.child, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
+                ended.set()
+
+        loop.add_signal_handler(signal.SIGCHLD, look)
+        loop.add_signal_handler(signal.SIGTERM, self.stop)
+        loop.add_reader(self.master, self.read_output)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(SOCKET)
+        before = os.umask(0o177)
+        server = await asyncio.start_unix_server(self.serve, SOCKET)
+        os.umask(before)
+        os.write(ready, b"1")
+        os.close(ready)
+        look()
+        await ended.wait()
         self.kill()
-        os.waitpid(self.child, 0)
-        ends_by = time.monotonic() + 1.0
-        while self.read_output() and time.monotonic() < ends_by and self.selector.select(0):
-            pass
-        for client in self.clients:
-            client.connection.settimeout(1.0)
-            with contextlib.suppress(OSError):
-                client.connection.sendall(client.unsent)
-            client.connection.close()
+        server.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                while self.read_output():
+                    await asyncio.sleep(0)
+                for writer in self.attached:
+                    writer.close()
+                    with contextlib.suppress(OSError):
+                        await writer.wait_closed()
 
 
 def main(argv: list[str]) -> int:
-    folder, ready, lock, task, rows, columns, *command = argv
+    folder, ready, lock, spec, rows, columns, *command = argv
     os.set_inheritable(int(ready), False)
-    cwd = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
-    os.chdir(folder)  # the name of a socket has at most 108 bytes
-    listener = listen()
-    woken, wake = os.pipe()
-    os.set_blocking(wake, False)
-    signal.set_wakeup_fd(wake)
-    for number in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     frames, prompt = socket.socketpair()
     prompt.settimeout(1.0)
-    master, slave = os.openpty()
-    set_size(master, int(rows), int(columns))
-    child = os.fork()
+    child, master = pty.fork()
     if child == 0:
-        passed = (frames.fileno(), int(lock), int(task))
-        become(slave, cwd, passed, [*command, folder, *map(str, passed)])
-    for descriptor in (slave, cwd, int(task)):
-        os.close(descriptor)
+        become_prompt([*command, folder], (frames.fileno(), int(lock), int(spec)))
     frames.close()
+    os.close(int(spec))
+    os.chdir(folder)  # the name of a socket has at most 108 bytes
+    set_size(master, int(rows), int(columns))
     os.set_blocking(master, False)
     with open(LOCK, "rb") as file:
         token = file.read()
-    selector = selectors.DefaultSelector()
-    selector.register(master, selectors.EVENT_READ, None)
-    selector.register(listener, selectors.EVENT_READ, listener)
-    selector.register(woken, selectors.EVENT_READ, woken)
-    os.write(int(ready), b"1")
-    os.close(int(ready))
-    Holder(master, child, prompt, selector, token, int(columns)).serve(listener, woken)
-    with contextlib.suppress(OSError):
-        os.unlink(SOCKET)
+    try:
+        asyncio.run(Holder(child, master, prompt, token, int(columns)).hold(int(ready)))
+    finally:
+        os.waitpid(child, 0)
+        with contextlib.suppress(OSError):
+            os.unlink(SOCKET)
     return 0
 
 
-def become(slave: int, cwd: int, passed: tuple[int, ...], command: list[str]) -> None:
-    """Makes this process the prompt, with the terminal as its own. Does not return."""
+def become_prompt(command: list[str], passed: tuple[int, ...]) -> None:
+    """Runs the prompt in this process, with these open files. Does not return."""
     try:
-        os.setsid()
-        fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
-        for descriptor in (0, 1, 2):
-            os.dup2(slave, descriptor)
         for descriptor in passed:
             os.set_inheritable(descriptor, True)
-        os.fchdir(cwd)
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
-        os.execv(command[0], command)
+        os.execv(command[0], [*command, *map(str, passed)])
     finally:
         os._exit(127)
-
-
-def listen() -> socket.socket:
-    """The socket in the working directory, for this user alone."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(SOCKET)
-    before = os.umask(0o177)
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(SOCKET)
-    os.umask(before)
-    listener.listen(16)
-    listener.setblocking(False)
-    return listener
 
 
 def set_size(terminal: int, rows: int, columns: int) -> None:

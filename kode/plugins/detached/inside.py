@@ -30,8 +30,7 @@ from kode.plugin import (
     parse_run_options,
 )
 from kode.plugins.detached import REPORTERS, holder, places
-from kode.plugins.detached.places import Asked, Spec, State
-from kode.plugins.detached.start import SWITCHES
+from kode.plugins.detached.places import SWITCHES, Asked, Spec, State
 
 LOOKS_EVERY_S = 0.5
 """How often the companion looks whether there is anything left to do."""
@@ -112,25 +111,22 @@ class Companion(Reporter):
     spec: Spec = field(kw_only=True)
     frames: socket.socket = field(kw_only=True)
     """From the holder: how many terminals are attached, and answers. Closed, the holder is gone."""
-    received: bytearray = field(default_factory=bytearray)
     watching: int = 0
     asked: int = 0
     waiting: "dict[int, tuple[Question, asyncio.Future[Answer]]]" = field(default_factory=dict)
     """Questions without an answer by number, the one that is shown first."""
     ended: TurnEnded | None = None
     """How the last task ended."""
-    looking: "asyncio.Task[None] | None" = None
+    beside: "tuple[asyncio.Task[None], ...]" = ()
 
     def begin(self, opened: Opened) -> Reporter:
-        asyncio.get_running_loop().add_reader(self.frames, self._receive)
-        self.looking = asyncio.ensure_future(self._look())
+        self.beside = tuple(map(asyncio.ensure_future, (self._receive(), self._look())))
         return super().begin(opened)
 
     async def aclose(self) -> None:
         self._conclude()
-        if self.looking is not None:
-            self.looking.cancel()
-        asyncio.get_running_loop().remove_reader(self.frames)
+        for task in self.beside:
+            task.cancel()
 
     async def ask(self, question: Question) -> Answer:
         """Shows the question to whoever asks for it, for as long as it takes."""
@@ -155,20 +151,18 @@ class Companion(Reporter):
         values = {name: getattr(question, name) for name in names}
         self.report(doing="asks", question=Asked(number=number, **values))
 
-    def _receive(self) -> None:
-        """Takes in what the holder has sent."""
-        data = self.frames.recv(65536)
-        self.received += data
-        while (taken := holder.take_frame(self.received)) is not None:
-            kind, payload = taken
-            if kind == holder.ANSWER:
-                self._answer(json.loads(payload))
-            elif kind == holder.WATCHED and self.options.prompt is not None:
-                self.watching = payload[0]
-                self.options.prompt.watch(self.watching > 0)
-        if not data:
-            asyncio.get_running_loop().remove_reader(self.frames)
-            self._leave()
+    async def _receive(self) -> None:
+        """Takes in what the holder sends, until it is gone."""
+        reader, _ = await asyncio.open_unix_connection(sock=self.frames)
+        with contextlib.suppress(*holder.GONE):
+            while True:
+                kind, payload = await holder.read_frame(reader)
+                if kind == holder.ANSWER:
+                    self._answer(json.loads(payload))
+                elif kind == holder.WATCHED and self.options.prompt is not None:
+                    self.watching = payload[0]
+                    self.options.prompt.watch(self.watching > 0)
+        self._leave()
 
     def _answer(self, answer: Any) -> None:
         """Answers the question that is shown: once, since what counts for longer is answered at the

@@ -28,6 +28,9 @@ from kode.plugins.detached.holder import LOCK, SOCKET
 
 SPEC, STATE = "spec.json", "state.json"
 
+SWITCHES = {"--worktree": "in a git worktree and on a branch of its own"}
+"""The flag that `kode start` has besides those of `kode run`."""
+
 WAIT_S = 10.0
 """A holder that answers later is stopped, or its machine is."""
 

@@ -27,13 +27,12 @@ from kode.plugin import (
     working_directory,
 )
 from kode.plugins.detached import holder, places, trees
-from kode.plugins.detached.places import Spec
+from kode.plugins.detached.places import SWITCHES, Spec
 from kode.plugins.worktrees import has_changes
 
 HELD = "--held"
 """The first word of a prompt's own command line, which `kode.plugins.detached.inside` reads."""
 
-SWITCHES = {"--worktree": "in a git worktree and on a branch of its own"}
 ABOUT = "Start a task in the background: a session without a terminal."
 
 READY_S = 30.0

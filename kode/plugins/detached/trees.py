@@ -1,15 +1,16 @@
 """A worktree and a branch for one session, and what becomes of them."""
 
 import contextlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from kode.plugin import GitError, UserError, durable, one_line, paths, run_git
 from kode.plugins.detached.places import Background, Tree, all_folder, trees_folder
 from kode.plugins.worktrees import (
+    MAKE_TIMEOUT_S,
     add_worktree,
     committer_of,
+    has_changes,
     head_of,
     names_in,
     remove_worktree,
@@ -21,6 +22,8 @@ DROPPED = "refs/kode/dropped"
 
 SHOWN = 10
 """So many files are named in a sentence."""
+
+_OPTIONS = ("--quiet", "--no-verify", "--no-gpg-sign", "-m")
 
 MERGE_STOPS = 1
 """git's exit status for a merge with conflicts."""
@@ -79,11 +82,12 @@ def merge(home: Path, session: Background, tree: Tree) -> tuple[str, ...]:
         tip = _commit(session, tree)
         head = head_of(project)
         files = _differing(project, f"{head}...{tip}")
-        commit = _merged(session, project, head, tip)
+        _refuse_conflicts(project, head, tip)
         if uncommitted := _uncommitted(project, files):
             what = f"you have changes there that are not committed, in {_listed(uncommitted)}"
             raise GitError(f"{what}. Commit them or set them aside, and try again")
-        run_git(project, ["merge", "--ff-only", "--no-overwrite-ignore", "--quiet", commit])
+        message = _message(session, f"Merge {tree.branch}")
+        run_git(project, ["merge", *_OPTIONS, message, tip], environ=committer_of(project))
     except GitError as error:
         raise UserError(
             f"Nothing was merged, and nothing in {project} was changed: {error}. Or merge it "
@@ -131,43 +135,29 @@ def _commit(session: Background, tree: Tree) -> str:
     root = Path(tree.root)
     if not root.is_dir():  # dropped or merged by hand, or a crash in between
         return run_git(Path(tree.project), ["rev-parse", tree.branch]).decode().strip()
-    tip = head_of(root)
-    with staged_changes(root, "HEAD") as index:
-        files = run_git(root, ["write-tree"], environ=index).decode().strip()
-    if files == run_git(root, ["rev-parse", f"{tip}^{{tree}}"]).decode().strip():
-        return tip
-    title = session.spec.title.partition("\n")[0][:72]
-    commit = _commit_tree(session, root, title, files, tip)
-    # Fails where somebody has moved the branch meanwhile.
-    run_git(root, ["update-ref", "HEAD", commit, tip])
-    run_git(root, ["read-tree", commit])
-    return commit
+    run_git(root, ["add", "--all", "."], timeout_s=MAKE_TIMEOUT_S)
+    if has_changes(root):
+        title = session.spec.title.partition("\n")[0][:72]
+        run_git(root, ["commit", *_OPTIONS, _message(session, title)], environ=committer_of(root))
+    return head_of(root)
 
 
-def _merged(session: Background, project: Path, head: str, tip: str) -> str:
-    """The commit with both; raises GitError that names the files that both have changed."""
-    base = run_git(project, ["merge-base", head, tip]).decode().strip()
-    if base in (head, tip):
-        return tip if base == head else head
+def _refuse_conflicts(project: Path, head: str, tip: str) -> None:
+    """Merges in memory only. Raises: GitError that names the files that both have changed."""
     try:
-        output = run_git(project, ["merge-tree", "--write-tree", "--name-only", "-z", head, tip])
+        run_git(project, ["merge-tree", "--write-tree", head, tip])
     except GitError as error:
         if error.exit_status != MERGE_STOPS:
             raise
-        both = {*_differing(project, f"{base}..{head}")} & {*_differing(project, f"{base}..{tip}")}
+        both = {*_differing(project, f"{tip}...{head}")} & {*_differing(project, f"{head}...{tip}")}
         raise GitError(
             "it and the branch there conflict: both have changed "
             f"{_listed(sorted(both)) or 'names of files'}"
         ) from None
-    files = os.fsdecode(output.split(b"\0")[0])
-    return _commit_tree(session, project, f"Merge kode/{session.id}", files, head, tip)
 
 
-def _commit_tree(session: Background, root: Path, title: str, files: str, *parents: str) -> str:
-    message = f"{title}\n\nKode-Session: {session.session_id}\n".encode()
-    command = ["commit-tree", files, *(word for parent in parents for word in ("-p", parent))]
-    environ = committer_of(root)
-    return run_git(root, command, given=message, environ=environ).decode().strip()
+def _message(session: Background, title: str) -> str:
+    return f"{title}\n\nKode-Session: {session.session_id}\n"
 
 
 def _locks(home: Path) -> Path:

@@ -1,5 +1,6 @@
 """What is on disk of a session in the background, and what its frames and answers mean."""
 
+import asyncio
 import fcntl
 import json
 import os
@@ -98,17 +99,14 @@ def test_records_of_an_older_and_a_newer_kode_are_read(tmp_path: Path) -> None:
     assert (one.life, one.spec.here, one.state.structured) == ("ended", "", None)
 
 
-def test_frames_are_taken_whole_and_in_order() -> None:
-    sent = holder.frame(holder.KEYS, b"ab") + holder.frame(holder.STOP)
-    received, taken = bytearray(), []
-    for byte in sent:
-        received.append(byte)
-        while (one := holder.take_frame(received)) is not None:
-            taken.append(one)
+async def test_frames_are_taken_whole_and_in_order() -> None:
+    reader = asyncio.StreamReader()
+    reader.feed_data(holder.frame(holder.KEYS, b"ab") + holder.frame(holder.STOP) + b"\xff" * 64)
 
-    assert taken == [(holder.KEYS, b"ab"), (holder.STOP, b"")]
+    assert await holder.read_frame(reader) == (holder.KEYS, b"ab")
+    assert await holder.read_frame(reader) == (holder.STOP, b"")
     with pytest.raises(ValueError):
-        holder.take_frame(bytearray(b"\xff" * 64))
+        await holder.read_frame(reader)
 
 
 @pytest.mark.parametrize(
