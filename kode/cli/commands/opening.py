@@ -8,12 +8,10 @@ import asyncio
 import contextlib
 import importlib
 import os
-import signal
 import sys
 import threading
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kode import installed
 from kode.cli.flags import (
@@ -28,10 +26,8 @@ from kode.registry import PROVIDERS
 
 if TYPE_CHECKING:
     from kode.cli.commands.run import RunOptions
-    from kode.cli.prompt.state import PromptState
     from kode.cli.screen.screen import Screen
     from kode.conversation import Conversation
-    from kode.events import TurnEnded
     from kode.permissions.gate import Ask
 
 
@@ -108,40 +104,6 @@ ONE_TURN = ("json_schema", "record", "replay")
 """Flags about one answer: with them a prompt ends with its turn."""
 
 
-@dataclass(frozen=True)
-class RunningPrompt:
-    """A prompt that `open_prompt` has opened."""
-
-    screen: "Screen"
-
-    @property
-    def ended(self) -> "TurnEnded | None":
-        """How the last task ended: of a goal, after all its turns. None while one runs."""
-        return self.screen.ended
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether work runs or waits."""
-        editor: Any = self.screen.editor
-        if editor is None:  # it is plain, or it is ending
-            return self.screen.rich_terminal or self.screen.ended is None
-        state: PromptState = editor.state
-        is_open = state.opened is not None and not state.opened.commands.running()
-        return bool(state.jobs.busy or state.waiting or not is_open)
-
-    def watch(self, is_watched: bool) -> None:
-        """Says whether anybody sees it."""
-        self.screen.watched = is_watched
-
-    def leave(self) -> None:
-        """Ends it in good order."""
-        editor: Any = self.screen.editor
-        if editor is not None and not editor.state.leaving:
-            editor.state.leave()
-        elif not self.screen.rich_terminal:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-
 def open_prompt(
     options: "RunOptions", *, answerer: "Ask | None" = None, session_id: str | None = None
 ) -> int:
@@ -152,6 +114,8 @@ def open_prompt(
     arguments, task = options.arguments, options.task or None
     plain = _wants_plain(arguments, working_directory(arguments))
     screen = arguments.screen = open_screen_of(arguments, plain)
+    from kode.cli.prompt.state import RunningPrompt
+
     options.prompt = RunningPrompt(screen)
     if answerer is not None:
         screen.beside, screen.watched = answerer, False

@@ -36,8 +36,7 @@ from kode.interrupts import cancelled_by_signals, interrupt_by_signals
 from kode.messages import Usage, first_of
 
 if TYPE_CHECKING:
-    from kode.cli.commands.opening import RunningPrompt
-    from kode.cli.prompt.state import PromptState
+    from kode.cli.prompt.state import PromptState, RunningPrompt
     from kode.contracts import Recorded
     from kode.conversation import Conversation
     from kode.conversation.structured import Form

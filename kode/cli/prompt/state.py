@@ -5,11 +5,13 @@ below the output.
 """
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kode.cli.flags import MODES
 from kode.cli.prompt.jobs import Jobs
@@ -23,6 +25,7 @@ from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation, StatusLine
+    from kode.events import TurnEnded
     from kode.providers.listing import Listing, Offer
 
 OPENING_IS_SHOWN_AFTER_S = 1.0  # shorter waits need no explanation
@@ -283,3 +286,37 @@ class PromptState:
         if conversation.past.is_cut_short():
             said = "kode was stopped before it had answered this. Ask it to continue."
             self.screen.print(said, "warning")
+
+
+@dataclass(frozen=True)
+class RunningPrompt:
+    """A prompt that `open_prompt` has opened."""
+
+    screen: Screen
+
+    @property
+    def ended(self) -> "TurnEnded | None":
+        """How the last task ended: of a goal, after all its turns. None while one runs."""
+        return self.screen.ended
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether work runs or waits."""
+        editor: Any = self.screen.editor
+        if editor is None:  # it is plain, or it is ending
+            return self.screen.rich_terminal or self.screen.ended is None
+        state: PromptState = editor.state
+        is_open = state.opened is not None and not state.opened.commands.running()
+        return bool(state.jobs.busy or state.waiting or not is_open)
+
+    def watch(self, is_watched: bool) -> None:
+        """Says whether anybody sees it."""
+        self.screen.watched = is_watched
+
+    def leave(self) -> None:
+        """Ends it in good order."""
+        editor: Any = self.screen.editor
+        if editor is not None and not editor.state.leaving:
+            editor.state.leave()
+        elif not self.screen.rich_terminal:
+            os.kill(os.getpid(), signal.SIGTERM)
