@@ -76,12 +76,8 @@ def parse_source(word: str, cwd: Path) -> Source:
     where, _, ref = word.partition("#")
     if path.exists() or ("://" in where and urlsplit(where).path.endswith(_FILES)):
         raise ConfigError(f"{visible(word)} is a file. Fetch and unpack it, and add the folder.")
-    if "://" in where or _SCP.fullmatch(where):
-        return _git_source(where, ref)
-    if _OWNER_REPO.fullmatch(where):
-        return Source(where=f"https://github.com/{where}", ref=ref)
-    raise ConfigError(
-        f"{visible(word)!r} names no bundle here. The ways to add one:\n  " + "\n  ".join(WAYS)
+    return _git_source(
+        f"https://github.com/{where}" if _OWNER_REPO.fullmatch(where) else where, ref
     )
 
 
@@ -133,6 +129,11 @@ def _read_list(root: Path, source: Source) -> dict[str, Mapping[str, Any]]:
 
 
 def _git_source(where: str, ref: str) -> Source:
+    """Raises: ConfigError for what is no address of git: a list must not name a folder here."""
+    if "://" not in where and not _SCP.fullmatch(where):
+        raise ConfigError(
+            f"{visible(where)!r} names no bundle here. The ways to add one:\n  " + "\n  ".join(WAYS)
+        )
     if credentials.redact(where) != where or urlsplit(where).password:
         raise ConfigError(
             "The address holds a password or token, which kode would have to keep. Leave it out: "

@@ -50,8 +50,19 @@ def read_tree(folder: Path, below: str = "") -> Tree:
         raise ConfigError(f"{folder / below}: {LINK}. Name where it leads.")
     files: dict[str, File] = {}
     left: dict[str, str] = {}
+    try:
+        _collect(top, files, left)
+    except OSError as error:
+        raise ConfigError(
+            f"{visible(str(error.filename))} cannot be read: {error.strerror}."
+        ) from error
+    return Tree(files=dict(sorted(files.items())), left=left)
+
+
+def _collect(top: Path, files: dict[str, File], left: dict[str, str]) -> None:
+    """Raises: OSError; ConfigError."""
     size = 0
-    for where, folders, names, opened in os.fwalk(top, onerror=_refuse):
+    for where, folders, names, opened in os.fwalk(top, onerror=_raise):
         folders[:] = sorted({*folders} - {*SKIPPED})
         for name in [*folders, *sorted(names)]:
             steps = [*Path(where).relative_to(top).parts, name]
@@ -65,7 +76,6 @@ def read_tree(folder: Path, below: str = "") -> Tree:
                 left[path] = LINK if stat.S_ISLNK(mode) else "it is no regular file"
             if len(steps) > MAX_DEPTH or len(files) + len(left) > MAX_FILES:
                 raise _too_large()
-    return Tree(files=dict(sorted(files.items())), left=left)
 
 
 def steps_of(path: str) -> list[str]:
@@ -82,20 +92,15 @@ def steps_of(path: str) -> list[str]:
 
 def _read(folder: int, name: str, most: int) -> bytes:
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        with open(os.open(name, flags, dir_fd=folder), "rb") as file:
-            data = file.read(most + 1) if os.fstat(file.fileno()).st_size <= most else None
-    except OSError as error:
-        _refuse(error)
+    with open(os.open(name, flags, dir_fd=folder), "rb") as file:
+        data = file.read(most + 1) if os.fstat(file.fileno()).st_size <= most else None
     if data is None or len(data) > most:
         raise _too_large()
     return data
 
 
-def _refuse(error: OSError) -> NoReturn:
-    raise ConfigError(
-        f"{visible(str(error.filename))} cannot be read: {error.strerror}."
-    ) from error
+def _raise(error: OSError) -> NoReturn:
+    raise error
 
 
 def _too_large() -> ConfigError:

@@ -126,6 +126,9 @@ def test_an_update_shows_the_difference(
 def test_removing_leaves_no_trace(home: Path, bundle: Path) -> None:
     before = snapshot(home)
     add(bundle)
+    bundle.rename(bundle.parent / "moved")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        command.update_bundle(["paper", "--yes"])
     command.remove_bundle(["paper"])
     assert snapshot(home) == before
     assert names(home) == set()
@@ -237,6 +240,7 @@ def market(tmp_path: Path, bundle: Path) -> Path:
         {"name": "root", "source": "/etc"},
         {"name": "linked", "source": "./linked"},
         {"name": "packed", "source": {"source": "npm", "package": "x"}},
+        {"name": "local", "source": {"source": "url", "url": str(bundle)}},
         {"name": "one", "source": "./", "strict": False, "skills": ["./paper/skills/pdf"]},
     ]
     write(
@@ -253,7 +257,7 @@ def test_a_bundle_of_a_marketplace_is_added_by_its_name(home: Path, market: Path
     assert names(home) == ALL
 
 
-@pytest.mark.parametrize("name", ["up", "root", "linked", "packed", "absent"])
+@pytest.mark.parametrize("name", ["up", "root", "linked", "packed", "local", "absent"])
 def test_an_entry_that_points_outside_is_refused(home: Path, market: Path, name: str) -> None:
     with pytest.raises(ConfigError):
         add(f"{name}@{market}")
