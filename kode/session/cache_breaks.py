@@ -196,7 +196,10 @@ def _explain(
             return "model", f"another {name}: {old} → {new}"
     if change is None:
         return "", ""
-    kind, cause = change.part.section, f"the {change.part.name} {change.verb}"
+    kind, what = change.part.section, f"the section {change.part.section}"
+    if kind in ("tool", "message"):
+        what = f"the {change.part.name}"
+    cause = f"{what} {change.verb}"
     if kind == "place":
         old, new = (" ".join(_DAY.findall(text or "")) for text in change[1:3])
         kind, cause = (kind, cause) if old == new else ("day", f"a new day: {old} → {new}")

@@ -176,7 +176,7 @@ def test_only_a_compaction_renders_the_system_prompt_again(story: Story, kind: s
     story.sections = {**SECTIONS, "memory": "§ Likes red."}
     story.say("three", COLD)
     assert last_of(story).kind == ("memory" if kind == "trim" else "compaction")
-    assert last_of(story).cause.endswith("the system prompt, memory changed")
+    assert last_of(story).cause.endswith("the section memory changed")
 
 
 def test_a_cold_cache_is_the_cause_after_an_equal_beginning(story: Story) -> None:

@@ -28,7 +28,7 @@ def summarize(
     commit = f", commit {approved.commit[:12]}" if approved.commit else ""
     size = sum(len(file.data) for file in tree.files.values())
     yield f"Bundle {parts.name} {parts.version}, from {approved.source}{commit}"
-    yield f"  {parts.description}"
+    yield from [f"  {parts.description}"] if parts.description else ()
     yield f"  {len(tree.files)} files, {size:,} bytes, SHA-256 {approved.digest}"
     for kind, ability in ABILITIES.items():
         own = [item for item in items if item.kind == kind]
