@@ -5,7 +5,6 @@ either side is lost.
 import pytest
 
 from kode.contracts import Turn
-from kode.memory import review
 from kode.memory.commands import memory_command
 from kode.plugins.team import exchange as team_exchange
 from tests.memory.life import notices
@@ -61,23 +60,6 @@ async def test_a_day_away_loses_nothing_on_either_side(team, away):
     assert texts(ada) == texts(bob) == learnt | both
     assert len([text for text in notices(events) if "cannot be reached" in text]) == 1
     assert len(ada.team.replica.waiting()) == 0
-
-
-async def test_two_values_of_a_note_dispute_on_both_machines(team, away):
-    ada, bob = await team.opened("ada"), await team.opened("bob")
-    (port,) = await keep(ada, "the port is 5432")
-    await exchange(ada, bob)
-    await ada.writer.update(port.id, "the port is 6000")
-    await bob.writer.update(port.id, "the port is 7000")
-    await exchange(ada, bob)
-    (hers,), (his,) = review.pairs(ada), review.pairs(bob)
-
-    assert [hers.first.text, hers.second.text] == ["the port is 6000", "the port is 7000"]
-    assert (his.places, his.contradict) == (hers.places, True)
-    await review.settle_pair(ada, hers, "second")
-    await exchange(ada, bob)
-    assert texts(ada) == texts(bob) == {"the port is 7000"}
-    assert review.pairs(ada) == review.pairs(bob) == []
 
 
 async def test_a_lost_copy_is_rebuilt_and_sends_nothing_twice(team, away):

@@ -13,7 +13,6 @@ from tests.plugins.team.life import exchange, texts
 
 pytestmark = pytest.mark.slow
 
-MORNING = "2026-03-01T08:00:00.000Z"
 MONDAYS = "the staging database is rebuilt on Mondays"
 
 
