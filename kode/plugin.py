@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kode.cli.prompt.attach import read_mentioned as read_mentioned
     from kode.cli.prompt.files import list_files as list_files
     from kode.cli.prompt.mentions import write_mention as write_mention
+    from kode.cli.prompt.slash import COMMANDS as _slash_commands
     from kode.cli.screen.describe import describe_event as describe_event
     from kode.cli.screen.lines import money as money
     from kode.cli.screen.lines import one_line as one_line
@@ -109,7 +110,6 @@ if TYPE_CHECKING:
     from kode.errors import UserError as UserError
     from kode.events import FINISHED as FINISHED
     from kode.events import AgentFinished as AgentFinished
-    from kode.events import AgentProgress as AgentProgress
     from kode.events import Check as Check
     from kode.events import Checked as Checked
     from kode.events import ContextReduced as ContextReduced
@@ -120,13 +120,10 @@ if TYPE_CHECKING:
     from kode.events import PlanKept as PlanKept
     from kode.events import Replied as Replied
     from kode.events import RetryScheduled as RetryScheduled
-    from kode.events import SessionStarted as SessionStarted
     from kode.events import Steered as Steered
-    from kode.events import StepStarted as StepStarted
     from kode.events import TextDelta as TextDelta
     from kode.events import ThinkingDelta as ThinkingDelta
     from kode.events import ToolFinished as ToolFinished
-    from kode.events import ToolOutput as _ToolOutputEvent
     from kode.events import ToolStarted as ToolStarted
     from kode.events import TurnEnded as TurnEnded
     from kode.events import TurnStarted as TurnStarted
@@ -180,8 +177,6 @@ if TYPE_CHECKING:
     from kode.permissions.gate import visible as visible
     from kode.permissions.gate import ways_to_allow as ways_to_allow
     from kode.permissions.rules import Rule as Rule
-    from kode.permissions.rules import matches_path as matches_path
-    from kode.permissions.tool_names import verbs_of as verbs_of
     from kode.pictures import Picture as Picture
     from kode.pictures import fitting as _fitting_picture
     from kode.plain_text import clean as clean
@@ -219,12 +214,10 @@ if TYPE_CHECKING:
     from kode.session.entries import UnboundEntry as UnboundEntry
     from kode.session.entries import UndoEntry as UndoEntry
     from kode.session.entries import UsageEntry as UsageEntry
-    from kode.session.entries import is_turn as is_turn
     from kode.session.entries import line_of as line_of
     from kode.session.entries import new_session_id as new_session_id
     from kode.session.entries import timestamp as timestamp
     from kode.session.export import readable_arguments as readable_arguments
-    from kode.session.git import environment as _git_environment
     from kode.session.git import run_git as run_git
     from kode.session.index import Summary as _SessionSummary
     from kode.session.index import files as _session_files
@@ -267,7 +260,6 @@ if TYPE_CHECKING:
     PrintedAnswer = _PrintedAnswer
     SessionSummary = _SessionSummary
     SubagentRecord = _SubagentRecord
-    ToolOutputEvent = _ToolOutputEvent
     TranscriptCall = _TranscriptCall
     TranscriptItem = _TranscriptItem
     builtin_tools = _builtin_tools
@@ -288,6 +280,7 @@ if TYPE_CHECKING:
     run_setup = _run_setup
     search_sessions = _search_sessions
     session_files = _session_files
+    slash_commands = _slash_commands
     subagent_records = _subagent_records
     summarize_session = _summarize_session
     total_spent = _total_spent
@@ -295,7 +288,6 @@ if TYPE_CHECKING:
 HOMES = {
     "add_setting_flags": "kode.cli.flags:add_setting_flags",
     "AgentFinished": "kode.events:AgentFinished",
-    "AgentProgress": "kode.events:AgentProgress",
     "Answer": "kode.permissions.gate:Answer",
     "Answered": "kode.cli.screen.printer:Answered",
     "AnyEntry": "kode.session.entries:AnyEntry",
@@ -365,7 +357,6 @@ HOMES = {
     "Import": "kode.session.entries:Import",
     "Injection": "kode.contracts:Injection",
     "InjectReason": "kode.contracts:InjectReason",
-    "is_turn": "kode.session.entries:is_turn",
     "Item": "kode.extensions.trust:Item",
     "items_in_bundle": "kode.extensions.bundle_items:items_in_bundle",
     "JobEntry": "kode.session.entries:JobEntry",
@@ -474,7 +465,6 @@ HOMES = {
     "session_files": "kode.session.index:files",
     "session_path": "kode.session.reading:session_path",
     "SessionError": "kode.errors:SessionError",
-    "SessionStarted": "kode.events:SessionStarted",
     "SessionSummary": "kode.session.index:Summary",
     "SharedBudget": "kode.shared_budget:SharedBudget",
     "shorten": "kode.messages:shorten",
@@ -484,7 +474,6 @@ HOMES = {
     "Spent": "kode.session.spending:Spent",
     "StateEntry": "kode.session.entries:StateEntry",
     "Steered": "kode.events:Steered",
-    "StepStarted": "kode.events:StepStarted",
     "StopReason": "kode.messages:StopReason",
     "StorageError": "kode.errors:StorageError",
     "subagent_records": "kode.subagents.records:records",
@@ -510,7 +499,6 @@ HOMES = {
     "ToolError": "kode.errors:ToolError",
     "ToolFinished": "kode.events:ToolFinished",
     "ToolOutput": "kode.contracts:ToolOutput",
-    "ToolOutputEvent": "kode.events:ToolOutput",
     "ToolResult": "kode.messages:ToolResult",
     "ToolSpec": "kode.contracts:ToolSpec",
     "ToolStarted": "kode.events:ToolStarted",
@@ -529,7 +517,6 @@ HOMES = {
     "Usage": "kode.messages:Usage",
     "UsageEntry": "kode.session.entries:UsageEntry",
     "UserError": "kode.errors:UserError",
-    "verbs_of": "kode.permissions.tool_names:verbs_of",
     "Verdict": "kode.contracts:Verdict",
     "visible": "kode.permissions.gate:visible",
     "notify_terminal": "kode.cli.screen.notify:notify_terminal",

@@ -8,30 +8,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acp.schema import (
-    ContentToolCallContent,
-    FileEditToolCallContent,
-    TerminalToolCallContent,
-    TextContentBlock,
-    ToolCallLocation,
-    ToolKind,
-)
+from acp import schema
+from acp.helpers import start_tool_call, text_block, tool_content, tool_diff_content
 
 from kode.plugin import (
     Tool,
     ToolCall,
     ToolError,
+    ToolStarted,
     calling,
+    describe_event,
     parts_of,
     paths,
     shorten,
     subject_of,
-    verbs_of,
 )
 
-Content = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
+Edit = schema.FileEditToolCallContent
+Content = schema.ContentToolCallContent | Edit | schema.TerminalToolCallContent
 
-KINDS: Mapping[str, ToolKind] = {
+KINDS: Mapping[str, schema.ToolKind] = {
     "read": "read",
     "edit": "edit",
     "run": "execute",
@@ -45,142 +41,111 @@ SEARCHES = ("search_files", "list_files")
 TITLE_CHARS = 200  # two lines of an editor's panel
 MAX_LINE = 2**32 - 1
 """The protocol's maximum line number."""
-NO_LINE_FEED = "\\ No newline at end of file"
 
 _HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_NO_LINE_FEED = "\n\\ No newline at end of file"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
-    """A call for display before its outcome is known."""
+class ShownCall:
+    """A call whose outcome is not known yet, as the client shows it."""
 
-    id: str
     name: str
-    title: str
-    kind: ToolKind
-    arguments: Mapping[str, Any]
-    """Empty if they are not a JSON object."""
-    subject: str = ""
-    path: str = ""
-    """Absolute; "" for a call about no file."""
-    line: int | None = None
+    subject: str
+    start: schema.ToolCallStart
 
     @property
-    def locations(self) -> list[ToolCallLocation] | None:
-        return [ToolCallLocation(path=self.path, line=self.line)] if self.path else None
+    def arguments(self) -> Mapping[str, Any]:
+        """Empty if they are not a JSON object."""
+        arguments: Mapping[str, Any] = self.start.raw_input or {}
+        return arguments
 
 
-def show_call(call: ToolCall, tools: Sequence[Tool], cwd: Path) -> Shown:
+def show_call(call: ToolCall, tools: Sequence[Tool], cwd: Path) -> ShownCall:
     """A call of the model, using the available tools."""
     tool = calling.called(tools, call.name)
-    arguments = _arguments(call.arguments)
+    name, subject, arguments = call.name, "", _arguments(call.arguments)
+    kind: schema.ToolKind = "other"
     if tool is not None:
-        tool, arguments = _first_part(tool, call)
-    name = tool.name if tool is not None else call.name
-    subject = _subject(tool, arguments)
-    kind: ToolKind = "search" if name in SEARCHES else "other"
-    if tool is not None and kind == "other":
-        kind = KINDS.get(tool.effect, "other")
+        whole = calling.arguments(
+            tool, arguments or ({"input": call.arguments} if tool.grammar else {})
+        )
+        try:
+            tool, arguments = parts_of(tool, whole)[0]
+        except ToolError:
+            arguments = whole
+        name = tool.name
+        kind = "search" if name in SEARCHES else KINDS.get(tool.effect, "other")
+        try:
+            subject = subject_of(tool, arguments)
+        except Exception:  # a tool expects valid arguments here; these may not be
+            subject = ""
     path = arguments.get("path") if kind in ("read", "edit", "search") else None
+    path = _absolute(cwd, path) if isinstance(path, str) and path else ""
     line = arguments.get("offset") if kind == "read" else None
-    return Shown(
-        id=call.id,
-        name=name,
-        title=title_of(name, subject),
+    line = line if isinstance(line, int) and 0 < line <= MAX_LINE else None
+    start = start_tool_call(
+        call.id,
+        title_of(name, subject),
         kind=kind,
-        arguments=arguments,
-        subject=subject,
-        path=absolute(cwd, path) if isinstance(path, str) and path else "",
-        line=line if isinstance(line, int) and 0 < line <= MAX_LINE else None,
+        status="pending",
+        content=_proposed_edits(path, arguments) if kind == "edit" and path else None,
+        locations=[schema.ToolCallLocation(path=path, line=line)] if path else None,
+        raw_input=dict(arguments),
     )
+    return ShownCall(name=name, subject=subject, start=start)
 
 
 def title_of(name: str, subject: str) -> str:
     """One line: a command unchanged, `Reading a.py` for others."""
-    words = subject if name == "shell" else f"{verbs_of(name)[0]} {subject}"
+    line = describe_event(ToolStarted(call_id="", name=name, subject=subject), TITLE_CHARS)
+    words = subject if name == "shell" else line.text if line is not None else ""
     return shorten(words, TITLE_CHARS) or name
 
 
-def absolute(cwd: Path, path: str) -> str:
-    return str(cwd / paths.expand(path))
+def text_content(text: str) -> schema.ContentToolCallContent:
+    return tool_content(text_block(text))
 
 
-def text_content(text: str) -> ContentToolCallContent:
-    block = TextContentBlock(type="text", text=text)
-    return ContentToolCallContent(type="content", content=block)
-
-
-def proposed_edits(shown: Shown) -> list[Content]:
-    """The old and new text in an edit's arguments; [] for other calls."""
-    given = shown.arguments
-    if shown.kind != "edit" or not shown.path:
-        return []
-    if isinstance(given.get("content"), str):
-        return [_edit(shown.path, None, given["content"])]
-    listed = given.get("edits")
-    edits = listed if isinstance(listed, list) else [given]
-    return [
-        _edit(shown.path, edit["old_text"], edit["new_text"])
-        for edit in edits
-        if isinstance(edit, dict)
-        and isinstance(edit.get("old_text"), str)
-        and isinstance(edit.get("new_text"), str)
-    ]
-
-
-@dataclass(frozen=True)
-class Hunk:
-    """One changed place of a file."""
-
-    path: str
-    line: int
-    """Its line in the new text, from 1."""
-    old: str | None
-    """None for a new file."""
-    new: str
-
-
-def hunks_of(diff: str, cwd: Path) -> Iterator[Hunk]:
-    """The changed places of a unified diff whose names are relative to `cwd`; anything else, or a
-    truncated part, is skipped."""
-    lines, position, path = diff.split("\n"), 0, ""
-    while position < len(lines):
-        line = lines[position]
-        position += 1
+def edits_of(diff: str, cwd: Path) -> Iterator[tuple[Edit, schema.ToolCallLocation]]:
+    """The changed places of a unified diff whose names are relative to `cwd`, as old and new text
+    with their locations; anything else is skipped. A new file has no old text."""
+    lines = iter(diff.replace(_NO_LINE_FEED, "\0").split("\n"))
+    path = ""
+    for line in lines:
         if line.startswith("+++ b/"):
-            path = absolute(cwd, line[len("+++ b/") :].rstrip("\t"))
-        elif path and (header := _HEADER.match(line)):
-            begin, old, new = int(header[3]), int(header[2] or 1), int(header[4] or 1)
-            removed: list[str] = []
-            added: list[str] = []
-            while position < len(lines) and (len(removed) < old or len(added) < new):
-                mark, text = lines[position][:1], lines[position][1:] + "\n"
-                if mark not in ("", " ", "-", "+"):
-                    break
-                if mark != "+":
-                    removed.append(text)
-                if mark != "-":
-                    added.append(text)
-                position += 1
-                if lines[position : position + 1] == [NO_LINE_FEED]:
-                    position += 1
-                    for side in (removed if mark != "+" else [], added if mark != "-" else []):
-                        side[-1:] = [text[:-1]] if side else []
-            before = None if header[1] == "0" and old == 0 else "".join(removed)
-            yield Hunk(path, max(1, begin), before, "".join(added))
+            path = _absolute(cwd, line[len("+++ b/") :].rstrip("\t"))
+        header = _HEADER.match(line)
+        if header is None or not path:
+            continue
+        left = {"-": int(header[2] or 1), "+": int(header[4] or 1)}
+        is_new = header[1] == "0" and not left["-"]
+        texts = {"-": "", "+": ""}
+        while max(left.values()) > 0 and (part := next(lines, "end"))[:1] in ("", *" -+"):
+            text = part[1:-1] if part.endswith("\0") else f"{part[1:]}\n"
+            for sign in part[:1].strip() or "-+":
+                texts[sign] += text
+                left[sign] -= 1
+        location = schema.ToolCallLocation(path=path, line=max(1, int(header[3])))
+        yield tool_diff_content(path, texts["+"], None if is_new else texts["-"]), location
 
 
-def edits_of(diff: str, cwd: Path) -> tuple[list[Content], list[ToolCallLocation]]:
-    """A diff as old and new texts, and their locations."""
-    hunks = list(hunks_of(diff, cwd))
-    return (
-        [_edit(hunk.path, hunk.old, hunk.new) for hunk in hunks],
-        [ToolCallLocation(path=hunk.path, line=hunk.line) for hunk in hunks],
-    )
+def _proposed_edits(path: str, arguments: Mapping[str, Any]) -> list[Content] | None:
+    """The old and new text in an edit's arguments."""
+    if isinstance(arguments.get("content"), str):
+        return [tool_diff_content(path, arguments["content"])]
+    listed = arguments.get("edits")
+    edits = listed if isinstance(listed, list) else [arguments]
+    texts = [(one.get("old_text"), one.get("new_text")) for one in edits if isinstance(one, dict)]
+    return [
+        tool_diff_content(path, new, old)
+        for old, new in texts
+        if isinstance(old, str) and isinstance(new, str)
+    ] or None
 
 
-def _edit(path: str, old: str | None, new: str) -> FileEditToolCallContent:
-    return FileEditToolCallContent(type="diff", path=path, old_text=old, new_text=new)
+def _absolute(cwd: Path, path: str) -> str:
+    return str(cwd / paths.expand(path))
 
 
 def _arguments(text: str) -> Mapping[str, Any]:
@@ -190,20 +155,3 @@ def _arguments(text: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _first_part(tool: Tool, call: ToolCall) -> tuple[Tool, Mapping[str, Any]]:
-    """What a call is, or first is, in the tools' own terms."""
-    given = {"input": call.arguments} if tool.grammar else {}
-    arguments = calling.arguments(tool, _arguments(call.arguments) or given)
-    try:
-        return parts_of(tool, arguments)[0]
-    except ToolError:
-        return tool, arguments
-
-
-def _subject(tool: Tool | None, arguments: Mapping[str, Any]) -> str:
-    try:
-        return subject_of(tool, arguments) if tool is not None else ""
-    except Exception:  # a tool expects valid arguments here; these may not be
-        return ""

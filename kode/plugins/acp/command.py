@@ -4,38 +4,42 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
-from kode.plugin import Parser, add_setting_flags, config_flags, extras, finish_startup
+from kode.plugin import (
+    Parser,
+    UserError,
+    add_setting_flags,
+    config_flags,
+    extras,
+    finish_startup,
+    run_setup,
+)
 from kode.plugins.acp.hello import result
-from kode.plugins.acp.pipes import check_pipes
-from kode.plugins.greeting import greet
+from kode.plugins.greeting import can_wait, greet
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `kode acp` with these arguments and returns its exit code."""
+    """Runs `kode acp` with these arguments and returns its exit code. Raises: UserError if standard
+    input or output is a file."""
     parser = Parser("kode acp", "Serve an editor by the Agent Client Protocol on stdin and stdout.")
     add_setting_flags(parser)
     parser.add_argument("--no-session", action="store_true", help="do not save sessions")
-    parser.add_argument(
-        "--setup", action="store_true", help="set up a key in this terminal, then exit"
-    )
+    setup = "set up a key in this terminal, then exit"
+    parser.add_argument("--setup", action="store_true", help=setup)
     arguments = parser.parse(argv)
     if arguments.setup:
-        from kode.plugin import run_setup
-
         return run_setup([])
     extras.require("acp")
-    check_pipes()
+    if not all(map(can_wait, (0, 1))):
+        raise UserError(
+            "`kode acp` talks with an editor over pipes, and standard input or output is none. "
+            "Let the editor start it: see docs/editors.md."
+        )
     if sys.stdin is not None and sys.stdin.isatty():
         print("kode acp: waiting for an editor to talk on stdin (docs/editors.md)", file=sys.stderr)
     greeted = greet(result, ("kode.plugins.acp.schema", "kode.plugins.acp.server"))
     from kode.plugins.acp.server import serve
 
     finish_startup()
-    return asyncio.run(
-        serve(
-            greeted,
-            config_flags(arguments),
-            trust_project=arguments.trust_project,
-            keep_sessions=not arguments.no_session,
-        )
-    )
+    flags, trusts = config_flags(arguments), arguments.trust_project
+    keeps = not arguments.no_session
+    return asyncio.run(serve(greeted, flags=flags, trust_project=trusts, keep_sessions=keeps))

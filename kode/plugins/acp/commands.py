@@ -1,4 +1,4 @@
-"""kode's own slash commands in a client: handles a message that begins with `/undo`.
+"""kode's own slash commands in a client: what a message that begins with `/undo` does.
 
 The conversation handles commands and skills from files, and prompts of MCP servers.
 """
@@ -6,31 +6,16 @@ The conversation handles commands and skills from files, and prompts of MCP serv
 import asyncio
 import shlex
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 
-from kode.plugin import Conversation, UserError, read_plan, write_plan
+from acp.helpers import update_available_commands
+from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
+
+from kode.plugin import Conversation, UserError, read_plan, slash_commands, write_plan
 from kode.plugins.acp.options import DEFAULT, effort_named
+from kode.plugins.acp.updates import Update
 
 Run = Callable[[Conversation, str], Awaitable[str]]
 """(conversation, the words after the command) → what the person reads."""
-
-
-@dataclass(frozen=True)
-class Command:
-    """A command of kode's own."""
-
-    summary: str
-    hint: str
-    """What may follow it; "" for nothing."""
-    run: Run
-
-
-async def _undo(conversation: Conversation, argument: str) -> str:
-    return await conversation.past.undo()
-
-
-async def _redo(conversation: Conversation, argument: str) -> str:
-    return await conversation.past.redo()
 
 
 async def _compact(conversation: Conversation, argument: str) -> str:
@@ -62,7 +47,8 @@ async def _memory(conversation: Conversation, argument: str) -> str:
         words = shlex.split(argument)
     except ValueError as error:
         raise UserError(f"/memory: {error}. Close the quotes and try again.") from error
-    return _verbatim((await conversation.memory_command(words or ["show"])).in_words())
+    outcome = await conversation.memory_command(words or ["show"])
+    return f"```\n{outcome.in_words().rstrip()}\n```"
 
 
 async def _context(conversation: Conversation, argument: str) -> str:
@@ -83,27 +69,43 @@ async def _effort(conversation: Conversation, argument: str) -> str:
     return f"Effort: {conversation.agent.effort or DEFAULT}"
 
 
-COMMANDS: Mapping[str, Command] = {
-    "undo": Command("undo the last turn's file changes; repeat for earlier turns", "", _undo),
-    "redo": Command("redo the last /undo", "", _redo),
-    "compact": Command("summarize the conversation", "what to keep, or undo", _compact),
-    "plan": Command("plan first: nothing changes until you approve", "show, go, drop", _plan),
-    "memory": Command("show or change memory", "show, search, log, undo ...", _memory),
-    "context": Command("show what fills the context", "", _context),
-    "model": Command("show or switch the model", "a model's name", _model),
-    "effort": Command("show or set how much the model thinks", "a level, or default", _effort),
+COMMANDS: Mapping[str, Run] = {
+    "undo": lambda conversation, _: conversation.past.undo(),
+    "redo": lambda conversation, _: conversation.past.redo(),
+    "compact": _compact,
+    "plan": _plan,
+    "memory": _memory,
+    "context": _context,
+    "model": _model,
+    "effort": _effort,
 }
+"""Those of the prompt that make sense in a client."""
 
 
-def command_in(text: str) -> tuple[Command, str] | None:
+def command_in(text: str) -> tuple[Run, str] | None:
     """The command in a message and the words after it; None for an ordinary message."""
     line = text.strip()
     if "\n" in line or not line.startswith("/"):
         return None
     name, _, argument = line[1:].partition(" ")
-    command = COMMANDS.get(name)
-    return (command, argument.strip()) if command is not None else None
+    run = COMMANDS.get(name)
+    return (run, argument.strip()) if run is not None else None
 
 
-def _verbatim(text: str) -> str:
-    return f"```\n{text.rstrip()}\n```"
+def offer_commands(conversation: Conversation) -> Update:
+    """The commands that a message may begin with."""
+    rows = {name: slash_commands[f"/{name}"] for name in COMMANDS}
+    offered = {name: (row.summary, row.takes) for name, row in rows.items()}
+    found = conversation.offered()
+    if conversation.extensions is not None:
+        found |= conversation.extensions.commands()
+    for name, what in found.items():
+        offered.setdefault(name.removeprefix("/"), (what, ""))
+    return update_available_commands(
+        AvailableCommand(
+            name=name,
+            description=what,
+            input=AvailableCommandInput(UnstructuredCommandInput(hint=hint)) if hint else None,
+        )
+        for name, (what, hint) in offered.items()
+    )

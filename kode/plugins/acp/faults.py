@@ -3,16 +3,16 @@ next."""
 
 import asyncio
 import functools
-import os
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
 from acp import RequestError
 
-from kode.plugin import KodeError, Loaded, SessionError, UserError, fault_reports, resolve_provider
+from kode.plugin import KodeError, SessionError, UserError, fault_reports
 
 INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603  # JSON-RPC 2.0, section 5.1
 AUTH_REQUIRED, NOT_FOUND = -32000, -32002  # the Agent Client Protocol's own codes
+CODES = {SessionError: NOT_FOUND, UserError: INVALID_PARAMS, KodeError: INTERNAL_ERROR}
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,22 +29,11 @@ def translate_faults(
             return await method(*args, **kwargs)
         except RequestError:
             raise
-        except SessionError as error:
-            raise RequestError(NOT_FOUND, str(error)) from error
-        except UserError as error:
-            raise RequestError(INVALID_PARAMS, str(error)) from error
         except KodeError as error:
-            raise RequestError(INTERNAL_ERROR, str(error)) from error
+            code = next(code for kind, code in CODES.items() if isinstance(error, kind))
+            raise RequestError(code, str(error)) from error
         except Exception as error:
             text = await asyncio.to_thread(fault_reports.describe, error)
             raise RequestError(INTERNAL_ERROR, text) from error
 
     return answer
-
-
-def require_provider(loaded: Loaded) -> None:
-    """Raises: RequestError that says how to get a key; clients know its code."""
-    try:
-        resolve_provider(loaded.config, os.environ)
-    except UserError as error:
-        raise RequestError(AUTH_REQUIRED, str(error)) from error

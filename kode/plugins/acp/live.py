@@ -11,21 +11,15 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from acp import RequestError
+from acp import RequestError, schema
+from acp.helpers import update_current_mode
 from acp.interfaces import Client
-from acp.schema import (
-    ClientCapabilities,
-    ConfigOptionUpdate,
-    CurrentModeUpdate,
-    PromptResponse,
-    StopReason,
-    Usage,
-)
 
 from kode.plugin import (
     FINISHED,
+    MODE_CALLED,
     Answer,
     Conversation,
     Event,
@@ -37,38 +31,27 @@ from kode.plugin import (
     Question,
     Text,
     TurnEnded,
-    UserError,
     credentials,
+    fitting_picture,
     open_conversation,
     read_plan,
     visible,
 )
 from kode.plugin import McpServerEntry as Entry
-from kode.plugin import fitting_picture as fitting
+from kode.plugins.acp import options as choices
 from kode.plugins.acp import updates as to_update
-from kode.plugins.acp.commands import COMMANDS, Command, command_in
+from kode.plugins.acp.commands import command_in, offer_commands
 from kode.plugins.acp.faults import INTERNAL_ERROR
-from kode.plugins.acp.options import (
-    EFFORT,
-    MODE,
-    MODEL,
-    Choices,
-    available_commands,
-    config_options,
-    effort_named,
-    modes,
-)
 from kode.plugins.acp.outbox import Outbox
 from kode.plugins.acp.prompts import Block, read_prompt, words_of
 from kode.plugins.acp.questions import ask_about_plan, ask_permission, fill_form
-from kode.plugins.acp.updates import Updates
 
 LAST_UPDATES_S = 2.0
 """Time to write the last updates of a closed session."""
 
 
 @dataclass(eq=False)
-class Said:
+class QueuedPrompt:
     """A prompt that waits for its turn, or for the next step of another."""
 
     words: str | None
@@ -83,20 +66,19 @@ class Live:
 
     client: Client
     outbox: Outbox
-    updates: Updates
-    thread: int = field(default_factory=threading.get_ident)
+    updates: to_update.Updates
     opened: Conversation | None = None
     models: tuple[str, ...] = ()
-    commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """As last sent."""
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
-    work: "set[asyncio.Task[PromptResponse]]" = field(default_factory=set)
+    work: "set[asyncio.Task[schema.PromptResponse]]" = field(default_factory=set)
     """The running prompt, and those that wait for it."""
-    told: Choices | None = None
+    options: Sequence[choices.ConfigOption] = ()
     """As the client knows them."""
-    _waiting: list[Said] = field(default_factory=list)
-    """In the order in which the person said them."""
-    _given: list[Said] = field(default_factory=list)
+    commands: to_update.Update | None = None
+    """As last sent."""
+    _waiting: list[QueuedPrompt] = field(default_factory=list)
+    """In the order in which the person sent them."""
+    _given: list[QueuedPrompt] = field(default_factory=list)
     """Those that the running turn has been given."""
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -110,11 +92,9 @@ class Live:
         """The session's id, even if it is not saved."""
         return self.conversation.session.header.id
 
-    # ── what the conversation is given ───────────────────────────────────────────────────────
-
     def emit(self, event: Event) -> None:
         """From any thread; never blocks."""
-        if threading.get_ident() != self.thread:
+        if threading.current_thread() is not threading.main_thread():
             with contextlib.suppress(RuntimeError):  # the loop has ended, and with it the client
                 self.loop.call_soon_threadsafe(self.emit, event)
             return
@@ -123,26 +103,16 @@ class Live:
     async def ask(self, question: Question) -> Answer:
         """Asks the person for permission, after writing all earlier updates."""
         await self.outbox.sent()
-        about = next(
-            (
-                call
-                for call in self.updates.calls.values()
-                if not question.asker
-                and call.name == question.tool
-                and visible(call.subject) == question.subject
-            ),
-            None,
-        )
-        new_id = f"question-{uuid.uuid4().hex[:8]}"
-        return await ask_permission(self.client, self.id, question, about, self.updates.cwd, new_id)
+        about = (question.tool, question.subject) if not question.asker else None
+        calls = self.updates.calls.values()
+        call = next((one for one in calls if (one.name, visible(one.subject)) == about), None)
+        return await ask_permission(self.client, self.id, question, call, self.updates.cwd)
 
     async def elicit(self, form: Form) -> Mapping[str, Any] | None:
         await self.outbox.sent()
         return await fill_form(self.client, self.id, form)
 
-    # ── what the client asks for ─────────────────────────────────────────────────────────────
-
-    async def prompt(self, blocks: Sequence[Block]) -> PromptResponse:
+    async def prompt(self, blocks: Sequence[Block]) -> schema.PromptResponse:
         """Runs a turn or a command after earlier ones. All its updates are written when this
         returns.
 
@@ -157,7 +127,7 @@ class Live:
             if not task.cancelled():
                 raise
             # Stopped outside of a turn: before it started, or in the question about a plan.
-            return PromptResponse(stop_reason="cancelled")
+            return schema.PromptResponse(stop_reason="cancelled")
         finally:
             await self.outbox.sent()
 
@@ -174,112 +144,96 @@ class Live:
         await self.conversation.close()
         await self.outbox.sent(LAST_UPDATES_S)
 
-    def choices(self) -> Choices:
-        conversation, status = self.conversation, self.conversation.status()
-        return Choices(
-            mode=status.mode,
-            configured_mode=conversation.config.permissions.mode,
-            model=status.model,
-            models=self.models,
-            effort=conversation.agent.effort,
-            efforts=conversation.agent.provider.info.efforts,
-        )
-
     def offer(self) -> dict[str, Any]:
         """The choices for the answer that opens the session, by their names there."""
-        self.told = self.choices()
-        return {"modes": modes(self.told), "config_options": config_options(self.told)}
+        self.options = choices.config_options(self.conversation, self.models)
+        return {"modes": choices.modes(self.options), "config_options": [*self.options]}
 
     async def choose(self, option: str, value: str) -> None:
         """Chooses a mode, a model or an effort. Raises: UserError for what is not on offer, or
         cannot be used."""
-        choices = self.choices()
-        if option == MODE:
-            self.conversation.set_permission_mode(choices.mode_named(value))
-        elif option == MODEL:
-            model = choices.model_named(value)
-            await asyncio.to_thread(self.conversation.use_model, model)
-        elif option == EFFORT:
-            self.conversation.use_effort(effort_named(value))
+        value = MODE_CALLED.get(value, value) if option == choices.MODE else value
+        choices.check_choice(choices.config_options(self.conversation, self.models), option, value)
+        if option == choices.MODE:
+            self.conversation.set_permission_mode(MODE_CALLED[value])
+        elif option == choices.MODEL:
+            await asyncio.to_thread(self.conversation.use_model, value)
         else:
-            raise UserError(
-                f"There is no option {option[:40]!r}; there are {MODE}, {MODEL} and {EFFORT}."
-            )
+            self.conversation.use_effort(choices.effort_named(value))
         self.send_choices()
 
     def send_choices(self) -> None:
         """Sends what is chosen and can be, if it has changed, by whomever."""
-        choices = self.choices()
-        if choices == self.told:
+        known = choices.config_options(self.conversation, self.models)
+        if known == self.options:
             return
-        if self.told is None or choices.mode != self.told.mode:
-            mode = CurrentModeUpdate(
-                session_update="current_mode_update", current_mode_id=choices.mode
-            )
-            self.outbox.put(mode)
-        self.told = choices
-        options = ConfigOptionUpdate(
-            session_update="config_option_update", config_options=config_options(choices)
-        )
-        self.outbox.put(options)
+        mode = known[0].current_value
+        if not self.options or self.options[0].current_value != mode:
+            self.outbox.put(update_current_mode(str(mode)))
+        self.options = known
+        kind: Literal["config_option_update"] = "config_option_update"
+        self.outbox.put(schema.ConfigOptionUpdate(session_update=kind, config_options=known))
 
     def send_commands(self) -> None:
         """Sends the commands that a message may begin with, if they have changed."""
-        conversation = self.conversation
-        own = {name: (command.summary, command.hint) for name, command in COMMANDS.items()}
-        brought = {k: (what, "") for k, what in conversation.offered().items() if k not in own}
-        prompts = conversation.extensions.commands() if conversation.extensions is not None else {}
-        served = {name.removeprefix("/"): (what, "") for name, what in prompts.items()}
-        offered = {**own, **brought, **served}
-        if offered != self.commands:
-            self.commands = offered
-            self.outbox.put(available_commands(offered))
+        commands = offer_commands(self.conversation)
+        if commands != self.commands:
+            self.commands = commands
+            self.outbox.put(commands)
 
-    async def look_up_models(self) -> None:
-        """Finds the available models; asks a local server."""
-        config, provider = self.conversation.config, self.conversation.agent.provider
-        own, *_ = await asyncio.to_thread(ModelListing().offers, config, provider, ask=False)
-        self.models = own.models
-
-    # ── a prompt ─────────────────────────────────────────────────────────────────────────────
-
-    async def _prompt(self, blocks: Sequence[Block]) -> PromptResponse:
+    async def _prompt(self, blocks: Sequence[Block]) -> schema.PromptResponse:
         """Runs a prompt when those before it have ended, unless the running turn is given it
         first."""
-        said = Said(words_of(blocks))
-        self._waiting.append(said)
+        prompt = QueuedPrompt(words_of(blocks))
+        self._waiting.append(prompt)
         try:
             await self._one_at_a_time.acquire()
         except asyncio.CancelledError:
-            self._waiting = [one for one in self._waiting if one is not said]
+            if prompt in self._waiting:
+                self._waiting.remove(prompt)
             raise
         try:
-            if said not in self._waiting:
-                if said.ended is None:
+            if prompt not in self._waiting:
+                if prompt.ended is None:
                     raise RequestError(INTERNAL_ERROR, "The turn that was given this failed.")
-                return PromptResponse(stop_reason=self._stop_reason(said.ended))
-            self._waiting.remove(said)
+                return schema.PromptResponse(stop_reason=self._stop_reason(prompt.ended))
+            self._waiting.remove(prompt)
             return await self._run(blocks)
         finally:
             self.send_choices()
             self._one_at_a_time.release()
 
-    async def _run(self, blocks: Sequence[Block]) -> PromptResponse:
+    async def _run(self, blocks: Sequence[Block]) -> schema.PromptResponse:
+        """Raises: RequestError for a failed turn, with what to do next."""
         prompt = await asyncio.to_thread(read_prompt, blocks, self.conversation)
         conversation, text = self.conversation, prompt.text
         if text.split() == ["/plan", "go"]:
             text = await self._approve_plan("ask")
         elif found := command_in(text):
-            return await self._command(*found)
-        small = [await asyncio.to_thread(fitting, picture) for picture in prompt.pictures]
+            run, argument = found
+            self.outbox.put(to_update.message(await run(conversation, argument)))
+            return schema.PromptResponse(stop_reason="end_turn")
+        small = [await asyncio.to_thread(fitting_picture, one) for one in prompt.pictures]
         pictures = [conversation.keep_picture(picture.name, picture.data) for picture in small]
         ended = await self._turn(text, (*pictures, *prompt.attachments))
         while conversation.fresh_plan and ended.status in FINISHED:
-            mode = await self._ask_about_plan()
+            await self.outbox.sent()
+            plan = await asyncio.to_thread(read_plan, conversation.agent.place.plan)
+            mode = await ask_about_plan(self.client, self.id, plan)
             if mode is None:
                 break
             ended = await self._turn(await self._approve_plan(mode))
-        return self._response(ended)
+        reason = self._stop_reason(ended)
+        if ended.error and reason != "cancelled":
+            self.outbox.put(to_update.message(f"\n\n{ended.error}", str(uuid.uuid4())))
+        usage = schema.Usage(
+            input_tokens=ended.usage.input_tokens,
+            output_tokens=ended.usage.output_tokens,
+            total_tokens=ended.usage.input_tokens + ended.usage.output_tokens,
+            cached_read_tokens=ended.usage.cached_tokens,
+            cached_write_tokens=ended.usage.cache_write_tokens,
+        )
+        return schema.PromptResponse(stop_reason=reason, usage=usage)
 
     def _give(self) -> list[str]:
         """What the person has said for the running turn, which gets it with its next step. A prompt
@@ -287,7 +241,7 @@ class Live:
         given = list(itertools.takewhile(lambda one: one.words is not None, self._waiting))
         del self._waiting[: len(given)]
         self._given += given
-        return [one.words or "" for one in given]
+        return [prompt.words or "" for prompt in given]
 
     async def _turn(self, text: str, attachments: Sequence[Text | Image] = ()) -> TurnEnded:
         opened_before = self.conversation.opened
@@ -295,8 +249,8 @@ class Live:
             ended = await self.conversation.turn(text, attachments=attachments, steering=self._give)
         finally:
             given, self._given = self._given, []
-        for said in given:
-            said.ended = ended
+        for prompt in given:
+            prompt.ended = ended
         status = self.conversation.status()
         self.outbox.put(*self.updates.usage(status.context_tokens, status.context_window))
         if not opened_before:  # servers have started meanwhile, and approvals count
@@ -310,30 +264,7 @@ class Live:
         self.send_choices()
         return text
 
-    async def _ask_about_plan(self) -> PermissionMode | None:
-        await self.outbox.sent()
-        plan = await asyncio.to_thread(read_plan, self.conversation.agent.place.plan)
-        return await ask_about_plan(self.client, self.id, plan, f"plan-{uuid.uuid4().hex[:8]}")
-
-    async def _command(self, command: Command, argument: str) -> PromptResponse:
-        self.outbox.put(to_update.message(await command.run(self.conversation, argument)))
-        return PromptResponse(stop_reason="end_turn")
-
-    def _response(self, ended: TurnEnded) -> PromptResponse:
-        """Raises: RequestError for a failed turn, with what to do next."""
-        usage = Usage(
-            input_tokens=ended.usage.input_tokens,
-            output_tokens=ended.usage.output_tokens,
-            total_tokens=ended.usage.input_tokens + ended.usage.output_tokens,
-            cached_read_tokens=ended.usage.cached_tokens,
-            cached_write_tokens=ended.usage.cache_write_tokens,
-        )
-        reason = self._stop_reason(ended)
-        if ended.error and reason != "cancelled":
-            self.outbox.put(to_update.message(f"\n\n{ended.error}", str(uuid.uuid4())))
-        return PromptResponse(stop_reason=reason, usage=usage)
-
-    def _stop_reason(self, ended: TurnEnded) -> StopReason:
+    def _stop_reason(self, ended: TurnEnded) -> schema.StopReason:
         """Raises: RequestError for a failed turn."""
         if ended.status in FINISHED:
             return "end_turn"
@@ -349,17 +280,10 @@ class Live:
 
 
 async def open_live(
-    client: Client,
-    can: ClientCapabilities,
-    loaded: Loaded,
-    *,
-    cwd: Path,
-    session_id: str | None,
-    servers: Sequence[Entry],
-    keep_session: bool,
-    trust_project: bool,
+    client: Client, loaded: Loaded, cwd: Path, servers: Sequence[Entry], has_forms: bool, **how: Any
 ) -> Live:
-    """Opens a new session, or the one named, for a client. Sends nothing before `release`.
+    """Opens a new session, or the one named, for a client, which may support forms. `how`: more for
+    `open_conversation`. Sends nothing before `release`.
 
     Raises: as `open_conversation`.
     """
@@ -368,18 +292,10 @@ async def open_live(
     async def send(update: to_update.Update) -> None:
         await client.session_update(live.id, update)
 
-    live = Live(client=client, outbox=Outbox(send), updates=Updates(cwd))
-    has_forms = can.elicitation is not None
+    live = Live(client=client, outbox=Outbox(send), updates=to_update.Updates(cwd))
+    elicit = live.elicit if has_forms else None
     conversation = live.opened = await open_conversation(
-        loaded,
-        cwd=cwd,
-        emit=live.emit,
-        ask=live.ask,
-        elicit=live.elicit if has_forms else None,
-        session_id=session_id,
-        keep_session=keep_session,
-        trust_project=trust_project,
-        servers=servers,
+        loaded, cwd=cwd, emit=live.emit, ask=live.ask, elicit=elicit, servers=servers, **how
     )
     live.updates.titled = conversation.session.turns > 0
     live.updates.tools = lambda: conversation.agent.tools
@@ -387,4 +303,8 @@ async def open_live(
     live.updates.cost_usd = lambda: conversation.status().cost_usd
     if conversation.extensions is not None:
         conversation.extensions.start_all()
+    # Asks a local server.
+    offers, provider = ModelListing().offers, conversation.agent.provider
+    listed, *_ = await asyncio.to_thread(offers, conversation.config, provider, ask=False)
+    live.models = listed.models
     return live

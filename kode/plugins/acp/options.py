@@ -1,143 +1,98 @@
-"""The choices that a client can offer: the permission mode, the model, how much it thinks, and the
-commands that a message may begin with."""
+"""What a client can choose: the permission mode, the model, how much it thinks."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
-from acp.schema import (
-    AvailableCommand,
-    AvailableCommandInput,
-    AvailableCommandsUpdate,
-    SessionConfigOptionBoolean,
-    SessionConfigOptionSelect,
-    SessionConfigSelectOption,
-    SessionMode,
-    SessionModeState,
-    UnstructuredCommandInput,
-)
+from acp import schema
 
-from kode.plugin import EFFORTS, MODE_CALLED, MODE_MEANS, Effort, PermissionMode, UserError
+from kode.plugin import EFFORTS, MODE_MEANS, Conversation, Effort, UserError
 
-ConfigOption = SessionConfigOptionSelect | SessionConfigOptionBoolean
+ConfigOption = schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean
+
+Category = Literal["mode", "model", "thought_level"]
 
 MODE, MODEL, EFFORT = "mode", "model", "effort"
 """The ids of the options."""
 DEFAULT = "default"
 """The effort that is left to kode and the model."""
-NAMED_MODELS = 8  # a sentence that can be read
-
-
-@dataclass(frozen=True, kw_only=True)
-class Choices:
-    """What is chosen in a session, and what can be."""
-
-    mode: PermissionMode
-    configured_mode: PermissionMode
-    """Of the person's settings."""
-    model: str
-    models: tuple[str, ...]
-    effort: Effort | None
-    efforts: tuple[Effort, ...]
-    """Those of the model; () if kode knows of none."""
-
-    @property
-    def modes(self) -> tuple[PermissionMode, ...]:
-        """The modes on offer: `full`, which asks nothing, is no click away unless the person has
-        set it."""
-        set_by_person = (self.mode, self.configured_mode)
-        return tuple(mode for mode in MODE_MEANS if mode != "full" or mode in set_by_person)
-
-    def mode_named(self, name: str) -> PermissionMode:
-        """Raises: UserError for a mode that is not on offer."""
-        mode = MODE_CALLED.get(name)
-        if mode in self.modes:
-            return mode
-        if mode == "full":
-            raise UserError(
-                "Mode full is not on offer here. To have it, set `permissions.mode` in your config "
-                "or start `kode acp --permission-mode full`."
-            )
-        raise UserError(f"There is no mode {name[:40]!r}. The modes are: {', '.join(self.modes)}.")
-
-    def model_named(self, name: str) -> str:
-        """Raises: UserError for a model that is not on offer."""
-        if name in (self.model, *self.models):
-            return name
-        named = ", ".join(self.models[:NAMED_MODELS])
-        raise UserError(f"There is no model {name[:80]!r} here. The models are: {named}.")
+MAX_NAMED = 8  # a sentence that can be read
 
 
 def effort_named(name: str) -> Effort | None:
     """Raises: UserError for a word that is no level."""
-    if name == DEFAULT:
-        return None
-    if name not in EFFORTS:
+    for level in EFFORTS:
+        if level == name:
+            return level
+    if name != DEFAULT:
         levels = ", ".join((DEFAULT, *EFFORTS))
         raise UserError(f"There is no effort {name[:40]!r}. The levels are: {levels}.")
-    return EFFORTS[EFFORTS.index(name)]
+    return None
 
 
-def modes(choices: Choices) -> SessionModeState:
-    """The modes, for clients without support for options."""
-    return SessionModeState(
-        current_mode_id=choices.mode,
-        available_modes=[
-            SessionMode(id=mode, name=mode, description=MODE_MEANS[mode]) for mode in choices.modes
-        ],
-    )
+def config_options(conversation: Conversation, models: Iterable[str]) -> list[ConfigOption]:
+    """The choices as options; what is chosen is always among them. `full`, which asks nothing, is
+    no click away unless the person has set it."""
+    status, effort = conversation.status(), conversation.agent.effort or DEFAULT
+    set_by_person = (status.mode, conversation.config.permissions.mode)
+    modes: dict[str, str | None] = {
+        mode: what for mode, what in MODE_MEANS.items() if mode != "full" or mode in set_by_person
+    }
+    efforts = conversation.agent.provider.info.efforts
+    options = [
+        _option(MODE, "Permission mode", "mode", status.mode, modes),
+        _option(MODEL, "Model", "model", status.model, dict.fromkeys((status.model, *models))),
+    ]
+    if efforts:
+        levels = dict.fromkeys((DEFAULT, *efforts, effort))
+        options.append(_option(EFFORT, "Effort", "thought_level", effort, levels))
+    return [*options]
 
 
-def config_options(choices: Choices) -> list[ConfigOption]:
-    """The choices as options; what is chosen is always among them."""
-    mode = SessionConfigOptionSelect(
+def _option(
+    option_id: str, name: str, category: Category, current: str, values: Mapping[str, str | None]
+) -> schema.SessionConfigOptionSelect:
+    return schema.SessionConfigOptionSelect(
         type="select",
-        id=MODE,
-        name="Permission mode",
-        description="What kode may do without asking.",
-        category="mode",
-        current_value=choices.mode,
+        id=option_id,
+        name=name,
+        category=category,
+        current_value=current,
         options=[
-            SessionConfigSelectOption(value=one, name=one, description=MODE_MEANS[one])
-            for one in choices.modes
+            schema.SessionConfigSelectOption(value=value, name=value, description=what)
+            for value, what in values.items()
         ],
     )
-    model = SessionConfigOptionSelect(
-        type="select",
-        id=MODEL,
-        name="Model",
-        category="model",
-        current_value=choices.model,
-        options=_named((choices.model, *choices.models)),
+
+
+def values_of(option: ConfigOption) -> Mapping[str, str | None]:
+    """The values on offer → what each means."""
+    listed = option.options if isinstance(option, schema.SessionConfigOptionSelect) else []
+    return {
+        one.value: one.description
+        for one in listed
+        if isinstance(one, schema.SessionConfigSelectOption)
+    }
+
+
+def modes(options: Sequence[ConfigOption]) -> schema.SessionModeState:
+    """The modes, for clients without support for options."""
+    listed = values_of(options[0]).items()
+    return schema.SessionModeState(
+        current_mode_id=str(options[0].current_value),
+        available_modes=[schema.SessionMode(id=m, name=m, description=what) for m, what in listed],
     )
-    if not choices.efforts:
-        return [mode, model]
-    effort = choices.effort or DEFAULT
-    levels = SessionConfigOptionSelect(
-        type="select",
-        id=EFFORT,
-        name="Effort",
-        description="How much the model thinks.",
-        category="thought_level",
-        current_value=effort,
-        options=_named((DEFAULT, *choices.efforts, effort)),
-    )
-    return [mode, model, levels]
 
 
-def _named(values: Iterable[str]) -> list[SessionConfigSelectOption]:
-    return [SessionConfigSelectOption(value=one, name=one) for one in dict.fromkeys(values)]
-
-
-def available_commands(commands: Mapping[str, tuple[str, str]]) -> AvailableCommandsUpdate:
-    """`commands`: name without `/` → (what it does, a hint at what may follow it)."""
-    return AvailableCommandsUpdate(
-        session_update="available_commands_update",
-        available_commands=[
-            AvailableCommand(
-                name=name,
-                description=what,
-                input=AvailableCommandInput(UnstructuredCommandInput(hint=hint)) if hint else None,
-            )
-            for name, (what, hint) in commands.items()
-        ],
-    )
+def check_choice(options: Sequence[ConfigOption], option_id: str, value: str) -> None:
+    """Raises: UserError for what is not on offer."""
+    option = next((one for one in options if one.id == option_id), None)
+    if option is None:
+        known = f"there are {MODE}, {MODEL} and {EFFORT}"
+        raise UserError(f"There is no option {option_id[:40]!r}; {known}.")
+    values = values_of(option)
+    if value not in values:
+        named = ", ".join([*values][:MAX_NAMED])
+        more = " `kode acp --permission-mode full` offers full." if value == "full" else ""
+        raise UserError(
+            f"There is no {option_id} {value[:80]!r} here. The {option_id}s are: {named}.{more}"
+        )

@@ -1,12 +1,12 @@
-"""Queues updates to the client, in order. `put` never blocks; for a slow client, pieces of a text
-are joined, and only the latest state of a command's output is kept."""
+"""Queues updates to the client, in order. `put` never blocks; for a slow client, only the latest
+state of a command's output is kept."""
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from acp.schema import AgentMessageChunk, AgentThoughtChunk, TextContentBlock, ToolCallProgress
+from acp.schema import ToolCallProgress
 
 from kode.plugins.acp.updates import Update
 
@@ -27,10 +27,11 @@ class Outbox:
     def put(self, *updates: Update) -> None:
         """Adds updates to the queue."""
         for update in updates:
-            merged = _merge(self.waiting[-1], update) if self.waiting else None
-            if merged is not None:
-                self.waiting.pop()
-            self.waiting.append(merged or update)
+            match (self.waiting[-1] if self.waiting else None), update:
+                case ToolCallProgress(status=None) as last, ToolCallProgress(status=None):
+                    if last.tool_call_id == update.tool_call_id:
+                        self.waiting.pop()
+            self.waiting.append(update)
         self._begin()
 
     def release(self) -> None:
@@ -54,22 +55,3 @@ class Outbox:
                 await self.send(self.waiting.popleft())
             except ConnectionError:
                 self.waiting.clear()
-
-
-def _merge(last: Update, new: Update) -> Update | None:
-    """One update in place of two, if that says the same."""
-    match last, new:
-        case (
-            AgentMessageChunk(content=TextContentBlock(text=begun)),
-            AgentMessageChunk(content=TextContentBlock(text=more)),
-        ) | (
-            AgentThoughtChunk(content=TextContentBlock(text=begun)),
-            AgentThoughtChunk(content=TextContentBlock(text=more)),
-        ) if last.message_id == new.message_id:
-            content = TextContentBlock(type="text", text=begun + more)
-            return new.model_copy(update={"content": content})
-        case ToolCallProgress(status=None), ToolCallProgress(status=None) if (
-            last.tool_call_id == new.tool_call_id
-        ):
-            return new
-    return None

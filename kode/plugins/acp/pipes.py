@@ -10,13 +10,12 @@ import os
 import sys
 from typing import Any
 
-from kode.plugin import UserError
-from kode.plugins.greeting import Greeted, can_wait
+from kode.plugins.greeting import Greeted
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Limit of one line: images travel inside messages."""
-
-PARSE_ERROR, INVALID_REQUEST = -32700, -32600  # JSON-RPC 2.0, section 5.1
+PARSE_ERROR = -32700  # JSON-RPC 2.0, section 5.1
+_REFUSAL = {"code": PARSE_ERROR, "message": "Send one JSON object of at most 64 MB in each line."}
 
 
 class Pipes:
@@ -38,31 +37,25 @@ class Pipes:
     async def receive(self) -> dict[str, Any] | None:
         """The next message; None at the end of input. Invalid messages are answered with an error
         and skipped."""
-        while True:
+        line = b"-"
+        while line:
             try:
                 line = await self._reader.readline()
-            except ValueError:
-                await self._refuse(INVALID_REQUEST, "A message may have at most 64 MB.")
-                continue
-            if not line:
-                return None
-            if not line.strip():
-                continue
-            try:
                 message = json.loads(line)
             except (ValueError, RecursionError):
-                await self._refuse(PARSE_ERROR, "This line is not JSON: send one message per line.")
-                continue
+                message = None
             if isinstance(message, dict):
                 return message
-            await self._refuse(INVALID_REQUEST, "A message must be a JSON object.")
+            if line.strip():
+                await self.send({"jsonrpc": "2.0", "id": None, "error": _REFUSAL})
+        return None
 
     async def send(self, message: dict[str, Any]) -> None:
         """Writes a message. If the client no longer reads, drops it silently and sets `lost`."""
         if self.lost.is_set():
             return
-        answers = "method" not in message and self._answered is not None
-        if answers and message.get("id") == self._answered:
+        is_answer = "method" not in message and self._answered is not None
+        if is_answer and message.get("id") == self._answered:
             self._answered = None
             return
         text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), default=str)
@@ -77,23 +70,15 @@ class Pipes:
         """Flushes and closes the writing side."""
         self._writer.close()
 
-    async def _refuse(self, code: int, text: str) -> None:
-        error = {"code": code, "message": text}
-        await self.send({"jsonrpc": "2.0", "id": None, "error": error})
-
-
-def check_pipes() -> None:
-    """Raises: UserError if standard input or output is a file."""
-    if not all(map(can_wait, (0, 1))):
-        raise UserError(
-            "`kode acp` talks with an editor over pipes, and standard input or output is none. "
-            "Let the editor start it: see docs/editors.md."
-        )
-
 
 async def open_pipes(greeted: Greeted) -> Pipes:
     """Takes over standard input and output for the protocol, after the first message."""
-    incoming, outgoing = _take_descriptors()
+    sys.stdout.flush()
+    incoming, outgoing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=MAX_MESSAGE_BYTES)
     reader.feed_data(greeted.unread)
@@ -106,13 +91,3 @@ async def open_pipes(greeted: Greeted) -> Pipes:
         lambda: protocol, os.fdopen(outgoing, "wb", buffering=0)
     )
     return Pipes(reader, asyncio.StreamWriter(transport, protocol, None, loop), greeted.answered)
-
-
-def _take_descriptors() -> tuple[int, int]:
-    sys.stdout.flush()
-    incoming, outgoing = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    return incoming, outgoing

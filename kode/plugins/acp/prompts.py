@@ -9,19 +9,11 @@ import binascii
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from acp.schema import (
-    AudioContentBlock,
-    BlobResourceContents,
-    EmbeddedResourceContentBlock,
-    ImageContentBlock,
-    ResourceContentBlock,
-    TextContentBlock,
-    TextResourceContents,
-)
+from acp import schema
 
 from kode.plugin import (
     MAX_ATTACHED_BYTES,
@@ -35,84 +27,96 @@ from kode.plugin import (
 )
 
 Block = (
-    TextContentBlock
-    | ImageContentBlock
-    | AudioContentBlock
-    | ResourceContentBlock
-    | EmbeddedResourceContentBlock
+    schema.TextContentBlock
+    | schema.ImageContentBlock
+    | schema.AudioContentBlock
+    | schema.ResourceContentBlock
+    | schema.EmbeddedResourceContentBlock
 )
 
-NOTHING_SAID = "Look at the attachments."
 
-
-@dataclass(frozen=True, kw_only=True)
-class Prompt:
+@dataclass
+class ClientMessage:
     """A prompt as kode takes it."""
 
-    text: str
-    attachments: tuple[Text, ...] = ()
-    pictures: tuple[Picture, ...] = ()
+    text: str = ""
+    attachments: list[Text] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
+
+    def add_words(self, words: str) -> None:
+        """Adds a piece of the text; a link may stand in the middle of a sentence."""
+        is_apart = re.search(r"(?:^|[\s(\[\"'`])$", self.text) or re.match(
+            r"[\s.,;:!?)\]\"'`]", words
+        )
+        self.text += words if is_apart else f" {words}"
+
+    def add_picture(self, uri: str | None, data: str) -> None:
+        """Raises: UserError for what is no base64 data."""
+        link = os.path.basename(unquote(urlsplit(uri or "").path))
+        name = link or f"image-{len(self.pictures) + 1}"
+        try:
+            self.pictures.append(Picture(name, base64.b64decode(data, validate=True)))
+        except (binascii.Error, ValueError) as error:
+            raise UserError(f"{name} is not base64 data, so the model cannot see it.") from error
 
 
-def read_prompt(blocks: Sequence[Block], conversation: Conversation) -> Prompt:
+def read_prompt(blocks: Sequence[Block], conversation: Conversation) -> ClientMessage:
     """Converts a prompt. Reads linked files: call it in a thread.
 
     Raises: UserError for unsupported content, or an empty prompt.
     """
-    words: list[str] = []
-    attachments: list[Text] = []
-    pictures: list[Picture] = []
+    message, cwd = ClientMessage(), conversation.cwd
     for block in blocks:
-        match block:
-            case TextContentBlock():
-                words.append(block.text)
-            case ImageContentBlock():
-                name = _name_of(block.uri) or f"image-{len(pictures) + 1}"
-                pictures.append(Picture(name, _decode(block.data, name)))
-            case AudioContentBlock():
-                raise UserError("kode cannot listen to audio. Send the words as text.")
-            case ResourceContentBlock():
-                words.append(_mention(block.uri, conversation.cwd))
-                linked, folders = _read_link(block.uri, conversation.cwd)
-                pictures += linked
-                attachments += folders
-            case EmbeddedResourceContentBlock(resource=TextResourceContents() as resource):
-                words.append(_mention(resource.uri, conversation.cwd))
-                attachments.append(_read_embedded(resource, conversation))
-            case EmbeddedResourceContentBlock(resource=BlobResourceContents() as resource):
-                words.append(_mention(resource.uri, conversation.cwd))
-                name = _name_of(resource.uri) or "a file"
-                if not (resource.mime_type or "").startswith("image/"):
-                    raise UserError(
-                        f"{name} is neither text nor an image, so it cannot be sent. "
-                        "Name its path instead."
-                    )
-                pictures.append(Picture(name, _decode(resource.blob, name)))
-    text = _join(words).strip()
-    if not text and not attachments and not pictures:
+        if isinstance(block, schema.TextContentBlock):
+            message.add_words(block.text)
+        elif isinstance(block, schema.ImageContentBlock):
+            message.add_picture(block.uri, block.data)
+        elif isinstance(block, schema.AudioContentBlock):
+            raise UserError("kode cannot listen to audio. Send the words as text.")
+        elif isinstance(block, schema.ResourceContentBlock):
+            message.add_words(_mention(block.uri, cwd))
+            if (path := path_of(block.uri)) is not None:  # as a file after `@` at the terminal
+                pictures, folders = read_mentioned(f"@{write_mention(str(path))}", cwd)
+                message.pictures += pictures
+                message.attachments += (folder.text for folder in folders)
+        else:
+            resource = block.resource
+            message.add_words(_mention(resource.uri, cwd))
+            if isinstance(resource, schema.TextResourceContents):
+                message.attachments.append(_read_embedded(resource, conversation))
+            elif (resource.mime_type or "").startswith("image/"):
+                message.add_picture(resource.uri, resource.blob)
+            else:
+                raise UserError(
+                    f"{_mention(resource.uri, cwd)} is neither text nor an image, so it cannot be "
+                    "sent. Name its path instead."
+                )
+    message.text = message.text.strip()
+    if not message.text and not message.attachments and not message.pictures:
         raise UserError("The prompt is empty: say what kode should do.")
-    return Prompt(
-        text=text or NOTHING_SAID, attachments=tuple(attachments), pictures=tuple(pictures)
-    )
+    message.text = message.text or "Look at the attachments."
+    return message
 
 
 def words_of(blocks: Sequence[Block]) -> str | None:
     """The text of a prompt that is words for the model alone; None for one with attachments, or
     with a command."""
-    words = [block.text for block in blocks if isinstance(block, TextContentBlock)]
-    text = _join(words).strip()
-    if len(words) < len(blocks) or not text:
-        return None
+    message = ClientMessage()
+    for block in blocks:
+        if not isinstance(block, schema.TextContentBlock):
+            return None
+        message.add_words(block.text)
+    text = message.text.strip()
     is_path = "/" in text[1:].partition(" ")[0]
-    return None if text.startswith("/") and "\n" not in text and not is_path else text
+    is_command = text.startswith("/") and "\n" not in text and not is_path
+    return None if is_command or not text else text
 
 
 def path_of(uri: str) -> Path | None:
     """The path of a file URI; None for other URIs."""
     parts = urlsplit(uri)
-    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
-        return None
-    return Path(unquote(parts.path))
+    is_file = parts.scheme == "file" and parts.netloc in ("", "localhost")
+    return Path(unquote(parts.path)) if is_file else None
 
 
 def _mention(uri: str, cwd: Path) -> str:
@@ -130,16 +134,7 @@ def _part_of(uri: str) -> str:
     return f"#{unquote(fragment)}" if fragment else ""
 
 
-def _read_link(uri: str, cwd: Path) -> tuple[list[Picture], list[Text]]:
-    """What a link sends with the message: as a file after `@` at the terminal."""
-    path = path_of(uri)
-    if path is None:
-        return [], []
-    pictures, folders = read_mentioned(f"@{write_mention(str(path))}", cwd)
-    return pictures, [folder.text for folder in folders]
-
-
-def _read_embedded(resource: TextResourceContents, conversation: Conversation) -> Text:
+def _read_embedded(resource: schema.TextResourceContents, conversation: Conversation) -> Text:
     if len(resource.text) > MAX_ATTACHED_BYTES:
         raise UserError(
             f"{resource.uri} has more than {MAX_ATTACHED_BYTES // 1024} KB. Link to it instead, so "
@@ -149,23 +144,3 @@ def _read_embedded(resource: TextResourceContents, conversation: Conversation) -
     name = f"{path}{_part_of(resource.uri)}" if path is not None else resource.uri
     roots, marks = conversation.agent.place.roots, conversation.agent.marks
     return file_part(name, resource.text, path, roots, marks)
-
-
-def _join(words: Sequence[str]) -> str:
-    """Joins the pieces of a message; a link may stand in the middle of a sentence."""
-    text = ""
-    for word in words:
-        glued = re.search(r"(?:^|[\s(\[\"'`])$", text) or re.match(r"[\s.,;:!?)\]\"'`]", word)
-        text += word if glued else f" {word}"
-    return text
-
-
-def _name_of(uri: str | None) -> str:
-    return os.path.basename(unquote(urlsplit(uri or "").path))
-
-
-def _decode(data: str, name: str) -> bytes:
-    try:
-        return base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise UserError(f"{name} is not base64 data, so the model cannot see it.") from error

@@ -4,113 +4,70 @@ answer means no."""
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, cast
 
-from acp import RequestError
+from acp import RequestError, schema
 from acp.interfaces import Client
-from acp.schema import (
-    AcceptElicitationResponse,
-    AllowedOutcome,
-    ElicitationBooleanPropertySchema,
-    ElicitationFormSessionMode,
-    ElicitationIntegerPropertySchema,
-    ElicitationMode,
-    ElicitationMultiSelectPropertySchema,
-    ElicitationNumberPropertySchema,
-    ElicitationSchema,
-    ElicitationStringPropertySchema,
-    ElicitationUrlSessionMode,
-    PermissionOption,
-    StringMultiSelectItems,
-    ToolCallUpdate,
-)
 from pydantic import AnyUrl
 
 from kode.plugin import Answer, Form, PermissionMode, Question, visible, ways_to_allow
 from kode.plugin import FormField as Field
-from kode.plugins.acp.calls import Content, Shown, edits_of, text_content
+from kode.plugins.acp.calls import Content, ShownCall, edits_of, text_content
 
-Choice = Literal["once", "session", "project", "no"]
+Options = list[schema.PermissionOption]
+PLAN_OPTIONS = {
+    "ask": "Go ahead, ask before each change",
+    "auto-edit": "Go ahead, edit files in the project without asking",
+}
 
-PLAN_OPTIONS = (
-    PermissionOption(option_id="ask", name="Go ahead, ask before each change", kind="allow_once"),
-    PermissionOption(
-        option_id="auto-edit",
-        name="Go ahead, edit files in the project without asking",
-        kind="allow_always",
-    ),
-    PermissionOption(option_id="no", name="Keep planning", kind="reject_once"),
-)
 
-Property = (
-    ElicitationStringPropertySchema
-    | ElicitationNumberPropertySchema
-    | ElicitationIntegerPropertySchema
-    | ElicitationBooleanPropertySchema
-    | ElicitationMultiSelectPropertySchema
-)
+def permission_options(ways: Mapping[str, str]) -> Options:
+    """The choices of a question, and no; lasting ones name the rules that they add."""
+
+    def option(way: str, name: str, kind: schema.PermissionOptionKind) -> schema.PermissionOption:
+        return schema.PermissionOption(option_id=way, name=name[:1].upper() + name[1:], kind=kind)
+
+    (once, label), *lasting = ways.items()
+    always = (option(way, name, "allow_always") for way, name in lasting)
+    return [option(once, label, "allow_once"), *always, option("no", "No", "reject_once")]
 
 
 async def ask_permission(
-    client: Client, session_id: str, question: Question, call: Shown | None, cwd: Path, new_id: str
+    client: Client, session_id: str, question: Question, call: ShownCall | None, cwd: Path
 ) -> Answer:
     """Puts a permission question to the person. `call` is the call in question as the client knows
-    it; without one it is shown as a separate call, `new_id`."""
+    it; without one it is shown as a separate call."""
     content, places = _content(question, cwd)
     asker = f" (asked by {visible(question.asker)})" if question.asker else ""
-    chosen = await _choose(
-        client,
-        session_id,
-        ToolCallUpdate(
-            tool_call_id=call.id if call is not None else new_id,
-            title=call.title if call is not None else question.title + asker,
-            kind=call.kind if call is not None else "other",
-            status="pending",
-            content=content,
-            locations=places or (call.locations if call is not None else None),
-            raw_input=dict(call.arguments) if call is not None else None,
-        ),
-        permission_options(question),
+    update = schema.ToolCallUpdate(
+        tool_call_id=f"question-{uuid.uuid4().hex[:8]}",
+        title=question.title + asker,
+        kind="other",
+        status="pending",
+        content=content,
+        locations=places or None,
     )
-    match chosen:
-        case "once" | "session" | "project":
-            return Answer(choice=chosen)
-        case _:
-            return Answer(choice="no")
+    if call is not None:
+        known = ("tool_call_id", "title", "kind", "raw_input", *(() if places else ("locations",)))
+        update = update.model_copy(update={name: getattr(call.start, name) for name in known})
+    chosen = await _choose(client, session_id, update, permission_options(ways_to_allow(question)))
+    return Answer(choice=cast(Any, chosen) if chosen in ("once", "session", "project") else "no")
 
 
-def permission_options(question: Question) -> list[PermissionOption]:
-    """The choices of a question; lasting ones name the rules that they add."""
-    options = [
-        PermissionOption(
-            option_id=way,
-            name=label[:1].upper() + label[1:],
-            kind="allow_once" if way == "once" else "allow_always",
-        )
-        for way, label in ways_to_allow(question).items()
-    ]
-    return [*options, PermissionOption(option_id="no", name="No", kind="reject_once")]
-
-
-async def ask_about_plan(
-    client: Client, session_id: str, plan: str, call_id: str
-) -> PermissionMode | None:
+async def ask_about_plan(client: Client, session_id: str, plan: str) -> PermissionMode | None:
     """After a turn that ended with a plan: returns the mode to work through it; None to keep
     planning."""
-    update = ToolCallUpdate(
-        tool_call_id=call_id,
+    update = schema.ToolCallUpdate(
+        tool_call_id=f"plan-{uuid.uuid4().hex[:8]}",
         title="Go ahead with this plan?",
         kind="switch_mode",
         status="pending",
         content=[text_content(plan)],
     )
-    match await _choose(client, session_id, update, list(PLAN_OPTIONS)):
-        case "ask":
-            return "ask"
-        case "auto-edit":
-            return "auto-edit"
-        case _:
-            return None
+    match await _choose(client, session_id, update, permission_options(PLAN_OPTIONS)):
+        case "ask" | "auto-edit" as mode:
+            return mode
+    return None
 
 
 async def fill_form(client: Client, session_id: str, form: Form) -> Mapping[str, Any] | None:
@@ -120,28 +77,35 @@ async def fill_form(client: Client, session_id: str, form: Form) -> Mapping[str,
         f"The MCP server {visible(form.server)} asks (never type a key here): "
         f"{visible(form.message)}"
     )
+    mode: schema.ElicitationMode
+    if form.url:
+        url, new_id = AnyUrl(form.url), str(uuid.uuid4())
+        mode = schema.ElicitationUrlSessionMode(
+            session_id=session_id, elicitation_id=new_id, url=url
+        )
+    else:
+        requested = {
+            "type": "object",
+            "properties": {field.name: _property(field) for field in form.fields},
+            "required": [field.name for field in form.fields if field.required] or None,
+        }
+        mode = schema.ElicitationFormSessionMode.model_validate(
+            {"sessionId": session_id, "mode": "form", "requestedSchema": requested}
+        )
     try:
-        answer = await client.create_elicitation(said, _mode(session_id, form))
+        answer = await client.create_elicitation(said, mode)
     except (RequestError, ConnectionError):
         return None
-    return dict(answer.content or {}) if isinstance(answer, AcceptElicitationResponse) else None
-
-
-def _mode(session_id: str, form: Form) -> ElicitationMode:
-    if form.url:
-        return ElicitationUrlSessionMode(
-            session_id=session_id, elicitation_id=str(uuid.uuid4()), url=AnyUrl(form.url)
-        )
-    schema = ElicitationSchema(
-        type="object",
-        properties={field.name: _property(field) for field in form.fields},
-        required=[field.name for field in form.fields if field.required] or None,
+    return (
+        dict(answer.content or {}) if isinstance(answer, schema.AcceptElicitationResponse) else None
     )
-    return ElicitationFormSessionMode(session_id=session_id, requested_schema=schema)
 
 
 async def _choose(
-    client: Client, session_id: str, call: ToolCallUpdate, options: list[PermissionOption]
+    client: Client,
+    session_id: str,
+    call: schema.ToolCallUpdate,
+    options: list[schema.PermissionOption],
 ) -> str:
     """The id of the chosen option; "" for none."""
     try:
@@ -149,35 +113,25 @@ async def _choose(
     except (RequestError, ConnectionError):
         return ""
     outcome = response.outcome
-    return outcome.option_id if isinstance(outcome, AllowedOutcome) else ""
+    return outcome.option_id if isinstance(outcome, schema.AllowedOutcome) else ""
 
 
-def _content(question: Question, cwd: Path) -> tuple[list[Content], Any]:
+def _content(question: Question, cwd: Path) -> tuple[list[Content], list[schema.ToolCallLocation]]:
     """Why it is asked, what it would destroy, and what would happen, in full."""
     why = "\n".join(filter(None, (question.title, *question.dangers, question.reason)))
     content: list[Content] = [text_content(why)]
-    edits, places = edits_of(question.diff, cwd)
+    edits = list(edits_of(question.diff, cwd))
     before = question.preview.removesuffix(question.diff) if edits else question.preview
     if before.strip():
         content.append(text_content(before.rstrip()))
-    return [*content, *edits], places
+    return [*content, *(edit for edit, _ in edits)], [place for _, place in edits]
 
 
-def _property(field: Field) -> Property:
-    title, default = visible(field.title), field.default
-    match field.kind:
-        case "number":
-            return ElicitationNumberPropertySchema(type="number", title=title, default=default)
-        case "integer":
-            return ElicitationIntegerPropertySchema(type="integer", title=title, default=default)
-        case "boolean":
-            return ElicitationBooleanPropertySchema(type="boolean", title=title, default=default)
-        case "choices":
-            items = StringMultiSelectItems(type="string", enum=list(field.options))
-            return ElicitationMultiSelectPropertySchema(
-                type="array", title=title, items=items, default=default
-            )
-        case "text" | "choice":
-            return ElicitationStringPropertySchema(
-                type="string", title=title, default=default, enum=list(field.options) or None
-            )
+def _property(field: Field) -> dict[str, Any]:
+    """A field as a JSON schema."""
+    known = {"title": visible(field.title), "default": field.default}
+    if field.kind == "choices":
+        return {**known, "type": "array", "items": {"type": "string", "enum": [*field.options]}}
+    if field.kind in ("text", "choice"):
+        return {**known, "type": "string", "enum": [*field.options] or None}
+    return {**known, "type": field.kind}

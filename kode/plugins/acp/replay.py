@@ -5,21 +5,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from acp.schema import AgentPlanUpdate, ImageContentBlock, UserMessageChunk
+from acp.helpers import image_block, text_block, update_tool_call, update_user_message
+from acp.schema import ImageContentBlock, TextContentBlock
 
-from kode.plugin import (
-    Image,
-    PlanEntry,
-    Text,
-    Thinking,
-    ToolResult,
-    Transcript,
-    TranscriptCall,
-    read_plan,
-)
+from kode.plugin import Image, Text, Thinking, Transcript, TranscriptCall, read_plan
 from kode.plugins.acp import updates as to_update
 from kode.plugins.acp.calls import text_content
-from kode.plugins.acp.updates import MAX_RESULT_CHARS, Update, Updates, block
+from kode.plugins.acp.updates import MAX_RESULT_CHARS, Update, Updates
 
 _ATTACHED = re.compile(r'<(?:file|folder) path="([^"\n]*)">')
 
@@ -27,67 +19,52 @@ _ATTACHED = re.compile(r'<(?:file|folder) path="([^"\n]*)">')
 def history(transcript: Transcript, updates: Updates, plan: Path | None) -> Iterator[Update]:
     """Everything not rewound, oldest first; then the current plan and title. `updates` are those of
     the loaded session."""
-    last_plan: AgentPlanUpdate | None = None
+    last_plan: Update | None = None
     first_words = ""
     for message, item in transcript.messages:
-        key = message.id
         for part in item.parts:
             match part:
+                case Text(source="" | "steering") if message.role == "user":
+                    first_words = first_words or part.text
+                    yield _of_person(text_block(part.text), message.id)
                 case Text(source="" | "steering"):
-                    if message.role == "user":
-                        first_words = first_words or part.text
-                        yield _of_person(part.text, key)
-                    else:
-                        yield to_update.message(part.text, key)
+                    yield to_update.message(part.text, message.id)
                 case Text(source="attachment" | "outside"):
                     for name in _ATTACHED.findall(part.text)[:1]:
-                        yield _of_person(f"[attached: {name}]\n", key)
+                        yield _of_person(text_block(f"[attached: {name}]\n"), message.id)
                 case Thinking(text=text) if text:
-                    yield to_update.thought(text, key)
+                    yield to_update.thought(text, message.id)
                 case TranscriptCall(call=call, answer=answer):
                     yield updates.start(call)
                     shown = updates.calls.pop(call.id)
-                    yield _result(answer)
+                    is_edit = shown.start.kind == "edit" and not answer.is_error
+                    result = text_content(answer.text[:MAX_RESULT_CHARS])
+                    yield update_tool_call(
+                        call.id,
+                        status="failed" if answer.is_error else "completed",
+                        content=None if is_edit else [result],  # an edit shows its old and new text
+                    )
                     if shown.name == "todo" and not answer.is_error:
                         last_plan = to_update.todo_update(shown)
                 case Image() if message.role == "user":
-                    yield from _picture(part, key)
-                case _:
-                    pass
-    if last_plan is None and any(
-        isinstance(one.entry, PlanEntry) and one.gone != "rewound" for one in transcript.items
-    ):
+                    yield _of_person(_picture(part), message.id)
+    plans = (one for one in transcript.items if one.entry.type == "plan" and one.gone != "rewound")
+    if last_plan is None and any(plans):
         last_plan = to_update.plan_update(read_plan(plan))
     if last_plan is not None:
         yield last_plan
     if first_words:
         updates.titled = True
-        yield to_update.title_update(first_words, transcript.entries[-1].at)
+        yield to_update.info_update(transcript.entries[-1].at, first_words)
 
 
-def _of_person(text: str, key: str) -> UserMessageChunk:
-    return UserMessageChunk(
-        session_update="user_message_chunk", content=block(text), message_id=key or None
-    )
+def _of_person(content: TextContentBlock | ImageContentBlock, message_id: str) -> Update:
+    return update_user_message(content).model_copy(update={"message_id": message_id or None})
 
 
-def _result(result: ToolResult) -> Update:
-    changed: dict[str, object] = {"status": "failed" if result.is_error else "completed"}
-    edited = result.name in ("edit_file", "write_file") and not result.is_error
-    if not edited:  # an edit shows its old and new text
-        changed["content"] = [text_content(result.text[:MAX_RESULT_CHARS])]
-    return to_update.progress(result.call_id, **changed)
-
-
-def _picture(image: Image, key: str) -> Iterator[Update]:
+def _picture(image: Image) -> TextContentBlock | ImageContentBlock:
     try:
         data = Path(image.kept_in).read_bytes()
     except OSError:
-        yield _of_person(f"[image: {image.name}]\n", key)
-        return
-    content = ImageContentBlock(
-        type="image", data=base64.b64encode(data).decode(), mime_type=image.media_type
-    )
-    yield UserMessageChunk(
-        session_update="user_message_chunk", content=content, message_id=key or None
-    )
+        return text_block(f"[image: {image.name}]\n")
+    return image_block(base64.b64encode(data).decode(), image.media_type)

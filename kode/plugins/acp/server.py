@@ -9,7 +9,6 @@ import logging
 import signal
 import sys
 import traceback
-from collections.abc import Mapping
 from typing import Any
 
 from acp.agent.connection import AgentSideConnection
@@ -22,25 +21,18 @@ from kode.plugins.greeting import Greeted
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-async def serve(
-    greeted: Greeted, flags: Mapping[str, Any], *, trust_project: bool, keep_sessions: bool
-) -> int:
-    """Serves a client from its first message until it leaves; returns the exit code. `flags` use
-    dotted config keys."""
-    _log_in_lines()
+async def serve(greeted: Greeted, **settings: Any) -> int:
+    """Serves a client from its first message until it leaves; returns the exit code. `settings` are
+    those of a `KodeAgent`."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("kode acp: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     pipes = await open_pipes(greeted)
-    agent = KodeAgent(flags=flags, trust_project=trust_project, keep_sessions=keep_sessions)
+    agent: Any = KodeAgent(**settings)
     connection = AgentSideConnection(agent, pipes, listening=False, use_unstable_protocol=True)
     stopped = asyncio.Event()
-    ended_by: list[signal.Signals] = []
-
-    def stop(number: signal.Signals) -> None:
-        ended_by.append(number)
-        stopped.set()
-
-    loop = asyncio.get_running_loop()
     for number in SIGNALS:
-        loop.add_signal_handler(number, stop, number)
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     listening = asyncio.ensure_future(connection.listen())
     over = [listening, *(asyncio.ensure_future(event.wait()) for event in (stopped, pipes.lost))]
     try:
@@ -51,7 +43,7 @@ async def serve(
         for task in over:
             task.cancel()
         await connection.close()
-    return EXIT_INTERRUPTED if ended_by else EXIT_OK
+    return EXIT_INTERRUPTED if stopped.is_set() else EXIT_OK
 
 
 class _OneLine(logging.Formatter):
@@ -60,10 +52,3 @@ class _OneLine(logging.Formatter):
 
     def formatException(self, ei: Any) -> str:
         return "".join(traceback.format_exception_only(ei[1])).strip()
-
-
-def _log_in_lines() -> None:
-    """Sends the package's log to stderr, a line or two per record."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine("kode acp: %(message)s"))
-    logging.basicConfig(handlers=[handler], level=logging.WARNING)

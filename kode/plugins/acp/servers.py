@@ -5,15 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from acp.schema import AcpMcpServer, HttpMcpServer, McpServerStdio, SseMcpServer
+from acp import schema
 
 from kode.plugin import McpServerEntry as Entry
 from kode.plugin import UserError, paths
 
-Named = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
-
-ORIGIN = Path("the editor")
-"""The origin of such a server in error messages."""
+Named = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
 
 
 def entries_of(servers: Sequence[Named], cwd: Path) -> tuple[Entry, ...]:
@@ -24,42 +21,30 @@ def entries_of(servers: Sequence[Named], cwd: Path) -> tuple[Entry, ...]:
     """
     entries: dict[str, Entry] = {}
     for server in servers:
-        name = _free_name(server.name, entries)
+        # A name that can be part of a tool's: `My Server` → `My-Server`.
+        plain = re.sub(r"[^A-Za-z0-9.-]+", "-", server.name).strip("-.")[:36] or "server"
+        numbered = (f"{plain}-{number}" for number in range(2, len(servers) + 2))
+        name = next(one for one in (plain, *numbered) if one not in entries)
+        project, values = paths.project_root(cwd), _values(server)
         entries[name] = Entry(
-            name=name,
-            origin=ORIGIN,
-            scope="client",
-            project=paths.project_root(cwd),
-            values=_values(server),
+            name=name, origin=Path("the editor"), scope="client", project=project, values=values
         )
     return tuple(entries.values())
 
 
 def _values(server: Named) -> dict[str, Any]:
-    match server:
-        case McpServerStdio():
-            return {
-                "command": server.command,
-                "args": list(server.args),
-                "env": {variable.name: variable.value for variable in server.env},
-                "write": True,
-                "network": True,
-            }
-        case HttpMcpServer() | SseMcpServer():
-            headers = {header.name: header.value for header in server.headers}
-            return {"type": server.type, "url": server.url, "headers": headers}
-        case _:
-            raise UserError(
-                f"kode cannot reach the MCP server {server.name[:40]!r}: it speaks stdio, "
-                "Streamable HTTP and SSE. Configure it in one of these ways."
-            )
-
-
-def _free_name(name: str, taken: dict[str, Entry]) -> str:
-    """A name that can be part of a tool's: `My Server` → `My-Server`."""
-    plain = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.")[:36] or "server"
-    number, free = 1, plain
-    while free in taken:
-        number += 1
-        free = f"{plain}-{number}"
-    return free
+    if isinstance(server, schema.McpServerStdio):
+        return {
+            "command": server.command,
+            "args": list(server.args),
+            "env": {variable.name: variable.value for variable in server.env},
+            "write": True,
+            "network": True,
+        }
+    if isinstance(server, schema.AcpMcpServer):
+        raise UserError(
+            f"kode cannot reach the MCP server {server.name[:40]!r}: it speaks stdio, "
+            "Streamable HTTP and SSE. Configure it in one of these ways."
+        )
+    headers = {header.name: header.value for header in server.headers}
+    return {"type": server.type, "url": server.url, "headers": headers}

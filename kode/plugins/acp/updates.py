@@ -5,84 +5,40 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Literal
 
-from acp.schema import (
-    AgentMessageChunk,
-    AgentPlanUpdate,
-    AgentThoughtChunk,
-    AvailableCommandsUpdate,
-    ConfigOptionUpdate,
-    Cost,
-    CurrentModeUpdate,
-    PlanEntry,
-    PlanEntryStatus,
-    SessionInfoUpdate,
-    TextContentBlock,
-    ToolCallProgress,
-    ToolCallStart,
-    UsageUpdate,
-    UserMessageChunk,
+from acp import schema
+from acp.helpers import (
+    SessionUpdate,
+    plan_entry,
+    update_agent_message_text,
+    update_agent_thought_text,
+    update_plan,
+    update_tool_call,
 )
 
 from kode.plugin import (
-    AgentFinished,
-    AgentProgress,
-    ContextReduced,
     Event,
-    MemoryChanged,
-    Notice,
-    PlanKept,
-    Replied,
-    RetryScheduled,
-    SessionStarted,
-    Steered,
-    StepStarted,
     StopReason,
-    TextDelta,
-    ThinkingDelta,
     Tool,
     ToolCall,
-    ToolFinished,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-    Working,
     calls_of,
+    describe_event,
+    plan_steps,
     read_plan,
     shorten,
     timestamp,
 )
-from kode.plugin import (
-    ToolOutputEvent as ToolOutput,
-)
-from kode.plugin import plan_steps as steps_of
-from kode.plugins.acp.calls import Shown, edits_of, proposed_edits, show_call, text_content
+from kode.plugins.acp.calls import ShownCall, edits_of, show_call, text_content
 
-Update = (
-    UserMessageChunk
-    | AgentMessageChunk
-    | AgentThoughtChunk
-    | ToolCallStart
-    | ToolCallProgress
-    | AgentPlanUpdate
-    | AvailableCommandsUpdate
-    | CurrentModeUpdate
-    | ConfigOptionUpdate
-    | SessionInfoUpdate
-    | UsageUpdate
-)
+Update = SessionUpdate | schema.ConfigOptionUpdate | schema.UsageUpdate
 
 MAX_LIVE_CHARS = 16_000
 """How much of a running command's output is shown: its end."""
 MAX_RESULT_CHARS = 60_000  # as much as a tool's result for the model
 TITLE_CHARS = 80  # one line of an editor's list
-
-TODO_STATUS: dict[str, PlanEntryStatus] = {
-    "pending": "pending",
-    "doing": "in_progress",
-    "done": "completed",
-}
+LINE_CHARS = 400  # a few lines of a panel
+TODO_STATUS: dict[str, schema.PlanEntryStatus] = {"doing": "in_progress", "done": "completed"}
 
 
 @dataclass
@@ -99,213 +55,143 @@ class Updates:
     last_stop: StopReason | None = None
     """The stop reason of the last reply."""
     titled: bool = False
-    calls: dict[str, Shown] = field(default_factory=dict)
+    calls: dict[str, ShownCall] = field(default_factory=dict)
     """Calls without a result, in order."""
     _output: dict[str, str] = field(default_factory=dict)
     _agents: dict[int, str] = field(default_factory=dict)
     _message_id: str = ""
-    _usage: UsageUpdate | None = None
+    _usage: schema.UsageUpdate | None = None
     _turn_usd: float = 0.0
     """Cost of the running turn: the session counts it at its end."""
 
     def of(self, event: Event) -> list[Update]:
         """The updates for an event; none if a client does not show it."""
-        match event:
-            case TurnStarted():
-                return self._title(event.text)
-            case StepStarted():
+        match event.type:
+            case "turn_started" if not self.titled and event.text.strip():
+                self.titled = True
+                return [info_update(timestamp(), event.text)]
+            case "step_started":
                 self._message_id = str(uuid.uuid4())
-                return []
-            case TextDelta():
+            case "text_delta":
                 return [message(event.text, self._message_id)]
-            case ThinkingDelta():
-                return [thought(event.text, self._message_id)] if event.text else []
-            case RetryScheduled():
-                return self._announce_retry(event)
-            case Replied():
-                return self._show_reply(event)
-            case ToolStarted():
-                known = self._begin_call(event.call_id, event.name, event.subject)
-                return [*known, progress(event.call_id, status="in_progress")]
-            case ToolOutput():
-                return self._show_output(event)
-            case ToolFinished():
-                return self._finish_call(event)
-            case ContextReduced():
-                what = "Compacted" if event.kind == "compaction" else "Dropped old tool output"
-                said = f"{what}: {event.tokens_before:,} → {event.tokens_after:,} tokens"
-                return [note(said)]
-            case PlanKept():
+            case "thinking_delta" if event.text:
+                return [thought(event.text, self._message_id)]
+            case "replied":
+                self.last_stop = event.message.stop
+                self._turn_usd += event.cost_usd or 0.0
+                starts = [self.start(call) for call in calls_of(event.message)]
+                return [*starts, *self.usage(event.context_tokens, event.context_window)]
+            case "tool_started":
+                begun = self._begin(event.call_id, event.name, event.subject)
+                return [*begun, update_tool_call(event.call_id, status="in_progress")]
+            case "tool_output":
+                text = (self._output.get(event.call_id, "") + event.text)[-2 * MAX_LIVE_CHARS :]
+                self._output[event.call_id] = text
+                shown = text_content((text + event.partial)[-MAX_LIVE_CHARS:])
+                return [update_tool_call(event.call_id, content=[shown])]
+            case "tool_finished":
+                return self._finish(event)
+            case "plan_kept":
                 return [plan_update(read_plan(Path(event.path)))]
-            case AgentProgress():
-                return self._show_agent(event.index, f"{event.goal}: {event.activity}")
-            case AgentFinished():
-                return self._show_agent(
-                    event.index, f"{event.goal}: {event.status}\n{event.summary}"
-                )
-            case MemoryChanged():
-                return [] if event.of_session else [note(f"Memory: {event.text}")]
-            case Notice():
-                return [note(event.text)]
-            case TurnEnded():
-                return self._end_turn()
-            case SessionStarted() | Steered() | Working():
-                return []
-            case _:
-                assert_never(event)
+            case "agent_progress" | "agent_finished":
+                return self._show_agent(event)
+            case "retry_scheduled" | "context_reduced" | "memory_changed" | "notice":
+                if event.type == "retry_scheduled" and event.discards_text:
+                    self._message_id = str(uuid.uuid4())  # repeated text is another message
+                # What kode itself says is no part of the answer.
+                line = describe_event(event, LINE_CHARS)
+                return [thought(f"{line.text}\n", str(uuid.uuid4()))] if line is not None else []
+            case "turn_ended":
+                # Calls that never finished were stopped, or not started.
+                stopped = [update_tool_call(call_id, status="failed") for call_id in self.calls]
+                self.calls.clear()
+                self._output.clear()
+                self._turn_usd = 0.0
+                return [*stopped, info_update(timestamp())]
+        return []
 
-    def start(self, call: ToolCall) -> ToolCallStart:
+    def start(self, call: ToolCall) -> Update:
         """A call that the model has made, before any outcome."""
         masked = ToolCall(id=call.id, name=call.name, arguments=self.mask(call.arguments))
         shown = self.calls[call.id] = show_call(masked, self.tools(), self.cwd)
-        return ToolCallStart(
-            session_update="tool_call",
-            tool_call_id=shown.id,
-            title=shown.title,
-            kind=shown.kind,
-            status="pending",
-            content=proposed_edits(shown) or None,
-            locations=shown.locations,
-            raw_input=dict(shown.arguments),
-        )
+        return shown.start
 
     def usage(self, used: int, size: int) -> list[Update]:
         """How full the model's window is, and the session's cost so far; nothing if unchanged."""
         known = self.cost_usd()
-        cost = None if known is None else known + self._turn_usd
-        usage = UsageUpdate(
-            session_update="usage_update",
-            used=used,
-            size=size,
-            cost=None if cost is None else Cost(amount=cost, currency="USD"),
-        )
+        cost = None if known is None else schema.Cost(amount=known + self._turn_usd, currency="USD")
+        usage = schema.UsageUpdate(session_update="usage_update", used=used, size=size, cost=cost)
         if usage == self._usage:
             return []
         self._usage = usage
         return [usage]
 
-    def _title(self, text: str) -> list[Update]:
-        if self.titled or not text.strip():
-            return []
-        self.titled = True
-        return [title_update(text, timestamp())]
-
-    def _announce_retry(self, event: RetryScheduled) -> list[Update]:
-        if event.discards_text:  # repeated text is another message
-            self._message_id = str(uuid.uuid4())
-        tries = f"attempt {event.attempt + 1} of {event.max_attempts}"
-        return [note(f"{event.reason} Retrying in {event.delay_s:.0f} s ({tries}).")]
-
-    def _show_reply(self, event: Replied) -> list[Update]:
-        self.last_stop = event.message.stop
-        self._turn_usd += event.cost_usd or 0.0
-        starts = [self.start(call) for call in calls_of(event.message)]
-        return [*starts, *self.usage(event.context_tokens, event.context_window)]
-
-    def _end_turn(self) -> list[Update]:
-        """Marks calls that never finished as stopped, or not started."""
-        stopped: list[Update] = [progress(call_id, status="failed") for call_id in self.calls]
-        self.calls.clear()
-        self._output.clear()
-        self._turn_usd = 0.0
-        return [
-            *stopped,
-            SessionInfoUpdate(session_update="session_info_update", updated_at=timestamp()),
-        ]
-
-    def _begin_call(self, call_id: str, name: str, subject: str) -> list[Update]:
+    def _begin(self, call_id: str, name: str, subject: str) -> list[Update]:
         """A call made by the person's command belongs to no reply."""
         if call_id in self.calls:
             return []
-        call = self.start(ToolCall(id=call_id, name=name, arguments="{}"))
-        return [call.model_copy(update={"title": subject or name})]
+        start = self.start(ToolCall(id=call_id, name=name, arguments="{}"))
+        return [start.model_copy(update={"title": subject or name})]
 
-    def _show_output(self, event: ToolOutput) -> list[Update]:
-        text = self._output[event.call_id] = self._output.get(event.call_id, "") + event.text
-        if len(text) > 2 * MAX_LIVE_CHARS:
-            self._output[event.call_id] = text[-MAX_LIVE_CHARS:]
-        shown = (text + event.partial)[-MAX_LIVE_CHARS:]
-        return [progress(event.call_id, content=[text_content(shown)])]
-
-    def _finish_call(self, event: ToolFinished) -> list[Update]:
-        known = self._begin_call(event.call_id, event.name, event.subject)
+    def _finish(self, event: Event) -> list[Update]:
+        assert event.type == "tool_finished"
+        begun = self._begin(event.call_id, event.name, event.subject)
         shown = self.calls.pop(event.call_id)
         self._output.pop(event.call_id, None)
         if event.name == "delegate_tasks":
             self._agents.clear()
-        edits, places = edits_of(event.diff, self.cwd)
-        status = "failed" if event.is_error or event.failed else "completed"
-        content = [*edits]
-        if shown.kind != "edit" or event.is_error or not edits:
-            content.append(text_content(event.for_model[:MAX_RESULT_CHARS]))
-        updates: list[Update] = [
-            *known,
-            progress(event.call_id, status=status, content=content, locations=places or None),
-        ]
-        if event.name == "todo" and not event.is_error:
-            updates.append(todo_update(shown))
-        return updates
+        edits = list(edits_of(event.diff, self.cwd))
+        is_edit = shown.start.kind == "edit" and edits and not event.is_error
+        text = [] if is_edit else [text_content(event.for_model[:MAX_RESULT_CHARS])]
+        progress = update_tool_call(
+            event.call_id,
+            status="failed" if event.is_error or event.failed else "completed",
+            content=[*(edit for edit, _ in edits), *text],
+            locations=[place for _, place in edits] or None,
+        )
+        is_todo = event.name == "todo" and not event.is_error
+        return [*begun, progress, *([todo_update(shown)] if is_todo else [])]
 
-    def _show_agent(self, index: int, line: str) -> list[Update]:
+    def _show_agent(self, event: Event) -> list[Update]:
         """Subagents work within the one call that started them."""
-        self._agents[index] = line
-        running = [call.id for call in self.calls.values() if call.name == "delegate_tasks"]
-        if not running:
-            return []
-        lines = "\n".join(f"{number + 1}. {line}" for number, line in sorted(self._agents.items()))
-        return [progress(running[0], content=[text_content(lines)])]
+        assert event.type in ("agent_progress", "agent_finished")
+        if (line := describe_event(event, LINE_CHARS)) is not None:
+            summary = f"\n{event.summary}" if event.type == "agent_finished" else ""
+            self._agents[event.index] = line.text + summary
+        lines = "\n".join(line for _, line in sorted(self._agents.items()))
+        running = [call_id for call_id, one in self.calls.items() if one.name == "delegate_tasks"]
+        return [update_tool_call(one, content=[text_content(lines)]) for one in running[:1]]
 
 
-def message(text: str, message_id: str | None = None) -> AgentMessageChunk:
-    return AgentMessageChunk(
-        session_update="agent_message_chunk", content=block(text), message_id=message_id or None
-    )
+def message(text: str, message_id: str | None = None) -> Update:
+    return update_agent_message_text(text).model_copy(update={"message_id": message_id or None})
 
 
-def thought(text: str, message_id: str | None = None) -> AgentThoughtChunk:
-    return AgentThoughtChunk(
-        session_update="agent_thought_chunk", content=block(text), message_id=message_id or None
-    )
+def thought(text: str, message_id: str | None = None) -> Update:
+    return update_agent_thought_text(text).model_copy(update={"message_id": message_id or None})
 
 
-def note(text: str) -> AgentThoughtChunk:
-    """A note of kode's own, which is not part of the answer."""
-    return thought(f"{text}\n", str(uuid.uuid4()))
+def info_update(updated_at: str, title: str | None = None) -> schema.SessionInfoUpdate:
+    short = shorten(title, TITLE_CHARS) if title else None
+    kind: Literal["session_info_update"] = "session_info_update"
+    return schema.SessionInfoUpdate(session_update=kind, title=short, updated_at=updated_at)
 
 
-def block(text: str) -> TextContentBlock:
-    return TextContentBlock(type="text", text=text)
-
-
-def progress(call_id: str, **changed: Any) -> ToolCallProgress:
-    """What has changed about a call."""
-    return ToolCallProgress(session_update="tool_call_update", tool_call_id=call_id, **changed)
-
-
-def title_update(text: str, updated_at: str) -> SessionInfoUpdate:
-    return SessionInfoUpdate(
-        session_update="session_info_update",
-        title=shorten(text, TITLE_CHARS),
-        updated_at=updated_at,
-    )
-
-
-def todo_update(call: Shown) -> AgentPlanUpdate:
+def todo_update(call: ShownCall) -> Update:
     """The model's todo list as a plan."""
-    items = call.arguments.get("items")
-    entries = [
-        _entry(str(one.get("text", "")), TODO_STATUS.get(str(one.get("status")), "pending"))
-        for one in (items if isinstance(items, list) else [])
-        if isinstance(one, dict)
-    ]
-    return AgentPlanUpdate(session_update="plan", entries=entries)
+    listed = call.arguments.get("items")
+    items = (one for one in (listed if isinstance(listed, list) else []) if isinstance(one, dict))
+    return update_plan(
+        plan_entry(
+            str(item.get("text", "")), status=TODO_STATUS.get(str(item.get("status")), "pending")
+        )
+        for item in items
+    )
 
 
-def plan_update(plan: str) -> AgentPlanUpdate:
+def plan_update(plan: str) -> Update:
     """The steps of the session's plan file."""
-    entries = [_entry(text, "completed" if done else "pending") for text, done in steps_of(plan)]
-    return AgentPlanUpdate(session_update="plan", entries=entries)
-
-
-def _entry(text: str, status: PlanEntryStatus) -> PlanEntry:
-    return PlanEntry(content=text, priority="medium", status=status)
+    return update_plan(
+        plan_entry(text, status="completed" if done else "pending")
+        for text, done in plan_steps(plan)
+    )

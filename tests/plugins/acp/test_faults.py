@@ -1,9 +1,9 @@
 import pytest
 from acp import RequestError
 
-from kode.config import Config, Loaded
 from kode.errors import ConfigError, ProviderError, SessionError, StorageError
-from kode.plugins.acp.faults import require_provider, translate_faults
+from kode.plugins.acp.agent import KodeAgent
+from kode.plugins.acp.faults import translate_faults
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ async def test_a_fault_of_kode_itself_is_reported_in_a_file(tmp_path) -> None:
     assert "nobody thought of this" in report.read_text()
 
 
-def test_clients_authenticate_where_no_key_is_set() -> None:
+async def test_clients_authenticate_where_no_key_is_set() -> None:
     with pytest.raises(RequestError) as raised:
-        require_provider(Loaded(config=Config(), origins={}))
+        await KodeAgent(flags={}).authenticate("init")
 
     assert raised.value.code == -32000

@@ -13,7 +13,7 @@ from acp.schema import (
 
 from kode.diffs import unified_diff
 from kode.extensions.mcp_values import Field, Form
-from kode.permissions.gate import Question
+from kode.permissions.gate import Question, ways_to_allow
 from kode.plugins.acp.questions import ask_permission, fill_form, permission_options
 
 CWD = Path("/p")
@@ -53,7 +53,7 @@ def question(**more: Any) -> Question:
 
 
 async def ask(client: Any, asked: Question) -> str:
-    return (await ask_permission(client, "s", asked, None, CWD, "q1")).choice
+    return (await ask_permission(client, "s", asked, None, CWD)).choice
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,11 @@ async def test_changes_of_a_command_show_old_and_new_text() -> None:
 
 
 def test_a_lasting_answer_names_the_rules_it_adds() -> None:
-    options = permission_options(question(may_always=True, rules=("shell(make:*)",)))
+    ways = ways_to_allow(question(may_always=True, rules=("shell(make:*)",)))
+    options = permission_options(ways)
 
     assert ["shell(make:*)" in one.name for one in options] == [False, True, True, False]
-    until = permission_options(question(until_changed=True))
+    until = permission_options(ways_to_allow(question(until_changed=True)))
     assert until[0].name == "Yes, until it changes"
 
 
