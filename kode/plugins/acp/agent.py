@@ -50,9 +50,7 @@ class KodeAgent:
     trust_project: bool = False
     keep_sessions: bool = True
     sessions: dict[str, Live] = field(default_factory=dict)
-    opening: defaultdict[str, asyncio.Lock] = field(
-        default_factory=lambda: defaultdict(asyncio.Lock)
-    )
+    opening: dict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """Locked while a session is loaded or resumed, by the id that the client gave."""
     answers: "set[asyncio.Task[Any]]" = field(default_factory=set)
     """Prompts whose answer is not written yet."""
@@ -78,8 +76,7 @@ class KodeAgent:
         self,
         protocol_version: int,
         client_capabilities: schema.ClientCapabilities | None = None,
-        *_: Any,
-        **__: Any,
+        **_: Any,
     ) -> schema.InitializeResponse:
         """Answers with the one version kode supports; a client that lacks it disconnects."""
         self.can = client_capabilities or schema.ClientCapabilities()
@@ -87,19 +84,18 @@ class KodeAgent:
         return schema.InitializeResponse.model_validate(introduction(in_terminal=terminal))
 
     @translate_faults
-    async def authenticate(self, method_id: str, **_: Any) -> schema.AuthenticateResponse:
+    async def authenticate(self, method_id: str, **_: Any) -> None:
         """Checks that a key is set up: kode accepts none through the protocol."""
         self._load(Path.cwd())
-        return schema.AuthenticateResponse()
 
     @translate_faults
-    async def new_session(self, cwd: str, *_: Any, **more: Any) -> schema.NewSessionResponse:
+    async def new_session(self, cwd: str, **more: Any) -> schema.NewSessionResponse:
         live = await self._open(None, cwd, **more)
         return schema.NewSessionResponse(session_id=live.id, **self._release(live))
 
     @translate_faults
     async def load_session(
-        self, cwd: str, session_id: str, *_: Any, **more: Any
+        self, cwd: str, session_id: str, **more: Any
     ) -> schema.LoadSessionResponse:
         """Opens an earlier session and sends its whole history, then answers."""
         async with self.opening[session_id]:
@@ -112,7 +108,7 @@ class KodeAgent:
 
     @translate_faults
     async def resume_session(
-        self, session_id: str, cwd: str, *_: Any, **more: Any
+        self, session_id: str, cwd: str, **more: Any
     ) -> schema.ResumeSessionResponse:
         """Opens an earlier session without sending its history."""
         async with self.opening[session_id]:
@@ -121,7 +117,7 @@ class KodeAgent:
 
     @translate_faults
     async def fork_session(
-        self, session_id: str, cwd: str, *_: Any, **more: Any
+        self, session_id: str, cwd: str, **more: Any
     ) -> schema.ForkSessionResponse:
         """Opens a copy of a session; the original may be open."""
         found = await asyncio.to_thread(find_session, paths.home(), session_id)
@@ -154,11 +150,10 @@ class KodeAgent:
         return schema.ListSessionsResponse(sessions=infos, next_cursor=following)
 
     @translate_faults
-    async def close_session(self, session_id: str, **_: Any) -> schema.CloseSessionResponse:
+    async def close_session(self, session_id: str, **_: Any) -> None:
         live = await self._live(session_id)
         del self.sessions[session_id]
         await live.close()
-        return schema.CloseSessionResponse()
 
     @translate_faults
     async def prompt(
@@ -178,12 +173,9 @@ class KodeAgent:
                 live.cancel()
 
     @translate_faults
-    async def set_session_mode(
-        self, session_id: str, mode_id: str, **_: Any
-    ) -> schema.SetSessionModeResponse:
+    async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> None:
         live = await self._live(session_id)
         await live.choose(MODE, mode_id)
-        return schema.SetSessionModeResponse()
 
     @translate_faults
     async def set_config_option(

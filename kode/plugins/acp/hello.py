@@ -24,31 +24,21 @@ def result(params: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def introduction(*, in_terminal: bool) -> dict[str, Any]:
-    """The result of `initialize`. `in_terminal`: whether the client can run a set-up there."""
+    """The result of `initialize`. `in_terminal`: whether the client can run a set-up there. kode
+    asks for a key in a terminal, or takes it from the environment."""
+    what = "`kode init` in a terminal asks for a key and saves it."
+    more = " Or set OPENAI_API_KEY or ANTHROPIC_API_KEY in the editor's environment."
+    setup = {"type": "terminal", "args": ["--setup"]} if in_terminal else {}
+    described = what if in_terminal else what + more
+    sessions = ("list", "resume", "close", "fork", "additionalDirectories")
     return {
         "protocolVersion": VERSION,
         "agentInfo": {"name": "kode", "title": "kode", "version": kode_version},
-        "authMethods": [_auth_method(in_terminal=in_terminal)],
+        "authMethods": [{"id": "init", "name": "Set up a key", "description": described, **setup}],
         "agentCapabilities": {
             "loadSession": True,
             "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
             "mcpCapabilities": {"http": True, "sse": True},
-            "sessionCapabilities": {
-                "list": {},
-                "resume": {},
-                "close": {},
-                "fork": {},
-                "additionalDirectories": {},
-            },
+            "sessionCapabilities": {name: {} for name in sessions},
         },
     }
-
-
-def _auth_method(*, in_terminal: bool) -> dict[str, Any]:
-    """How to get a key: kode asks for it in a terminal, or takes it from the environment."""
-    what = "`kode init` in a terminal asks for a key and saves it."
-    method = {"id": "init", "name": "Set up a key", "description": what}
-    if in_terminal:
-        return {**method, "type": "terminal", "args": ["--setup"]}
-    more = f"{what} Or set OPENAI_API_KEY or ANTHROPIC_API_KEY in the editor's environment."
-    return {**method, "description": more}

@@ -8,7 +8,6 @@ import asyncio
 import logging
 import signal
 import sys
-import traceback
 from typing import Any
 
 from acp.agent.connection import AgentSideConnection
@@ -25,8 +24,8 @@ async def serve(greeted: Greeted, **settings: Any) -> int:
     """Serves a client from its first message until it leaves; returns the exit code. `settings` are
     those of a `KodeAgent`."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine("kode acp: %(message)s"))
-    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    handler.addFilter(_drop_traceback)
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, format="kode acp: %(message)s")
     pipes = await open_pipes(greeted)
     agent: Any = KodeAgent(**settings)
     connection = AgentSideConnection(agent, pipes, listening=False, use_unstable_protocol=True)
@@ -46,9 +45,7 @@ async def serve(greeted: Greeted, **settings: Any) -> int:
     return EXIT_INTERRUPTED if stopped.is_set() else EXIT_OK
 
 
-class _OneLine(logging.Formatter):
-    """Shortens log records: the package logs clients' mistakes with a traceback that helps
-    nobody."""
-
-    def formatException(self, ei: Any) -> str:
-        return "".join(traceback.format_exception_only(ei[1])).strip()
+def _drop_traceback(record: logging.LogRecord) -> bool:
+    """The package logs clients' mistakes with one, which helps nobody."""
+    record.exc_info = None
+    return True

@@ -5,7 +5,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from acp import schema
 from acp.helpers import (
@@ -171,10 +170,11 @@ def thought(text: str, message_id: str | None = None) -> Update:
     return update_agent_thought_text(text).model_copy(update={"message_id": message_id or None})
 
 
-def info_update(updated_at: str, title: str | None = None) -> schema.SessionInfoUpdate:
-    short = shorten(title, TITLE_CHARS) if title else None
-    kind: Literal["session_info_update"] = "session_info_update"
-    return schema.SessionInfoUpdate(session_update=kind, title=short, updated_at=updated_at)
+def info_update(updated_at: str, text: str = "") -> Update:
+    title = shorten(text, TITLE_CHARS) or None
+    return schema.SessionInfoUpdate(
+        session_update="session_info_update", title=title, updated_at=updated_at
+    )
 
 
 def todo_update(call: ShownCall) -> Update:
