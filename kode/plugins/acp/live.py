@@ -152,14 +152,16 @@ class Live:
     async def choose(self, option: str, value: str) -> None:
         """Chooses a mode, a model or an effort. Raises: UserError for what is not on offer, or
         cannot be used."""
-        value = MODE_CALLED.get(value, value) if option == choices.MODE else value
-        choices.check_choice(choices.config_options(self.conversation, self.models), option, value)
-        if option == choices.MODE:
-            self.conversation.set_permission_mode(MODE_CALLED[value])
-        elif option == choices.MODEL:
-            await asyncio.to_thread(self.conversation.use_model, value)
-        else:
+        if option == choices.EFFORT:
             self.conversation.use_effort(choices.effort_named(value))
+        else:
+            value = MODE_CALLED.get(value, value) if option == choices.MODE else value
+            known = choices.config_options(self.conversation, self.models)
+            choices.check_choice(known, option, value)
+            if option == choices.MODE:
+                self.conversation.set_permission_mode(MODE_CALLED[value])
+            else:
+                await asyncio.to_thread(self.conversation.use_model, value)
         self.send_choices()
 
     def send_choices(self) -> None:
