@@ -228,7 +228,6 @@ if TYPE_CHECKING:
     from kode.session.plan import read_plan as read_plan
     from kode.session.plan import steps_of as _plan_steps
     from kode.session.plan import write_plan as write_plan
-    from kode.session.reading import read as _read_session
     from kode.session.reading import session_path as session_path
     from kode.session.search import search as _search_sessions
     from kode.session.spending import Spending as Spending
@@ -269,14 +268,12 @@ if TYPE_CHECKING:
     fitting_picture = _fitting_picture
     fork_session = _fork_session
     frame_memory = _frame_memory
-    git_environment = _git_environment
     kode_version = _kode_version
     memory_overview = _memory_overview
     memory_waiting = _memory_waiting
     open_memory = _open_memory
     plan_steps = _plan_steps
     plugin_pages = _plugin_pages
-    read_session = _read_session
     run_setup = _run_setup
     search_sessions = _search_sessions
     session_files = _session_files
@@ -368,7 +365,6 @@ HOMES = {
     "list_sessions": "kode.session.index:list_sessions",
     "load_config": "kode.config:load_config",
     "Loaded": "kode.config:Loaded",
-    "matches_path": "kode.permissions.rules:matches_path",
     "MAX_ATTACHED_BYTES": "kode.conversation.attachments:MAX_ATTACHED_BYTES",
     "McpServerEntry": "kode.extensions.mcp_config:Entry",
     "memory_command": "kode.memory.commands:memory_command",
@@ -431,7 +427,6 @@ HOMES = {
     "Question": "kode.permissions.gate:Question",
     "read_mentioned": "kode.cli.prompt.attach:read_mentioned",
     "read_plan": "kode.session.plan:read_plan",
-    "read_session": "kode.session.reading:read",
     "readable_arguments": "kode.session.export:readable_arguments",
     "replace_file": "kode.durable:replace_file",
     "Replica": "kode.contracts:Replica",
@@ -469,6 +464,7 @@ HOMES = {
     "SharedBudget": "kode.shared_budget:SharedBudget",
     "shorten": "kode.messages:shorten",
     "silent": "kode.events:silent",
+    "slash_commands": "kode.cli.prompt.slash:COMMANDS",
     "Spending": "kode.session.spending:Spending",
     "spending_of": "kode.session.spending:spending_of",
     "Spent": "kode.session.spending:Spent",
