@@ -1,9 +1,10 @@
 """The holder of one session: a process that owns the session's terminal, and little else.
 
-`start` runs it as a program: FOLDER READY LOCK SPEC ROWS COLUMNS COMMAND... It starts the command
-(the prompt) in a new pseudo-terminal, keeps the end of its output, joins the terminals that attach,
-and passes on answers. It ends with the prompt and leaves no process; ended itself, even by SIGKILL,
-it takes the terminal with it, at which the prompt ends in good order.
+`start` runs it as a program: FOLDER LOCK ROWS COLUMNS COMMAND... It starts the command (the
+prompt), which reads its standard input, in a new pseudo-terminal, and says so on its standard
+output. It keeps the end of what the prompt prints, joins the terminals that attach, and passes on
+answers. It ends with the prompt and leaves no process; ended itself, even by SIGKILL, it takes the
+terminal with it, at which the prompt ends in good order.
 
 Only the standard library: it lives as long as the session and should weigh little.
 """
@@ -189,7 +190,7 @@ class Holder:
         with contextlib.suppress(OSError):
             os.kill(self.child, number)
 
-    async def hold(self, ready: int) -> None:
+    async def hold(self) -> None:
         """Serves until the prompt has ended, and kills what it leaves in its group."""
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
@@ -206,8 +207,7 @@ class Holder:
         before = os.umask(0o177)
         server = await asyncio.start_unix_server(self.serve, SOCKET)
         os.umask(before)
-        os.write(ready, b"1")
-        os.close(ready)
+        os.write(1, b"1")
         look()
         await ended.wait()
         self.kill()
@@ -223,24 +223,24 @@ class Holder:
 
 
 def main(argv: list[str]) -> int:
-    folder, ready, lock, spec, rows, columns, *command = argv
-    os.set_inheritable(int(ready), False)
+    folder, lock, rows, columns, *command = argv
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     frames, prompt = socket.socketpair()
     prompt.settimeout(1.0)
+    spec = os.dup(0)
     child, master = pty.fork()
     if child == 0:
-        become_prompt([*command, folder], (frames.fileno(), int(lock), int(spec)))
+        become_prompt([*command, folder], (frames.fileno(), int(lock), spec))
     frames.close()
-    os.close(int(spec))
+    os.close(spec)
     os.chdir(folder)  # the name of a socket has at most 108 bytes
     set_size(master, int(rows), int(columns))
     os.set_blocking(master, False)
     with open(LOCK, "rb") as file:
         token = file.read()
     try:
-        asyncio.run(Holder(child, master, prompt, token, int(columns)).hold(int(ready)))
+        asyncio.run(Holder(child, master, prompt, token, int(columns)).hold())
     finally:
         os.waitpid(child, 0)
         with contextlib.suppress(OSError):

@@ -272,22 +272,18 @@ def _read(folder: Path, faults: list[str]) -> Background | None:
         faults.append(f"{folder} cannot be read ({error.strerror}), so it is not listed.")
         return None
     except ValidationError:
-        if alive:
-            faults.append(
-                f"{folder / SPEC} is damaged, but its session runs. `fuser {folder / LOCK}` names "
-                "its processes."
-            )
-        else:
-            faults.append(f"{durable.set_aside(folder / SPEC)} is damaged, and was set aside.")
+        aside = folder / SPEC if alive else durable.set_aside(folder / SPEC)
+        runs = f"; `fuser {folder / LOCK}` names the processes of its session" if alive else ""
+        faults.append(f"{aside} is damaged, so it is not listed{runs}.")
         return None
     state = State(since=spec.at)
     try:
         state = State.model_validate_json((folder / STATE).read_bytes())
-    except ValidationError:
+    except FileNotFoundError:
+        pass
+    except (OSError, ValidationError):
         if not alive:
             faults.append(f"{durable.set_aside(folder / STATE)} is damaged, and was set aside.")
-    except OSError:
-        pass
     if not alive:  # of one that was killed
         durable.remove(folder / SOCKET)
     life: Life = "alive" if alive else "ended" if state.doing == "ended" else "killed"

@@ -123,47 +123,40 @@ def _tty() -> str:
 
 
 def _start(folder: Path, cwd: Path, lock: int, spec: Spec) -> None:
-    """Starts the holder, waits until it has started the prompt, and writes the spec to the prompt's
-    pipe. Raises: UserError, after which nothing runs."""
-    heard, ready = os.pipe()
-    source, target = os.pipe()
+    """Starts the holder, waits until it has started the prompt, and writes the spec to its standard
+    input, which the prompt reads. Raises: UserError, after which nothing runs."""
     size = shutil.get_terminal_size(SIZE) if spec.tty else SIZE
     environ = dict(os.environ)
     if environ.get("TERM", "dumb") in ("", "dumb") and not spec.tty:
         environ["TERM"] = "xterm-256color"
-    numbers = map(str, (ready, lock, source, size.lines, size.columns))
+    numbers = map(str, (lock, size.lines, size.columns))
     command = [sys.executable, "-I", "-S", str(holder.__file__), str(folder), *numbers]
     command += [sys.executable, "-P", "-m", "kode", "start", HELD]
-    open_here = {heard, ready, source, target}
+    output = ""
     try:
-        with tempfile.TemporaryFile() as errors:
-            process = subprocess.Popen(
+        with (
+            tempfile.TemporaryFile() as errors,
+            subprocess.Popen(
                 command,
                 cwd=cwd,
                 env=environ,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
                 stderr=errors,
                 start_new_session=True,
-                pass_fds=(ready, lock, source),
-            )
-            for descriptor in (ready, source):
-                os.close(descriptor)
-                open_here.discard(descriptor)
-            if select.select([heard], [], [], READY_S)[0] and os.read(heard, 1):
+                pass_fds=(lock,),
+            ) as process,
+        ):
+            assert process.stdin is not None
+            assert process.stdout is not None
+            if select.select([process.stdout], [], [], READY_S)[0] and process.stdout.read(1):
                 process.returncode = 0  # it is on its own: nobody waits for it here
-                open_here.discard(target)
-                with os.fdopen(target, "wb") as file:
-                    # `model_dump_json` would redact it.
-                    file.write(json.dumps(spec.model_dump()).encode())
+                # `model_dump_json` would redact it.
+                process.stdin.write(json.dumps(spec.model_dump()).encode())
                 return
             process.kill()
-            process.wait()
             errors.seek(0)
             output = one_line(errors.read(2000).decode("utf-8", "replace"))
-        raise UserError(f"The session could not be started: {output or 'its holder ended'}.")
     except OSError as error:
-        raise UserError(f"The session could not be started: {error}.") from None
-    finally:
-        for descriptor in open_here:
-            os.close(descriptor)
+        output = str(error)
+    raise UserError(f"The session could not be started: {output or 'its holder ended'}.")

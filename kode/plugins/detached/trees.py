@@ -122,7 +122,8 @@ def _uncommitted(project: Path, files: Sequence[str]) -> list[str]:
     """Those of the files that a merge would have to overwrite. Raises: GitError."""
     status = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignored"]
     names = {name[3:] for name in names_in(run_git(project, status))}
-    return [name for name in files if name in names]
+    folders = tuple(name for name in names if name.endswith("/"))  # ignored as a whole
+    return [name for name in files if name in names or name.startswith(folders)]
 
 
 def _listed(files: Sequence[str]) -> str:

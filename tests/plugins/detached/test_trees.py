@@ -106,16 +106,20 @@ def test_a_merge_overwrites_nothing_uncommitted(tmp_path: Path, project: Path) -
     assert Path(tree.root).exists()
 
 
-def test_a_merge_overwrites_no_ignored_file(tmp_path: Path, project: Path) -> None:
+@pytest.mark.parametrize("name", ["mine.log", "built/mine.txt"])
+def test_a_merge_overwrites_no_ignored_file(tmp_path: Path, project: Path, name: str) -> None:
     one, tree = made(tmp_path, project)
-    commit(Path(tree.root), "mine.log", "theirs\n")
-    (project / ".git/info/exclude").write_text("*.log\n")
-    (project / "mine.log").write_text("mine\n")
+    (Path(tree.root) / name).parent.mkdir(exist_ok=True)
+    commit(Path(tree.root), name, "theirs\n")
+    commit(project, "d.txt", "four\n")
+    (project / ".git/info/exclude").write_text("*.log\nbuilt/\n")
+    (project / name).parent.mkdir(exist_ok=True)
+    (project / name).write_text("mine\n")
 
-    with pytest.raises(UserError, match=r"mine\.log"):
+    with pytest.raises(UserError, match=name):
         trees.merge(tmp_path / "home", one, tree)
 
-    assert (project / "mine.log").read_text() == "mine\n"
+    assert (project / name).read_text() == "mine\n"
 
 
 def test_a_branch_merged_by_hand_is_tidied_up(tmp_path: Path, project: Path) -> None:
