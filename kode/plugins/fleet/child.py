@@ -19,12 +19,11 @@ from kode.plugin import (
     paths,
     processes,
     programs,
-    run_check,
     spending_of,
     text_of,
     total_spent,
 )
-from kode.plugins.fleet.records import Figures, Fleet, Task
+from kode.plugins.fleet.records import Figures, Fleet, Task, TaskState
 
 COMMAND = (sys.executable, "-P", "-m", "kode")
 """`-P`: a project with a folder `kode` or a file `json.py` must not become part of the child."""
@@ -105,11 +104,9 @@ def next_message(task: Task, progress: Progress) -> str:
 
 def command_line(
     fleet: Fleet,
-    task: Task,
-    *,
+    state: TaskState,
     cwd: Path,
-    session_id: str,
-    is_resumed: bool,
+    progress: Progress,
     left_usd: float | None,
     shared_budget: Path | None,
 ) -> list[str]:
@@ -117,11 +114,9 @@ def command_line(
     list command lines: it is read from standard input. `left_usd` is the rest of the task's own
     budget. A task's settings override the fleet's flags, which override kode's defaults for an
     isolated worktree."""
-    line = [
-        *COMMAND,
-        *(("continue", "--id") if is_resumed else ("run", "--session-id")),
-        session_id,
-    ]
+    task = state.task
+    words = ("continue", "--id") if progress.has_session else ("run", "--session-id")
+    line = [*COMMAND, *words, state.session]
     line += ["--output-format", "json", "--quiet", "--cwd", str(cwd)]
     if task.isolate != "none":
         line += ["--permission-mode", "auto-edit"]
@@ -129,12 +124,11 @@ def command_line(
     settings = {
         "--model": task.model,
         "--permission-mode": task.mode,
-        "--timeout": None if task.timeout_s is None else f"{task.timeout_s:g}",
-        "--max-budget-usd": None if left_usd is None else f"{left_usd:.6f}",
-        "--shared-budget": None if shared_budget is None else str(shared_budget),
+        "--timeout": task.timeout_s and f"{task.timeout_s:g}",
+        "--max-budget-usd": left_usd and f"{left_usd:.6f}",
+        "--shared-budget": shared_budget and str(shared_budget),
     }
-    for flag, value in settings.items():
-        line += [flag, value] if value is not None else []
+    line += [word for flag, value in settings.items() if value for word in (flag, value)]
     return [*line, "--", "-"]
 
 
@@ -196,17 +190,6 @@ async def end_orphans(mark: str) -> None:
     """Ends the processes that a killed worker left running on this machine."""
     if processes.find(processes.NO_GROUP, mark):
         await processes.end(processes.NO_GROUP, mark)
-
-
-async def verify(task: Task, cwd: Path) -> tuple[bool, str]:
-    """Runs the task's check. Returns whether it passed and, if not, the end of its output.
-
-    Raises: ConfigError.
-    """
-    ran = await run_check(task.verify, cwd=cwd, mode=task.mode, timeout_s=VERIFY_TIMEOUT_S)
-    if ran.exit_code == 0:
-        return True, ""
-    return False, ran.fault or (ran.stderr or ran.stdout).strip()[-TAIL_CHARS:]
 
 
 def _result_of(output: bytes, errors: str, code: int) -> dict[str, Any]:

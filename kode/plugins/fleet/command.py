@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -17,8 +18,8 @@ from kode.plugin import (
     Parser,
     UserError,
     cancelled_by_signals,
-    clean,
     command_of,
+    complain,
     extras,
     paths,
     plural,
@@ -253,13 +254,10 @@ def _warn_of_changes(sources: set[str]) -> None:
     from kode.plugins.worktrees import has_changes
 
     for source in sorted(sources):
-        try:
-            is_changed = Path(source).is_dir() and has_changes(Path(source))
-        except GitError:
-            is_changed = False
-        if is_changed:
-            text = f"kode: {source} has uncommitted changes, which tasks will not see."
-            print(clean(f"{text} To include them: --isolate copy."), file=sys.stderr)
+        with contextlib.suppress(GitError):
+            if Path(source).is_dir() and has_changes(Path(source)):
+                changed = f"{source} has uncommitted changes, which tasks will not see."
+                complain([f"{changed} To include them: --isolate copy."])
 
 
 def _add_queue(parser: Parser) -> None:

@@ -20,6 +20,7 @@ from kode.plugin import (
     durable,
     paths,
     processes,
+    run_check,
     timestamp,
 )
 from kode.plugins.fleet import child
@@ -148,7 +149,16 @@ class _TaskRun:
             if left_usd <= 0:
                 error = f"The budget of ${task.budget_usd:g} for this task is used up."
                 return self._end_record("error", error, progress)
-        result = await self._run(self._start(tree, progress), tree, progress, left_usd)
+        budget = self.queue.folder / SPENT if self.queue.budget() is not None else None
+        fleet, text = self.queue.fleet, child.next_message(task, progress)
+        command = child.command_line(fleet, self.state, tree.cwd, progress, left_usd, budget)
+        mark, began = self._start(tree, progress), time.monotonic()
+        try:
+            result = await child.run_child(
+                command, text=text, mark=mark, cwd=tree.cwd, timeout_s=task.timeout_s
+            )
+        finally:
+            self.child_seconds = time.monotonic() - began
         return await self._outcome(result, await self._read_progress(), tree)
 
     async def _read_progress(self) -> Progress:
@@ -175,28 +185,6 @@ class _TaskRun:
             raise asyncio.CancelledError
         self.show(self.state, started)
         return started.mark
-
-    async def _run(
-        self, mark: str, tree: Tree, progress: Progress, left_usd: float | None
-    ) -> dict[str, Any]:
-        task, queue = self.state.task, self.queue
-        text = child.next_message(task, progress)
-        command = child.command_line(
-            queue.fleet,
-            task,
-            cwd=tree.cwd,
-            session_id=self.state.session,
-            is_resumed=progress.has_session,
-            left_usd=left_usd,
-            shared_budget=queue.folder / SPENT if queue.budget() is not None else None,
-        )
-        began = time.monotonic()
-        try:
-            return await child.run_child(
-                command, text=text, mark=mark, cwd=tree.cwd, timeout_s=task.timeout_s
-            )
-        finally:
-            self.child_seconds = time.monotonic() - began
 
     async def _outcome(
         self, result: dict[str, Any], progress: Progress, tree: Tree
@@ -232,8 +220,11 @@ class _TaskRun:
         files = await _in_thread(self.trees.write_patch, task, tree)
         end = replace(self._end_record(status, result.get("error"), progress), files=files)
         if task.verify and status in ("success", "incomplete"):
-            passed, output = await child.verify(task, tree.cwd)
-            end = replace(end, verify="passed" if passed else "failed", verify_output=output)
+            timeout_s = child.VERIFY_TIMEOUT_S
+            ran = await run_check(task.verify, cwd=tree.cwd, mode=task.mode, timeout_s=timeout_s)
+            output = ran.fault or (ran.stderr or ran.stdout).strip()[-child.TAIL_CHARS :]
+            end = replace(end, verify="failed", verify_output=output)
+            end = replace(end, verify="passed", verify_output="") if ran.exit_code == 0 else end
         return replace(end, tree="") if end.is_good else end
 
     def _end_record(self, status: Status, error: str | None, progress: Progress) -> Finished:

@@ -8,7 +8,7 @@ import pytest
 
 from kode import paths
 from kode.plugins.fleet.queue import Queue, create, open_queue
-from kode.plugins.fleet.records import Figures, Finished, Fleet, Isolation, Leased, Started, Task
+from kode.plugins.fleet.records import Finished, Fleet, Isolation, Leased, Started, Task
 from tests.needs import skip_without
 
 ID = "20260101-000000-aaaaaa"
@@ -69,10 +69,6 @@ def started(lease: Leased, **fields: object) -> Started:
 
 def finished(lease: Leased, status: str = "success", **fields: object) -> Finished:
     return Finished(task=lease.task, lease=lease.lease, status=status, **fields)  # type: ignore[arg-type]
-
-
-def costing(cost_usd: float) -> Figures:
-    return Figures(cost_usd=cost_usd)
 
 
 def git(folder: Path, *arguments: str) -> str:

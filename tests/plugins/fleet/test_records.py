@@ -126,45 +126,16 @@ def test_records_are_read_as_they_were_written(steps: list[tuple[str, str]]) -> 
     assert [parse_record(encode_record(record)) for record in world.log] == world.log
 
 
-RECORDS = st.one_of(
-    st.builds(
-        Leased,
-        task=st.sampled_from("abcd"),
-        lease=st.sampled_from("12"),
-        host=st.just("h"),
-        pid=st.just(1),
-        session=st.text(min_size=1, max_size=2),
-    ),
-    st.builds(
-        Finished,
-        task=st.sampled_from("abcd"),
-        lease=st.sampled_from("12"),
-        status=st.sampled_from(["success", "error", "timeout"]),
-    ),
-    st.builds(
-        Released, task=st.sampled_from("abcd"), lease=st.sampled_from("12"), reason=st.just("")
-    ),
-    st.builds(Cancelled, at=st.just(0.0)),
-)
-
-
-@given(st.lists(RECORDS))
-def test_only_its_own_release_reopens_a_finished_task(records: list[Record]) -> None:
-    state = state_of(TASKS)
-    for record in records:
-        before = {name: one.finished for name, one in state.tasks.items()}
-        state.apply(record)
-        for name, end in before.items():
-            is_release = isinstance(record, Released) and end and record.lease == end.lease
-            assert end is None or is_release or state.tasks[name].finished is end
-
-
-def test_a_reopened_task_keeps_its_session() -> None:
+def test_a_finished_task_is_reopened_by_its_own_release_alone() -> None:
     log: list[Record] = [LEASE, started(LEASE), finished(LEASE, "error")]
+    second = replace(LEASE, lease="2", session="20260101-000000-bbbbbb")
+    others = [second, started(second), finished(second), Released(task="a", lease="2", reason="")]
     release = Released(task="a", lease="1", reason="error")
 
+    ignored = state_of(TASKS, [*log, *others]).tasks["a"]
     reopened = state_of(TASKS, [*log, release]).tasks["a"]
     cancelled = state_of(TASKS, [*log, Cancelled(at=1.0), release]).tasks["a"]
 
+    assert (ignored.finished, ignored.starts) == (log[2], [log[1]])
     assert (reopened.finished, reopened.lease, reopened.session) == (None, None, LEASE.session)
     assert cancelled.finished is not None

@@ -120,26 +120,18 @@ async def test_a_task_whose_tree_is_gone_fails_alone(
     assert end_of(queue, "b").status == "success"
 
 
-async def test_a_task_whose_process_was_killed_continues(processes: Processes, make: Make) -> None:
-    processes.results = [{"status": "killed", "error": "killed"}, {"status": "success"}]
-    queue = make("a")
-
-    await work(queue, show_nothing, jobs=1)
-
-    assert end_of(queue).status == "success"
-    assert len(queue.state.tasks["a"].starts) == 2
-
-
-async def test_a_task_killed_at_every_start_ends_as_an_error(
-    processes: Processes, make: Make
+@pytest.mark.parametrize("kills", [1, MAX_KILLS + 1])
+async def test_a_killed_task_continues_but_not_forever(
+    processes: Processes, make: Make, kills: int
 ) -> None:
-    processes.results = [{"status": "killed", "error": "killed"}]
+    killed: dict[str, Any] = {"status": "killed", "error": "killed"}
+    processes.results = [*[killed] * kills, {"status": "success"}]
     queue = make("a")
 
     await work(queue, show_nothing, jobs=1)
 
-    assert end_of(queue).status == "error"
-    assert len(processes.texts) == MAX_KILLS + 1
+    assert end_of(queue).status == ("success" if kills <= MAX_KILLS else "error")
+    assert len(processes.texts) == min(kills, MAX_KILLS) + 1
 
 
 async def test_a_full_disk_blames_no_task(
