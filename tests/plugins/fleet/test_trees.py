@@ -54,14 +54,6 @@ def test_a_copy_has_uncommitted_work_and_its_patch_has_not(repository: Path, tre
     assert trees.write_patch(one, tree) == ()
 
 
-def test_a_tasks_commits_are_in_its_patch(repository: Path, trees: Trees) -> None:
-    one = of(repository, "worktree")
-    tree = trees.make(one)
-    (tree.root / "a.txt").write_text("committed\n")
-    git(tree.root, "commit", "--quiet", "--all", "-m", "By the task")
-    assert trees.write_patch(one, tree) == ("a.txt",)
-
-
 @pytest.mark.parametrize("isolate", ["worktree", "clone", "copy"])
 def test_a_crashed_tasks_worktree_is_recreated(
     isolate: Isolation, repository: Path, trees: Trees
@@ -103,15 +95,14 @@ def test_pipes_are_left_out_of_a_copy(tmp_path: Path, trees: Trees) -> None:
     assert sorted(path.name for path in tree.root.iterdir()) == ["a.txt", "dangling"]
 
 
-def test_an_ignored_file_that_was_committed_is_in_the_patch(repository: Path, trees: Trees) -> None:
-    git(repository, "add", "--force", ".gitignore")
-    (repository / "ignored").write_text("one\n")
-    git(repository, "add", "--force", "ignored")
-    git(repository, "commit", "--quiet", "-m", "Force")
-    one = of(repository, "clone")
+def test_commits_of_a_task_are_in_its_patch(repository: Path, trees: Trees) -> None:
+    one = of(repository, "worktree")
     tree = trees.make(one)
-    (tree.root / "ignored").write_text("two\n")
-    assert trees.write_patch(one, tree) == ("ignored",)
+    for name in ("a.txt", "ignored"):
+        (tree.root / name).write_text("committed\n")
+        git(tree.root, "add", "--force", name)
+    git(tree.root, "commit", "--quiet", "-m", "By the task")
+    assert trees.write_patch(one, tree) == ("a.txt", "ignored")
 
 
 def test_a_missing_source_is_an_error_with_advice(tmp_path: Path, trees: Trees) -> None:
