@@ -34,7 +34,7 @@ RESTORED = b"\x1b[?1049l\x1b[?2004l\x1b[?1004l\x1b[?1000l\x1b[?7h\x1b[?25h\x1b[0
 def main(argv: Sequence[str]) -> int:
     """Returns when it was detached or the session has ended. Raises: SessionError, ConfigError."""
     parser = Parser("kode attach", "Open a session in the background in this terminal.")
-    parser.add_argument("id", metavar="ID", help="its id, or the beginning or end of it")
+    add_id(parser)
     home, id = paths.home(), parser.parse(argv).id
     session = places.find(home, id)
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
@@ -56,6 +56,10 @@ def main(argv: Sequence[str]) -> int:
         line = end_line(places.find(home, session.id))
     print_either(None, [line], as_json=False)
     return EXIT_OK
+
+
+def add_id(parser: Parser) -> None:
+    parser.add_argument("id", metavar="ID", help="its id, or the beginning or end of it")
 
 
 def end_line(session: Background) -> str:

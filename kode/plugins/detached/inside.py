@@ -30,13 +30,16 @@ from kode.plugin import (
     parse_run_options,
 )
 from kode.plugins.detached import REPORTERS, holder, places
-from kode.plugins.detached.places import SWITCHES, Asked, Spec, State
+from kode.plugins.detached.places import SWITCHES, Spec, State
 
 LOOKS_EVERY_S = 0.5
 """How often the companion looks whether there is anything left to do."""
 
 LONG_MS = 30_000
 """A person looks away from longer tasks."""
+
+ASKED = ("tool", "title", "subject", "preview", "reason", "dangers")
+"""What others need of a question."""
 
 RESULT_CHARS = 2000
 """How much of an answer the state keeps; the session has all of it."""
@@ -143,13 +146,11 @@ class Companion(Reporter):
             self._report_question()
 
     def _report_question(self) -> None:
-        number, (question, _) = next(iter(self.waiting.items()), (0, (None, None)))
-        if question is None:
-            self.report(doing="works", question=None)
+        for number, (question, _) in self.waiting.items():
+            values = {name: getattr(question, name) for name in ASKED}
+            self.report(doing="asks", question={"number": number, **values})
             return
-        names = set(Asked.model_fields) - {"number"}
-        values = {name: getattr(question, name) for name in names}
-        self.report(doing="asks", question=Asked(number=number, **values))
+        self.report(doing="works", question=None)
 
     async def _receive(self) -> None:
         """Takes in what the holder sends, until it is gone."""

@@ -12,7 +12,6 @@ import contextlib
 import fcntl
 import os
 import secrets
-import shlex
 import socket
 import time
 from collections.abc import Iterator
@@ -58,9 +57,10 @@ class Spec(BaseModel, frozen=True):
     id: str
     words: tuple[Redacted, ...]
     """The command line after `kode start`."""
+    title: Redacted
+    """What it does, in the person's words."""
     task: Redacted
-    asks: Redacted = ""
-    """The task, or what is asked in its place by a flag of a plug-in."""
+    """"" where a flag of a plug-in asks for something."""
     piped: tuple[Redacted, ...] = ()
     """Texts that were piped in beside the task."""
     cwd: str
@@ -73,23 +73,6 @@ class Spec(BaseModel, frozen=True):
     """The terminal it was started in, to notify the person."""
     tree: Tree | None = None
 
-    @property
-    def title(self) -> str:
-        """What it does, in the person's words."""
-        return (self.asks or self.task).strip() or shlex.join(self.words)
-
-
-class Asked(BaseModel, frozen=True):
-    """The question that a session waits for; docs/plugins.md explains a `Question`."""
-
-    number: int
-    tool: str
-    title: Redacted
-    subject: Redacted
-    preview: Redacted = ""
-    reason: Redacted = ""
-    dangers: tuple[Redacted, ...] = ()
-
 
 class State(BaseModel, frozen=True):
     """What a session does, as its prompt said it last."""
@@ -98,7 +81,8 @@ class State(BaseModel, frozen=True):
     since: float = 0.0
     session: str = ""
     """The session that is open there now: a person who attached may have opened another."""
-    question: Asked | None = None
+    question: RedactedValues = None
+    """What others need of the `Question` that it waits for, with a `number`."""
     turns: int = 0
     status: str = ""
     """Of the last turn that ended."""

@@ -24,8 +24,8 @@ from kode.plugin import (
     programs,
 )
 from kode.plugins.detached import holder, places, trees
-from kode.plugins.detached.attach import end_line
-from kode.plugins.detached.places import Asked, Background, Tree
+from kode.plugins.detached.attach import add_id, end_line
+from kode.plugins.detached.places import Background, Tree
 
 SHOWN_S = 24 * 3600.0
 """How long `kode ps` shows one that has ended; `kode ps --done` shows all."""
@@ -79,7 +79,7 @@ def stop(argv: Sequence[str]) -> int:
     """`kode stop ID`: ends a session in good order; what does not end is killed. Raises:
     SessionError."""
     parser = Parser("kode stop", "End a session in the background; it can be resumed.")
-    parser.add_argument("id", metavar="ID", help="its id, or the beginning or end of it")
+    add_id(parser)
     home = paths.home()
     session = places.find(home, parser.parse(argv).id)
     if session.life == "alive":
@@ -98,10 +98,9 @@ def stop(argv: Sequence[str]) -> int:
 def answer(argv: Sequence[str]) -> int:
     """`kode answer ID [WORDS]`: answers a session's question from anywhere, or shows it and asks
     here. Raises: SessionError, ConfigError."""
-    parser = Parser(
-        "kode answer", "Answer the question that a session in the background waits for."
-    )
-    parser.add_argument("id", metavar="ID", help="its id, or the beginning or end of it")
+    about = "Answer the question that a session in the background waits for."
+    parser = Parser("kode answer", about)
+    add_id(parser)
     words = "yes, no, or no and what to do instead; without it you are asked here"
     parser.add_argument("words", nargs="*", metavar="WORDS", help=words)
     arguments = parser.parse(argv)
@@ -114,20 +113,20 @@ def answer(argv: Sequence[str]) -> int:
         raise SessionError(f"{session.id} waits for no answer. See `kode ps`.")
     line = " ".join(arguments.words)
     if not arguments.words:
-        text = f"{question.preview}\n{question.reason}".strip().splitlines()
-        print_either(None, [question.title, *text, *question.dangers], as_json=False)
+        text = f"{question['preview']}\n{question['reason']}".strip().splitlines()
+        print_either(None, [question["title"], *text, *question["dangers"]], as_json=False)
         if not (sys.stdin is not None and sys.stdin.isatty()):
             return EXIT_OK
         line = _read_answer()
     choice, message = parse_answer(line)
-    if choice == "once" and question.tool == "form":
+    if choice == "once" and question["tool"] == "form":
         raise ConfigError(f"A form is filled in at its prompt: `kode attach {session.id}`.")
-    value = {"number": question.number, "choice": choice, "message": message}
+    value = {"number": question["number"], "choice": choice, "message": message}
     with places.connected(session.folder) as connection:
         connection.sendall(holder.frame(holder.ANSWER, json.dumps(value).encode()))
-        _wait_until_taken(home, session, question)
+        _wait_until_taken(home, session, question["number"])
     verb = "Allowed once" if choice == "once" else "Denied"
-    what = one_line(question.subject or question.title)
+    what = one_line(question["subject"] or question["title"])
     print_either(None, [f"{verb}: {what}"], as_json=False)
     return EXIT_OK
 
@@ -156,10 +155,10 @@ def _read_answer() -> str:
         raise SessionError("Nothing was answered; the question still waits.") from None
 
 
-def _wait_until_taken(home: Path, session: Background, question: Asked) -> None:
+def _wait_until_taken(home: Path, session: Background, number: int) -> None:
     """Waits until the question waits no longer. Raises: SessionError."""
     ends_by = time.monotonic() + ANSWERED_S
-    while places.find(home, session.id).state.question == question:
+    while (places.find(home, session.id).state.question or {}).get("number") == number:
         if time.monotonic() > ends_by:
             raise SessionError(
                 f"The session {session.id} did not take the answer within {ANSWERED_S:g} s. `kode "
@@ -172,8 +171,7 @@ def _value(session: Background, *, is_done: bool) -> dict[str, Any]:
     """A session for programs."""
     state, tree = session.state, session.spec.tree
     is_alive = session.life == "alive"
-    brief = {"number", "tool", "title", "subject"}
-    question = state.question.model_dump(include=brief) if state.question and is_alive else None
+    question = state.question if is_alive else None
     names = ("since", "turns", "status", "result", "structured", "error", "cost_usd", "settled")
     return {
         "id": session.id,
@@ -213,7 +211,7 @@ def _lines_below(session: Background, *, is_done: bool) -> list[str]:
     """What stands below the table of a session."""
     id, state, tree = session.id, session.state, session.spec.tree
     if session.life == "alive" and (question := state.question) is not None:
-        what = one_line(f"{question.title}: {question.subject}".removesuffix(": "))
+        what = one_line(f"{question['title']}: {question['subject']}".removesuffix(": "))
         return [f"{id} asks: {what[:200]} · kode answer {id}"]
     if session.life == "killed":
         return [f"{id} was killed: `kode attach {id}` resumes it."]

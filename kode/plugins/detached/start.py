@@ -68,17 +68,16 @@ def main(argv: Sequence[str]) -> int:
         if project is not None and has_changes(project):
             note = f"Uncommitted changes of {paths.short_path(project)} are not in its worktree."
         cwd = where
-    tty = _tty()
     spec = Spec(
         id=id,
         words=tuple(argv),
+        title=options.title,
         task=options.task,
-        asks=options.title if options.title != options.task.strip() else "",
         piped=options.piped,
         cwd=str(cwd),
         here=os.getcwd(),
         at=time.time(),
-        tty=tty,
+        tty=_tty(),
         tree=tree,
     )
     folder, lock = places.make(home, spec)

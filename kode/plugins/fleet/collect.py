@@ -8,7 +8,7 @@ overwritten.
 """
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,7 +16,7 @@ from typing import Literal
 from kode.plugin import GitError, UserError, durable, paths, run_git
 from kode.plugins.fleet.queue import Queue
 from kode.plugins.fleet.records import PATCH, TaskState
-from kode.plugins.worktrees import committer_of, names_in
+from kode.plugins.worktrees import committer_of, head_of, names_in
 
 APPLY = ("apply", "--cached", "--3way", "--whitespace=nowarn")
 APPLIED = ("apply", "--cached", "--reverse", "--check")
@@ -33,17 +33,6 @@ class Collected:
     """The branch or commit; "" if the task was skipped."""
     reason: str = ""
     """Why the task was skipped, as a sentence."""
-
-
-@dataclass
-class _Repository:
-    """A repository that receives commits."""
-
-    root: Path
-    head: str
-    """The commit that the next one goes on top of."""
-    committer: Mapping[str, str]
-    """Variables that git needs to commit; empty if it knows the person."""
 
 
 def choose(queue: Queue, names: Sequence[str], *, include_failed: bool) -> list[TaskState]:
@@ -76,45 +65,49 @@ def collect(queue: Queue, tasks: Sequence[TaskState], way: Way) -> list[Collecte
     """Makes a branch or a commit of each task's changes. Skips a task that cannot be collected; its
     result says why. Raises: StorageError; UserError if the checked-out branch cannot be moved to
     the new commits."""
-    repositories: dict[Path, _Repository] = {}
+    heads: dict[Path, str] = {}
+    """Repository → the commit that the next one goes on top of."""
     results = []
     for state, patch in patches(queue, tasks):
-        source = Path(state.task.source)
+        id, source = state.task.id, Path(state.task.source)
         root = paths.repository_root(source) if source.is_dir() else None
         if root is None:
-            reason = f"{state.task.source} is not a repository here. Use its patch: --as patch."
-            results.append(Collected(task=state.task.id, reason=reason))
+            reason = f"{source} is not a repository here. Use its patch: --as patch."
+            results.append(Collected(task=id, reason=reason))
             continue
         try:
-            if root not in repositories:
-                head = run_git(root, ["rev-parse", "--verify", "HEAD"]).decode().strip()
-                repositories[root] = _Repository(root, head, committer_of(root))
-            result = _commit(queue, repositories[root], state, patch, way)
+            heads.setdefault(root, head_of(root))
+            parent = (way == "branch" and state.task.base) or heads[root]
+            tree, conflicts = _apply(root, parent, patch)
+            if conflicts:
+                reason = f"It conflicts in {', '.join(conflicts)}."
+                results.append(Collected(task=id, reason=reason))
+            elif tree == run_git(root, ["rev-parse", f"{parent}^{{tree}}"]).decode().strip():
+                results.append(Collected(task=id, reason="All its changes are already there."))
+            else:
+                commit = _commit(queue, state, root, tree, parent)
+                if way == "branch":
+                    results.append(_make_branch(queue, id, root, commit))
+                else:
+                    heads[root] = commit
+                    results.append(Collected(task=id, ref=commit))
         except GitError as error:
-            result = Collected(task=state.task.id, reason=f"{error}.")
-        results.append(result)
-    for repository in repositories.values() if way == "commit" else ():
-        _fast_forward(repository)
+            results.append(Collected(task=id, reason=f"{error}."))
+    for root, head in heads.items() if way == "commit" else ():
+        _fast_forward(root, head)
     return results
 
 
-def _commit(
-    queue: Queue, repository: _Repository, state: TaskState, patch: bytes, way: Way
-) -> Collected:
-    """Raises: GitError."""
-    root, id = repository.root, state.task.id
-    parent = state.task.base or repository.head if way == "branch" else repository.head
-    tree, conflicts = _apply(root, parent, patch)
-    if conflicts:
-        return Collected(task=id, reason=f"It conflicts in {', '.join(conflicts)}.")
-    if tree == run_git(root, ["rev-parse", f"{parent}^{{tree}}"]).decode().strip():
-        return Collected(task=id, reason="All its changes are already there.")
-    command = ["commit-tree", tree, "-p", parent]
-    message = _message(queue, state)
-    commit = run_git(root, command, given=message, environ=repository.committer).decode().strip()
-    if way == "commit":
-        repository.head = commit
-        return Collected(task=id, ref=commit)
+def _commit(queue: Queue, state: TaskState, root: Path, tree: str, parent: str) -> str:
+    text = state.task.task.strip()
+    title, _, rest = text.partition("\n")
+    body = f"{title[:72]}\n\n{text}\n" if rest or len(title) > 72 else f"{title}\n"
+    message = f"{body}\nKode-Session: {state.session}\nKode-Fleet: {queue.fleet.id}\n".encode()
+    command, who = ["commit-tree", tree, "-p", parent], committer_of(root)
+    return run_git(root, command, given=message, environ=who).decode().strip()
+
+
+def _make_branch(queue: Queue, id: str, root: Path, commit: str) -> Collected:
     branch = f"kode/{queue.fleet.id}/{id}"
     try:
         # The zeros mean that the branch must not exist.
@@ -146,20 +139,13 @@ def _apply(root: Path, commit: str, patch: bytes) -> tuple[str, tuple[str, ...]]
         return run_git(root, ["write-tree"], environ=environ).decode().strip(), ()
 
 
-def _fast_forward(repository: _Repository) -> None:
+def _fast_forward(root: Path, head: str) -> None:
     """Moves the checked-out branch and the working tree to the new commits. Raises: UserError if
     that would overwrite uncommitted changes."""
     try:
-        run_git(repository.root, ["merge", "--ff-only", "--quiet", repository.head])
+        run_git(root, ["merge", "--ff-only", "--quiet", head])
     except GitError as error:
         raise UserError(
-            f"The commits are made, and no file of {repository.root} was changed: {error}. Commit "
-            f"or set aside your own changes, then: git merge --ff-only {repository.head}"
+            f"The commits are made, and no file of {root} was changed: {error}. Commit "
+            f"or set aside your own changes, then: git merge --ff-only {head}"
         ) from None
-
-
-def _message(queue: Queue, state: TaskState) -> bytes:
-    text = state.task.task.strip()
-    title, _, rest = text.partition("\n")
-    body = f"{title[:72]}\n\n{text}\n" if rest or len(title) > 72 else f"{title}\n"
-    return f"{body}\nKode-Session: {state.session}\nKode-Fleet: {queue.fleet.id}\n".encode()

@@ -16,7 +16,7 @@ from kode.plugins.detached.ps import parse_answer
 
 
 def make(home: Path, id: str, state: State | None = None) -> Path:
-    spec = Spec(id=id, words=(), task="do it", cwd="/", at=time.time())
+    spec = Spec(id=id, words=(), title="do it", task="do it", cwd="/", at=time.time())
     folder, lock = places.make(home, spec)
     os.close(lock)
     if state is not None:
@@ -90,7 +90,15 @@ def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
 
 def test_records_of_an_older_and_a_newer_kode_are_read(tmp_path: Path) -> None:
     folder = make(tmp_path, "one")
-    spec = {"id": "one", "words": [], "task": "do it", "cwd": "/", "at": 1.0, "newer": 1}
+    spec = {
+        "id": "one",
+        "words": [],
+        "title": "do it",
+        "task": "do it",
+        "cwd": "/",
+        "at": 1.0,
+        "newer": 1,
+    }
     (folder / places.SPEC).write_text(json.dumps(spec))
     (folder / places.STATE).write_text(json.dumps({"doing": "ended", "newer": 1}))
 

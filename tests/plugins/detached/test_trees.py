@@ -41,7 +41,9 @@ def commit(folder: Path, name: str, text: str) -> None:
 
 def made(tmp_path: Path, project: Path) -> tuple[Background, Tree]:
     tree, cwd = trees.make(tmp_path / "home", project, "id-1")
-    spec = Spec(id="id-1", words=(), task="do it", cwd=str(cwd), at=time.time(), tree=tree)
+    spec = Spec(
+        id="id-1", words=(), title="do it", task="do it", cwd=str(cwd), at=time.time(), tree=tree
+    )
     folder = tmp_path / "home" / "detached" / "id-1"
     return Background(folder=folder, spec=spec, state=State(doing="ended"), life="ended"), tree
 
