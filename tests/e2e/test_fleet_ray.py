@@ -184,6 +184,7 @@ def test_a_fleet_whose_driver_was_killed_on_ray_is_continued(
 
 def test_workers_that_are_always_killed_are_not_started_forever(place: RayPlace) -> None:
     with place.start("fleet", "run", *ON_RAY, *place.waiting("a")) as driver:
+        wait_until(place.begun)
         killed: set[str] = set()
         while len(killed) < RETRIES + 1:
             wait_until(lambda: (lease := place.lease()) and lease.lease not in killed)
@@ -237,7 +238,7 @@ def test_a_signal_gives_back_what_ray_has(number: signal.Signals, place: RayPlac
         wait_until(lambda: len(place.begun()) == 2)
         driver.send_signal(number)
         ran = ended(driver)
-    assert ran.code == 130
+    assert ran.code == 130, ran.err
     assert [line["type"] for line in ran.lines].count("released") == 2
     found = sorted(row["status"] for row in place.rows().values())
     assert found == ["interrupted", "interrupted", "waiting"]

@@ -113,7 +113,7 @@ def open_prompt(
     resume, without what the flags have begun in it. Raises: as `kode run`."""
     arguments, task = options.arguments, options.task or None
     plain = _wants_plain(arguments, working_directory(arguments))
-    screen = arguments.screen = open_screen_of(arguments, plain)
+    screen = arguments.screen = make_screen(arguments, plain)
     from kode.cli.prompt.state import RunningPrompt
 
     options.prompt = RunningPrompt(screen)
@@ -136,7 +136,7 @@ def open_prompt(
     return run_read_task(arguments, text, piped, None)
 
 
-def open_screen_of(arguments: argparse.Namespace, plain: bool) -> "Screen":
+def make_screen(arguments: argparse.Namespace, plain: bool) -> "Screen":
     """The screen that the flags ask for."""
     from kode.cli.screen.screen import open_screen
 
@@ -150,7 +150,7 @@ async def _repl(
     from kode.cli.screen.render import Renderer
 
     cwd = working_directory(arguments)
-    screen = screen or open_screen_of(arguments, _wants_plain(arguments, cwd))
+    screen = screen or make_screen(arguments, _wants_plain(arguments, cwd))
     renderer = Renderer(screen, unfolded=arguments.verbose)
 
     async def opening() -> "Conversation":

@@ -50,7 +50,7 @@ QUERIES = (b"\x1b[6n", b"\x1b[c", b"\x1b[0c", b"\x1b[>c", b"\x1b[>0c")
 HELLO, ATTACH, KEYS, RESIZE, STOP, ANSWER = b"H", b"A", b"K", b"W", b"S", b"Q"
 """The token, which comes first; join with a size; what was typed; another size; end the session; an
 answer to a question, which the prompt gets."""
-WATCHED = b"T"
+VIEWERS = b"T"
 """To the prompt: how many terminals are attached, as one byte."""
 
 HEAD = struct.Struct("!cI")
@@ -60,7 +60,7 @@ SIZE = struct.Struct("!HH")
 MAX_BYTES = 1024 * 1024
 """A longer frame is no frame of kode's."""
 
-GONE = (asyncio.IncompleteReadError, OSError, ValueError, struct.error)
+DISCONNECTS = (asyncio.IncompleteReadError, OSError, ValueError, struct.error)
 """The other end is gone, or does not speak in frames."""
 
 
@@ -69,7 +69,7 @@ def frame(kind: bytes, payload: bytes = b"") -> bytes:
 
 
 async def read_frame(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
-    """The kind and payload of the next frame. Raises: one of `GONE`."""
+    """The kind and payload of the next frame. Raises: one of `DISCONNECTS`."""
     kind, length = HEAD.unpack(await reader.readexactly(HEAD.size))
     if length > MAX_BYTES:
         raise ValueError("too long")
@@ -119,13 +119,13 @@ class Holder:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serves one connection to its end."""
-        with contextlib.suppress(*GONE):
+        with contextlib.suppress(*DISCONNECTS):
             kind, payload = await read_frame(reader)
             while kind == HELLO and hmac.compare_digest(payload, self.token):
                 self.obey(writer, *await read_frame(reader))
         if writer in self.attached:
             self.attached.remove(writer)
-            self.tell_watched()
+            self.tell_viewers()
         writer.close()
 
     def obey(self, writer: asyncio.StreamWriter, kind: bytes, payload: bytes) -> None:
@@ -138,7 +138,7 @@ class Holder:
             writer.write(cut.encode() if columns < self.widest else b"")
             writer.write(NEVER_WRAP + old + WRAP + MODES)
             self.attached.add(writer)
-            self.tell_watched()
+            self.tell_viewers()
             self.resize(rows, columns)
         elif kind == RESIZE:
             self.resize(*SIZE.unpack(payload))
@@ -150,8 +150,8 @@ class Holder:
         elif kind == STOP:
             self.stop()
 
-    def tell_watched(self) -> None:
-        self.tell_prompt(WATCHED, bytes([min(len(self.attached), 255)]))
+    def tell_viewers(self) -> None:
+        self.tell_prompt(VIEWERS, bytes([min(len(self.attached), 255)]))
 
     def tell_prompt(self, kind: bytes, payload: bytes) -> None:
         with contextlib.suppress(OSError):

@@ -38,7 +38,7 @@ LOOKS_EVERY_S = 0.5
 LONG_MS = 30_000
 """A person looks away from longer tasks."""
 
-ASKED = ("tool", "title", "subject", "preview", "reason", "dangers")
+QUESTION_FIELDS = ("tool", "title", "subject", "preview", "reason", "dangers")
 """What others need of a question."""
 
 RESULT_CHARS = 2000
@@ -115,26 +115,27 @@ class Companion(Reporter):
     frames: socket.socket = field(kw_only=True)
     """From the holder: how many terminals are attached, and answers. Closed, the holder is gone."""
     watching: int = 0
-    asked: int = 0
+    questions: int = 0
+    """How many there were."""
     waiting: "dict[int, tuple[Question, asyncio.Future[Answer]]]" = field(default_factory=dict)
     """Questions without an answer by number, the one that is shown first."""
     ended: TurnEnded | None = None
     """How the last task ended."""
-    beside: "tuple[asyncio.Task[None], ...]" = ()
+    tasks: "tuple[asyncio.Task[None], ...]" = ()
 
     def begin(self, opened: Opened) -> Reporter:
-        self.beside = tuple(map(asyncio.ensure_future, (self._receive(), self._look())))
+        self.tasks = tuple(map(asyncio.ensure_future, (self._receive(), self._look())))
         return super().begin(opened)
 
     async def aclose(self) -> None:
         self._conclude()
-        for task in self.beside:
+        for task in self.tasks:
             task.cancel()
 
     async def ask(self, question: Question) -> Answer:
         """Shows the question to whoever asks for it, for as long as it takes."""
-        self.asked += 1
-        number, future = self.asked, asyncio.get_running_loop().create_future()
+        self.questions += 1
+        number, future = self.questions, asyncio.get_running_loop().create_future()
         self.waiting[number] = question, future
         self._report_question()
         self._notify(f"waits for your answer: {question.title} · kode answer {self.spec.id}")
@@ -147,7 +148,7 @@ class Companion(Reporter):
 
     def _report_question(self) -> None:
         for number, (question, _) in self.waiting.items():
-            values = {name: getattr(question, name) for name in ASKED}
+            values = {name: getattr(question, name) for name in QUESTION_FIELDS}
             self.report(doing="asks", question={"number": number, **values})
             return
         self.report(doing="works", question=None)
@@ -155,12 +156,12 @@ class Companion(Reporter):
     async def _receive(self) -> None:
         """Takes in what the holder sends, until it is gone."""
         reader, _ = await asyncio.open_unix_connection(sock=self.frames)
-        with contextlib.suppress(*holder.GONE):
+        with contextlib.suppress(*holder.DISCONNECTS):
             while True:
                 kind, payload = await holder.read_frame(reader)
                 if kind == holder.ANSWER:
                     self._answer(json.loads(payload))
-                elif kind == holder.WATCHED and self.options.prompt is not None:
+                elif kind == holder.VIEWERS and self.options.prompt is not None:
                     self.watching = payload[0]
                     self.options.prompt.watch(self.watching > 0)
         self._leave()

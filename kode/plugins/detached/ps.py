@@ -67,7 +67,10 @@ def main(argv: Sequence[str]) -> int:
     ]
     rows = [_row(session, now) for session in shown]
     lines = columns([("ID", "STATE", "FOR", "TASK"), *rows]) if rows else []
-    lines = [*lines, *(line for one in shown for line in _lines_below(one, is_done=is_done))]
+    lines = [
+        *lines,
+        *(line for session in shown for line in _lines_below(session, is_done=is_done)),
+    ]
     values = [_value(session, is_done=is_done) for session in shown]
     nothing = ["No session in the background. `kode start TASK` starts one."]
     print_either(values, lines or nothing, as_json=arguments.json)

@@ -141,15 +141,15 @@ async def run_child(
     everything it left running. Raises: OSError where there is no room for its output."""
     with contextlib.ExitStack() as files:
         # Files, since what a killed kode leaves running may hold a pipe open.
-        given, output, errors = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
-        given.write(text.encode("utf-8", "replace"))
-        given.seek(0)
+        stdin, output, errors = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+        stdin.write(text.encode("utf-8", "replace"))
+        stdin.seek(0)
         processes.WATCH.begins(mark)
         files.callback(processes.WATCH.is_over, mark)
         try:
             process = await programs.start_program(
                 *command,
-                stdin=given,
+                stdin=stdin,
                 stdout=output,
                 stderr=errors,
                 cwd=cwd,

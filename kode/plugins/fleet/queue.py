@@ -140,7 +140,7 @@ class Queue:
             if not self.state.cancelled:
                 self._append(log, Cancelled(at=time.time()))
             starts = [state.started for state in self.state.open_tasks() if self.is_free(state)]
-            return [one for one in starts if one and one.host == socket.gethostname()]
+            return [start for start in starts if start and start.host == socket.gethostname()]
 
     def stopped(self) -> str:
         """Why no more tasks should start, as a sentence, or "". Raises: StorageError."""
