@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,14 +45,8 @@ def main(argv: Sequence[str]) -> int:
         # Cluster schedulers start this command; it is not listed for people.
         return _worker(Parser("kode fleet worker", "Run tasks of a queue."), argv[1:])
     name, parser, rest = command_of("fleet", COMMANDS, argv)
-    commands: dict[str, Callable[[Parser, Sequence[str]], int]] = {
-        "run": _run,
-        "status": _status,
-        "resume": _resume,
-        "cancel": _cancel,
-        "collect": _collect,
-    }
-    return commands[name](parser, rest)
+    commands = (_run, _status, _resume, _cancel, _collect)
+    return dict(zip(COMMANDS, commands, strict=True))[name](parser, rest)
 
 
 def _run(parser: Parser, argv: Sequence[str]) -> int:

@@ -8,16 +8,11 @@ import pytest
 from kode.errors import UserError
 from kode.plugins.detached import trees
 from kode.plugins.detached.places import Background, Spec, State, Tree
+from kode.plugins.worktrees import KODE_IDENTITY
 from kode.session.git import run_git
 from tests.needs import needs
 
 pytestmark = needs("git")
-
-ANN = {
-    f"GIT_{role}_{what}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for what, value in (("NAME", "Ann"), ("EMAIL", "ann@example.org"))
-}
 
 
 @pytest.fixture
@@ -30,7 +25,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def git(folder: Path, *words: str) -> str:
-    return run_git(folder, list(words), environ=ANN).decode().strip()
+    return run_git(folder, list(words), environ=KODE_IDENTITY).decode().strip()
 
 
 def commit(folder: Path, name: str, text: str) -> None:

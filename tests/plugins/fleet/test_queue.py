@@ -18,6 +18,7 @@ def test_two_workers_never_have_the_same_task(make: Make) -> None:
     other = again(queue)
     assert {leased(queue).task, leased(other).task} == {"a", "b"}
     assert again(queue).lease() is None
+    assert not any(map(again(queue).is_free, again(queue).state.open_tasks()))
 
 
 def test_a_dead_workers_task_is_leased_with_its_session(make: Make) -> None:
@@ -35,14 +36,6 @@ def test_a_worker_that_lost_its_task_cannot_end_it(make: Make) -> None:
     second = leased(other)
     assert not queue.record(finished(first), under=first)
     assert other.record(finished(second), under=second)
-
-
-def test_a_task_that_was_given_back_is_free(make: Make) -> None:
-    queue = make("a")
-    lease = leased(queue)
-    assert not again(queue).is_free(again(queue).state.tasks["a"])
-    queue.record(Released(task="a", lease=lease.lease, reason="stopped"), under=lease)
-    assert leased(again(queue)).session == lease.session
 
 
 def test_a_line_cut_by_a_crash_is_set_aside(make: Make) -> None:

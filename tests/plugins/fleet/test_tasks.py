@@ -30,10 +30,11 @@ def test_a_task_starts_at_the_checked_out_commit(
     assert one.base == git(repository, "rev-parse", "HEAD").strip()
 
 
-def test_a_plain_folder_is_copied(tmp_path: Path) -> None:
+def test_a_plain_folder_is_copied_and_an_address_cloned(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
-    (one,) = tasks([{"task": "Fix it", "cwd": "plain"}], tmp_path)
-    assert (one.isolate, one.base) == ("copy", "")
+    rows: list[dict[str, object]] = [{"cwd": "plain"}, {"repo": "https://host/two.git"}]
+    made = tasks([{"task": "Fix it", **row} for row in rows], tmp_path)
+    assert [(one.isolate, one.base) for one in made] == [("copy", ""), ("clone", "")]
 
 
 def test_a_line_overrides_the_defaults(tmp_path: Path) -> None:
@@ -45,11 +46,6 @@ def test_a_line_overrides_the_defaults(tmp_path: Path) -> None:
     assert (first.model, first.verify, first.budget_usd) == ("one", "make test", 1.0)
     assert (second.model, second.verify, second.budget_usd) == ("two", "", 2.0)
     assert second.mode == "auto-edit"
-
-
-def test_an_address_is_cloned(tmp_path: Path) -> None:
-    (one,) = tasks([{"task": "Fix it", "repo": "https://host/two.git"}], tmp_path)
-    assert (one.source, one.isolate, one.base) == ("https://host/two.git", "clone", "")
 
 
 @pytest.mark.parametrize(
