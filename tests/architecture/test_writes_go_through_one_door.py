@@ -50,7 +50,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     },
     "memory/tiered/episode_files.py": {"_append": HOME, "_index": HOME},
     "providers/stream.py": dict.fromkeys(("__aenter__", "_touching", "harden", "soften"), NO_FILE),
-    "plugins/replay/cassette.py": {"_recording": NEW},
+    "plugins/replay/recording.py": {"read_cassette": NEW},
     "sandbox/apply.py": {"_fill": PRIVATE, "_merge": PRIVATE, "_remove": PRIVATE},
     "sandbox/layer.py": {"_ignored_by_rules": PRIVATE, "make_layer": PRIVATE},
     "sandbox/masks.py": {"make_mask": PRIVATE},

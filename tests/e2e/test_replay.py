@@ -1,7 +1,6 @@
 """`kode replay` of sessions that the installed command made."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +125,8 @@ def test_a_changed_prompt_is_the_one_difference_and_is_shown(place: Place) -> No
     text = place.run("replay", session_id, cwd=place.folder)
 
     assert (done.code, text.code) == (1, 1)
-    assert parts(done) == [["message: Instructions of this project"], [], []]
-    assert "First difference: step 1, message: Instructions of this project" in text.out
+    assert parts(done) == [["message: instructions"], [], []]
+    assert "First difference: step 1, message: instructions" in text.out
     assert "-Be brief." in text.out
     assert "+Be verbose." in text.out
 
@@ -224,26 +223,6 @@ def test_a_compaction_is_repeated_where_another_window_is_set(place: Place, tmp_
     assert done.json["identical"] is True
 
 
-def test_a_replay_that_ends_before_the_record_is_not_identical(place: Place) -> None:
-    """Without the window in the record a smaller one may compact where nothing was."""
-    long = "word " * 9_000
-    turns = [
-        {"task": task, "flags": [], "replies": [{"text": "hi"}]}
-        for task in (f"one {long}", f"two {long}", "three")
-    ]
-    session_id = play(place, {"name": "long tasks", "files": {}, "turns": turns})
-    path = place.session_files[-1]
-    path.write_text(re.sub(r'"context_window":\d+,', "", path.read_text()))
-    (place.home / "config.json").write_text(json.dumps({"context": {"window": 24_000}}))
-
-    done = replay(place, session_id)
-    text = place.run("replay", session_id, cwd=place.folder)
-
-    assert (done.code, done.json["identical"]) == (1, False)
-    assert "the record does not" in " ".join(done.json["notes"])
-    assert "Differs: 1 of 3 steps as recorded." in text.out
-
-
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
 
 
@@ -335,7 +314,7 @@ def test_a_recorded_run_is_played_without_a_key_for_real(place: Place, tmp_path:
     [
         ("set y", {}, [], "message user"),
         ("set x", {"a.py": "x = 10\n"}, [], "result read_file"),
-        ("set x", {"AGENTS.md": "Be verbose.\n"}, [], "message Instructions of this project"),
+        ("set x", {"AGENTS.md": "Be verbose.\n"}, [], "message instructions"),
         ("set x", {}, ["--append-system", "Be verbose."], "system appended"),
     ],
 )

@@ -3,14 +3,10 @@
 A replay is the loop of kode with a provider, tools and a memory that answer from a transcript:
 nothing is run, and nothing of the person's is changed.
 
-    recording.py   a session in turns
-    same.py        which differences count, and how to show them
-    played.py      a provider that answers from the record and compares each request
-    memory.py      memory's recorded texts
-    agent.py       the settings, tools and session of the record
-    play.py        opens a session with these parts and runs the turns again
-    report.py      the outcome, as lines and as JSON
-    cassette.py    a session as one file for another person
+    recording.py    a session in turns; as one file for another person: a cassette
+    comparison.py   which differences count, and how to show them
+    replay.py       the turns again, with answers and results of the record
+    command.py      the command, and its report
 """
 
 from kode.plugin import Command, Plugin
@@ -24,6 +20,6 @@ PLUGIN = Plugin(
             summary="replay a session, and compare it with its record",
         )
     },
-    exports={"cassette": "kode.plugins.replay.cassette:export"},
-    replays={"cassette": "kode.plugins.replay.cassette:in_place"},
+    exports={"cassette": "kode.plugins.replay.recording:export_cassette"},
+    replays={"cassette": "kode.plugins.replay.replay:open_cassette"},
 )

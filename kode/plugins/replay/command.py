@@ -1,29 +1,30 @@
-"""`kode replay`: replays a session or a cassette offline."""
+"""`kode replay`: replays a session or a cassette offline, and reports what differs."""
 
+import argparse
 import asyncio
 import os
-import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from kode.plugin import (
     EXIT_FAILED,
-    EXIT_INTERRUPTED,
     EXIT_OK,
     Parser,
     SessionError,
-    cancelled_by_signals,
+    Transcript,
+    find_session,
+    load_config,
     paths,
+    plural,
     print_either,
+    session_path,
     working_directory,
 )
-
-if TYPE_CHECKING:
-    import argparse
-
-    from kode.plugins.replay.recording import Recording
+from kode.plugins.replay.comparison import Difference
+from kode.plugins.replay.recording import Recording, read_cassette, recording_of
+from kode.plugins.replay.replay import RecordedProvider, play
 
 CONTINUE = (
     "To go on from a step: `kode session fork ID --at ENTRY`, then `kode continue --model M`."
@@ -46,24 +47,10 @@ def main(argv: Sequence[str]) -> int:
     add("session", metavar="SESSION", help="a session id, any unique prefix, or a cassette")
     add("--cwd", metavar="DIR", help="another folder with the project's files")
     add("--json", action="store_true", help="one JSON object")
-    return asyncio.run(_until_interrupted(parser.parse(argv)))
+    return asyncio.run(_replay(parser.parse(argv)))
 
 
-async def _until_interrupted(arguments: "argparse.Namespace") -> int:
-    task = asyncio.ensure_future(_replay(arguments))
-    try:
-        with cancelled_by_signals(task):
-            return await task
-    except asyncio.CancelledError:
-        print("kode: interrupted; nothing is left of the replay.", file=sys.stderr)
-        return EXIT_INTERRUPTED
-
-
-async def _replay(arguments: "argparse.Namespace") -> int:
-    from kode.plugin import load_config
-    from kode.plugins.replay import report
-    from kode.plugins.replay.play import play
-
+async def _replay(arguments: argparse.Namespace) -> int:
     recording, cwd = _recording(arguments)
     if not cwd.is_dir():
         raise SessionError(
@@ -73,18 +60,67 @@ async def _replay(arguments: "argparse.Namespace") -> int:
     config = load_config(paths.home(), cwd, environ=os.environ, flags={}).config
     with tempfile.TemporaryDirectory(prefix="kode-replay-") as home:
         replay = await play(recording, config, home=Path(home), cwd=cwd)
-    whole, lines = report.as_json(recording, replay), report.lines(recording, replay)
-    print_either(whole, lines, as_json=arguments.json)
-    return EXIT_OK if replay.same else EXIT_FAILED
+    print_either(_as_json(recording, replay), _lines(recording, replay), as_json=arguments.json)
+    return EXIT_OK if replay.is_same else EXIT_FAILED
 
 
-def _recording(arguments: "argparse.Namespace") -> "tuple[Recording, Path]":
+def _recording(arguments: argparse.Namespace) -> tuple[Recording, Path]:
     """The named session or cassette, and the folder to replay it in."""
-    from kode.plugin import find_session
-    from kode.plugins.replay import cassette, recording
+    if not Path(arguments.session).is_file():
+        session_id = find_session(paths.home(), arguments.session)
+        recording = recording_of(Transcript.read(session_path(paths.home(), session_id)))
+        named = working_directory(arguments) if arguments.cwd else None
+        return recording, named or Path(recording.header.cwd)
+    recording = read_cassette(Path(arguments.session))
+    then, project = Path(recording.header.cwd), paths.project_root(working_directory(arguments))
+    is_inside = then.is_relative_to(recording.project) and ".." not in then.parts
+    return recording, project / then.relative_to(recording.project) if is_inside else project
 
-    if Path(arguments.session).is_file():
-        made = cassette.read_cassette(Path(arguments.session))
-        return made, paths.project_root(working_directory(arguments)) / made.inside_project()
-    made = recording.load(paths.home(), find_session(paths.home(), arguments.session))
-    return made, working_directory(arguments) if arguments.cwd else Path(made.header.cwd)
+
+def _lines(recording: Recording, replay: RecordedProvider) -> Iterator[str]:
+    """A line per step, the first difference as a diff, and notes."""
+    header, steps = recording.header, replay.steps
+    turns = plural(len({step.turn for step in steps}), "turn")
+    yield f"Session {header.id}, {header.model}: {turns} replayed."
+    width = max((len(step.summary) for step in steps), default=0)
+    for step in steps:
+        word = "differs" if step.differences else "same"
+        names = ", ".join(dict.fromkeys(map(_name_of, step.differences)))
+        yield f"{step.number:>4}  {word:<7}  {step.summary:<{width}}  {names}".rstrip()
+    for step in [step for step in steps if step.differences][:1]:
+        first = step.differences[0]
+        yield f"\nFirst difference: step {step.number}, {_name_of(first)}\n{first.diff()}\n"
+    yield from replay.notes
+    same = sum(not step.differences for step in steps)
+    yield (
+        f"Identical: all {plural(len(steps), 'step')}."
+        if replay.is_same
+        else f"Differs: {same} of {plural(recording.steps, 'step')} as recorded."
+    )
+
+
+def _as_json(recording: Recording, replay: RecordedProvider) -> dict[str, Any]:
+    steps = [
+        {
+            "step": step.number,
+            "turn": step.turn,
+            "what": step.summary,
+            "same": not step.differences,
+            "differences": [
+                {"part": each.part, "name": each.name, "diff": each.diff()}
+                for each in step.differences
+            ],
+        }
+        for step in replay.steps
+    ]
+    return {
+        "session_id": recording.header.id,
+        "identical": replay.is_same,
+        "steps": steps,
+        "notes": replay.notes,
+    }
+
+
+def _name_of(difference: Difference) -> str:
+    """Which part differs: `system: instructions`, `result: shell`."""
+    return f"{difference.part}: {difference.name}"

@@ -1,37 +1,59 @@
-"""A session as a replay needs it: its transcript in turns."""
+"""A session as a replay needs it: its transcript in turns.
 
+A cassette is a session as one file that another person can replay: a line about it, then the lines
+of the session. A file from somebody else is data.
+"""
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from kode.plugin import (
     AnyEntry,
+    ExportFile,
     Header,
     MessageEntry,
     RequestEntry,
     SessionError,
     SystemEntry,
-    ToolResult,
     Transcript,
     TurnEntry,
+    durable,
+    images_of,
+    kode_version,
+    line_of,
     paths,
-    session_path,
+    plural,
 )
+
+VERSION = 2  # counts the changes of the format of cassettes
+_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PastTurn:
-    """One turn of a recording; `first`, `begins` and `ends` are indices of its entries."""
-
+class RecordedTurn:
     number: int
-    first: int
-    """Of the first entry since the previous turn: a compaction by hand, a rewind."""
-    begins: int
-    """Of the person's message."""
-    ends: int
-    """After its last entry."""
+    before: Sequence[AnyEntry]
+    """What happened since the previous turn: a compaction by hand, a rewind."""
+    entries: Sequence[AnyEntry]
+    """From the person's message to the turn's end."""
     end: TurnEntry | None
     """None if kode was killed in the middle."""
+
+    @property
+    def prompt(self) -> MessageEntry:
+        assert isinstance(self.entries[0], MessageEntry)
+        return self.entries[0]
+
+    @property
+    def begins_process(self) -> bool:
+        """Whether a process began with this turn: then its first request is recorded whole."""
+        first = next(filter(is_request, self.entries), None)
+        return isinstance(first, RequestEntry) and None not in (first.system, first.tools)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,58 +71,31 @@ class Recording:
         return self.transcript.header
 
     @cached_property
-    def entries(self) -> tuple[AnyEntry, ...]:
-        """All entries, in the order of the turns."""
-        return tuple(self.transcript.entries)
-
-    @cached_property
-    def turns(self) -> tuple[PastTurn, ...]:
+    def turns(self) -> Sequence[RecordedTurn]:
         """Its turns in order, including those rewound later."""
-        turns, position, first = list[PastTurn](), 0, 0
+        turns: list[RecordedTurn] = []
+        before: Sequence[AnyEntry] = ()
         for turn in self.transcript.turns:
-            ends = [n for n, e in enumerate(turn.entries, position + 1) if isinstance(e, TurnEntry)]
-            if turn.number > 0:
-                end = ends[0] if ends else position + len(turn.entries)
-                past = PastTurn(
-                    number=turn.number, first=first, begins=position, ends=end, end=turn.end
+            ends = (n for n, entry in enumerate(turn.entries, 1) if isinstance(entry, TurnEntry))
+            size = next(ends, len(turn.entries)) if turn.number else 0
+            if turn.number:
+                entries, end = turn.entries[:size], turn.end
+                turns.append(
+                    RecordedTurn(number=turn.number, before=before, entries=entries, end=end)
                 )
-                turns.append(past)
-                first = end
-            position += len(turn.entries)
-        return tuple(turns)
+            before = turn.entries[size:]
+        return turns
 
-    def results(self) -> dict[str, ToolResult]:
-        """Call id → its result."""
-        calls = (call for item in self.transcript.items for call in item.calls)
-        return {call.call.id: call.result for call in calls if call.result is not None}
+    @property
+    def beginning(self) -> SystemEntry | None:
+        """What its first request began with; None if it was not kept."""
+        entries = (each for each in self.transcript.entries if isinstance(each, SystemEntry))
+        return next(entries, None)
 
+    @property
     def steps(self) -> int:
         """The number of replies."""
-        return sum(map(is_reply, self.entries))
-
-    def inside_project(self) -> Path:
-        """The working directory, relative to the root of the project."""
-        cwd = Path(self.header.cwd)
-        inside = cwd.is_relative_to(self.project) and ".." not in cwd.parts
-        return cwd.relative_to(self.project) if inside else Path()
-
-    def beginning(self, turn: PastTurn | None = None) -> SystemEntry | None:
-        """What the first request began with, or that of a turn; None if it was not kept."""
-        begun = None
-        for index, entry in enumerate(self.entries):
-            if isinstance(entry, SystemEntry):
-                begun = entry
-            if is_request(entry) and (turn is None or index >= turn.begins):
-                return begun
-        return None
-
-    def begins_process(self, turn: PastTurn) -> bool:
-        """Whether a process began with this turn: then its first request is recorded whole."""
-        requests = filter(is_request, self.entries[turn.begins : turn.ends])
-        first = next(requests, None)
-        return (
-            isinstance(first, RequestEntry) and first.system is not None and first.tools is not None
-        )
+        return sum(map(is_reply, self.transcript.entries))
 
 
 def is_reply(entry: AnyEntry) -> bool:
@@ -113,29 +108,73 @@ def is_request(entry: AnyEntry) -> bool:
     return isinstance(entry, RequestEntry) and entry.purpose == "turn"
 
 
-def load(home: Path, session_id: str) -> Recording:
-    """Loads a session of this machine, read-only.
+def recording_of(transcript: Transcript, *, project: str = "", home: str = "") -> Recording:
+    """A session as a recording; by default one of this machine.
 
-    Raises: SessionError if there is none, or nothing in it to play; StorageError.
+    Raises: SessionError if it has no reply, or another agent made it.
     """
-    transcript = Transcript.read(session_path(home, session_id))
-    project = str(paths.project_root(Path(transcript.header.cwd)))
-    return of_transcript(transcript, project=project, home=str(home))
-
-
-def of_transcript(transcript: Transcript, *, project: str, home: str) -> Recording:
-    """A recording of these parts. Raises: SessionError if it has no reply, or another agent made
-    it."""
     header = transcript.header
-    recording = Recording(transcript=transcript, project=project, home=home)
+    project = project or str(paths.project_root(Path(header.cwd)))
+    recording = Recording(transcript=transcript, project=project, home=home or str(paths.home()))
     if header.imported_from is not None:
         raise SessionError(
             f"Session {header.id} was made by {header.imported_from.agent}, whose tools kode does "
             "not have, so it cannot be replayed. `kode session show` shows it."
         )
-    if recording.steps() == 0 or not recording.turns:
+    if not recording.steps or not recording.turns:
         raise SessionError(
             f"Session {header.id} holds no reply of a model, so there is nothing to replay. "
             "`kode session list --all` shows the others."
         )
     return recording
+
+
+def read_cassette(path: Path) -> Recording:
+    """The recording in a cassette. Raises: SessionError for a file that is not one, or is of
+    another version; StorageError."""
+    with durable.storage_errors(path, "read"):
+        first, _, session = path.read_bytes().partition(b"\n")
+    try:
+        about = json.loads(first)
+        version, project, home = about["version"], str(about["project"]), str(about["home"])
+        session_id = str(json.loads(session.partition(b"\n")[0])["id"])
+        if about["type"] != "cassette" or not _ID.fullmatch(session_id):
+            raise ValueError("another kind of file")
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise SessionError(
+            f"{path} is not a cassette. `kode session export ID --format cassette FILE` writes one."
+        ) from error
+    if version != VERSION:
+        raise SessionError(
+            f"{path} is a cassette of version {version}, and this kode reads version {VERSION}. "
+            "Record it again."
+        )
+    with tempfile.TemporaryDirectory(prefix="kode-cassette-") as folder:
+        file = Path(folder, f"{session_id}.jsonl")
+        file.write_bytes(session)
+        return recording_of(Transcript.read(file), project=project, home=home)
+
+
+def export_cassette(transcript: Transcript) -> ExportFile:
+    """The format `cassette` of `kode session export`. Raises: SessionError for a session with
+    nothing to play."""
+    recording = recording_of(transcript)
+    places = {"project": recording.project, "home": recording.home}
+    about = {"type": "cassette", "version": VERSION, "kode": kode_version, **places}
+    lines = [json.dumps(about).encode(), *map(line_of, (transcript.header, *transcript.entries))]
+    return ExportFile(
+        data=b"\n".join(lines) + b"\n",
+        contains=tuple(_contents(recording)),
+        then="`kode replay {path}` replays it.",
+    )
+
+
+def _contents(recording: Recording) -> Iterator[str]:
+    yield f"{plural(len(recording.turns), 'turn')}: what you and the model said, with all results"
+    yield f"paths of this machine: {recording.project}, {recording.home}"
+    if recording.beginning is not None and "memory" in recording.beginning.sections:
+        yield "what kode remembered of you and the project, as the model was shown it"
+    messages = (each for each in recording.transcript.entries if isinstance(each, MessageEntry))
+    if any(map(images_of, messages)):
+        yield "left out: images"
+    yield "masked: anything that looks like a key"

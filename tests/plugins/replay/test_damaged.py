@@ -6,11 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kode import paths
 from kode.errors import KodeError, SessionError
-from kode.plugins.replay.cassette import read_cassette
-from kode.session.content_store import Contents
-from kode.session.requests import kept_tools
+from kode.plugins.replay.recording import read_cassette
 from tests.tables import for_each
 
 ABOUT = {"type": "cassette", "version": 2, "project": "/p", "home": "/h"}
@@ -21,45 +18,40 @@ def cassette(**about: object) -> bytes:
     return "\n".join(map(json.dumps, (ABOUT | about, HEADER, "no entry"))).encode() + b"\n"
 
 
-@pytest.mark.parametrize(
-    "data",
+ORIGIN = {"agent": "Claude Code", "session": "s", "file": "f", "digest": "d"}
+IMPORTED = {**HEADER, "created_at": "", "model": "m", "provider": "p", "imported_from": ORIGIN}
+
+
+@for_each(
+    ("data", "reason"),
     [
-        b"",
-        b"1",
-        b"[" * 100_000,
-        b"{}",
-        b"PK\x05\x06" + b"\0" * 18,
-        cassette(type="session"),
-        json.dumps(ABOUT).encode() + b"\n[]\n",
+        (b"", "is not a cassette"),
+        (b"1", "is not a cassette"),
+        (b"[" * 100_000, "is not a cassette"),
+        (b"{}", "is not a cassette"),
+        (b"PK\x05\x06" + b"\0" * 18, "is not a cassette"),
+        (cassette(type="session"), "is not a cassette"),
+        (json.dumps(ABOUT).encode() + b"\n[]\n", "is not a cassette"),
+        (cassette(version=3), "version 3.*reads version 2"),
+        (f"{json.dumps(ABOUT)}\n{json.dumps(IMPORTED)}\n".encode(), "made by Claude Code"),
     ],
-    ids=["empty", "a number", "nested", "nothing", "an archive", "another kind", "no session"],
 )
-def test_a_file_that_is_no_cassette_is_refused(tmp_path: Path, data: bytes) -> None:
+def test_what_cannot_be_replayed_is_refused(tmp_path: Path, data: bytes, reason: str) -> None:
     file = tmp_path / "theirs.cassette"
     file.write_bytes(data)
 
-    with pytest.raises(SessionError, match="is not a cassette"):
+    with pytest.raises(SessionError, match=reason):
         read_cassette(file)
 
 
-def test_a_cassette_of_another_version_is_refused_by_its_number(tmp_path: Path) -> None:
-    file = tmp_path / "theirs.cassette"
-    file.write_bytes(cassette(version=3))
-
-    with pytest.raises(SessionError, match=r"version 3.*reads version 2"):
-        read_cassette(file)
-
-
-@pytest.mark.parametrize("session_id", ["../outside", "/outside", "..", "a\0b", "x" * 300])
+@for_each("session_id", ["../outside", "/outside", "..", "a\0b", "x" * 300])
 def test_a_cassette_of_somebody_else_writes_nothing_elsewhere(
     tmp_path: Path, session_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "own").mkdir(exist_ok=True)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "own"))
-    (tmp_path / "own").mkdir()
-    file = tmp_path / "theirs.cassette"
-    file.write_bytes(
-        cassette().replace(HEADER["id"].encode(), json.dumps(session_id)[1:-1].encode())
-    )
+    file, escaped = tmp_path / "theirs.cassette", json.dumps(session_id)[1:-1]
+    file.write_bytes(cassette().replace(HEADER["id"].encode(), escaped.encode()))
 
     with pytest.raises(KodeError):
         read_cassette(file)
@@ -77,10 +69,3 @@ def test_damage_anywhere_is_no_fault_of_kode(tmp_path: Path, seed: int) -> None:
 
     with pytest.raises(KodeError):
         read_cassette(file)
-
-
-@pytest.mark.parametrize("data", [b"{", b"\xff", b"3", b'["read_file"]', b'[{"text": 1}]'])
-def test_tools_wrongly_kept_by_others_count_as_not_kept(tmp_path: Path, data: bytes) -> None:
-    contents = Contents(folder=paths.tool_texts(tmp_path), max_file_bytes=1000, max_bytes=1000)
-
-    assert kept_tools(tmp_path, contents.put(data)) == {}

@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 
 from kode.contracts import ToolSpec
 from kode.messages import Message, Text, ToolResult, user_message
-from kode.plugins.replay.same import SECTIONS, Difference, Form
+from kode.plugins.replay.comparison import Comparison, Difference
 from tests.tables import for_each
 
 NOW, THEN = "/tmp/kode-replay-x1/shop", "/home/ann/shop"
-FORM = Form(now_to_then=((NOW, THEN),))
+FORM = Comparison(then_of={NOW: THEN})
 
 
 def result(text: str) -> Message:
@@ -60,26 +60,23 @@ def test_meaningful_differences_are_named(then: str, now: str) -> None:
 @given(st.text(alphabet="abx/ .\n-1", max_size=60))
 def test_a_recorded_path_leads_into_the_copy_and_back(text: str) -> None:
     then = f"{text} {THEN}/a.py {text}"
-    assert FORM.of(FORM.then_to_now(then)) == FORM.of(then)
-    assert f"{NOW}/a.py" in FORM.then_to_now(then)
+    assert FORM.normalize(FORM.localize(then)) == FORM.normalize(then)
+    assert f"{NOW}/a.py" in FORM.localize(then)
 
 
 def test_a_folder_with_a_similar_beginning_is_another() -> None:
-    assert FORM.then_to_now(f"{THEN}2/a.py") == f"{THEN}2/a.py"
+    assert FORM.localize(f"{THEN}2/a.py") == f"{THEN}2/a.py"
 
 
-def test_a_message_on_one_side_only_names_its_speaker() -> None:
-    (found,) = FORM.messages([], [user_message("and brief")])
-    assert found == Difference(part="message", name="user", then="", now="and brief")
+def test_a_difference_is_named_by_the_speaker_or_the_section() -> None:
+    part = Text(text="Be brief.", source="opening", section_name="instructions")
 
+    found = FORM.messages([], [Message(role="user", parts=(part,)), user_message("and brief")])
 
-def test_context_of_the_first_message_is_named_by_its_section() -> None:
-    def opening(text: str) -> Message:
-        part = Text(text=text, source="opening", section_name="instructions")
-        return Message(role="user", parts=(part,))
-
-    (found,) = FORM.messages([opening("Be brief.")], [opening("Be long.")])
-    assert found.name == SECTIONS["instructions"]
+    assert found == [
+        Difference(part="message", name="instructions", then="", now="Be brief."),
+        Difference(part="message", name="user", then="", now="and brief"),
+    ]
 
 
 def test_tools_are_compared_one_by_one_then_by_their_order() -> None:

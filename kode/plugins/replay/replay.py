@@ -1,0 +1,456 @@
+"""Replays the turns of a recording: the same loop, with recorded answers and results.
+
+What happened between two turns, such as a rewind or a compaction by hand, is taken from the record.
+"""
+
+import asyncio
+import contextlib
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from kode.plugin import (
+    FINISHED,
+    AnyEntry,
+    BareSession,
+    CompactionEntry,
+    Config,
+    ContextOverflow,
+    Drop,
+    Emit,
+    Image,
+    KodeError,
+    Message,
+    MessageEntry,
+    ModelInfo,
+    NullMemory,
+    Part,
+    ProviderError,
+    Request,
+    RequestEntry,
+    Session,
+    Text,
+    TextDelta,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+    ToolResult,
+    ToolSpec,
+    TurnEnded,
+    Verdict,
+    builtin_tools,
+    calls_of,
+    models,
+    results_of,
+    section_of,
+    shorten,
+    text_of,
+)
+from kode.plugins.replay.comparison import Comparison, Difference
+from kode.plugins.replay.recording import (
+    RecordedTurn,
+    Recording,
+    is_reply,
+    is_request,
+    read_cassette,
+)
+
+SUMMARY_CHARS = 48  # a column beside the others in 80
+REDUCTIONS = ("compaction", "prune")
+CHANGES_THE_PAST = (*REDUCTIONS, "trim", "rewind", "restore")
+ADOPTED = (*CHANGES_THE_PAST, "message", "plan", "system", "taint")
+"""What is taken from the record between two turns; the loop makes the rest itself."""
+
+
+@dataclass(kw_only=True)
+class Step:
+    """One reply of the model, with the comparison of its request and results."""
+
+    number: int
+    turn: int
+    summary: str
+    """What the model did, in a few words."""
+    differences: list[Difference] = field(default_factory=list)
+    """Differences in its request, except results; and in the results of its calls."""
+
+
+@contextlib.contextmanager
+def open_cassette(path: Path) -> "Iterator[RecordedProvider]":
+    """See `Plugin.replays`. Raises: SessionError for a file that is not a cassette."""
+    yield RecordedProvider(read_cassette(path), is_strict=True)
+
+
+class RecordedProvider:
+    """A `contracts.Recorded` for one replay."""
+
+    def __init__(self, recording: Recording, *, is_strict: bool = False) -> None:
+        """`is_strict`: refuses a request that differs instead of answering."""
+        self.name = recording.header.provider
+        self.model = recording.header.model
+        self.steps: list[Step] = []
+        self.notes: list[str] = []
+        """The turns that ended before their last recorded step, a sentence each."""
+        self.session_then = Session(header=recording.header, path=None)
+        """The recorded session as far as it was played."""
+        self._recording = recording
+        self._info = models.info_of(self.model)
+        self._is_strict = is_strict
+        self._comparison = Comparison(then_of={})
+        self._sections: Callable[[], Mapping[str, str]] = dict
+        """The current sections of the system prompt."""
+        self._turn = recording.turns[0]
+        """The turn being played."""
+        self._next = 0
+        """Index of the next entry of the turn."""
+        self._compared = (0, 0)
+        """How many messages of the record and of the replay were compared."""
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the steps are those of the record, and each matches."""
+        return not self.notes and not any(step.differences for step in self.steps)
+
+    @property
+    def info(self) -> ModelInfo:
+        """See `contracts.Provider`. The context window is the recorded one of the next request: it
+        decides when a conversation is compacted."""
+        for entry in filter(is_request, self._turn.entries[self._next :]):
+            if isinstance(entry, RequestEntry) and entry.context_window is not None:
+                return replace(self._info, context_window=entry.context_window)
+        return self._info
+
+    def follow(
+        self,
+        home: Path,
+        project: Path,
+        session_id: str | None,
+        sections: Callable[[], Mapping[str, str]],
+    ) -> None:
+        """See `contracts.Recorded`."""
+        then = self._recording
+        pairs = {str(home): then.home, str(project): then.project}
+        pairs[session_id or then.header.id] = then.header.id
+        self._comparison, self._sections = Comparison(then_of=pairs), sections
+        self.begin_turn(self._turn)
+
+    def begin_turn(self, turn: RecordedTurn) -> None:
+        """Goes on with this turn."""
+        self._turn, self._next = turn, 0
+        self._play(turn.before)
+
+    async def reply(self, request: Request, emit: Emit) -> Message:
+        """See `contracts.Provider`. Raises what ended the recorded turn; KodeError for
+        what the record does not contain."""
+        if request.aside:
+            return self._summary()
+        if not self.has_reply:
+            raise self._end_of_turn()
+        upcoming, kinds = self.upcoming(), self.upcoming_kinds()
+        if kinds[:1] == ["request"] and not {*REDUCTIONS}.isdisjoint(kinds):
+            self._advance(1 + next(i for i, entry in enumerate(upcoming) if is_request(entry)))
+            raise ContextOverflow("The recorded request did not fit the model's window.")
+        self._advance(len(upcoming))
+        entry = self._turn.entries[self._next]
+        assert isinstance(entry, MessageEntry)
+        calls = ", ".join(call.name for call in calls_of(entry))
+        summary = calls or text_of(entry) or f"({entry.stop or 'nothing'})"
+        self._compare(request, shorten(summary, SUMMARY_CHARS))
+        self._advance(1)
+        return await self._send(entry, emit)
+
+    async def aclose(self) -> None:
+        """See `contracts.Provider`."""
+
+    @property
+    def has_reply(self) -> bool:
+        """Whether the record has another reply for the turn."""
+        return any(map(is_reply, self._turn.entries[self._next :]))
+
+    def upcoming(self) -> Sequence[AnyEntry]:
+        """The entries up to the turn's next reply, or its end."""
+        return [*takewhile(lambda entry: not is_reply(entry), self._turn.entries[self._next :])]
+
+    def upcoming_kinds(self) -> Sequence[str]:
+        """The types of the requests, and of what reduced the context, up to that reply."""
+        return [e.type for e in self.upcoming() if is_request(e) or e.type in REDUCTIONS]
+
+    def steering(self) -> list[str]:
+        """What the person typed while the turn ran, before its next reply."""
+        return [
+            part.text
+            for entry in self.upcoming()
+            if isinstance(entry, MessageEntry) and entry.role == "user"
+            for part in entry.parts
+            if isinstance(part, Text) and part.source == "steering"
+        ]
+
+    def end_turn(self, ended: TurnEnded, messages: Sequence[Message]) -> None:
+        """Compares the results that followed the last request of a turn."""
+        if self.has_reply:
+            why = ended.error or f"it ended with {ended.status}"
+            self.notes.append(f"Turn {self._turn.number} ended early in the replay: {why}")
+        self._advance(len(self._turn.entries) - self._next)
+        if self.steps:
+            differences = self._new_differences(messages)
+            self.steps[-1].differences += [each for each in differences if each.part == "result"]
+
+    def _advance(self, count: int) -> None:
+        self._play(self._turn.entries[self._next : self._next + count])
+        self._next += count
+
+    def _play(self, entries: Sequence[AnyEntry]) -> None:
+        self.session_then.append(*entries)
+        if any(entry.type in CHANGES_THE_PAST for entry in entries):
+            self._compared = (0, 0)
+
+    def _end_of_turn(self) -> BaseException:
+        """How the recorded turn ended, if it has no further reply."""
+        end = self._turn.end
+        if end is not None and end.status in FINISHED:
+            return KodeError("The recorded turn ended here, and the replay continues.")
+        if end is not None and end.status == "error":
+            return ProviderError(end.error or "The recorded turn failed here.")
+        return asyncio.CancelledError()
+
+    def _compare(self, request: Request, summary: str) -> None:
+        """Adds a step. Raises: KodeError if they must not differ."""
+        step = Step(number=len(self.steps) + 1, turn=self._turn.number, summary=summary)
+        begun = self.session_then.beginning
+        if self.session_then.last_request is not None and begun is not None and begun.tools:
+            tools = [ToolSpec(**tool) for tool in begun.tools]
+            differences = self._comparison.sections(begun.texts, self._sections())
+            differences += self._comparison.tools(tools, request.tools)
+            # A lasting difference is reported once.
+            reported = {(each.part, each.name) for s in self.steps for each in s.differences}
+            step.differences += [d for d in differences if (d.part, d.name) not in reported]
+        previous = self.steps[-1] if self.steps else step
+        for difference in self._new_differences(request.messages):
+            (previous if difference.part == "result" else step).differences.append(difference)
+        self.steps.append(step)
+        for compared in (previous, step) if self._is_strict else ():
+            for first in compared.differences[:1]:
+                raise KodeError(
+                    f"Step {compared.number} is not as recorded: {first.part} {first.name} "
+                    f"differs.\n{first.diff()}\n"
+                    "Record it again where that is meant (`kode run --record FILE`)."
+                )
+
+    def _new_differences(self, now: Sequence[Message]) -> list[Difference]:
+        """The differences between messages that were not compared yet."""
+        then, (old, new) = self.session_then.messages, self._compared
+        if len(then) < old or len(now) < new:
+            old = new = 0
+        self._compared = len(then), len(now)
+        return self._comparison.messages(then[old:], now[new:])
+
+    async def _send(self, entry: MessageEntry, emit: Emit) -> Message:
+        for part in entry.parts:
+            if isinstance(part, Text):
+                emit(TextDelta(text=part.text))
+        if entry.stop == "interrupted":
+            raise self._end_of_turn()
+        parts = tuple(map(self._localize, entry.parts))
+        usage, model = entry.usage, entry.model
+        return Message(role="assistant", parts=parts, stop=entry.stop, usage=usage, model=model)
+
+    def _localize(self, part: Part) -> Part:
+        if not isinstance(part, ToolCall):
+            return part
+        return replace(part, arguments=self._comparison.localize(part.arguments))
+
+    def _summary(self) -> Message:
+        """The note of a compaction."""
+        for entry in self._turn.entries[self._next :]:
+            if isinstance(entry, CompactionEntry):
+                return Message(role="assistant", parts=(Text(text=entry.summary),), stop="end")
+        raise KodeError("The replay compacts the conversation here, and the record does not.")
+
+
+async def play(recording: Recording, config: Config, *, home: Path, cwd: Path) -> RecordedProvider:
+    """Replays a recording with a folder for the session it makes, `home`, and the project's files
+    in `cwd`, which are only read; returns what was compared. `config` are the person's current
+    settings, overridden by those in the record.
+
+    Raises: KodeError.
+    """
+    provider = RecordedProvider(recording)
+    begun = recording.beginning
+    settings = {
+        "max_steps": 1_000_000,  # the record determines when a turn ends
+        "timeout_s": None,
+        "max_budget_usd": None,
+        "append_system": begun.texts.get("appended", "") if begun is not None else "",
+        "add_dirs": (),
+        "provider": "scripted",
+    }
+    config = config.model_copy(update=settings)
+    bare = BareSession.create(config, home=home, cwd=cwd, provider=provider)
+    session = ReplayedSession(**vars(bare.context.session))
+    for entry in recording.transcript.entries:
+        session.recorded[_kind(entry)].append(entry)
+    bare.context.session = session
+    provider.follow(home, bare.place.project, session.id, lambda: bare.context.sections)
+    calls = (call for item in recording.transcript.items for call in item.calls)
+    results = {call.call.id: call.result for call in calls if call.result is not None}
+    player = _Player(bare=bare, provider=provider, session=session, results=results)
+    try:
+        first, *others = recording.turns
+        await player.play(first, begins=True)
+        for turn in others:
+            provider.begin_turn(turn)
+            await player.play(turn, begins=turn.begins_process)
+        return provider
+    finally:
+        bare.close()
+
+
+@dataclass(kw_only=True)
+class _Player:
+    bare: BareSession
+    provider: RecordedProvider
+    session: "ReplayedSession"
+    results: Mapping[str, ToolResult]
+    """Call id → its recorded result."""
+    skills: str = ""
+    """As recorded; they lie outside the project."""
+
+    async def play(self, turn: RecordedTurn, *, begins: bool) -> None:
+        """Plays one turn, after what happened since the previous one. `begins`: in a new
+        process."""
+        provider = self.provider
+        adopted = [entry for entry in turn.before if entry.type in ADOPTED]
+        self.session.append(*(e for e in adopted if not (begins and e.type == "system")))
+        self.bare.context.known_messages = 0
+        if begins:
+            await self._begin_process(turn)
+        elif any(entry.type == "system" for entry in adopted):
+            await self.bare.open("resume")
+        ended = await self.bare.turn(*_words_of(turn.prompt), provider.steering)
+        if ended.status == "interrupted" and turn.end and turn.end.status != "interrupted":
+            raise asyncio.CancelledError  # cancelled by the person now
+        provider.end_turn(ended, self.session.messages)
+
+    async def _begin_process(self, turn: RecordedTurn) -> None:
+        """Creates an agent per recorded process: its prompt is rendered again, and no file has been
+        read."""
+        bare, provider, begun = self.bare, self.provider, self.provider.session_then.beginning
+        specs = [ToolSpec(**tool) for tool in begun.tools] if begun is not None else []
+        bare.staff(provider, _tools_of(specs), memory=CompactingMemory(provider))
+        texts = (part for part in turn.prompt.parts if isinstance(part, Text))
+        skills = (part.text for part in texts if section_of(part) == "skills")
+        self.skills = next(skills, self.skills)
+        recorded, opening = {"skills": self.skills} if self.skills else {}, bare.agent.opening
+        bare.agent = replace(
+            bare.agent,
+            interceptors=(self._allow,),
+            around=self._answer,
+            opening=lambda window: {**recorded, **opening(window)},
+            cost_usd=lambda usage: 0.0,  # recorded replies cost nothing again
+        )
+        await bare.open("resume" if provider.steps else "start")
+
+    async def _allow(self, *call: object) -> Verdict:
+        """An `Interceptor`."""
+        return Verdict(allowed=True, reason="The result is from the record.", reads=())
+
+    async def _answer(self, tool: Tool, _: object, context: ToolContext, run: object) -> ToolOutput:
+        """An `Around`; `ReplayedSession` has the whole result. Raises: CancelledError where the
+        turn was interrupted before or in the call; ToolError if the record has no result."""
+        result = self.results.get(context.call_id)
+        if result is None:
+            raise ToolError("The record has no result of this call.")
+        self.session.answered.add(context.call_id)
+        if result.cut in ("not_run", "interrupted"):
+            raise asyncio.CancelledError
+        return ToolOutput(text=result.text)
+
+
+@dataclass
+class ReplayedSession(Session):
+    """A session whose entries get the recorded ids, so that references to them still work. Results
+    of calls that were answered from the record, and compactions, are those of the record."""
+
+    recorded: dict[str, deque[AnyEntry]] = field(default_factory=lambda: defaultdict(deque))
+    """The recorded entries of each kind, in order."""
+    answered: set[str] = field(default_factory=set)
+    """The calls that were answered; the engine itself made the results of all others."""
+
+    def append(self, *entries: AnyEntry) -> None:
+        """See `Session.append`."""
+        super().append(*map(self._as_recorded, entries))
+
+    def _as_recorded(self, entry: AnyEntry) -> AnyEntry:
+        if not (queue := self.recorded[_kind(entry)]):
+            return entry
+        recorded = queue.popleft()
+        results = results_of(entry) if isinstance(entry, MessageEntry) else ()
+        is_answered = any(result.call_id in self.answered for result in results)
+        if is_answered or entry.type == "compaction":
+            return recorded
+        return replace(entry, id=recorded.id)
+
+
+class CompactingMemory(NullMemory):
+    """Has the conversation compacted where the record has a compaction before the next request."""
+
+    def __init__(self, provider: RecordedProvider) -> None:
+        self._provider = provider
+
+    @property
+    def message_window(self) -> int | None:
+        """See `contracts.MemorySystem`."""
+        return 0 if self._provider.upcoming_kinds()[:1] == ["compaction"] else None
+
+    async def before_drop(self, messages: Sequence[Message], reason: str) -> Drop:
+        """See `contracts.MemorySystem`."""
+        return Drop() if self.message_window is None else Drop(keep=0)
+
+
+def _kind(entry: AnyEntry) -> str:
+    """A key that corresponding entries share; results come in any order."""
+    if not isinstance(entry, MessageEntry):
+        return entry.type
+    results = results_of(entry)
+    is_of_memory = all(isinstance(p, Text) and p.source == "memory" for p in entry.parts)
+    role = "memory" if is_of_memory else entry.role
+    return f"result {results[0].call_id}" if results else f"message {role}"
+
+
+def _tools_of(specs: Sequence[ToolSpec]) -> Sequence[Tool]:
+    """The tools of this kode, and those that only the record knows: of a server, of memory."""
+
+    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        raise ToolError("A replay runs no call.")
+
+    own = {tool.name: tool for tool in builtin_tools}
+    recorded = (
+        Tool(
+            name=spec.name,
+            description=spec.description,
+            effect="mcp",
+            subject="",
+            parallel=False,
+            parameters=partial(dict, spec.parameters),
+            check=dict,
+            run=run,
+        )
+        for spec in specs
+    )
+    return [own.get(tool.name, tool) for tool in recorded] or builtin_tools
+
+
+def _words_of(prompt: MessageEntry) -> tuple[str, Sequence[Text | Image]]:
+    """The person's words, and what else came with them but the opening, which is made again."""
+    parts = [
+        p
+        for p in prompt.parts
+        if isinstance(p, Image) or (isinstance(p, Text) and p.source != "opening")
+    ]
+    words = [part for part in parts if isinstance(part, Text) and not part.source][-1]
+    return words.text, [part for part in parts if part is not words]
