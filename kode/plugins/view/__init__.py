@@ -1,16 +1,13 @@
-"""`kode view`: sessions, memory, and what other plug-ins show, as web pages for this machine only.
+"""`kode view`: sessions, memory, costs and pages of plug-ins in a browser, for this machine only.
 
-    serve          a socket, the one-time link, the server
-    access         access control: token, cookie, Host, Origin; what a page may do
-    pages          an address → values → a template
-    session        one session, or one subagent: a page of the server, or a file to export
-    transcript     its turns, with what was undone
-    calls          its calls of tools, with their diffs
-    costs          what all sessions of a period cost
-    spent          tokens and dollars of a session over time
-    agents         the tree of subagents of a session
-    remembered     memory: entries, what waits for approval
-    render         templates; escapes any text of a session or a file
+    command   the command: a socket, the one-time link, the server
+    access    access control: token, cookie, Host, Origin; what a page may do
+    pages     an address → values → a template
+    session   one session, or one subagent: a page of the server, or a file to export
+    turns     its turns, with what was undone, and its calls with their diffs
+    costs     what all sessions of a period cost
+    memory    entries of memory, and what waits for approval
+    render    templates; escapes any text of a session or a file
 
 Pages are built from disk at each request. They store nothing and change only what a person
 approves; there is no script.

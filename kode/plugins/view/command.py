@@ -1,12 +1,27 @@
-"""`kode view`: sessions, cost and memory in the browser."""
+"""`kode view`: the pages on 127.0.0.1, with a link that works once, until Ctrl-C."""
 
 import argparse
+import contextlib
 import os
+import socket
 import sys
+import webbrowser
 from collections.abc import Sequence
 
-from kode.plugin import EXIT_OK, Parser, clean, extras, paths, working_directory
+from kode.plugin import (
+    EXIT_OK,
+    ConfigError,
+    Parser,
+    Place,
+    complain,
+    extras,
+    load_config,
+    paths,
+    working_directory,
+)
 
+HOST = "127.0.0.1"
+GRACE_S = 2  # a page is made in milliseconds
 MAX_PORT = 65_535
 """The largest number of a TCP port."""
 
@@ -16,29 +31,63 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser(
         "kode view", "Show sessions, cost and memory in the browser, on this machine only."
     )
-    parser.add_argument(
-        "--port", type=_port, default=0, metavar="N", help="the port (default: a free one)"
-    )
-    parser.add_argument(
-        "--no-browser", action="store_true", help="print the link without opening a browser"
-    )
-    parser.add_argument("--cwd", metavar="DIR", help="the project whose settings and memory to use")
+    add = parser.add_argument
+    add("--port", type=_port, default=0, metavar="N", help="the port (default: a free one)")
+    add("--no-browser", action="store_true", help="print the link without opening a browser")
+    add("--cwd", metavar="DIR", help="the project whose settings and memory to use")
     arguments = parser.parse(argv)
     extras.require("view")
-    from kode.plugin import Place, load_config
-    from kode.plugins.view.serve import serve
-
     home, cwd = paths.home(), working_directory(arguments)
     loaded = load_config(home, cwd, environ=os.environ, flags={})
-    for warning in filter(None, (paths.home_fault(home), *loaded.warnings)):
-        print(clean(f"kode: {warning}"), file=sys.stderr)
-    serve(
-        Place(home=home, cwd=cwd, config=loaded.config),
-        port=arguments.port,
-        browser=not arguments.no_browser,
-        say=lambda text: print(text, flush=True),
-    )
+    complain((paths.home_fault(home), *loaded.warnings))
+    place = Place(home=home, cwd=cwd, config=loaded.config)
+    serve(place, port=arguments.port, opens_browser=not arguments.no_browser)
     return EXIT_OK
+
+
+def serve(place: Place, *, port: int, opens_browser: bool) -> None:
+    """Serves until Ctrl-C. `port` 0 takes a free one; a browser is opened if there is a screen.
+    Raises: ConfigError if the port is unavailable."""
+    import uvicorn
+
+    from kode.plugins.view.access import Keys
+    from kode.plugins.view.pages import application
+
+    with _listening(port) as listener:
+        keys = Keys(address=f"{HOST}:{listener.getsockname()[1]}")
+        print(
+            f"{keys.link}\nThe link works once, in one browser. Ctrl-C ends kode view.", flush=True
+        )
+        if opens_browser and has_screen():
+            webbrowser.open(keys.link)
+        config = uvicorn.Config(
+            application(place, keys),
+            lifespan="off",
+            ws="none",
+            access_log=False,
+            log_config=None,
+            log_level="critical",
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listener])
+
+
+def has_screen() -> bool:
+    """Whether a graphical browser can open; a text browser would take over the terminal."""
+    names = ("DISPLAY", "WAYLAND_DISPLAY")
+    return sys.platform == "darwin" or any(map(os.environ.get, names))
+
+
+def _listening(port: int) -> socket.socket:
+    try:
+        return socket.create_server((HOST, port))
+    except OSError as error:
+        raise ConfigError(
+            f"kode view: port {port} cannot be used ({error.strerror}). Leave out --port, and a "
+            "free one is taken."
+        ) from error
 
 
 def _port(text: str) -> int:

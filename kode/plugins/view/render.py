@@ -9,14 +9,16 @@ import base64
 import functools
 import hashlib
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from kode.plugin import paths, plural
+from kode.plugin import SubagentRecord, money, paths, plural, subagent_records, total_spent
 
 OWN = "kode.plugins.view"
 
@@ -45,16 +47,6 @@ def page(template: str, package: str = OWN, /, **values: Any) -> str:
     return _environment(package).get_template(template).render(standalone=False, **values)
 
 
-def part(template: str, package: str, /, **values: Any) -> Markup:
-    """A part of a page."""
-    return Markup(_environment(package).get_template(template).render(values))
-
-
-def fault(text: str) -> Markup:
-    """A part that could not be made."""
-    return Markup('<p class="bad">{}</p>').format(shown(text))
-
-
 def stylesheet() -> str:
     return resources.files(OWN).joinpath("style.css").read_text("utf-8")
 
@@ -80,6 +72,7 @@ def _environment(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals |= {"agents_in": agents_in, "total_spent": total_spent}
     environment.filters |= {
         "when": when,
         "dollars": dollars,
@@ -100,9 +93,12 @@ def when(at: str) -> str:
 
 
 def dollars(amount: float | None) -> str:
-    if amount is None:
-        return "unknown"
-    return f"${amount:,.2f}" if amount >= 1 or not amount else f"${amount:,.4f}"
+    return money(amount) or "unknown"
+
+
+def agents_in(folder: Path) -> Sequence[SubagentRecord]:
+    """The subagents recorded in the folder of a session or of another one, oldest first."""
+    return subagent_records(paths.agents_folder(folder))
 
 
 def number(value: float) -> str:

@@ -3,62 +3,73 @@
 Nothing here needs a server.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.plugin import FileChanges, Header, SessionError, Transcript, extras, paths, session_path
-from kode.plugins.view import agents
-from kode.plugins.view.agents import Agent
-from kode.plugins.view.spent import SessionSpending, session_spending
-from kode.plugins.view.transcript import Turn, turns_of
+from kode.plugin import (
+    FileChanges,
+    SessionError,
+    Spending,
+    Transcript,
+    extras,
+    paths,
+    session_path,
+    spending_of,
+    subagent_records,
+)
+from kode.plugins.view.turns import TurnView, turns_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionView:
+    transcript: Transcript
+    folder: Path
+    """With what belongs to it, such as the records of its subagents."""
     title: str
-    header: Header
-    turns: tuple[Turn, ...]
-    spending: SessionSpending
-    updated_at: str
-    faults: tuple[str, ...] = ()
-    """What was unreadable."""
-    tree: tuple[Agent, ...] = ()
+    turns: Sequence[TurnView]
+    spending: Spending
+    """Also of rewound turns, which were paid for too."""
     agent_of: str = ""
     """The session, if this is one of its subagents."""
+    address: str = ""
+    """Of a subagent: the ids from the session's own child down to it, with slashes."""
 
 
 def session_view(transcript: Transcript) -> SessionView:
     """A session for display. Raises: StorageError."""
     assert transcript.path is not None  # it was read
     folder = transcript.path.with_suffix("")
-    turns = turns_of(transcript, FileChanges.of_session(folder))
+    turns = [*turns_of(transcript, FileChanges.of_session(folder))]
+    titles = (turn.title for turn in turns if turn.title)
     return SessionView(
-        title=next((turn.asked for turn in turns if turn.asked), f"Session {transcript.header.id}"),
-        header=transcript.header,
-        turns=tuple(turns),
-        spending=session_spending(turns),
-        updated_at=_last_used(transcript),
-        faults=transcript.faults,
-        tree=agents.tree(folder),
+        transcript=transcript,
+        folder=folder,
+        title=next(titles, f"Session {transcript.header.id}"),
+        turns=turns,
+        spending=spending_of(transcript.entries),
     )
 
 
 def agent_view(home: Path, session_id: str, address: str) -> SessionView:
-    """A subagent's transcript. Raises: SessionError if it is missing."""
+    """A subagent's transcript. Raises: SessionError if it is missing; StorageError."""
     session_path(home, session_id)
-    record = agents.find(paths.session_folder(home, session_id), address)
-    transcript = agents.transcript(record) if record else None
-    if record is None or transcript is None:
+    folder, record = paths.session_folder(home, session_id), None
+    for name in address.split("/"):
+        records = subagent_records(paths.agents_folder(folder))
+        record = next((each for each in records if each.id == name), None)
+        folder = record.folder if record else folder / "missing"
+    if record is None or not record.transcript.is_file():
         raise SessionError(f"Session {session_id} keeps no transcript of such a subagent.")
-    turns = turns_of(transcript, FileChanges())
+    transcript = Transcript.read(record.transcript)
     return SessionView(
+        transcript=transcript,
+        folder=record.folder,
         title=record.goal,
-        header=transcript.header,
-        turns=tuple(turns),
-        spending=session_spending(turns),
-        updated_at=_last_used(transcript),
-        tree=agents.tree(record.folder, address),
+        turns=[*turns_of(transcript, FileChanges())],
+        spending=spending_of(transcript.entries),
         agent_of=session_id,
+        address=address,
     )
 
 
@@ -69,11 +80,4 @@ def session_document(transcript: Transcript) -> str:
     from kode.plugins.view import render
 
     view = session_view(transcript)
-    return render.document(
-        "session.html", session=view, part=None, shown=view.turns, session_parts=()
-    )
-
-
-def _last_used(transcript: Transcript) -> str:
-    entries = transcript.entries
-    return entries[-1].at if entries else transcript.header.created_at
+    return render.document("session.html", session=view, part=None, shown=view.turns)

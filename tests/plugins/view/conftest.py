@@ -55,49 +55,42 @@ def make_place(tmp_path: Path, **settings: object) -> Place:
     return Place(home=home, cwd=tmp_path, config=Config.model_validate(settings))
 
 
-def client_of(place: Place, keys: Keys, **options: object) -> TestClient:
+def client_of(place: Place, keys: Keys) -> TestClient:
     return TestClient(
         application(place, keys),
         base_url=f"http://{ADDRESS}",
         follow_redirects=False,
         raise_server_exceptions=False,
-        **options,  # type: ignore[arg-type]
     )
 
 
-@pytest.fixture
-def browser(tmp_path: Path) -> Browser:
-    """One that has used the link."""
-    place, keys = make_place(tmp_path), Keys(address=ADDRESS)
+def enter(place: Place) -> Browser:
+    """A browser that has used the link."""
+    keys = Keys(address=ADDRESS)
     client = client_of(place, keys)
     client.get(keys.link)
     return Browser(client=client, keys=keys, place=place)
 
 
+@pytest.fixture
+def browser(tmp_path: Path) -> Browser:
+    return enter(make_place(tmp_path))
+
+
 def call(name: str, id: str, **arguments: object) -> Message:
-    return Message(
-        role="assistant",
-        parts=(ToolCall(id=id, name=name, arguments=json.dumps(arguments)),),
-        stop="tool_calls",
-        usage=Usage(input_tokens=1_000, output_tokens=50),
-        model="m",
-    )
+    part = ToolCall(id=id, name=name, arguments=json.dumps(arguments))
+    usage = Usage(input_tokens=1_000, output_tokens=50)
+    return Message(role="assistant", parts=(part,), stop="tool_calls", usage=usage, model="m")
 
 
 def result(name: str, id: str, text: str, *, is_error: bool = False) -> Message:
-    return Message(
-        role="tool", parts=(ToolResult(call_id=id, name=name, text=text, is_error=is_error),)
-    )
+    part = ToolResult(call_id=id, name=name, text=text, is_error=is_error)
+    return Message(role="tool", parts=(part,))
 
 
 def says(text: str, *, tokens: int = 1_200) -> Message:
-    return Message(
-        role="assistant",
-        parts=(Text(text=text),),
-        stop="end",
-        usage=Usage(input_tokens=tokens, output_tokens=30),
-        model="m",
-    )
+    usage = Usage(input_tokens=tokens, output_tokens=30)
+    return Message(role="assistant", parts=(Text(text=text),), stop="end", usage=usage, model="m")
 
 
 def turn(session: Session, asked: str, *messages: Message, cost_usd: float = 0.25) -> None:
@@ -141,13 +134,12 @@ async def remember(place: Place) -> None:
     await system.close(60.0)
     files = EpisodeFiles(paths.memory_folder(place.home, None) / "episodes")
     async with files.lock():
-        files.write(
-            Episode(
-                session_id=TAINTED,
-                turns=3,
-                created_at="2026-01-01T10:10:10+00:00",
-                updated_at="2026-01-01T10:10:10+00:00",
-                narrative=f"Read the vendor's page. {HOSTILE}",
-                tainted=True,
-            )
+        episode = Episode(
+            session_id=TAINTED,
+            turns=3,
+            created_at="2026-01-01T10:10:10+00:00",
+            updated_at="2026-01-01T10:10:10+00:00",
+            narrative=f"Read the vendor's page. {HOSTILE}",
+            tainted=True,
         )
+        files.write(episode)

@@ -20,42 +20,25 @@ from kode.plugin import (
     paths,
 )
 
-KINDS = {
-    "fact": "Facts",
-    "rule": "Rules",
-    "soul": "Soul",
-    "episode": "Episodes",
-    "event": "Log",
-}
-"""The kinds of entries in display order."""
 
-Values = Mapping[str, object]
-"""What a template gets."""
-
-
-async def remembered(place: Place, source: str = "") -> Values:
-    """Everything remembered, of every project; `shown` are the entries of this source.
-    Raises: MemoryRefused, StorageError."""
-    async with _opened(place) as (system, notices):
+async def memory_values(place: Place) -> Mapping[str, object]:
+    """Everything remembered, of every project, for its template. Raises: MemoryRefused,
+    StorageError."""
+    async with opened_memory(place) as (system, notices):
         memory = await memory_overview(system)
-    shown = [entry for entry in memory.entries if source in ("", entry.rank.name.lower())]
+    authors = (entry.origin.who if entry.origin else "" for entry in memory.entries)
     return {
         "memory": memory,
-        "shown": shown,
-        "narrowed": bool(source),
-        "sources": Counter(
-            entry.origin.who if entry.origin else "" for entry in memory.entries
-        ).most_common(),
+        "sources": Counter(authors).most_common(),
         "notices": notices,
         "here": paths.path_hash(paths.project_root(place.cwd)),
-        "kinds": KINDS,
     }
 
 
 async def decide(place: Place, id: str, choice: str) -> tuple[str, str]:
     """Carries out a choice about the waiting item with this id; returns a message and the id of the
     change that it is. Raises: MemoryRefused, StorageError, BusyError."""
-    async with _opened(place, read_only=False) as (system, _):
+    async with opened_memory(place, read_only=False) as (system, _):
         done = await decide_memory(system, id, choice)
         return done.in_words(), done.change_id
 
@@ -63,21 +46,21 @@ async def decide(place: Place, id: str, choice: str) -> tuple[str, str]:
 async def undo(place: Place, change_id: str) -> str:
     """Undoes one change; returns a message about it. Raises: MemoryRefused, StorageError,
     BusyError."""
-    async with _opened(place, read_only=False) as (system, _):
+    async with opened_memory(place, read_only=False) as (system, _):
         return await memory_command(system, ["undo", change_id])
 
 
 @contextlib.asynccontextmanager
-async def _opened(
+async def opened_memory(
     place: Place, *, read_only: bool = True
 ) -> AsyncIterator[tuple[MemorySystem, list[str]]]:
     """Opens the configured system; also yields its notices."""
     notices: list[str] = []
 
-    def take(event: Event) -> None:
+    def note(event: Event) -> None:
         if isinstance(event, Notice):
             notices.append(event.text)
 
-    context = outside_context(place.config, place.cwd, emit=take, read_only=read_only)
+    context = outside_context(place.config, place.cwd, emit=note, read_only=read_only)
     async with open_memory(place.config.memory, context) as system:
         yield system, notices

@@ -1,0 +1,67 @@
+"""`kode view` as a command, and the session as a file."""
+
+import re
+import socket
+import sys
+
+import pytest
+
+from kode import paths
+from kode.cli.commands import session
+from kode.errors import ConfigError, SessionError
+from kode.plugins.view import command
+from tests.cli.commands.answers import run
+from tests.plugins.view.conftest import HOSTILE, a_session, hostile_session, make_place
+from tests.tables import for_each
+
+
+def test_a_port_in_use_is_an_error_with_advice(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        with pytest.raises(ConfigError, match=rf"port {port} cannot be used .* Leave out --port"):
+            command.serve(make_place(tmp_path), port=port, opens_browser=False)
+
+
+@for_each("port", ["x", "-1", "65536", "80.5"])
+def test_a_number_that_is_no_port_is_an_error(port):
+    with pytest.raises(ConfigError, match="port"):
+        command.main([f"--port={port}"])
+
+
+def test_no_browser_is_opened_where_there_is_no_screen(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert not command.has_screen()
+
+    monkeypatch.setenv("DISPLAY", ":0")
+    assert command.has_screen()
+
+
+def test_an_exported_session_is_one_file_and_requests_nothing(capsys, tmp_path):
+    id = a_session(paths.home(), [f"ask {number}" for number in range(60)], tmp_path)
+
+    assert run(session, ["export", id[:12], "--format", "html"]) == 0
+
+    page = capsys.readouterr().out
+    assert page.startswith("<!doctype html>")
+    assert "re: ask 59" in page
+    assert "default-src 'none'; style-src 'sha256-" in page
+    assert not re.search(r"<script|<link|<form|\shref=\"(?!#)|\ssrc=|url\(|@import", page)
+
+
+def test_an_exported_hostile_session_is_text(capsys):
+    id = hostile_session(paths.home())
+
+    run(session, ["export", id, "--format", "html"])
+
+    page = capsys.readouterr().out
+    assert HOSTILE[:20] not in page
+    assert "&lt;script&gt;" in page
+    assert page.count("</style>") == 1
+
+
+def test_an_export_of_no_session_is_a_sentence():
+    with pytest.raises(SessionError, match="There is no session"):
+        run(session, ["export", "2020", "--format", "html"])
