@@ -6,7 +6,6 @@ import pytest
 
 from kode import installed
 from kode.installed import Plugin
-from kode.plugins.fleet.folders import fleet_folder
 from kode.plugins.fleet.queue import create
 from kode.plugins.fleet.records import Fleet, Task
 from kode.session.entries import PluginEntry
@@ -78,8 +77,8 @@ def test_a_record_of_a_plugin_is_shown_on_its_session(browser: Browser) -> None:
 
 def test_a_fleet_is_shown_with_its_tasks(browser: Browser, tmp_path: Path) -> None:
     def fleet(home: Path, id: str) -> None:
-        tasks = [Task(id="t0", task=HOSTILE, source="/project", isolate="none")]
-        create(fleet_folder(home) / id, Fleet(id=id, created_at="2026-01-01T00:00:00Z"), tasks)
+        tasks = (Task(id="t0", task=HOSTILE, source="/project", isolate="none"),)
+        create(home, Fleet(id=id, created_at="2026-01-01T00:00:00Z", tasks=tasks, trees="/trees"))
 
     fleet(browser.place.home, "20260101-000000-aaaaaa")
     fleet(tmp_path / "elsewhere", "20260101-000000-bbbbbb")
