@@ -14,7 +14,7 @@ from kode.plugin import (
     run_setup,
 )
 from kode.plugins.acp.hello import result
-from kode.plugins.greeting import can_wait, greet
+from kode.plugins.stdio import can_wait, greet
 
 
 def main(argv: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any
 
-from kode.plugins.greeting import Greeted
+from kode.plugins.stdio import Greeted, take_stdin
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Limit of one line: images travel inside messages."""
@@ -73,21 +73,12 @@ class Pipes:
 
 async def open_pipes(greeted: Greeted) -> Pipes:
     """Takes over standard input and output for the protocol, after the first message."""
+    reader = await take_stdin(greeted.unread, MAX_MESSAGE_BYTES)
     sys.stdout.flush()
-    incoming, outgoing = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    outgoing = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=MAX_MESSAGE_BYTES)
-    reader.feed_data(greeted.unread)
     # The writer needs a separate protocol for its flow control.
     protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
-    await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(incoming, "rb", buffering=0)
-    )
-    transport, _ = await loop.connect_write_pipe(
-        lambda: protocol, os.fdopen(outgoing, "wb", buffering=0)
-    )
+    transport, _ = await loop.connect_write_pipe(lambda: protocol, outgoing)
     return Pipes(reader, asyncio.StreamWriter(transport, protocol, None, loop), greeted.answered)

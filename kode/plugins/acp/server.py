@@ -15,7 +15,7 @@ from acp.agent.connection import AgentSideConnection
 from kode.plugin import EXIT_INTERRUPTED, EXIT_OK
 from kode.plugins.acp.agent import KodeAgent
 from kode.plugins.acp.pipes import open_pipes
-from kode.plugins.greeting import Greeted
+from kode.plugins.stdio import Greeted
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -1,15 +1,15 @@
-"""The face for other agents: kode as an MCP server, `kode mcp serve`.
+"""kode for other agents: an MCP server, `kode mcp serve`.
 
+    command     the command; on stdin and stdout, until the client leaves
     hello       the answer to the first message, before the SDK is imported
     bounds      limits for clients: folders, mode, nesting, cost
-    served      one conversation driven by a client: progress, questions, turns
+    session     one conversation driven by a client: progress, questions, turns
     sessions    open conversations, and sessions on disk that a client may resume
     questions   a permission question as a form for the client's person, and as state
     server      the tools
     memory      the tools of `--memory-only`
-    serve       on stdin and stdout, until the client leaves
 
-Only `server`, `memory`, `questions` and `serve` import the SDK.
+Only `server`, `memory`, `questions` and `command` import the SDK, the last once it serves.
 """
 
 from kode.plugin import Command, Plugin

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kode.plugin import kode_version
-from kode.plugins.greeting import are_objects
+from kode.plugins.stdio import are_objects
 
 NAME = "kode"
 INSTRUCTIONS = """\

@@ -16,19 +16,19 @@ from pydantic import Field
 from kode.plugin import (
     Config,
     ConfigError,
+    MemoryAuthor,
+    MemoryHistory,
     MemoryRefused,
     MemorySystem,
     frame_memory,
+    kode_version,
     load_config,
+    memory_waiting,
+    open_memory,
     outside_context,
     paths,
     silent,
 )
-from kode.plugin import MemoryAuthor as Author
-from kode.plugin import MemoryHistory as History
-from kode.plugin import kode_version as __version__
-from kode.plugin import memory_waiting as waiting
-from kode.plugin import open_memory as open_configured
 from kode.plugins.serve.bounds import Bounds
 from kode.plugins.serve.server import READS, as_tool
 
@@ -53,10 +53,10 @@ def make_memory_server(bounds: Bounds) -> MCPServer:
         raise ConfigError("Memory is off: set memory.enabled to true, then start the server.")
     root = paths.memory_folder(paths.home(), config.memory.data_dir)
     server = MCPServer(
-        "kode-memory", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL"
+        "kode-memory", instructions=INSTRUCTIONS, version=kode_version, log_level="CRITICAL"
     )
     _add_reading(server, bounds)
-    _add_proposing(server, bounds, History(root / "history.jsonl"))
+    _add_proposing(server, bounds, MemoryHistory(root / "history.jsonl"))
     return server
 
 
@@ -66,7 +66,7 @@ def _add_reading(server: MCPServer, bounds: Bounds) -> None:
         folder = _folder(bounds, cwd)
         config = _config(folder)
         context = outside_context(config, folder, emit=silent, read_only=True)
-        return open_configured(config.memory, context)
+        return open_memory(config.memory, context)
 
     @server.tool(annotations=READS)
     @as_tool
@@ -95,13 +95,13 @@ def _add_reading(server: MCPServer, bounds: Bounds) -> None:
         return {"memory": frame_memory(about, listed) if listed else ""}
 
 
-def _add_proposing(server: MCPServer, bounds: Bounds, history: History) -> None:
+def _add_proposing(server: MCPServer, bounds: Bounds, history: MemoryHistory) -> None:
     @server.tool(annotations=ADDS)
     @as_tool
     async def memory_add(
         context: Context,
         text: Annotated[
-            str, Field(max_length=waiting.MAX_CHARS, description="One fact, in one sentence")
+            str, Field(max_length=memory_waiting.MAX_CHARS, description="One fact, in one sentence")
         ],
         about: Annotated[
             Literal["user", "project"], Field(description="Whom it is true of")
@@ -111,7 +111,7 @@ def _add_proposing(server: MCPServer, bounds: Bounds, history: History) -> None:
         """Proposes a fact to remember: lasting, and not to be read from the repository. It is used
         once the person has approved it."""
         client = context.request_context.session.client_params
-        done = await waiting.propose(
+        done = await memory_waiting.propose(
             history,
             text,
             about,
@@ -125,7 +125,10 @@ def _add_proposing(server: MCPServer, bounds: Bounds, history: History) -> None:
     @as_tool
     async def memory_log(limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 20) -> dict[str, Any]:
         """What was proposed through this server, the newest first, and what became of it."""
-        pending = {f"{waiting.SYSTEM}/{proposal.id}" for proposal in waiting.proposals(history)}
+        pending = {
+            f"{memory_waiting.SYSTEM}/{proposal.id}"
+            for proposal in memory_waiting.proposals(history)
+        }
         rows = [
             {
                 "id": change.id,
@@ -150,7 +153,7 @@ def _add_proposing(server: MCPServer, bounds: Bounds, history: History) -> None:
             raise MemoryRefused(
                 f"{id[:40]!r} is no change made through this server: `memory_log` lists those."
             )
-        done = await waiting.take_back(history, changes[0], Author(who="client"))
+        done = await memory_waiting.take_back(history, changes[0], MemoryAuthor(who="client"))
         return {"done": f"undid {changes[0].kind} {changes[0].id}", "id": done.id}
 
 

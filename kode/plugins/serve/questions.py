@@ -7,15 +7,14 @@ form.
 """
 
 import asyncio
-import functools
 import json
+from collections.abc import Callable
 from typing import Any, cast
 
 from mcp.server.mcpserver import Context
 from mcp.server.session import ServerSession
 from mcp_types import (
     ElicitRequest,
-    ElicitRequestedSchema,
     ElicitRequestFormParams,
     ElicitResult,
     InputRequiredResult,
@@ -23,14 +22,14 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from kode.plugin import Answer, Question, UserError, ways_to_allow
-from kode.plugins.serve.served import Asked, ServedSession
+from kode.plugins.serve.session import OpenQuestion, ServedSession
 
 MAX_WAIT_S = 50.0
 """Many clients give up on a call after a minute."""
 MAX_FORMS = 8
 """Limit for one call that the client repeats with each form; clients give up after about ten."""
 
-_CHOICES = ("once", "session", "no")
+CHOICES = ("once", "session", "no")
 
 
 async def follow(
@@ -46,60 +45,66 @@ async def follow(
     reported = cursor
     while True:
         reported = await served.settled(until, report, reported)
-        asked = served.asked
-        if asked is None or asked.with_person or asked.left_to_client or not _has_forms(context):
+        question = served.question
+        if (
+            question is None
+            or question.is_shown
+            or question.is_left_to_client
+            or not _has_forms(context)
+        ):
             return _state(served, cursor)
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            served.note_form(asked, shown=True)
+            served.note_form(question, is_shown=True)
             # It outlives the call: a person takes longer than a client waits.
-            filling = asyncio.create_task(_fill_in(context.request_context.session, served, asked))
-            asked.answer.add_done_callback(functools.partial(_withdraw, filling))
-            continue
-        if forms >= MAX_FORMS:
+            filling = asyncio.create_task(
+                _fill_in(context.request_context.session, served, question)
+            )
+            question.answer.add_done_callback(lambda _, form=filling: form.cancel())
+        elif forms >= MAX_FORMS:
             return _state(served, cursor)
-        kept = {"session": served.conversation.session.id, "cursor": cursor, "forms": forms + 1}
-        return InputRequiredResult(
-            input_requests={asked.id: ElicitRequest(params=_form(asked.question))},
-            request_state=json.dumps(kept),
-        )
+        else:
+            session = served.conversation.session.id
+            kept = {"session": session, "cursor": cursor, "forms": forms + 1}
+            return InputRequiredResult(
+                input_requests={question.id: ElicitRequest(params=_form(question.question))},
+                request_state=json.dumps(kept),
+            )
 
 
-def resumed_result(context: Context[Any]) -> dict[str, Any] | None:
-    """What `follow` stored for the repetition of this call; None for a new call."""
+async def repeated_state(
+    context: Context[Any], find: Callable[[str], ServedSession]
+) -> dict[str, Any] | InputRequiredResult | None:
+    """The state of a call that the client repeats with the forms that its person has filled in;
+    None for a new call."""
     kept = json.loads(context.request_state) if context.request_state else None
-    return kept if isinstance(kept, dict) else None
-
-
-def take_forms(context: Context[Any], served: ServedSession) -> None:
-    """Reads the forms that the person has filled in."""
+    if not isinstance(kept, dict):
+        return None
+    served = find(kept["session"])
     for question_id, filled in (context.input_responses or {}).items():
-        asked = served.asked
-        if asked is not None and asked.id == question_id and isinstance(filled, ElicitResult):
-            _take(served, asked, filled)
-
-
-def as_state(asked: Asked) -> dict[str, Any]:
-    """A question in full, for the client itself."""
-    question = asked.question
-    whole = {
-        "id": asked.id,
-        "title": question.title,
-        "tool": question.tool,
-        "asked_by": question.asker,
-        "what": question.preview,
-        "destroys": list(question.dangers),
-        "why": question.reason,
-        "choices": _choices(question),
-    }
-    return {key: value for key, value in whole.items() if value not in ("", [])}
+        question = served.question
+        if question and question.id == question_id and isinstance(filled, ElicitResult):
+            _take(served, question, filled)
+    return await follow(context, served, kept["cursor"], MAX_WAIT_S / 2, kept["forms"])
 
 
 def _state(served: ServedSession, cursor: int) -> dict[str, Any]:
+    """A state with its question in full, for the client itself."""
     state = served.state(cursor)
-    if served.asked is not None:
-        state["question"] = as_state(served.asked)
-        if served.asked.with_person:
-            state["question"]["asked"] = "the person, by a form; `kode_answer` takes its place"
+    if served.question is not None:
+        question = served.question.question
+        by_form = "the person, by a form; `kode_answer` takes its place"
+        whole = {
+            "id": served.question.id,
+            "title": question.title,
+            "tool": question.tool,
+            "asked_by": question.asker,
+            "what": question.preview,
+            "destroys": list(question.dangers),
+            "why": question.reason,
+            "choices": _choices(question),
+            "asked": by_form if served.question.is_shown else "",
+        }
+        state["question"] = {key: value for key, value in whole.items() if value not in ("", [])}
     return state
 
 
@@ -109,60 +114,50 @@ def _has_forms(context: Context[Any]) -> bool:
     return forms is not None and (forms.form is not None or forms.url is None)
 
 
-def _withdraw(form: "asyncio.Task[None]", answer: "asyncio.Future[Answer]") -> None:
-    form.cancel()
-
-
-async def _fill_in(session: ServerSession, served: ServedSession, asked: Asked) -> None:
-    form = _form(asked.question)
+async def _fill_in(session: ServerSession, served: ServedSession, question: OpenQuestion) -> None:
+    form = _form(question.question)
     try:
         filled = await session.elicit_form(form.message, form.requested_schema)
     except Exception:
         # Whatever the client did with it, or it is gone: the question stays open.
-        served.note_form(asked, shown=False, left=True)
+        served.note_form(question, is_shown=False)
     else:
-        _take(served, asked, filled)
+        _take(served, question, filled)
 
 
-def _take(served: ServedSession, asked: Asked, filled: ElicitResult) -> None:
+def _take(served: ServedSession, question: OpenQuestion, filled: ElicitResult) -> None:
     """A form closed without a choice leaves the question to the client."""
     content = filled.content or {}
-    choice, message = content.get("choice"), content.get("message")
-    if filled.action == "decline":
-        choice = "no"
-    if filled.action == "cancel" or choice not in _CHOICES:
-        return served.note_form(asked, shown=False, left=True)
-    answer = Answer(choice=cast(Any, choice), message=str(message or ""))
+    choice = "no" if filled.action == "decline" else content.get("choice")
     try:
-        served.answer(asked.id, answer)
+        if filled.action == "cancel" or choice not in CHOICES:
+            raise UserError("The form was closed.")
+        message = str(content.get("message") or "")
+        served.answer(question.id, Answer(choice=cast(Any, choice), message=message))
     except UserError:
-        served.note_form(asked, shown=False, left=True)
+        served.note_form(question, is_shown=False)
 
 
 def _form(question: Question) -> ElicitRequestFormParams:
     choices = _choices(question)
     by = f" (asked by {question.asker})" if question.asker else ""
-    pieces = (f"{question.title}{by}", question.preview, *question.dangers, question.reason)
-    schema: ElicitRequestedSchema = {
-        "type": "object",
-        "properties": {
-            "choice": {
-                "type": "string",
-                "title": "May it?",
-                "enum": list(choices),
-                "enumNames": list(choices.values()),
-                "default": "no",
-            },
-            "message": {"type": "string", "title": "With `no`: what to do instead"},
-        },
-        "required": ["choice"],
+    texts = (f"{question.title}{by}", question.preview, *question.dangers, question.reason)
+    choice: dict[str, Any] = {
+        "type": "string",
+        "title": "May it?",
+        "enum": list(choices),
+        "enumNames": list(choices.values()),
+        "default": "no",
     }
-    message = "\n\n".join(piece.rstrip() for piece in pieces if piece.strip())
-    return ElicitRequestFormParams(message=message, requested_schema=schema)
+    message = {"type": "string", "title": "With `no`: what to do instead"}
+    properties = {"choice": choice, "message": message}
+    schema: Any = {"type": "object", "properties": properties, "required": ["choice"]}
+    shown = "\n\n".join(text.rstrip() for text in texts if text.strip())
+    return ElicitRequestFormParams(message=shown, requested_schema=schema)
 
 
 def _choices(question: Question) -> dict[str, str]:
     """The possible answers and their meaning. Permanent permission would loosen the person's own
     sessions, and a client may fill in a form itself."""
-    ways = {choice: text for choice, text in ways_to_allow(question).items() if choice in _CHOICES}
+    ways = {choice: text for choice, text in ways_to_allow(question).items() if choice in CHOICES}
     return {**ways, "no": "no" + "; a message says what to do instead" * question.takes_words}

@@ -3,23 +3,21 @@
 import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+from typing import Annotated, Any, Literal, ParamSpec
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import InputRequiredResult, ToolAnnotations
 from pydantic import Field
 
-from kode.plugin import Answer, KodeError, UserError, fault_reports
-from kode.plugin import kode_version as __version__
+from kode.plugin import Answer, KodeError, UserError, fault_reports, kode_version
 from kode.plugins.serve.bounds import Wish
 from kode.plugins.serve.hello import INSTRUCTIONS, NAME
-from kode.plugins.serve.questions import MAX_WAIT_S, follow, resumed_result, take_forms
-from kode.plugins.serve.served import ServedSession
+from kode.plugins.serve.questions import MAX_WAIT_S, follow, repeated_state
+from kode.plugins.serve.session import ServedSession
 from kode.plugins.serve.sessions import ServedSessions
 
 P = ParamSpec("P")
-T = TypeVar("T")
 State = dict[str, Any] | InputRequiredResult
 
 MAX_LISTED = 100  # a few thousand tokens
@@ -38,21 +36,28 @@ CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_worl
 
 def make_server(sessions: ServedSessions) -> MCPServer:
     """The server over these conversations; the caller closes them."""
-    server = MCPServer(NAME, instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL")
+    server = MCPServer(NAME, instructions=INSTRUCTIONS, version=kode_version, log_level="CRITICAL")
     tools = Tools(sessions)
     for name in (name for name in vars(Tools) if name.startswith("kode_")):
-        tool = as_tool(getattr(tools, name))
+        tool = as_tool(getattr(tools, name), sessions.find)
         server.add_tool(tool, annotations=READS if name in READING else CHANGES)
     return server
 
 
-def as_tool(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+def as_tool(
+    work: Callable[P, Awaitable[Any]], find: Callable[[str], ServedSession] | None = None
+) -> Callable[P, Awaitable[Any]]:
     """Wraps a tool so that its faults become answers: foreseeable ones say what to do, others where
-    the report is."""
+    the report is. `find` gives the session of a call that is repeated with a form."""
 
     @functools.wraps(work)
-    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+    async def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
+            context = kwargs.get("context")
+            if find is not None and isinstance(context, Context):
+                state = await repeated_state(context, find)
+                if state is not None:
+                    return state
             return await work(*args, **kwargs)
         except KodeError as error:
             raise ToolError(str(error)) from error
@@ -67,15 +72,6 @@ class Tools:
     """What a client may call: each method is a tool with its name, signature and docstring."""
 
     sessions: ServedSessions
-
-    async def _repeated(self, context: Context) -> State | None:
-        """The state of a call whose client was asked to fill in a form; None for a new call."""
-        kept = resumed_result(context)
-        if kept is None:
-            return None
-        served = self.sessions.find(kept["session"])
-        take_forms(context, served)
-        return await follow(context, served, kept["cursor"], MAX_WAIT_S / 2, kept["forms"])
 
     async def kode_start(
         self,
@@ -95,20 +91,16 @@ class Tools:
         wait_s: Wait = 20,
     ) -> State:
         """Gives kode a task in a new session. It sees nothing of your conversation."""
-        if (state := await self._repeated(context)) is not None:
-            return state
         _check_text(prompt)
         wish = Wish(mode=mode, model=model, max_steps=max_steps, max_budget_usd=budget_usd)
         served = await self.sessions.start(cwd, wish)
-        await served.say(prompt)
+        await served.send(prompt)
         return await follow(context, served, 0, wait_s)
 
     async def kode_wait(
         self, context: Context, session: Session, cursor: Cursor = 0, wait_s: Wait = 20
     ) -> State:
         """Waits until the session is done or asks; returns the progress since `cursor`."""
-        if (state := await self._repeated(context)) is not None:
-            return state
         return await follow(context, self.sessions.find(session), cursor, wait_s)
 
     async def kode_reply(
@@ -121,16 +113,14 @@ class Tools:
     ) -> State:
         """Says something in a session: the next turn, or, while it works, a word that it gets with
         its next step. Opens a session that was closed."""
-        if (state := await self._repeated(context)) is not None:
-            return state
         _check_text(prompt)
         served = await self.sessions.take_up(session)
         if mode is not None:
             served.conversation.set_permission_mode(
                 self.sessions.bounds.mode(mode, served.conversation.mode, served.conversation.cwd)
             )
-        cursor = served.cursor
-        await served.say(prompt)
+        cursor = len(served.lines)
+        await served.send(prompt)
         return await follow(context, served, cursor, wait_s)
 
     async def kode_answer(
@@ -145,8 +135,6 @@ class Tools:
     ) -> State:
         """Answers the question of a state that `asks`. The question is for your person: show them
         `what` and `destroys` before you allow anything."""
-        if (state := await self._repeated(context)) is not None:
-            return state
         served = self.sessions.find(session)
         served.answer(question, Answer(choice=choice, message=message))
         return await follow(context, served, cursor, wait_s)
@@ -156,7 +144,7 @@ class Tools:
         resume it with `kode -r SESSION`."""
         served = self.sessions.find(session)
         await served.stop()
-        state = served.state(served.cursor)
+        state = served.state(len(served.lines))
         await self.sessions.close(served)
         return {**state, "status": "closed"}
 
@@ -180,7 +168,8 @@ class Tools:
     ) -> dict[str, Any]:
         """Undoes the file changes of the session's newest turn that is not undone yet."""
         served = await self.sessions.take_up(session)
-        _check_idle(served)
+        if served.status in ("working", "asks"):
+            raise UserError("The session is busy: wait until it is done, or `kode_stop` it first.")
         done = await (served.conversation.past.redo() if redo else served.conversation.past.undo())
         return {"session": served.conversation.session.id, "done": done}
 
@@ -195,8 +184,3 @@ class Tools:
 def _check_text(prompt: str) -> None:
     if not prompt.strip():
         raise UserError("`prompt` is empty: say what to do.")
-
-
-def _check_idle(served: ServedSession) -> None:
-    if served.status in ("working", "asks"):
-        raise UserError("The session is busy: wait until it is done, or `kode_stop` it first.")

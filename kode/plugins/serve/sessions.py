@@ -17,11 +17,9 @@ from kode.plugin import (
     visible,
 )
 from kode.plugins.serve.bounds import Bounds, Wish
-from kode.plugins.serve.served import ServedSession
+from kode.plugins.serve.session import ServedSession
 
-CLOSE_WAIT_S = 5.0  # memory mostly ends sooner, and else in the background
 MAX_OPEN = 16
-"""Beyond this, the conversation idle for longest is closed; its session stays."""
 CLIENT = "a client of kode's MCP server"
 """The speaker in these sessions: not a person, so what they leave in memory waits for approval."""
 
@@ -31,8 +29,6 @@ class ServedSessions:
     bounds: Bounds
     opened: dict[str, ServedSession] = field(default_factory=dict)
     """By session id."""
-    closing: dict[str, "asyncio.Task[None]"] = field(default_factory=dict)
-    """Sessions that are ending, which may take memory half a minute."""
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def start(self, cwd: str, wish: Wish) -> ServedSession:
@@ -43,16 +39,14 @@ class ServedSessions:
     async def take_up(self, session: str) -> ServedSession:
         """The open conversation with this session id (or prefix), else opens the session on disk.
 
-        Raises: UserError, SessionError, BusyError if it is open elsewhere.
+        Raises: UserError, also for one outside of the roots; SessionError; BusyError if it is open
+        elsewhere.
         """
         async with self._opening:
-            summary = self._named(session)
-            if summary.id in self.closing:
-                await asyncio.wait([self.closing[summary.id]], timeout=CLOSE_WAIT_S)
-            if summary.id in self.closing:
-                raise UserError(f"{summary.id} is still closing: try again in half a minute.")
-            served = self.opened.get(summary.id)
-            return served or await self._open(Path(summary.cwd), Wish(), summary.id)
+            id = find_session(paths.home(), session)
+            summary = summarize_session(paths.session_file(paths.home(), id))
+            self.bounds.folder(summary.cwd)
+            return self.opened.get(id) or await self._open(Path(summary.cwd), Wish(), id)
 
     def find(self, session: str) -> ServedSession:
         """The open conversation. Raises: UserError."""
@@ -64,53 +58,44 @@ class ServedSessions:
             "`kode_reply` opens one that is closed."
         )
 
-    async def close(self, served: ServedSession, wait_s: float = CLOSE_WAIT_S) -> None:
-        """Closes one, and waits at most `wait_s` for its end; its session can be resumed, also by
-        `kode continue`."""
-        session = served.conversation.session.id or ""
-        self.opened.pop(session, None)
-        ending = self.closing[session] = asyncio.create_task(served.close())
-        ending.add_done_callback(lambda _: self.closing.pop(session, None))
-        await asyncio.wait([ending], timeout=wait_s)
+    async def close(self, served: ServedSession) -> None:
+        """Closes one; its session can be resumed, also by `kode continue`."""
+        self.opened.pop(served.conversation.session.id or "", None)
+        await served.close()
 
     async def close_all(self) -> None:
         """Closes all concurrently. If cancelled, memory leaves its work for the next start."""
-        for served in list(self.opened.values()):
-            await self.close(served, wait_s=0)
-        endings = list(self.closing.values())
+        endings = [asyncio.create_task(served.close()) for served in self.opened.values()]
         try:
             await asyncio.gather(*endings, return_exceptions=True)
-        except asyncio.CancelledError:
+        finally:
             await asyncio.gather(*endings, return_exceptions=True)
-            raise
 
     def listed(self, limit: int) -> list[dict[str, Any]]:
         """The sessions below the roots, last used first."""
         rows: list[dict[str, Any]] = []
         for session in list_sessions(paths.home()):
-            if len(rows) >= limit:
-                break
             served = self.opened.get(session.id)
-            if not self._may_see(session) or (served is None and not session.turns):
-                continue
-            row = {
-                "session": session.id,
-                "status": served.status if served is not None else "closed",
-                "cwd": visible(session.cwd),
-                "task": visible(session.task),
-                "turns": session.turns,
-                "updated_at": session.updated_at,
-                "model": visible(session.model),
-            }
-            rows.append(row)
+            if len(rows) < limit and self._may_see(session) and (served or session.turns):
+                row = {
+                    "session": session.id,
+                    "status": served.status if served is not None else "closed",
+                    "cwd": visible(session.cwd),
+                    "task": visible(session.task),
+                    "turns": session.turns,
+                    "updated_at": session.updated_at,
+                    "model": visible(session.model),
+                }
+                rows.append(row)
         return rows
 
     async def _open(self, cwd: Path, wish: Wish, session_id: str | None) -> ServedSession:
-        await self._close_idle()
+        if len(self.opened) >= MAX_OPEN:
+            raise UserError(f"{MAX_OPEN} sessions are open here: `kode_stop` one of them first.")
         loaded = self.bounds.settings(cwd, wish)
         served = ServedSession()
         served.opened = await open_conversation(
-            loaded, cwd=cwd, emit=served.take, ask=served.ask, session_id=session_id
+            loaded, cwd=cwd, emit=served.note_event, ask=served.ask, session_id=session_id
         )
         session = served.conversation.session
         assert session.id is not None
@@ -122,23 +107,6 @@ class ServedSessions:
             raise
         self.opened[session.id] = served
         return served
-
-    async def _close_idle(self) -> None:
-        if len(self.opened) < MAX_OPEN:
-            return
-        idle = [served for served in self.opened.values() if served.status in ("idle", "done")]
-        if not idle:
-            raise UserError(
-                f"{MAX_OPEN} sessions are busy here. Wait for one of them, or `kode_stop` it."
-            )
-        await self.close(min(idle, key=lambda served: served.used_at), wait_s=0)
-
-    def _named(self, session: str) -> SessionSummary:
-        """Raises: SessionError, UserError for one outside of the roots."""
-        found = find_session(paths.home(), session)
-        summary = summarize_session(paths.session_file(paths.home(), found))
-        self.bounds.folder(summary.cwd)
-        return summary
 
     def _may_see(self, summary: SessionSummary) -> bool:
         is_own = bool(summary.cwd) and not summary.parent

@@ -11,10 +11,10 @@ import pytest
 from acp.schema import ClientCapabilities
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from kode.plugins import greeting
+from kode.plugins import stdio
 from kode.plugins.acp import hello as to_editor
 from kode.plugins.acp.agent import KodeAgent
-from kode.plugins.greeting import Greeted, are_objects, greet
+from kode.plugins.stdio import Greeted, are_objects, greet
 from kode.plugins.serve import hello as to_agent
 from kode.plugins.serve.bounds import Bounds
 from kode.plugins.serve.server import make_server
@@ -83,7 +83,7 @@ def test_anything_else_waits_unanswered(first: Any, sent: Any) -> None:
 def test_bytes_that_are_no_json_wait_unanswered(
     first: Any, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(greeting, "MAX_FIRST_BYTES", 60_000)
+    monkeypatch.setattr(stdio, "MAX_FIRST_BYTES", 60_000)
 
     greeted, written = first(sent[:60_000], dict)
 
