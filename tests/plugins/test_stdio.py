@@ -14,11 +14,11 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from kode.plugins import stdio
 from kode.plugins.acp import hello as to_editor
 from kode.plugins.acp.agent import KodeAgent
-from kode.plugins.stdio import Greeted, are_objects, greet
-from kode.plugins.serve import hello as to_agent
 from kode.plugins.serve.bounds import Bounds
+from kode.plugins.serve.command import initialize_result
 from kode.plugins.serve.server import make_server
 from kode.plugins.serve.sessions import ServedSessions
+from kode.plugins.stdio import Greeted, are_objects, greet
 from tests.tables import for_each
 
 KNOWN = {"name": "a test", "version": "1"}
@@ -114,7 +114,7 @@ def test_an_agent_hears_what_the_sdk_would_say(tmp_path: Path, version: str) -> 
     server = make_server(ServedSessions(Bounds(roots=(tmp_path,))))._lowlevel_server
     options = server.create_initialization_options()
 
-    said = to_agent.result({"protocolVersion": version, "capabilities": {}, "clientInfo": KNOWN})
+    said = initialize_result({"protocolVersion": version, "capabilities": {}, "clientInfo": KNOWN})
 
     assert said is not None
     can = options.capabilities.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -139,8 +139,8 @@ def test_an_agent_hears_what_the_sdk_would_say(tmp_path: Path, version: str) -> 
 def test_a_malformed_agent_is_left_to_the_sdk(wrong: dict[str, Any]) -> None:
     right = {"protocolVersion": "2025-06-18", "capabilities": {"roots": {}}, "clientInfo": KNOWN}
 
-    assert to_agent.result(right) is not None
-    assert to_agent.result({**right, **wrong}) is None
+    assert initialize_result(right) is not None
+    assert initialize_result({**right, **wrong}) is None
 
 
 @for_each("version", ["1", -1, 65_536, 1.0, True, None])

@@ -1,15 +1,12 @@
 """kode for other agents: an MCP server, `kode mcp serve`.
 
-    command     the command; on stdin and stdout, until the client leaves
-    hello       the answer to the first message, before the SDK is imported
-    bounds      limits for clients: folders, mode, nesting, cost
-    session     one conversation driven by a client: progress, questions, turns
-    sessions    open conversations, and sessions on disk that a client may resume
-    questions   a permission question as a form for the client's person, and as state
-    server      the tools
-    memory      the tools of `--memory-only`
+    command    the command: on stdin and stdout, until the client leaves
+    bounds     limits for clients: folders, mode, nesting, cost
+    sessions   conversations driven by clients, and sessions on disk that they may resume
+    server     the tools, with questions as forms for the client's person
+    memory     the tools of `--memory-only`
 
-Only `server`, `memory`, `questions` and `command` import the SDK, the last once it serves.
+Only `server` and `memory` import the SDK, and `command` once it serves.
 """
 
 from kode.plugin import Command, Plugin

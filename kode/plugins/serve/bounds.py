@@ -7,7 +7,6 @@ own settings allow.
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from kode.plugin import Loaded, PermissionMode, UserError, load_config, paths
 
@@ -67,40 +66,34 @@ class Bounds:
                 f"{config.subagent.max_depth}: do the work in the session that you are."
             )
         mode = self.mode(wish.mode, config.permissions.mode, cwd)
-        changes: dict[str, Any] = {
+        steps = min(wish.max_steps or config.max_steps, config.max_steps)
+        budgets = [usd for usd in (wish.max_budget_usd, config.max_budget_usd) if usd is not None]
+        changes = {
             "permissions": config.permissions.model_copy(update={"mode": mode}),
             "subagent": config.subagent.model_copy(update={"max_depth": deeper}),
-            "max_steps": min(wish.max_steps or config.max_steps, config.max_steps),
+            "max_steps": steps,
+            "max_budget_usd": min(budgets, default=None),
+            "model": wish.model or config.model,
         }
-        if wish.model:
-            changes["model"] = wish.model
-        if wish.max_budget_usd is not None:
-            most = config.max_budget_usd
-            changes["max_budget_usd"] = min(wish.max_budget_usd, most or wish.max_budget_usd)
         return replace(loaded, config=config.model_copy(update=changes))
 
     def mode(self, wished: PermissionMode | None, own: PermissionMode, cwd: Path) -> PermissionMode:
         """The mode of a session in `cwd`. If the person's `own` is looser than this server allows,
         it is `ask`. Raises: UserError if the wish is."""
-        mode = wished or own
-        if why := self._too_loose(mode, cwd):
-            if wished:
-                raise UserError(why)
-            return "ask"
-        return mode
-
-    def _too_loose(self, mode: PermissionMode, cwd: Path) -> str:
-        """Why a mode is not allowed in `cwd`, and what would allow it; "" if it is."""
+        mode, project = wished or own, paths.project_root(cwd)
         if mode == "full" and not self.full:
-            return (
+            reason = (
                 "Mode full is not allowed here: use auto-edit, which asks about what leaves the "
                 "project, or the person starts the server with --allow-full."
             )
-        project = paths.project_root(cwd)
-        if mode == "auto-edit" and not self.holds(Path(paths.real_path(project))):
-            return (
+        elif mode == "auto-edit" and not self.holds(Path(paths.real_path(project))):
+            reason = (
                 f"In mode auto-edit commands may change all of the repository {project}, which is "
                 "more than this server may work in. Use mode ask, or the person starts it as "
                 f"`kode mcp serve --root {project}`."
             )
-        return ""
+        else:
+            return mode
+        if wished:
+            raise UserError(reason)
+        return "ask"

@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from kode.plugin import (
     EXIT_OK,
@@ -24,15 +24,27 @@ from kode.plugin import (
     directory,
     extras,
     finish_startup,
+    kode_version,
     programs,
     working_directory,
 )
-from kode.plugins.serve.hello import result
-from kode.plugins.stdio import Greeted, can_wait, greet, take_stdin
+from kode.plugins.stdio import Greeted, are_objects, can_wait, greet, take_stdin
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
+    from kode.plugins.serve.sessions import ServedSessions
+
+NAME = "kode"
+INSTRUCTIONS = """\
+kode is a coding agent with a session of its own for each task. `kode_start` gives it a task in a \
+folder; `kode_wait` follows it. Each call returns a state: `status` is `working` (wait again with \
+`cursor`), `asks` (put the question to your person, then `kode_answer`) or `done` (see `result`). \
+Sessions stay on disk: the person can resume one with `kode -r SESSION`."""
+
+VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""The revisions of the protocol that begin with `initialize`; a client that asks for another one
+is offered the last."""
 MODULES = ("kode.plugins.serve.server", "mcp.server.stdio")
 MAX_LINE_BYTES = 16 * 1024 * 1024  # a task with pictures in base64
 _ROOT = "let clients work in and below it (repeatable; default: the working directory)"
@@ -52,21 +64,22 @@ def main(argv: Sequence[str]) -> int:
     roots = roots_of([directory(root, "--root") for root in arguments.root], cwd)
     # What memory serves depends on the configuration, so its SDK gives the first answer.
     waits = not arguments.memory_only and can_wait(0)
-    greeted = greet(result, MODULES) if waits else Greeted()
+    greeted = greet(initialize_result, MODULES) if waits else Greeted()
     from kode.plugins.serve.bounds import Bounds
+    from kode.plugins.serve.sessions import ServedSessions
 
     finish_startup()
     bounds = Bounds(roots=roots, full=arguments.allow_full, depth=programs.depth(os.environ))
+    sessions = ServedSessions(bounds)
     if arguments.memory_only:
         from kode.plugins.serve.memory import make_memory_server
 
-        asyncio.run(_serve(make_memory_server(bounds), greeted, _close_nothing))
+        server = make_memory_server(bounds)
     else:
         from kode.plugins.serve.server import make_server
-        from kode.plugins.serve.sessions import ServedSessions
 
-        sessions = ServedSessions(bounds)
-        asyncio.run(_serve(make_server(sessions), greeted, sessions.close_all))
+        server = make_server(sessions)
+    asyncio.run(_serve(server, greeted, sessions))
     return EXIT_OK
 
 
@@ -83,18 +96,12 @@ def roots_of(named: Sequence[Path], cwd: Path) -> tuple[Path, ...]:
     return tuple(named or [cwd])
 
 
-async def _close_nothing() -> None:
-    pass
-
-
-async def _serve(
-    server: "MCPServer", greeted: Greeted, close: Callable[[], Awaitable[None]]
-) -> None:
+async def _serve(server: "MCPServer", greeted: Greeted, sessions: "ServedSessions") -> None:
     """Serves one client, after its first message, then closes what it has left open."""
-    serving, closing = asyncio.ensure_future(_serve_stdio(server, greeted)), None
+    serving = asyncio.ensure_future(_serve_stdio(server, greeted))
     with cancelled_by_signals(serving):
         await asyncio.wait([serving])
-    closing = asyncio.ensure_future(close())
+    closing = asyncio.ensure_future(sessions.close_all())
     with cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
         await closing
     try:
@@ -113,21 +120,32 @@ async def _serve_stdio(server: "MCPServer", greeted: Greeted) -> None:
     lines = cast(Any, None if reader is None else _lines_of(reader))
     async with stdio_server(stdin=lines) as (read, write):
         if greeted.answered is not None:
-            _leave_out_answer(write, greeted.answered)
+            write = cast(Any, _Unrepeated(write, greeted.answered))
         await lowlevel.run(read, write, lowlevel.create_initialization_options())
 
 
-def _leave_out_answer(stream: Any, id: str | int) -> None:
-    """Makes the SDK's stream to the client drop its answer to the request with this id."""
-    send, waits = stream.send, [id]
+class _Unrepeated:
+    """The SDK's stream of messages to the client, without its answer to a request that has one."""
 
-    async def send_others(item: Any) -> None:
-        if not hasattr(item.message, "method") and getattr(item.message, "id", None) in waits:
-            waits.clear()
+    def __init__(self, stream: Any, answered: str | int) -> None:
+        self._stream = stream
+        self._answered: str | int | None = answered
+
+    async def send(self, item: Any) -> None:
+        id = None if hasattr(item.message, "method") else getattr(item.message, "id", None)
+        if id is not None and id == self._answered:
+            self._answered = None
         else:
-            await send(item)
+            await self._stream.send(item)
 
-    stream.send = send_others
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *fault: object) -> None:
+        await self.aclose()
 
 
 async def _lines_of(reader: asyncio.StreamReader) -> AsyncIterator[str]:
@@ -140,3 +158,25 @@ async def _lines_of(reader: asyncio.StreamReader) -> AsyncIterator[str]:
         if not line:
             return
         yield line.decode("utf-8", "replace")
+
+
+def initialize_result(params: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The result of `initialize` for well-formed params."""
+    version, can, client = (
+        params.get(name) for name in ("protocolVersion", "capabilities", "clientInfo")
+    )
+    named = isinstance(client, dict) and all(
+        isinstance(client.get(name), str) for name in ("name", "version")
+    )
+    if not isinstance(version, str) or not named or not are_objects(can):
+        return None
+    return {
+        "protocolVersion": version if version in VERSIONS else VERSIONS[-1],
+        "capabilities": {
+            "prompts": {"listChanged": False},
+            "resources": {"listChanged": False, "subscribe": False},
+            "tools": {"listChanged": False},
+        },
+        "serverInfo": {"name": NAME, "version": kode_version},
+        "instructions": INSTRUCTIONS,
+    }

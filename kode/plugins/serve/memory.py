@@ -6,6 +6,7 @@ What such an agent sends is outside text. It only enters memory after the person
 
 import os
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -39,8 +40,8 @@ you add waits until the person approves it."""
 
 MAX_HITS = 20  # a few thousand tokens
 MAX_LINES = 100  # a few thousand tokens
-LOOKED_THROUGH = 2_000
-"""Changes of the history to search; few are from other agents."""
+MAX_CHANGES = 2_000  # of the history; few are from other agents
+ADDING = ("memory_add", "memory_undo")
 ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 
 Folder = Annotated[str, Field(description="Absolute path of the project; default: the server's")]
@@ -52,53 +53,46 @@ def make_memory_server(bounds: Bounds) -> MCPServer:
     if not config.memory.enabled:
         raise ConfigError("Memory is off: set memory.enabled to true, then start the server.")
     root = paths.memory_folder(paths.home(), config.memory.data_dir)
+    tools = MemoryTools(bounds, MemoryHistory(root / "history.jsonl"))
     server = MCPServer(
         "kode-memory", instructions=INSTRUCTIONS, version=kode_version, log_level="CRITICAL"
     )
-    _add_reading(server, bounds)
-    _add_proposing(server, bounds, MemoryHistory(root / "history.jsonl"))
+    for name in (name for name in vars(MemoryTools) if name.startswith("memory_")):
+        hints = ADDS if name in ADDING else READS
+        server.add_tool(as_tool(getattr(tools, name)), annotations=hints)
     return server
 
 
-def _add_reading(server: MCPServer, bounds: Bounds) -> None:
-    def memory(cwd: str) -> AbstractAsyncContextManager[MemorySystem]:
-        """Memory as it is on disk now, for one call."""
-        folder = _folder(bounds, cwd)
-        config = _config(folder)
-        context = outside_context(config, folder, emit=silent, read_only=True)
-        return open_memory(config.memory, context)
+@dataclass(frozen=True)
+class MemoryTools:
+    """What a client may call: each method is a tool with its name, signature and docstring."""
 
-    @server.tool(annotations=READS)
-    @as_tool
+    bounds: Bounds
+    history: MemoryHistory
+
     async def memory_search(
+        self,
         query: Annotated[str, Field(description="A few words of what you look for")],
         limit: Annotated[int, Field(ge=1, le=MAX_HITS)] = 8,
         cwd: Folder = "",
     ) -> dict[str, Any]:
         """Facts and past sessions that fit, best first."""
-        async with memory(cwd) as system:
+        async with self._open(cwd) as system:
             hits = await system.search(query, limit)
-        if not hits:
-            return {"memory": "", "hits": 0}
-        listed = "\n\n".join(f"[{hit.where}] {hit.text}" for hit in hits)
+        texts = "\n\n".join(f"[{hit.where}] {hit.text}" for hit in hits)
         about = "What memory holds on this, best first."
-        return {"memory": frame_memory(about, listed), "hits": len(hits)}
+        return {"memory": frame_memory(about, texts) if hits else "", "hits": len(hits)}
 
-    @server.tool(annotations=READS)
-    @as_tool
-    async def memory_read(cwd: Folder = "") -> dict[str, Any]:
+    async def memory_read(self, cwd: Folder = "") -> dict[str, Any]:
         """What a new session of kode in this project begins with."""
-        async with memory(cwd) as system:
+        async with self._open(cwd) as system:
             sections = await system.snapshot()
-        listed = "\n\n".join(f"── {section.title} ──\n{section.content}" for section in sections)
+        texts = "\n\n".join(f"── {section.title} ──\n{section.content}" for section in sections)
         about = "What kode remembers of the person and this project."
-        return {"memory": frame_memory(about, listed) if listed else ""}
+        return {"memory": frame_memory(about, texts) if texts else ""}
 
-
-def _add_proposing(server: MCPServer, bounds: Bounds, history: MemoryHistory) -> None:
-    @server.tool(annotations=ADDS)
-    @as_tool
     async def memory_add(
+        self,
         context: Context,
         text: Annotated[
             str, Field(max_length=memory_waiting.MAX_CHARS, description="One fact, in one sentence")
@@ -111,24 +105,19 @@ def _add_proposing(server: MCPServer, bounds: Bounds, history: MemoryHistory) ->
         """Proposes a fact to remember: lasting, and not to be read from the repository. It is used
         once the person has approved it."""
         client = context.request_context.session.client_params
-        done = await memory_waiting.propose(
-            history,
-            text,
-            about,
-            client=client.client_info.name if client is not None else "",
-            project=paths.project_root(_folder(bounds, cwd)),
-        )
-        already = "" if done else " already"
-        return {"done": f"it waits{already} for the person"} | ({"id": done.id} if done else {})
+        name = client.client_info.name if client is not None else ""
+        project = paths.project_root(self._folder(cwd))
+        done = await memory_waiting.propose(self.history, text, about, client=name, project=project)
+        if done is None:
+            return {"done": "it waits already for the person"}
+        return {"done": "it waits for the person", "id": done.id}
 
-    @server.tool(annotations=READS)
-    @as_tool
-    async def memory_log(limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 20) -> dict[str, Any]:
+    async def memory_log(
+        self, limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 20
+    ) -> dict[str, Any]:
         """What was proposed through this server, the newest first, and what became of it."""
-        pending = {
-            f"{memory_waiting.SYSTEM}/{proposal.id}"
-            for proposal in memory_waiting.proposals(history)
-        }
+        proposals = memory_waiting.proposals(self.history)
+        pending = {f"{memory_waiting.SYSTEM}/{proposal.id}" for proposal in proposals}
         rows = [
             {
                 "id": change.id,
@@ -137,29 +126,33 @@ def _add_proposing(server: MCPServer, bounds: Bounds, history: MemoryHistory) ->
                 "text": "".join(change.after or change.before),
                 "waits": change.target in pending,
             }
-            for change in history.tail(LOOKED_THROUGH).changes
+            for change in self.history.tail(MAX_CHANGES).changes
             if change.who == "client"
         ]
         return {"changes": rows[:limit]}
 
-    @server.tool(annotations=ADDS)
-    @as_tool
     async def memory_undo(
-        id: Annotated[str, Field(description="Of a change of `memory_add` or `memory_undo`")],
+        self, id: Annotated[str, Field(description="Of a change of `memory_add` or `memory_undo`")]
     ) -> dict[str, Any]:
         """Undoes a proposal of this server that still waits, or such an undo."""
-        changes = history.find(id) if id else []
+        changes = self.history.find(id) if id else []
         if len(changes) != 1 or changes[0].who != "client":
             raise MemoryRefused(
                 f"{id[:40]!r} is no change made through this server: `memory_log` lists those."
             )
-        done = await memory_waiting.take_back(history, changes[0], MemoryAuthor(who="client"))
+        done = await memory_waiting.take_back(self.history, changes[0], MemoryAuthor(who="client"))
         return {"done": f"undid {changes[0].kind} {changes[0].id}", "id": done.id}
+
+    def _folder(self, cwd: str) -> Path:
+        return self.bounds.folder(cwd) if cwd else self.bounds.roots[0]
+
+    def _open(self, cwd: str) -> AbstractAsyncContextManager[MemorySystem]:
+        """Memory as it is on disk now, for one call."""
+        folder = self._folder(cwd)
+        config = _config(folder)
+        context = outside_context(config, folder, emit=silent, read_only=True)
+        return open_memory(config.memory, context)
 
 
 def _config(folder: Path) -> Config:
     return load_config(paths.home(), folder, environ=os.environ, flags={}).config
-
-
-def _folder(bounds: Bounds, cwd: str) -> Path:
-    return bounds.folder(cwd) if cwd else bounds.roots[0]

@@ -1,27 +1,224 @@
-"""The open conversations of this process, and the sessions on disk that clients see."""
+"""The conversations that clients drive, and the sessions on disk that they see.
+
+Nothing here knows the protocol: `server` turns it into tools.
+"""
 
 import asyncio
+import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kode.plugin import (
+    FINISHED,
+    Answer,
+    Conversation,
+    Event,
+    KodeError,
+    Question,
     SessionSummary,
     TaintEntry,
+    TurnEnded,
     UserError,
+    calls_of,
+    describe_event,
+    fault_reports,
     find_session,
     list_sessions,
     open_conversation,
     paths,
+    result_object,
+    shorten,
     summarize_session,
+    text_of,
     visible,
 )
 from kode.plugins.serve.bounds import Bounds, Wish
-from kode.plugins.serve.session import ServedSession
 
 MAX_OPEN = 16
 CLIENT = "a client of kode's MCP server"
 """The speaker in these sessions: not a person, so what they leave in memory waits for approval."""
+MAX_LINES = 500  # of one state; a client that waits gets them sooner
+LINE_CHARS = 300  # a call with its subject
+BEGIN_WAIT_S = 10.0  # most hooks have run by then
+RESULT_KEYS = (
+    "status result error steps cost_usd files_changed denials refused checks untrusted"
+).split()
+"""The non-empty fields of a result that a client gets."""
+FOR_THE_PERSON = (
+    "Memory and what is trusted of a repository are for the person to change, at their own terminal"
+)
+
+
+@dataclass
+class OpenQuestion:
+    """A question that waits for an answer."""
+
+    id: str
+    question: Question
+    answer: "asyncio.Future[Answer]"
+    form: Literal["", "shown", "closed"] = ""
+    """Of the client's person, if any; once closed, the question waits for `kode_answer`."""
+
+
+@dataclass
+class ServedSession:
+    """Created before its conversation opens, because that may already emit events."""
+
+    opened: Conversation | None = None
+    lines: list[str] = field(default_factory=list)
+    """Its progress."""
+    activity: str = ""
+    """What runs now."""
+    question: OpenQuestion | None = None
+    ended: TurnEnded | None = None
+    """How its last turn ended."""
+    turn: "asyncio.Task[None] | None" = None
+    messages: list[str] = field(default_factory=list)
+    """What the client has said while a turn runs."""
+    _questions: int = 0
+    _one_question: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _begun: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the text of the last turn is on disk, or will never be."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def conversation(self) -> Conversation:
+        assert self.opened is not None
+        return self.opened
+
+    @property
+    def status(self) -> str:
+        """`working`, `asks`, `done`, or `idle`: nothing was requested since it was opened."""
+        if self.question is not None:
+            return "asks"
+        if self.turn is not None and not self.turn.done():
+            return "working"
+        return "done" if self.ended is not None else "idle"
+
+    def note_event(self, event: Event) -> None:
+        """An `Emit`."""
+        if event.type == "turn_started":
+            self._begun.set()
+        line = describe_event(event, LINE_CHARS)
+        if event.type == "replied" and calls_of(event.message):
+            self.lines += filter(None, [shorten(text_of(event.message), LINE_CHARS)])
+        elif line is not None and line.mark == "…":
+            self.activity = line.text
+        elif line is not None:
+            self.activity = ""
+            self.lines.append(shorten(f"{line.mark} {line.text}", LINE_CHARS))
+        self._wake()
+
+    async def ask(self, question: Question) -> Answer:
+        """An `Ask`. What would outlast the session in memory, or be trusted permanently, is for the
+        person alone, and no client is asked."""
+        if question.until_changed or question.kind.startswith("memory"):
+            return Answer(choice="no", message=FOR_THE_PERSON)
+        async with self._one_question:
+            self._questions += 1
+            answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            self.question = OpenQuestion(f"q{self._questions}", question, answer)
+            self._wake()
+            try:
+                return await answer
+            finally:
+                self.question = None
+                self._wake()
+
+    def steering(self) -> Sequence[str]:
+        """Returns what the client has said meanwhile, once."""
+        messages, self.messages = self.messages, []
+        return messages
+
+    async def send(self, text: str) -> None:
+        """Starts a turn; returns when the text is on disk, the turn has failed, or opening the
+        session (a hook, say) takes very long. While a turn runs, the model gets the text with its
+        next step."""
+        if self.turn is not None and not self.turn.done():
+            self.messages.append(text)
+            return
+        self.ended, self._begun = None, asyncio.Event()
+        self.turn = asyncio.create_task(self._run(text))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._begun.wait(), BEGIN_WAIT_S)
+
+    def answer(self, question_id: str, answer: Answer) -> None:
+        """Answers a question. Raises: UserError for an answer that is not offered, or an unknown
+        question."""
+        waiting = self.question
+        if waiting is None or waiting.id != question_id:
+            raise UserError(f"{question_id} is not an open question: `kode_wait` lists those.")
+        if answer.choice == "session" and not waiting.question.may_always:
+            raise UserError("This question takes `once` or `no`: it is asked each time.")
+        waiting.answer.set_result(answer)
+        self.question = None
+        self._wake()
+
+    async def wait(self, until: float) -> None:
+        """Returns when the turn ends, asks something that is not being shown to a person, or at
+        time `until` (of the loop's clock)."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                while self.status == "working" or (self.question and self.question.form == "shown"):
+                    await self._changed.wait()
+
+    def note_form(self, question: OpenQuestion, form: Literal["shown", "closed"]) -> None:
+        """Records whether the person is being shown a form of a question, or has closed it."""
+        question.form = form
+        self._wake()
+
+    async def stop(self) -> None:
+        """Interrupts the running turn and waits for its end; it is on disk then."""
+        self.messages.clear()
+        while self.turn is not None and not self.turn.done():
+            self.turn.cancel()
+            await asyncio.wait([self.turn])
+
+    async def close(self) -> None:
+        """Ends turn and conversation; memory gets time to finish."""
+        await self.stop()
+        await self.conversation.close()
+
+    def state(self, cursor: int) -> dict[str, Any]:
+        """Everything a client may know, with the progress from `cursor` on."""
+        state: dict[str, Any] = {
+            "session": self.conversation.session.id,
+            "status": self.status,
+            "cursor": len(self.lines),
+            "progress": self.lines[max(cursor, 0) :][-MAX_LINES:],
+        }
+        if self.activity and self.status == "working":
+            state["now"] = self.activity
+        if self.status == "done" and self.ended is not None:
+            # With the names of `kode run --output-format json`.
+            extensions = self.conversation.extensions
+            untrusted = extensions.untrusted if extensions else ()
+            whole = result_object(self.ended, None, self.conversation.cwd, untrusted)
+            result = {key: whole[key] for key in RESULT_KEYS if whole[key] not in (None, [], "")}
+            state["result"] = result
+        return state
+
+    async def _run(self, text: str) -> None:
+        """Runs turns until nothing the client said is left."""
+        while text:
+            try:
+                self.ended = await self.conversation.turn(text, steering=self.steering)
+            except asyncio.CancelledError:
+                self.ended = TurnEnded(status="interrupted", error="Stopped.")
+            except KodeError as error:
+                self.ended = TurnEnded(status="error", error=str(error), setting=error.setting)
+            except Exception as error:
+                self.ended = TurnEnded(status="error", error=fault_reports.describe(error))
+            self.activity = ""
+            text = "\n\n".join(self.steering()) if self.ended.status in FINISHED else ""
+        self._begun.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 @dataclass

@@ -59,25 +59,23 @@ async def test_an_answer_for_the_session_holds_for_its_later_calls(
     assert len(seen) == 1
 
 
+@pytest.mark.parametrize(
+    ("filled", "reason"),
+    [
+        (ElicitResult(action="accept", content={"choice": "no", "message": "use b"}), "use b"),
+        (ElicitResult(action="decline"), ""),
+    ],
+)
 async def test_a_no_goes_to_the_model_with_its_words(
-    connect: Connect, play: Any, project: Path
+    connect: Connect, play: Any, project: Path, filled: ElicitResult, reason: str
 ) -> None:
     play(WRITING, {"text": "as you wish"})
-    no = ElicitResult(action="accept", content={"choice": "no", "message": "use b.txt"})
-    async with connect(person(no, seen=[])) as call:
+    async with connect(person(filled, seen=[])) as call:
         state = await call("kode_start", prompt="x", cwd=str(project))
 
     (denial,) = state["result"]["denials"]
-    assert "use b.txt" in denial["reason"]
+    assert reason in denial["reason"]
     assert not (project / "a.txt").exists()
-
-
-async def test_declining_the_form_is_a_no(connect: Connect, play: Any, project: Path) -> None:
-    play(WRITING, {"text": "as you wish"})
-    async with connect(person(ElicitResult(action="decline"), seen=[])) as call:
-        state = await call("kode_start", prompt="x", cwd=str(project))
-
-    assert len(state["result"]["denials"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -115,28 +113,14 @@ async def test_the_state_asks_where_a_client_lacks_forms(
         assert question["why"]
         assert list(question["choices"]) == ["once", "session", "no"]
         assert (await call("kode_sessions"))["sessions"][0]["status"] == "asks"
-        await call.fault("kode_answer", session=state["session"], question="q9", choice="once")
-        done = await call(
-            "kode_answer", session=state["session"], question=question["id"], choice="once"
-        )
-        await call.fault(
-            "kode_answer", session=state["session"], question=question["id"], choice="once"
-        )
+        answer = {"session": state["session"], "question": question["id"]}
+        await call.fault("kode_answer", **{**answer, "question": "q9"}, choice="once")
+        lasting = await call.fault("kode_answer", **answer, choice="project")
+        done = await call("kode_answer", **answer, choice="once")
+        await call.fault("kode_answer", **answer, choice="once")
 
     assert done["result"]["files_changed"] == ["a.txt"]
-
-
-async def test_no_answer_of_a_client_outlasts_the_session(
-    connect: Connect, play: Any, project: Path
-) -> None:
-    play(WRITING, {"text": "made it"})
-    async with connect() as call:
-        state = await call("kode_start", prompt="x", cwd=str(project))
-        answer = {"session": state["session"], "question": state["question"]["id"]}
-        fault = await call.fault("kode_answer", **answer, choice="project")
-        await call("kode_answer", **answer, choice="no")
-
-    assert "'once', 'session' or 'no'" in fault
+    assert "'once', 'session' or 'no'" in lasting
     assert approvals.load(paths.home(), project) == ((), "")
 
 
@@ -162,15 +146,6 @@ async def test_a_destructive_call_takes_no_lasting_answer(
 
     assert "each time" in lasting
     assert (project / "kept" / "a.txt").exists()
-
-
-async def test_stop_withdraws_the_question(connect: Connect, play: Any, project: Path) -> None:
-    play(WRITING, {"text": "never"})
-    async with connect() as call:
-        state = await call("kode_start", prompt="x", cwd=str(project))
-        await call("kode_stop", session=state["session"])
-
-    assert not (project / "a.txt").exists()
 
 
 @pytest.mark.parametrize("connect", ["legacy"], indirect=True)
