@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from kode.contracts import MODE_MEANS as MODE_MEANS
     from kode.contracts import Bundle as Bundle
     from kode.contracts import Drop as Drop
-    from kode.contracts import DropReason as DropReason
     from kode.contracts import Effort as Effort
     from kode.contracts import Injection as Injection
     from kode.contracts import InjectReason as InjectReason
@@ -194,26 +193,15 @@ if TYPE_CHECKING:
     from kode.session.entries import AnyEntry as AnyEntry
     from kode.session.entries import CompactionEntry as CompactionEntry
     from kode.session.entries import Header as Header
-    from kode.session.entries import HookEntry as HookEntry
     from kode.session.entries import Import as Import
-    from kode.session.entries import JobEntry as JobEntry
     from kode.session.entries import MessageEntry as MessageEntry
-    from kode.session.entries import NoteEntry as NoteEntry
     from kode.session.entries import PlanEntry as PlanEntry
     from kode.session.entries import PluginEntry as PluginEntry
-    from kode.session.entries import PruneEntry as PruneEntry
     from kode.session.entries import RequestEntry as RequestEntry
-    from kode.session.entries import RestoreEntry as RestoreEntry
     from kode.session.entries import RewindEntry as RewindEntry
-    from kode.session.entries import StateEntry as StateEntry
     from kode.session.entries import SystemEntry as SystemEntry
     from kode.session.entries import TaintEntry as TaintEntry
-    from kode.session.entries import ToldEntry as ToldEntry
-    from kode.session.entries import TrimEntry as TrimEntry
     from kode.session.entries import TurnEntry as TurnEntry
-    from kode.session.entries import UnboundEntry as UnboundEntry
-    from kode.session.entries import UndoEntry as UndoEntry
-    from kode.session.entries import UsageEntry as UsageEntry
     from kode.session.entries import line_of as line_of
     from kode.session.entries import new_session_id as new_session_id
     from kode.session.entries import timestamp as timestamp
@@ -317,7 +305,6 @@ HOMES = {
     "Dialect": "kode.registry:Dialect",
     "directory": "kode.cli.flags:directory",
     "Drop": "kode.contracts:Drop",
-    "DropReason": "kode.contracts:DropReason",
     "durable": "kode.durable",
     "Effort": "kode.contracts:Effort",
     "EFFORTS": "kode.contracts:EFFORTS",
@@ -348,7 +335,6 @@ HOMES = {
     "GitError": "kode.errors:GitError",
     "home": "kode.paths:home",
     "Header": "kode.session.entries:Header",
-    "HookEntry": "kode.session.entries:HookEntry",
     "Image": "kode.messages:Image",
     "images_of": "kode.messages:images_of",
     "Import": "kode.session.entries:Import",
@@ -356,7 +342,6 @@ HOMES = {
     "InjectReason": "kode.contracts:InjectReason",
     "Item": "kode.extensions.trust:Item",
     "items_in_bundle": "kode.extensions.bundle_items:items_in_bundle",
-    "JobEntry": "kode.session.entries:JobEntry",
     "kode_version": "kode:__version__",
     "KodeError": "kode.errors:KodeError",
     "LedgerLine": "kode.contracts:LedgerLine",
@@ -385,7 +370,6 @@ HOMES = {
     "money": "kode.cli.screen.lines:money",
     "must_be": "kode.config.faults:must_be",
     "new_session_id": "kode.session.entries:new_session_id",
-    "NoteEntry": "kode.session.entries:NoteEntry",
     "Notice": "kode.events:Notice",
     "NullMemory": "kode.memory.base:NullMemory",
     "object_of": "kode.broken_json:object_of",
@@ -422,7 +406,6 @@ HOMES = {
     "ProviderError": "kode.errors:ProviderError",
     "ProviderRow": "kode.registry:ProviderRow",
     "ProviderSettings": "kode.registry:ProviderSettings",
-    "PruneEntry": "kode.session.entries:PruneEntry",
     "public": "kode.cli.screen.lines:public",
     "Question": "kode.permissions.gate:Question",
     "read_mentioned": "kode.cli.prompt.attach:read_mentioned",
@@ -435,7 +418,6 @@ HOMES = {
     "RequestEntry": "kode.session.entries:RequestEntry",
     "requests_by_folder": "kode.session.spending:requests_by_folder",
     "resolve_provider": "kode.config:resolve_provider",
-    "RestoreEntry": "kode.session.entries:RestoreEntry",
     "Result": "kode.results:Result",
     "result_object": "kode.results:result_object",
     "ResultLine": "kode.results:ResultLine",
@@ -468,7 +450,6 @@ HOMES = {
     "Spending": "kode.session.spending:Spending",
     "spending_of": "kode.session.spending:spending_of",
     "Spent": "kode.session.spending:Spent",
-    "StateEntry": "kode.session.entries:StateEntry",
     "Steered": "kode.events:Steered",
     "StopReason": "kode.messages:StopReason",
     "StorageError": "kode.errors:StorageError",
@@ -487,7 +468,6 @@ HOMES = {
     "ThinkingDelta": "kode.events:ThinkingDelta",
     "timestamp": "kode.session.entries:timestamp",
     "together": "kode.conversation.hooking:together",
-    "ToldEntry": "kode.session.entries:ToldEntry",
     "Tool": "kode.contracts:Tool",
     "tool": "kode.function_tool:tool",
     "ToolCall": "kode.messages:ToolCall",
@@ -502,16 +482,12 @@ HOMES = {
     "Transcript": "kode.session.transcript:Transcript",
     "TranscriptCall": "kode.session.transcript:Call",
     "TranscriptItem": "kode.session.transcript:Item",
-    "TrimEntry": "kode.session.entries:TrimEntry",
     "Turn": "kode.contracts:Turn",
     "TurnEnded": "kode.events:TurnEnded",
     "TurnEntry": "kode.session.entries:TurnEntry",
     "TurnStarted": "kode.events:TurnStarted",
-    "UnboundEntry": "kode.session.entries:UnboundEntry",
-    "UndoEntry": "kode.session.entries:UndoEntry",
     "unsent": "kode.session.unsent",
     "Usage": "kode.messages:Usage",
-    "UsageEntry": "kode.session.entries:UsageEntry",
     "UserError": "kode.errors:UserError",
     "Verdict": "kode.contracts:Verdict",
     "visible": "kode.permissions.gate:visible",

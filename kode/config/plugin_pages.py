@@ -31,7 +31,7 @@ values. A value `more` that is true says that a further `page` of the list follo
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """One page, or a part of the page of every session."""
+    """One page of `kode view`."""
 
     path: str
     """Its address: `/costs`, or `/fleets/{id}` with a part that is in the query too."""
@@ -40,12 +40,6 @@ class Page:
     show: Callable[[Place, Mapping[str, str]], Shown | None]
     """Called in a thread at each request, with the query of the address: `page` is always in it, a
     number from 1. None says that there is no such page. Raises: KodeError, which is shown."""
-
-    @property
-    def is_part(self) -> bool:
-        """Whether it is shown on the page of each session, whose `id` is in the query, below what
-        that cost: then its path is `/sessions/{id}/NAME`."""
-        return self.path.startswith("/sessions/{id}/")
 
 
 def pages(warn: Callable[[str], object]) -> tuple[tuple[str, Page], ...]:

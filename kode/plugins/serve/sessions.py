@@ -36,7 +36,7 @@ from kode.plugin import (
 )
 from kode.plugins.serve.bounds import Bounds, Wish
 
-MAX_OPEN = 16
+MAX_OPEN = 16  # each has a session and may have subagents and servers
 CLIENT = "a client of kode's MCP server"
 """The speaker in these sessions: not a person, so what they leave in memory waits for approval."""
 MAX_LINES = 500  # of one state; a client that waits gets them sooner

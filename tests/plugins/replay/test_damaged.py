@@ -36,7 +36,7 @@ IMPORTED = {**HEADER, "created_at": "", "model": "m", "provider": "p", "imported
         (f"{json.dumps(ABOUT)}\n{json.dumps(IMPORTED)}\n".encode(), "made by Claude Code"),
     ],
 )
-def test_what_cannot_be_replayed_is_refused(tmp_path: Path, data: bytes, reason: str) -> None:
+def test_a_file_that_is_no_cassette_is_refused(tmp_path: Path, data: bytes, reason: str) -> None:
     file = tmp_path / "theirs.cassette"
     file.write_bytes(data)
 

@@ -116,9 +116,7 @@ async def test_a_compaction_by_hand_and_its_undo(opened: Open, project: Path) ->
     await check_same(talk, steps=7)
 
 
-async def test_a_request_that_did_not_fit_the_window_of_the_server(
-    opened: Open, project: Path
-) -> None:
+async def test_a_request_that_did_not_fit_the_window(opened: Open, project: Path) -> None:
     (project / "a.py").write_text(LONG)
     talk = await opened(READ, READ, {"error": {"status": "overflow"}}, DONE, NOTE)
     await talk.turn("read a.py")

@@ -62,7 +62,7 @@ ORIGINS = ("http://evil.example", "null", "http://127.0.0.1:9000", "")
         *((method, {}, 405) for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE")),
     ],
 )
-def test_other_names_origins_and_methods_are_refused(browser, method, headers, status):
+def test_names_origins_and_methods_of_others_are_refused(browser, method, headers, status):
     assert browser.client.request(method, "/memory", headers=headers).status_code == status
 
 
@@ -87,7 +87,7 @@ def test_only_the_review_takes_a_post(browser, path):
     assert answer.status_code == 405
 
 
-async def test_a_form_counts_with_cookie_origin_and_the_token_of_its_page(browser):
+async def test_a_form_counts_with_cookie_origin_and_token(browser):
     await remember(browser.place)
     (path,) = re.findall(r'action="(/memory/review/\w+/approve)"', browser.get("/memory"))
     token, origin = browser.keys.form_token(path), {"origin": browser.keys.origin}

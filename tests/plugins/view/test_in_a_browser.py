@@ -91,7 +91,7 @@ def shown(tmp_path: Path) -> Iterator[Shown]:
     assert server.returncode == 0
 
 
-def test_every_page_fits_can_be_used_by_everyone_and_runs_nothing(shown):
+def test_every_page_fits_everyone_and_runs_nothing(shown):
     axe, state = Axe(), shown.enter().context.storage_state()
     for scheme, width in (("light", 1280), ("dark", 400)):
         page = shown.context(
@@ -118,7 +118,7 @@ def test_every_page_fits_can_be_used_by_everyone_and_runs_nothing(shown):
     assert shown.events == []
 
 
-def test_an_approval_by_keyboard_counts_and_a_click_undoes_it(shown):
+def test_an_approval_by_keyboard_is_undone_by_a_click(shown):
     page = shown.enter()
     page.goto(f"{shown.address}/memory")
     for _ in range(30):
