@@ -10,9 +10,9 @@ from typing import Any
 from kode.plugins.fleet.queue import Queue, create
 from kode.plugins.fleet.records import Fleet, Task
 from kode.plugins.fleet.trees import Trees
-from kode.plugins.replay.cassette import pack
-from kode.plugins.replay.recording import load
+from kode.plugins.replay.recording import export_cassette
 from kode.session.checkpoints import Checkpoints
+from kode.session.transcript import Transcript
 from tests.attacks.at_work import LOADED, has_settings, works_on
 from tests.attacks.ground import (
     DOTENV_KEY,
@@ -41,7 +41,7 @@ def replay(ground: Ground, calls: Sequence[dict[str, Any]], **options: Any) -> d
     """Replays the cassette of a session with these calls, without the file that they made."""
     by_run(ground, calls, options.get("mode", "auto-edit"), options.get("flags", ()))
     path = ground.home / "kode-home" / "theirs.cassette"
-    path.write_bytes(pack(load(ground.place.home, ground.place.session_files[-1].stem)).data)
+    path.write_bytes(export_cassette(Transcript.read(ground.place.session_files[-1])).data)
     options.get("then", lambda: None)()
     done = ground.kode("replay", str(path), "--json", "--cwd", str(ground.project))
     outcome: dict[str, Any] = json.loads(done.out)

@@ -28,19 +28,13 @@ from kode.plugin import (
     programs,
     working_directory,
 )
+from kode.plugins.serve import INSTRUCTIONS, NAME
 from kode.plugins.stdio import Greeted, are_objects, can_wait, greet, take_stdin
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
     from kode.plugins.serve.sessions import ServedSessions
-
-NAME = "kode"
-INSTRUCTIONS = """\
-kode is a coding agent with a session of its own for each task. `kode_start` gives it a task in a \
-folder; `kode_wait` follows it. Each call returns a state: `status` is `working` (wait again with \
-`cursor`), `asks` (put the question to your person, then `kode_answer`) or `done` (see `result`). \
-Sessions stay on disk: the person can resume one with `kode -r SESSION`."""
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The revisions of the protocol that begin with `initialize`; a client that asks for another one

@@ -35,8 +35,8 @@ from kode.plugin import (
     kode_version,
     ways_to_allow,
 )
+from kode.plugins.serve import INSTRUCTIONS, NAME
 from kode.plugins.serve.bounds import Wish
-from kode.plugins.serve.command import INSTRUCTIONS, NAME
 from kode.plugins.serve.sessions import OpenQuestion, ServedSession, ServedSessions
 
 MAX_WAIT_S = 50.0
