@@ -28,7 +28,6 @@ from kode.plugin import (
     MessageEntry,
     ModelInfo,
     NullMemory,
-    Part,
     ProviderError,
     Request,
     RequestEntry,
@@ -250,19 +249,17 @@ class RecordedProvider:
         return self._comparison.messages(then[old:], now[new:])
 
     async def _send(self, entry: MessageEntry, emit: Emit) -> Message:
-        for part in entry.parts:
+        parts = list(entry.parts)
+        for index, part in enumerate(parts):
             if isinstance(part, Text):
                 emit(TextDelta(text=part.text))
+            elif isinstance(part, ToolCall):
+                arguments = self._comparison.localize(part.arguments)
+                parts[index] = replace(part, arguments=arguments)
         if entry.stop == "interrupted":
             raise self._end_of_turn()
-        parts = tuple(map(self._localize, entry.parts))
-        usage, model = entry.usage, entry.model
-        return Message(role="assistant", parts=parts, stop=entry.stop, usage=usage, model=model)
-
-    def _localize(self, part: Part) -> Part:
-        if not isinstance(part, ToolCall):
-            return part
-        return replace(part, arguments=self._comparison.localize(part.arguments))
+        now, usage = tuple(parts), entry.usage
+        return Message(role="assistant", parts=now, stop=entry.stop, usage=usage, model=entry.model)
 
     def _summary(self) -> Message:
         """The note of a compaction."""

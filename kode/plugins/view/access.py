@@ -104,10 +104,8 @@ class Guard:
         if request.method not in ("GET", "HEAD", "POST"):
             return _text(405, "Pages are read, and forms are sent.")
         origins = request.headers.getlist("origin")
-        if any(origin != keys.origin for origin in origins):
-            return _text(403, "This request comes from another site.")
-        if request.method == "POST" and not origins:
-            return _text(403, "This request does not say where it comes from.")
+        if {*origins} - {keys.origin} or (request.method == "POST" and not origins):
+            return _text(403, "This request comes from another site, or does not say from where.")
         return None
 
     def _entrance(self, request: Request) -> Response | None:

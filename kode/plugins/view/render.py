@@ -75,8 +75,8 @@ def _environment(package: str) -> Environment:
     environment.globals |= {"agents_in": agents_in, "total_spent": total_spent}
     environment.filters |= {
         "when": when,
-        "dollars": dollars,
-        "number": number,
+        "dollars": lambda amount: money(amount) or "unknown",
+        "number": "{:,.0f}".format,
         "plural": plural,
         "seconds": seconds,
         "folder": paths.short_path,
@@ -92,17 +92,9 @@ def when(at: str) -> str:
         return at or "unknown"
 
 
-def dollars(amount: float | None) -> str:
-    return money(amount) or "unknown"
-
-
 def agents_in(folder: Path) -> Sequence[SubagentRecord]:
     """The subagents recorded in the folder of a session or of another one, oldest first."""
     return subagent_records(paths.agents_folder(folder))
-
-
-def number(value: float) -> str:
-    return f"{value:,.0f}"
 
 
 def seconds(duration_ms: int) -> str:

@@ -6,7 +6,6 @@ of `/undo`.
 """
 
 import difflib
-import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -174,7 +173,8 @@ def _view_of(call: TranscriptCall, cwd: str, before: Callable[[str], str]) -> Ca
     elif name == "write_file" and isinstance(content := arguments.get("content"), str):
         is_done = result is not None and not has_failed
         diff = _diff(before(str(arguments.get("path"))) if is_done else "", content)
-    subject = str(arguments.get(_subjects().get(name) or "description") or "")
+    subjects = {tool.name: tool.subject for tool in builtin_tools}
+    subject = str(arguments.get(subjects.get(name) or "description") or "")
     subject = _relative(subject, cwd) if name.endswith("_file") else subject
     return CallView(
         name=name,
@@ -188,11 +188,6 @@ def _view_of(call: TranscriptCall, cwd: str, before: Callable[[str], str]) -> Ca
 
 def _relative(path: str, cwd: str) -> str:
     return path.removeprefix(cwd.rstrip("/") + "/")
-
-
-@functools.cache
-def _subjects() -> Mapping[str, str]:
-    return {tool.name: tool.subject for tool in builtin_tools}
 
 
 def _edits(arguments: Mapping[str, Any]) -> Sequence[DiffLine]:
