@@ -3,57 +3,62 @@
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
-from mcp_types import CallToolResult
+from mcp.server.mcpserver import MCPServer
+from mcp_types import CallToolResult, Implementation
 
 from kode import paths
+from kode.conversation import Conversation
 from kode.plugins.serve.bounds import Bounds
 from kode.plugins.serve.server import make_server
 from kode.plugins.serve.sessions import ServedSessions
 
 
+@dataclass
 class Caller:
-    """What calls of one client give."""
+    """A client; without a connection it comes for each call alone, under the name `other`."""
 
-    async def done(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
-        raise NotImplementedError
+    server: MCPServer
+    client: Client | None = None
+    sessions: ServedSessions | None = None
+
+    async def result(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
+        if self.client is None:
+            info = Implementation(name="other", version="1")
+            async with Client(self.server, client_info=info) as client:
+                return await Caller(self.server, client).result(tool, arguments)
+        result = await self.client.call_tool(tool, arguments)
+        assert isinstance(result, CallToolResult)
+        return result
 
     async def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """The state that a call gives. Fails where the call does."""
-        done = await self.done(tool, arguments)
-        assert not done.is_error, text_of(done)
-        assert isinstance(done.structured_content, dict)
-        return done.structured_content
+        result = await self.result(tool, arguments)
+        assert not result.is_error, text_of(result)
+        assert isinstance(result.structured_content, dict)
+        return result.structured_content
 
     async def fault(self, tool: str, **arguments: Any) -> str:
         """The text of a call that fails."""
-        done = await self.done(tool, arguments)
-        assert done.is_error, done
-        return text_of(done)
+        result = await self.result(tool, arguments)
+        assert result.is_error, result
+        return text_of(result)
 
-
-class Connected(Caller):
-    """A client of the server over conversations."""
-
-    def __init__(self, client: Client, sessions: ServedSessions) -> None:
-        self.client = client
-        self.sessions = sessions
-
-    async def done(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
-        done = await self.client.call_tool(tool, arguments)
-        assert isinstance(done, CallToolResult)
-        return done
+    def conversation(self, session: str) -> Conversation:
+        assert self.sessions is not None
+        return self.sessions.find(session).conversation
 
 
 def text_of(done: CallToolResult) -> str:
     return "\n".join(getattr(part, "text", "") for part in done.content)
 
 
-Connect = Callable[..., AbstractAsyncContextManager[Connected]]
+Connect = Callable[..., AbstractAsyncContextManager[Caller]]
 
 
 @pytest.fixture
@@ -89,12 +94,12 @@ def connect(project: Path, request: pytest.FixtureRequest) -> Connect:
     @asynccontextmanager
     async def connected(
         elicit: Any = None, *, roots: tuple[Path, ...] = (), **bounds: Any
-    ) -> AsyncIterator[Connected]:
+    ) -> AsyncIterator[Caller]:
         sessions = ServedSessions(Bounds(roots=roots or (project,), **bounds))
         server = make_server(sessions)
         try:
             async with Client(server, mode=request.param, elicitation_callback=elicit) as client:
-                yield Connected(client, sessions)
+                yield Caller(server, client, sessions)
         finally:
             await sessions.close_all()
 

@@ -11,10 +11,9 @@ from kode.plugins.serve.command import roots_of
 from tests.plugins.serve.conftest import Connect
 from tests.workplaces import empty_repository
 
-ONE_ERA = pytest.mark.parametrize("connect", ["auto"], indirect=True)
+pytestmark = pytest.mark.parametrize("connect", ["auto"], indirect=True)
 
 
-@ONE_ERA
 async def test_only_folders_below_a_root_are_worked_in(
     connect: Connect, play: Any, project: Path, tmp_path: Path
 ) -> None:
@@ -34,7 +33,6 @@ async def test_only_folders_below_a_root_are_worked_in(
     assert state["status"] == "done"
 
 
-@ONE_ERA
 async def test_sessions_of_other_folders_are_neither_listed_nor_taken_up(
     connect: Connect, play: Any, project: Path, tmp_path: Path
 ) -> None:
@@ -51,7 +49,6 @@ async def test_sessions_of_other_folders_are_neither_listed_nor_taken_up(
             assert "secret plans" not in fault
 
 
-@ONE_ERA
 async def test_mode_full_takes_a_flag_of_the_server(
     connect: Connect, play: Any, project: Path
 ) -> None:
@@ -59,19 +56,18 @@ async def test_mode_full_takes_a_flag_of_the_server(
     async with connect() as call:
         fault = await call.fault("kode_start", prompt="x", cwd=str(project), mode="full")
         state = await call("kode_start", prompt="x", cwd=str(project))
-        assert call.sessions.find(state["session"]).conversation.mode == "ask"
+        assert call.conversation(state["session"]).mode == "ask"
         again = await call.fault("kode_reply", session=state["session"], prompt="x", mode="full")
         await call("kode_reply", session=state["session"], prompt="x", mode="plan")
-        assert call.sessions.find(state["session"]).conversation.mode == "plan"
+        assert call.conversation(state["session"]).mode == "plan"
     async with connect(full=True) as call:
         state = await call("kode_start", prompt="x", cwd=str(project), mode="full")
-        assert call.sessions.find(state["session"]).conversation.mode == "full"
+        assert call.conversation(state["session"]).mode == "full"
 
     assert "--allow-full" in fault
     assert "--allow-full" in again
 
 
-@ONE_ERA
 async def test_a_client_lowers_limits_and_never_raises_them(
     connect: Connect, play: Any, project: Path
 ) -> None:
@@ -79,12 +75,11 @@ async def test_a_client_lowers_limits_and_never_raises_them(
     async with connect() as call:
         low = await call("kode_start", prompt="x", cwd=str(project), max_steps=2, budget_usd=0.5)
         high = await call("kode_start", prompt="x", cwd=str(project), max_steps=70, budget_usd=50)
-        given = [call.sessions.find(one["session"]).conversation.config for one in (low, high)]
+        given = [call.conversation(one["session"]).config for one in (low, high)]
 
     assert [(one.max_steps, one.max_budget_usd) for one in given] == [(2, 0.5), (7, 1.0)]
 
 
-@ONE_ERA
 async def test_mode_auto_edit_needs_the_whole_repository_as_root(
     connect: Connect, play: Any, project: Path, tmp_path: Path
 ) -> None:
@@ -102,35 +97,23 @@ async def test_mode_auto_edit_needs_the_whole_repository_as_root(
     assert state["status"] == "done"
 
 
-@ONE_ERA
 async def test_a_server_is_never_deeper_than_subagents_may_be(
-    connect: Connect, play: Any, project: Path
-) -> None:
-    play({"text": "done"})
-    async with connect(depth=1) as call:
-        state = await call("kode_start", prompt="x", cwd=str(project))
-        served = call.sessions.find(state["session"]).conversation
-        assert "delegate_tasks" not in [tool.name for tool in served.agent.tools]
-    async with connect(depth=2) as call:
-        fault = await call.fault("kode_start", prompt="x", cwd=str(project))
-
-    assert "max_depth" in fault
-
-
-@ONE_ERA
-async def test_commands_of_a_session_run_one_level_deeper(
     connect: Connect, play: Any, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(programs.DEPTH, "1")
     play({"text": "done"})
     async with connect(depth=1) as call:
         state = await call("kode_start", prompt="x", cwd=str(project))
-        environment = call.sessions.find(state["session"]).conversation.agent.place.environment
+        served = call.conversation(state["session"])
+        assert "delegate_tasks" not in [tool.name for tool in served.agent.tools]
+        assert programs.depth(served.agent.place.environment) == 2
+    async with connect(depth=2) as call:
+        fault = await call.fault("kode_start", prompt="x", cwd=str(project))
 
-    assert programs.depth(environment) == 2
+    assert "max_depth" in fault
 
 
-def test_a_server_started_at_the_root_needs_named_folders(project: Path) -> None:
+def test_a_server_started_at_the_root_needs_named_folders(connect: Connect, project: Path) -> None:
     with pytest.raises(ConfigError, match="--root"):
         roots_of([], Path("/"))
     assert roots_of([project], Path("/")) == (project,)

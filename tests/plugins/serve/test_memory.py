@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
-from mcp.server.mcpserver import MCPServer
-from mcp_types import CallToolResult, Implementation
 
 from kode import paths
 from kode.cli.commands import memory as memory_command
@@ -31,25 +28,11 @@ def choose() -> Callable[..., None]:
     return write
 
 
-class EachAlone(Caller):
-    """A client that comes for one call and leaves."""
-
-    def __init__(self, server: MCPServer) -> None:
-        self.server = server
-
-    async def done(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
-        known = Implementation(name="other", version="1")
-        async with Client(self.server, client_info=known) as client:
-            done = await client.call_tool(tool, arguments)
-        assert isinstance(done, CallToolResult)
-        return done
-
-
 @pytest.fixture(params=SYSTEMS)
 def call(request: pytest.FixtureRequest, project: Path, choose: Callable[..., None]) -> Caller:
     """A client of the server over each system."""
     choose(request.param)
-    return EachAlone(make_memory_server(Bounds(roots=(project,))))
+    return Caller(make_memory_server(Bounds(roots=(project,))))
 
 
 @pytest.fixture

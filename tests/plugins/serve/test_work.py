@@ -62,8 +62,8 @@ async def test_a_reply_steers_a_running_turn_or_starts_one(
         session = first["session"]
         steered = await call("kode_reply", session=session, prompt="use tabs")
         again = await call("kode_reply", session=session[:-2], prompt="now the second")
-        served = call.sessions.find(session)
-        prompts = served.conversation.past.prompts()
+        conversation = call.conversation(session)
+        prompts = conversation.past.prompts()
 
     assert steered["result"]["result"] == "with tabs"
     assert any("use tabs" in line for line in steered["progress"])

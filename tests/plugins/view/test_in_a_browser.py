@@ -15,10 +15,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from kode import paths
-from kode.plugins.view.session import session_document
-from kode.session.transcript import Transcript
 from tests.needs import needs
-from tests.plugins.view.conftest import HOSTILE, a_session, hostile_session, make_place, remember
+from tests.plugins.view.conftest import a_session, hostile_session, make_place, remember
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 LIMIT_MS = 120_000
@@ -137,53 +135,3 @@ def test_an_approval_by_keyboard_is_undone_by_a_click(shown):
     page.goto(f"{shown.address}/memory")
     assert page.locator("button:text('Approve')").count() == 1
     assert shown.events == []
-
-
-def test_an_exported_session_stands_alone_and_runs_nothing(shown, tmp_path):
-    file, id = tmp_path / "session.html", shown.hostile.rpartition("/")[2]
-    file.write_text(session_document(Transcript.read(paths.session_file(paths.home(), id))))
-    page = shown.context().new_page()
-
-    page.goto(file.as_uri())
-    page.evaluate(OPEN_ALL)
-
-    assert HOSTILE[:40] in page.inner_text(".words.you")
-    # Its own style is in force, and nobody else's.
-    assert page.evaluate("getComputedStyle(document.querySelector('.call')).borderStyle") == "solid"
-    assert page.locator("a[href]:not([href^='#'])").count() == 0
-    assert [url for url in shown.requests if not url.startswith("data:")] == [file.as_uri()]
-    assert shown.events == []
-
-
-def test_a_page_of_another_site_reads_and_changes_nothing(shown):
-    page = shown.enter()
-    page.goto(f"{shown.address}/memory")
-    action = page.get_attribute("form[method=post]", "action")
-    token = page.get_attribute("input[name=token]", "value")
-    attack = f"""<body><iframe src="{shown.address}/memory"></iframe>
-        <form method="post" action="{shown.address}{action}">
-        <input name="token" value="{token}"></form>
-        <a href="{shown.address}/memory">there</a>"""
-    page.context.route(
-        "http://evil.example/**", lambda route: route.fulfill(body=attack, content_type="text/html")
-    )
-    evil = page.context.new_page()
-
-    evil.goto("http://evil.example/")
-    read = evil.evaluate(
-        f"fetch('{shown.address}/memory', {{credentials: 'include'}}).then(r => 'read', e => 'no')"
-    )
-    framed = evil.frames[1].evaluate("document.body ? document.body.innerText : ''")
-    with evil.expect_navigation():
-        evil.evaluate("document.forms[0].submit()")
-
-    assert (read, "waits for approval" in framed) == ("no", False)
-    assert "another site" in evil.inner_text("body")
-    evil.goto("http://evil.example/")
-    with evil.expect_navigation():
-        evil.click("a")
-    assert "Open the link" in evil.inner_text("body")
-    page.reload()
-    assert page.get_attribute("form[method=post]", "action") == action
-    other = shown.context().new_page()
-    assert other.goto(shown.link).status == 403

@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 from kode import paths
 from kode.conversation.memory import outside_context
 from kode.events import silent
@@ -97,20 +95,3 @@ async def test_a_button_decides_a_contradiction_and_can_be_undone(browser):
     assert send(browser, undo).status_code == 200
     assert "Contradict each other" in words_of(browser.get("/memory"))
     assert send(browser, "/memory/undo/none").status_code == 404
-
-
-@pytest.mark.parametrize(
-    ("system", "target"),
-    [("tiered", "user"), ("vault", "user"), ("journal", "memory"), ("notes", "note")],
-)
-async def test_every_system_shows_its_entries_and_who_made_them(tmp_path, system, target):
-    place = make_place(tmp_path, memory={"system": system})
-    memory = make_system(place.config.memory)
-    await memory.open(outside_context(place.config, place.cwd, emit=silent), {})
-    await memory.add(Addition(target=target, text="prefers tabs"))
-    await memory.close(60.0)
-
-    words = words_of(enter(place).get("/memory"))
-
-    assert f"The {system} system" in words
-    assert re.search(r"prefers tabs .{0,80}(?:by you|written by hand)", words)

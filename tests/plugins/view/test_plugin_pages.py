@@ -9,7 +9,7 @@ from kode.installed import Plugin
 from kode.plugins.fleet.queue import create
 from kode.plugins.fleet.records import Fleet, Task
 from kode.session.entries import PluginEntry
-from tests.plugins.view.conftest import HOSTILE, Browser, a_session, enter, make_place
+from tests.plugins.view.conftest import HOSTILE, Browser, a_session, enter, make_place, says
 from tests.plugins.view.reading import assert_harmless, words_of
 from tests.session.stories import new_session
 
@@ -91,10 +91,12 @@ def test_a_fleet_is_shown_with_its_tasks(browser: Browser, tmp_path: Path) -> No
 
 def test_costs_are_summed_by_project(browser: Browser, tmp_path: Path) -> None:
     a_session(browser.place.home, ["a", "b"], tmp_path / "one")
-    a_session(browser.place.home, ["c"], tmp_path / "two")
+    session = new_session(browser.place.home, tmp_path / "two")
+    session.append_message(says("a"))
+    session.close()
 
     words = words_of(browser.get("/costs?days=7"))
 
-    assert "$0.75 for 3 requests in the last 7 days" in words
+    assert "$0.50 + unknown for 3 requests in the last 7 days" in words
     assert "/one $0.50 2" in words
-    assert "/two $0.25 1" in words
+    assert "/two unknown 1" in words
