@@ -11,7 +11,7 @@ from kode.assembly import make_agent, of_session, open_workplace, simplify
 from kode.config import Config
 from kode.contracts import InjectReason, MemorySystem, Provider, Tool
 from kode.engine.agent import Agent
-from kode.engine.context import Context, compact, open_context
+from kode.engine.context import Context, open_context
 from kode.engine.turn import run_turn
 from kode.events import TurnEnded, silent
 from kode.messages import Image, Text
@@ -63,10 +63,6 @@ class BareSession:
     ) -> TurnEnded:
         """Runs one turn as `engine.turn.run_turn` does, and raises what it raises."""
         return await run_turn(self.agent, self.context, text, silent, attachments, steering)
-
-    async def compact(self) -> None:
-        """As the person's own compaction. Raises: ProviderError, StorageError."""
-        await compact(self.agent, self.context, silent, by_person=True)
 
     def close(self) -> None:
         """Releases the session's file."""
