@@ -46,8 +46,8 @@ def goal_text(goal: Goal) -> str:
     """The goal and its check, word for word: in the first message, and after a compaction."""
     held = sorted(goal.guard.held)
     more = f" and {len(held) - MAX_NAMED} more" if len(held) > MAX_NAMED else ""
-    names = ", ".join(held[:MAX_NAMED]) + more
-    protected = _PROTECTED.format(names=names) if held else ""
+    names = ", ".join(held[:MAX_NAMED]) + more or "them"
+    protected = _PROTECTED.format(names=names) if goal.protect != [] else ""
     return _GOAL.format(text=goal.text, verify=goal.verify, protected=protected)
 
 

@@ -41,14 +41,8 @@ class Client:
 
 
 def question(**more: Any) -> Question:
-    given: dict[str, Any] = {
-        "tool": "shell",
-        "subject": "rm -rf build",
-        "title": "Run a command",
-        "preview": "rm -rf build",
-        "reason": "It deletes files.",
-        "may_always": False,
-    }
+    given: dict[str, Any] = {"tool": "shell", "subject": "rm -rf build", "may_always": False}
+    given |= {"title": "Run a command", "preview": "rm -rf build", "reason": "It deletes files."}
     return Question(**(given | more))
 
 
@@ -134,15 +128,8 @@ async def test_a_form_is_a_schema_and_its_text_cannot_paint() -> None:
     schema = mode["requestedSchema"]
     assert schema["required"] == ["name"]
     properties = schema["properties"]
-    kinds = {name: one["type"] for name, one in properties.items()}
-    assert kinds == {
-        "name": "string",
-        "age": "integer",
-        "share": "number",
-        "sure": "boolean",
-        "colour": "string",
-        "days": "array",
-    }
+    kinds = [one["type"] for one in properties.values()]
+    assert kinds == ["string", "integer", "number", "boolean", "string", "array"]
     assert properties["colour"]["enum"] == ["red", "blue"]
     assert properties["days"]["items"]["enum"] == ["Mon", "Tue"]
     assert properties["share"]["default"] == 0.5

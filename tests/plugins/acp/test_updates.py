@@ -17,7 +17,6 @@ from kode.events import (
     ToolFinished,
     ToolOutput,
     ToolStarted,
-    TurnStarted,
 )
 from kode.messages import Message, ToolCall, Usage
 from kode.plugins.acp.updates import Updates
@@ -43,12 +42,9 @@ def wire(updates: list[Any]) -> list[dict[str, Any]]:
     return [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in updates]
 
 
-def test_notices_and_memory_changes_are_thoughts_not_answers(
-    updates: Updates,
-) -> None:
+def test_what_kode_says_itself_is_a_thought_and_no_answer(updates: Updates) -> None:
     for event, words in (
         (Notice(text="the disk is nearly full"), "disk"),
-        (MemoryChanged(text="merged into env"), "merged"),
         (ContextReduced(kind="compaction", tokens_before=9000, tokens_after=100), "9k"),
     ):
         (one,) = wire(updates.of(event))
@@ -93,14 +89,8 @@ def test_values_of_keys_are_masked_in_what_a_call_shows(updates: Updates) -> Non
 
 def test_a_call_that_no_reply_asked_for_is_shown_too(updates: Updates) -> None:
     begun = wire(updates.of(ToolStarted(call_id="prepared-1", name="shell", subject="git status")))
-    done = ToolFinished(
-        call_id="prepared-1",
-        name="shell",
-        subject="git status",
-        is_error=False,
-        summary="",
-        text="clean",
-    )
+    call: dict[str, Any] = {"call_id": "prepared-1", "name": "shell", "subject": "git status"}
+    done = ToolFinished(**call, is_error=False, summary="", text="clean")
 
     (ended,) = wire(updates.of(done))
     (failed,) = wire(updates.of(replace(done, failed=True))[-1:])
@@ -130,18 +120,10 @@ def test_subagents_are_shown_in_the_call_that_started_them(updates: Updates) -> 
     updates.of(replied(ToolCall(id="1", name="delegate_tasks", arguments="{}")))
     updates.of(working)
 
-    ended = AgentFinished(
-        index=0, goal="read a", status="success", summary="It is empty.", elapsed_s=1, tokens=1
-    )
+    usual: dict[str, Any] = {"summary": "", "elapsed_s": 1, "tokens": 1}
+    ended = AgentFinished(index=0, goal="read a", status="success", **usual)
     (shown,) = wire(updates.of(ended))
 
     text = shown["content"][0]["content"]["text"]
     assert shown["toolCallId"] == "1"
     assert text.index("Agent 1: read a · success") < text.index("Agent 2: read b · reading")
-
-
-def test_the_title_is_given_once(updates: Updates) -> None:
-    (first,) = wire(updates.of(TurnStarted(text="fix\nthe tests")))
-
-    assert first["title"] == "fix the tests"
-    assert updates.of(TurnStarted(text="and now?")) == []
