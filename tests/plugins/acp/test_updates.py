@@ -42,7 +42,7 @@ def wire(updates: list[Any]) -> list[dict[str, Any]]:
     return [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in updates]
 
 
-def test_what_kode_says_itself_is_a_thought_and_no_answer(updates: Updates) -> None:
+def test_a_notice_of_kode_is_a_thought_and_no_answer(updates: Updates) -> None:
     for event, words in (
         (Notice(text="the disk is nearly full"), "disk"),
         (ContextReduced(kind="compaction", tokens_before=9000, tokens_after=100), "9k"),
