@@ -170,7 +170,7 @@ def test_a_person_moves_tells_and_stops_children(place: Place, agents: Any) -> N
         ) as terminal:
             terminal.until(" · gpt-")
             terminal.type("work", "enter")
-            terminal.until("agent 2")
+            terminal.until("Agent 2:")
             while not (place.project / "begun").exists():
                 terminal.read()
             terminal.type("\x02")
