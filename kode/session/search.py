@@ -12,6 +12,7 @@ from kode.broken_json import object_of
 from kode.session.entries import timestamp
 from kode.session.index import files
 
+CLOCK_LAG_S = 0.02  # above a tick of Linux at 100 Hz
 CONTEXT_CHARS = 160  # two lines around a hit
 
 
@@ -42,8 +43,10 @@ def search(home: Path, words: Sequence[str], limit: int | None = None) -> list[P
     if not wanted:
         return places
     for changed, session_id in sorted(files(home), reverse=True):
-        # Nothing in this file, or in those after it, is newer than its last change.
-        if limit is not None and len(places) >= limit and places[-1].at >= timestamp(changed):
+        # Nothing in this file, or in those after it, is newer than its last change. The clock of
+        # file systems may be some milliseconds behind.
+        newest = timestamp(changed + CLOCK_LAG_S)
+        if limit is not None and len(places) >= limit and places[-1].at >= newest:
             break
         places += reversed(list(_in_file(paths.session_file(home, session_id), wanted)))
         places.sort(key=lambda place: place.at, reverse=True)
