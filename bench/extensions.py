@@ -62,7 +62,9 @@ def main(argv: Sequence[str]) -> int:
             sent = [request.json for request in server.requests]
     beginnings = [json.dumps([one["messages"][0], one["tools"]]) for one in sent]
     tools = [tool["function"]["name"] for tool in sent[0]["tools"]]
-    starts = asyncio.run(_starts({"command": sys.executable, "args": ["mcp_tools.py"]}))
+    # The sandbox hides homes, in which this Python may be.
+    entry = {"command": sys.executable, "args": ["mcp_tools.py"], "read": [sys.prefix]}
+    starts = asyncio.run(_starts(entry))
     by_npx = asyncio.run(_starts(BY_NPX)) if sized(shutil.which("npx"), None) else []
     figures = {
         "start_ratio": median_ratio(starts),

@@ -291,6 +291,7 @@ INSTALLS = "asks a package index; tests/e2e/test_wheel.py builds the wheel and i
 TERMINAL = (
     "opens the prompt, which needs a terminal; tests/e2e/test_repl_terminal.py opens it in one"
 )
+PLUG_INS = "tests/e2e/test_one_file_plugin.py and test_plugins_page.py do what the page says"
 
 CANNOT_RUN: dict[str, str] = {
     "README.md: make run": INSTALLS,
@@ -298,6 +299,8 @@ CANNOT_RUN: dict[str, str] = {
     "README.md: kode": TERMINAL,
     "docs/install.md: uv tool install '.[all]'": INSTALLS,
     "docs/install.md: python3 -m pip wheel . --no-deps -w dist": INSTALLS,
+    "docs/plugins.md: kode --plugin standup.py": PLUG_INS,
+    "docs/plugins.md: kode plugin new tally": PLUG_INS,
     "docs/repl.md: kode": TERMINAL,
     "docs/terminal-bench.md: uv tool install harbor": "needs Docker, a key and a package index",
     "docs/view.md: kode view": "serves until Ctrl-C; tests/plugins/view opens its pages",
