@@ -20,6 +20,7 @@ from kode.session.entries import (
     RewindEntry,
     SystemEntry,
     TrimEntry,
+    timestamp,
 )
 from kode.session.log import Session
 from kode.session.requests import keep_tools, request_entry, system_text
@@ -203,6 +204,12 @@ HERE = "# Where you are\nWorking directory: /a (not in a git repository). Today 
 RULES = "# Instructions of this project\nBe kind."
 
 
+def wait_for_the_next_millisecond() -> None:
+    before = timestamp()
+    while timestamp() == before:
+        pass
+
+
 def opening(texts: Mapping[str, str]) -> Message:
     parts = [Text(text=text, source="opening", section_name=name) for name, text in texts.items()]
     return Message(role="user", parts=(*parts, Text(text="hi")))
@@ -247,6 +254,7 @@ def test_only_servers_reporting_cached_tokens_can_lose_them(
         story.session = log.create(tmp_path, cwd=tmp_path, model="m", provider="openai")
         story.say(f"hello {usage}", usage)
         story.session.close()
+        wait_for_the_next_millisecond()  # records of the same one have no order
     breaks = find_breaks(tmp_path, story.session.header.id, price)
     assert breaks is not None
     assert [lost.kind for lost in breaks] == kinds
