@@ -2,31 +2,39 @@
 takes the chosen ones into kode's config."""
 
 import argparse
+import json
 import os
+import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kode import credentials, paths
 from kode.cli.commands.mcp_add import (
+    FOREIGN_KEYS,
+    SECTIONS,
     ParsedServer,
     add_all,
-    parsed,
+    parse_json,
+    parse_server,
     section_of,
-    wanted_in,
-    with_references,
+    servers_in,
+    variable_name,
 )
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.printer import print_either
 from kode.errors import ConfigError
 from kode.extensions.mcp_config import find_servers
+from kode.messages import columns
 from kode.permissions.gate import visible
 from kode.plain_text import clean
 
+SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|auth|credential|cookie")
+REFERENCE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 MAX_BYTES = 32 * 1024 * 1024
 """Limit of a file; `~/.claude.json` holds whole histories."""
 
@@ -58,8 +66,10 @@ def found_servers(
             faults.append(f"{path} could not be read: {said}")
             continue
         for document in documents:
-            servers = wanted_in({"servers": section_of(document)})
-            found += (Found(agent=agent, path=path, server=one) for one in servers)
+            found += (
+                Found(agent=agent, path=path, server=parse_server(name, values, FOREIGN_KEYS))
+                for name, values in servers_in({"servers": section_of(document)})
+            )
     return found, faults
 
 
@@ -93,15 +103,14 @@ def _documents(agent: str, path: Path, cwd: Path, project: Path) -> Iterator[Map
     if len(data) > MAX_BYTES:
         raise ValueError(f"it is larger than {MAX_BYTES >> 20} MB")
     text = data.decode("utf-8-sig")
-    document = tomllib.loads(text) if path.suffix == ".toml" else parsed(text) if text else {}
-    known = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp")
+    document = tomllib.loads(text) if path.suffix == ".toml" else parse_json(text) if text else {}
     if agent == "claude":
         projects = document.get("projects")
         by_folder = projects if isinstance(projects, dict) else {}
         for folder in dict.fromkeys((str(cwd), str(project))):
             if isinstance(own := by_folder.get(folder), dict) and "mcpServers" in own:
                 yield own
-    if any(isinstance(document.get(key), dict) for key in known):
+    if any(isinstance(document.get(key), dict) for key in (*SECTIONS, "mcp")):
         yield _typed(document) if agent == "gemini" else document
 
 
@@ -112,6 +121,40 @@ def _typed(document: Mapping[str, Any]) -> Mapping[str, Any]:
         for name, values in section_of(document).items()
     }
     return {"mcpServers": servers}
+
+
+def with_references(server: ParsedServer, environ: Mapping[str, str]) -> ParsedServer:
+    """Replaces what is secret by references to variables of the environment, so that no copy is
+    made of it."""
+
+    def reference(name: str, key: str, value: str) -> str:
+        is_secret = bool(SECRET_NAME.search(key)) or credentials.redact(value) != value
+        if not is_secret or "${" in value or not value:
+            return value
+        known = (variable for variable, known in environ.items() if known == value)
+        return f"${{{next(known, None) or name}}}"
+
+    own, values = variable_name(f"-{server.name}-").upper(), dict(server.values)
+    if "env" in values:
+        values["env"] = {
+            key: reference(variable_name(key), key, value) for key, value in values["env"].items()
+        }
+    if "headers" in values:
+        values["headers"] = {
+            key: reference(f"{own}_{variable_name(key).upper()}", key, value)
+            for key, value in values["headers"].items()
+        }
+    if "url" in values:
+        values["url"] = reference(f"{own}_URL", "", values["url"])
+    if "args" in values:
+        values["args"] = [
+            reference(f"{own}_ARG_{number}", "", word)
+            for number, word in enumerate(values["args"], 1)
+        ]
+    used = dict.fromkeys(REFERENCE.findall(json.dumps(values)))
+    missing = ", ".join(name for name in used if name not in environ)
+    note = f"It needs {missing} in your environment: kode copies no secrets."
+    return replace(server, values=values, notes=(*server.notes, *([note] if missing else [])))
 
 
 def main(argv: Sequence[str]) -> int:
@@ -136,10 +179,9 @@ def main(argv: Sequence[str]) -> int:
     here = {entry.name for entry in find_servers(paths.home(), cwd).entries}
     names = arguments.names
     if not names and not arguments.all:
-        print_either(
-            [_object(one, here) for one in found], _lines(found, here), as_json=arguments.json
-        )
-        names = [] if arguments.json or not found else _asked()
+        rows = [_row(one, here) for one in found]
+        print_either(rows, _lines(rows), as_json=arguments.json)
+        names = [] if arguments.json or not found else _ask_for_names()
     chosen = _new(found, here) if arguments.all or names == ["all"] else _chosen(found, names)
     taken = [with_references(one.server, os.environ) for one in chosen]
     return add_all(taken, arguments.scope == "project", cwd)
@@ -168,7 +210,7 @@ def _chosen(found: Sequence[Found], names: Sequence[str]) -> list[Found]:
     return chosen
 
 
-def _asked() -> list[str]:
+def _ask_for_names() -> list[str]:
     if sys.stdin is None or not sys.stdin.isatty():
         return []
     try:
@@ -181,7 +223,7 @@ def _full_name(one: Found) -> str:
     return f"{one.agent}:{one.server.name}"
 
 
-def _object(one: Found, here: set[str]) -> dict[str, object]:
+def _row(one: Found, here: set[str]) -> dict[str, Any]:
     return {
         "agent": one.agent,
         "name": one.server.name,
@@ -192,18 +234,17 @@ def _object(one: Found, here: set[str]) -> dict[str, object]:
     }
 
 
-def _lines(found: Sequence[Found], here: set[str]) -> list[str]:
-    if not found:
-        return ["No other agent has MCP servers configured here."]
-    width = max(len(_full_name(one)) for one in found)
-    return [
-        visible(f"{_full_name(one):<{width}}  {_runs(one)}{_marked(one, here)}  ({one.path})")
-        for one in found
+def _lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    cells = [
+        (
+            f"{row['agent']}:{row['name']}",
+            row["runs"] + ("  [kode has one of this name]" if row["here"] else ""),
+            f"({row['path']})",
+        )
+        for row in rows
     ]
-
-
-def _marked(one: Found, here: set[str]) -> str:
-    return "  [kode has one of this name]" if one.server.name in here else ""
+    lines = columns([[visible(cell) for cell in line] for line in cells])
+    return lines or ["No other agent has MCP servers configured here."]
 
 
 def _runs(one: Found) -> str:
