@@ -7,6 +7,7 @@ the first syntax error in Python, JSON, TOML, YAML and JavaScript.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -16,7 +17,6 @@ import warnings
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +48,14 @@ _WRITE_THEN_RUN = 'cat > "$1" && shift && exec "$@"'
 """For `sh -c`: writes stdin to a file of the throw-away copy, then runs a program."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Checker:
     """A program that checks one language."""
 
     program: str
     suffixes: tuple[str, ...]
-    arguments: tuple[str, ...]
-    """`{path}` stands for the file."""
+    arguments: str
+    """Separated by spaces; `{path}` stands for the file."""
     reads_stdin: bool = False
     """Whether it takes the file's text from stdin; otherwise it reads the project on disk, which
     needs a copy to write the text to."""
@@ -65,54 +65,29 @@ class Checker:
     """What a line contains that is an error; "" if all are."""
 
 
-@dataclass(frozen=True)
-class Finding:
-    path: str
-    """Relative to the working directory."""
-    line: str
-    message: str
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """The part that stays the same when lines move."""
-        return self.path, self.message
+Finding = tuple[str, str, str]
+"""The path relative to the working directory, the line, and the message."""
 
 
+_PYTHON = (".py", ".pyi")
+# Of ruff: code that cannot work: syntax, undefined names, comparisons that are always true.
+_RUFF = "check --no-cache --quiet --no-fix --output-format concise --select E9,F63,F7,F82"
 CHECKERS = (
+    Checker("ruff", _PYTHON, f"{_RUFF} --stdin-filename {{path}} -", reads_stdin=True),
+    Checker("ty", _PYTHON, "check --output-format concise {path}", errors_have=" error["),
+    Checker("pyrefly", _PYTHON, "check --output-format min-text {path}", errors_have="ERROR "),
+    Checker("gofmt", (".go",), "-e -l", reads_stdin=True),
     Checker(
-        program="ruff",
-        suffixes=(".py", ".pyi"),
-        arguments=(
-            *("check", "--no-cache", "--quiet", "--no-fix", "--output-format", "concise"),
-            # Code that cannot work: syntax, undefined names, comparisons that are always true.
-            *("--select", "E9,F63,F7,F82", "--stdin-filename", "{path}", "-"),
-        ),
-        reads_stdin=True,
-    ),
-    Checker(
-        program="ty",
-        suffixes=(".py", ".pyi"),
-        arguments=("check", "--output-format", "concise", "{path}"),
-        errors_have=" error[",
-    ),
-    Checker(
-        program="pyrefly",
-        suffixes=(".py", ".pyi"),
-        arguments=("check", "--output-format", "min-text", "{path}"),
-        errors_have="ERROR ",
-    ),
-    Checker(program="gofmt", suffixes=(".go",), arguments=("-e", "-l"), reads_stdin=True),
-    Checker(
-        program="tsc",
-        suffixes=(".ts", ".tsx", ".mts", ".cts"),
-        arguments=("--noEmit", "--pretty", "false"),
+        "tsc",
+        (".ts", ".tsx", ".mts", ".cts"),
+        "--noEmit --pretty false",
         needs="tsconfig.json",
         errors_have=" error ",
     ),
     Checker(
-        program="cargo",
-        suffixes=(".rs",),
-        arguments=("check", "--offline", "--quiet", "--message-format", "short"),
+        "cargo",
+        (".rs",),
+        "check --offline --quiet --message-format short",
         needs="Cargo.toml",
         errors_have=" error",
     ),
@@ -145,45 +120,33 @@ class Checkers:
         path = Path(context.judged_path)
         if tool.effect != "edit" or path.suffix not in _SUFFIXES:
             return await self.within(tool, arguments, context, run)
-        check = partial(self._check_edit, path, run)
-        return await self.within(tool, arguments, context, check)
 
-    async def _check_edit(self, path: Path, run: Callable[[], Awaitable[ToolOutput]]) -> ToolOutput:
-        before = await asyncio.to_thread(_read_file, path)
-        output = await run()
-        if str(path) not in output.files_changed or before is None:
+        async def edit_and_check() -> ToolOutput:
+            before = await asyncio.to_thread(_read_file, path)
+            output = await run()
+            if before is None or str(path) not in output.files_changed:
+                return output
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LIMIT_S):
+                    errors = await self._new_errors(path, before)
+                    output = replace(output, text=output.text + errors)
             return output
-        try:
-            async with asyncio.timeout(LIMIT_S):
-                found = await self._new_errors(path, before)
-        except TimeoutError:
-            return output
-        return replace(output, text=output.text + found)
+
+        return await self.within(tool, arguments, context, edit_and_check)
 
     async def _new_errors(self, path: Path, before: bytes) -> str:
         after = await asyncio.to_thread(_read_file, path)
         if after is None:
             return ""
-        checkers = self._checkers(path) if await self._may_run_programs() else []
-        if not checkers:
-            return await asyncio.to_thread(self._new_syntax_error, path, before, after)
-        found = await asyncio.gather(
-            *(self._difference(checker, path, before, after) for checker in checkers)
-        )
-        return "".join(found)
-
-    def _new_syntax_error(self, path: Path, before: bytes, after: bytes) -> str:
-        error = syntax_error(path, after)
+        kind = "off" if self.sandbox is None else await asyncio.to_thread(self.sandbox.kind)
+        checkers = self._checkers(path, kind)
+        if checkers:
+            tried = (self._difference(checker, path, before, after) for checker in checkers)
+            return "".join(await asyncio.gather(*tried))
+        error = await asyncio.to_thread(syntax_error, path, after)
         if not error or syntax_error(path, before):
             return ""
         return f"\n\n[wrong since this edit]\n{self._relative_path(str(path))}: {error}"
-
-    async def _may_run_programs(self) -> bool:
-        """If the person turned the sandbox off, programs of the machine run without one; if it is
-        unavailable, none run."""
-        if self.sandbox is None:
-            return True
-        return await asyncio.to_thread(self.sandbox.kind) in ("plain", "layered")
 
     async def _difference(self, checker: Checker, path: Path, before: bytes, after: bytes) -> str:
         """What a checker finds in a file that it did not find before; "" if it cannot say."""
@@ -191,12 +154,12 @@ class Checkers:
         old = await self._findings(checker, path, before) if new else None
         if new is None or old is None:
             return ""
-        fresh = Counter(one.key for one in new) - Counter(one.key for one in old)
+        counts = Counter((path, message) for path, _, message in old)
         lines = []
-        for finding in new:
-            if fresh[finding.key] > 0:
-                fresh[finding.key] -= 1
-                lines.append(f"{finding.path}:{finding.line}: {finding.message}")
+        for where, line, message in new:
+            counts[where, message] -= 1
+            if counts[where, message] < 0:
+                lines.append(f"{where}:{line}: {message}")
         if not lines:
             return ""
         shown = "\n".join(first_of(lines, MAX_LINES))
@@ -204,10 +167,9 @@ class Checkers:
 
     async def _findings(self, checker: Checker, path: Path, text: bytes) -> list[Finding] | None:
         """The errors with this text in the file; None if the checker did not finish in time."""
-        program = self._program(checker)
-        if program is None:
-            return None
-        words = [word.replace("{path}", str(path)) for word in checker.arguments]
+        program = self._programs[checker.program]
+        assert program is not None  # `_checkers` has found it
+        words = [word.replace("{path}", str(path)) for word in checker.arguments.split()]
         argv: Sequence[str] = (program, *words)
         if not checker.reads_stdin:
             argv = ("/bin/sh", "-c", _WRITE_THEN_RUN, "sh", str(path), *argv)
@@ -227,38 +189,37 @@ class Checkers:
             if checker.errors_have in f" {match[0]}":
                 where = match["path"] if not checker.reads_stdin else str(path)
                 message = shorten(match["message"], MAX_LINE_CHARS)
-                findings.append(Finding(self._relative_path(where), match["line"], message))
+                findings.append((self._relative_path(where), match["line"], message))
         return findings
 
     def _relative_path(self, path: str) -> str:
         real = os.path.normpath(os.path.join(self.place.cwd, path))
         return os.path.relpath(real, self.place.cwd)
 
-    def _checkers(self, path: Path) -> list[Checker]:
-        """The checkers that apply to this file."""
+    def _checkers(self, path: Path, sandbox: str) -> list[Checker]:
+        """The checkers that apply to this file, with this kind of sandbox; "off": the person wants
+        none, so that programs of the machine run without one."""
+        if sandbox not in ("off", "plain", "layered"):
+            return []
         checkers = [
             checker
             for checker in CHECKERS
-            if path.suffix in checker.suffixes and self._program(checker)
+            if path.suffix in checker.suffixes and self._find(checker.program, sandbox)
         ]
         names = {checker.program for checker in checkers}
         return [
             checker
             for checker in checkers
             if INSTEAD_OF.get(checker.program) not in names
-            and (checker.reads_stdin or self._has_copy())
+            and (checker.reads_stdin or sandbox == "layered")
             and (not checker.needs or _is_above(path, checker.needs, self.place.project))
         ]
 
-    def _has_copy(self) -> bool:
-        return self.sandbox is not None and self.sandbox.kind() == "layered"
-
-    def _program(self, checker: Checker) -> str | None:
-        """Where the program is. A project's own programs run in a sandbox or not at all."""
-        name = checker.program
+    def _find(self, name: str, sandbox: str) -> str | None:
+        """Where a program is. A project's own programs run in a sandbox or not at all."""
         if name not in self._programs:
             found = None
-            if self.sandbox is not None and self.sandbox.kind() in ("plain", "layered"):
+            if sandbox != "off":
                 folders = [str(self.place.project / folder) for folder in OWN_FOLDERS]
                 own = os.pathsep.join((*folders, self.place.environment.get("PATH", os.defpath)))
                 found = shutil.which(name, path=own)
