@@ -14,7 +14,7 @@ from kode.config import Config, Loaded
 from kode.contracts import Effort, MemorySystem, PermissionMode
 from kode.conversation import models
 from kode.conversation.attachments import command_part, file_part, keep_picture, read_text
-from kode.conversation.extensions import find_brought
+from kode.conversation.extensions import find_extensions_here
 from kode.conversation.figures import StatusLine, spending, status_of
 from kode.conversation.leaving import close, end_jobs, leave, let_memory_process
 from kode.conversation.open_session import (
@@ -38,7 +38,7 @@ from kode.engine.context import Context, compact, compactable_tokens, open_conte
 from kode.engine.window import Window, window_of
 from kode.errors import UserError
 from kode.events import ContextReduced, Emit, TurnEnded
-from kode.extensions.brought import Brought
+from kode.extensions.found_extensions import FoundExtensions
 from kode.extensions.session import Extensions
 from kode.messages import Image, Text, text_of
 from kode.permissions.gate import Ask
@@ -123,11 +123,11 @@ class Conversation:
         return self.now.fresh_plan
 
     @property
-    def brought(self) -> Brought:
+    def found_extensions(self) -> FoundExtensions:
         """The skills, commands and agents available in the workplace; none before the first
         turn."""
         started = self.now.started
-        return Brought() if started is None else started.brought
+        return FoundExtensions() if started is None else started.found_extensions
 
     @property
     def past(self) -> Past:
@@ -142,7 +142,9 @@ class Conversation:
         """The commands and skills that a message may begin with → what each does. Reads files
         before the first turn."""
         started = self.now.started
-        return names_offered(find_brought(self.now) if started is None else started.brought)
+        return names_offered(
+            find_extensions_here(self.now) if started is None else started.found_extensions
+        )
 
     async def turn(
         self,

@@ -16,7 +16,7 @@ from kode.engine.agent import Agent
 from kode.errors import StorageError
 from kode.events import Emit, Notice, silent
 from kode.extensions.agents import lacking, may_use
-from kode.extensions.brought import Brought, in_use
+from kode.extensions.found_extensions import FoundExtensions, in_use
 from kode.extensions.mcp_tools import tools_of
 from kode.messages import Usage
 from kode.permissions import gate as gate_module
@@ -98,13 +98,15 @@ def make_delegation(
     )
 
 
-def lender(opened: OpenSession, brought: Brought) -> "Callable[[Task, Path], Loan]":
+def lender(
+    opened: OpenSession, found_extensions: FoundExtensions
+) -> "Callable[[Task, Path], Loan]":
     """Returns what a subagent gets of its parent's servers, and says what of its definition the
     parent does not have."""
     from kode.subagents.lending import Loan
 
-    agents = {agent.item.name: agent for agent in in_use(brought.agents)}
-    skills = {skill.item.name for skill in in_use(brought.skills)}
+    agents = {agent.item.name: agent for agent in in_use(found_extensions.agents)}
+    skills = {skill.item.name for skill in in_use(found_extensions.skills)}
 
     def lend(task: "Task", folder: Path) -> "Loan":
         definition, now = agents.get(task.agent or ""), opened.agent

@@ -13,9 +13,9 @@ from kode.conversation.open_session import OpenSession
 from kode.engine.agent import Agent
 from kode.errors import UserError
 from kode.events import Notice
-from kode.extensions import brought, foreign, trust
+from kode.extensions import foreign, found_extensions, trust
 from kode.extensions.agents import AgentDefinition
-from kode.extensions.brought import Brought, in_use
+from kode.extensions.found_extensions import FoundExtensions, in_use
 from kode.extensions.hooks import is_current
 from kode.extensions.places import Surroundings, surroundings
 from kode.extensions.skills import Skill, catalogue
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from kode.extensions.hook_moments import Hooks
 
 
-async def find_extensions(opened: OpenSession) -> Brought:
+async def find_extensions(opened: OpenSession) -> FoundExtensions:
     """The extensions in the session's folders; says what is wrong with them."""
-    found = await asyncio.to_thread(find_brought, opened)
+    found = await asyncio.to_thread(find_extensions_here, opened)
     if problems := [text for texts in found.problems.values() for text in texts]:
         more = f" And {len(problems) - 1} more" if len(problems) > 1 else ""
         say_all = ": `kode extensions skills`, `agents` and so on list them." if more else ""
@@ -56,7 +56,7 @@ async def take_foreign(opened: OpenSession) -> None:
         opened.emit(Notice(text=said, level="info"))
 
 
-async def hooks_of(opened: OpenSession, found: Brought) -> "Hooks | None":
+async def hooks_of(opened: OpenSession, found: FoundExtensions) -> "Hooks | None":
     """The hooks that count in a session; None if there are none. Asks whether those of the project
     may run without a sandbox."""
     hooks = in_use(found.hooks)
@@ -101,19 +101,21 @@ async def hooks_of(opened: OpenSession, found: Brought) -> "Hooks | None":
     )
 
 
-def find_brought(opened: OpenSession) -> Brought:
+def find_extensions_here(opened: OpenSession) -> FoundExtensions:
     """Finds the extensions in the session's folders, and which of them count, as they are on disk
     now."""
     place, trusted = opened.place, opened.terms.trust_project
     approvals = trust.load(place.home, place.project, trust_project=trusted)
-    return brought.find(_around(place), approvals)
+    return found_extensions.find(_around(place), approvals)
 
 
 def _around(place: Workplace) -> Surroundings:
     return surroundings(place.cwd, place.home, place.user_home)
 
 
-def extended(opened: OpenSession, agent: Agent, found: Brought, hooks: "Hooks | None") -> Agent:
+def extended(
+    opened: OpenSession, agent: Agent, found: FoundExtensions, hooks: "Hooks | None"
+) -> Agent:
     """The agent with the extensions of its session, and with checkers of edits."""
     allowed = skills_of(opened, found)
     skills = catalogue(allowed, agent.provider.info.context_window)
@@ -150,7 +152,9 @@ def definition_of(name: str, cwd: Path, *, trust_project: bool = False) -> Agent
     """The definition of an agent that may be used in `cwd`. Raises: UserError."""
     home = paths.home()
     where = surroundings(cwd, home, paths.user_home())
-    found = brought.find(where, trust.load(home, where.project, trust_project=trust_project))
+    found = found_extensions.find(
+        where, trust.load(home, where.project, trust_project=trust_project)
+    )
     for agent in in_use(found.agents):
         if agent.item.name == name:
             return agent
@@ -163,7 +167,7 @@ def definition_of(name: str, cwd: Path, *, trust_project: bool = False) -> Agent
     raise UserError(f"There is no agent {name!r}. `kode extensions agents` lists them: {names}.")
 
 
-def skills_of(opened: OpenSession, found: Brought) -> tuple[Skill, ...]:
+def skills_of(opened: OpenSession, found: FoundExtensions) -> tuple[Skill, ...]:
     """The skills of a session: for a subagent, those that its definition allows."""
     child, used = opened.terms.child, in_use(found.skills)
     definition = child.definition if child is not None else None
@@ -176,7 +180,7 @@ def skills_of(opened: OpenSession, found: Brought) -> tuple[Skill, ...]:
     return tuple(one for one in used if named is None or one.item.name in named)
 
 
-def load_skills(opened: OpenSession, found: Brought) -> None:
+def load_skills(opened: OpenSession, found: FoundExtensions) -> None:
     """Has a subagent begin with the skills that its definition names. Raises: ToolError for one
     that has changed since it was approved."""
     child, place = opened.terms.child, opened.place

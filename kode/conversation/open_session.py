@@ -17,7 +17,7 @@ from kode.engine.agent import Agent
 from kode.engine.context import Context
 from kode.errors import StorageError
 from kode.events import Emit, Notice, SessionStarted, TurnEnded
-from kode.extensions.brought import Brought
+from kode.extensions.found_extensions import FoundExtensions
 from kode.extensions.session import Extensions
 from kode.messages import Image, Text, shorten
 from kode.permissions.gate import Ask, PersonGate
@@ -108,7 +108,7 @@ class Terms:
 class Started:
     """What the first turn of a session has found."""
 
-    brought: Brought
+    found_extensions: FoundExtensions
     """The skills, commands and agents available in the workplace."""
     hooks: "Hooks | None"
     """None if there are none."""

@@ -15,8 +15,8 @@ from kode.conversation.open_session import OpenSession, RunTurn
 from kode.engine.act import run_aside
 from kode.engine.run import Run
 from kode.events import Notice, TurnEnded
-from kode.extensions.brought import Brought, in_use
 from kode.extensions.commands import Command, files_named, pieces, reread
+from kode.extensions.found_extensions import FoundExtensions, in_use
 from kode.extensions.skill_tool import as_pinned
 from kode.extensions.skills import Skill
 from kode.messages import Image, Text, ToolCall
@@ -24,23 +24,26 @@ from kode.permissions.limits import limited_to
 from kode.session.entries import TaintEntry
 
 
-def named_in(brought: Brought, message: str) -> Command | Skill | None:
+def named_in(found_extensions: FoundExtensions, message: str) -> Command | Skill | None:
     """The command or skill that a message begins with, `/name`; None for any other message."""
     if not message.startswith("/") or not message[1:].strip():
         return None
     name = message.split(maxsplit=1)[0][1:]
-    things: tuple[Command | Skill, ...] = (*in_use(brought.commands), *in_use(brought.skills))
+    things: tuple[Command | Skill, ...] = (
+        *in_use(found_extensions.commands),
+        *in_use(found_extensions.skills),
+    )
     exact = [thing for thing in things if thing.item.name == name]
     last = [thing for thing in things if thing.item.name.rpartition(":")[2] == name]
     last = [thing for thing in last if thing.item.scope != "bundle"] or last
     return exact[0] if exact else last[0] if len(last) == 1 else None
 
 
-def names_offered(brought: Brought) -> dict[str, str]:
+def names_offered(found_extensions: FoundExtensions) -> dict[str, str]:
     """The names that a message may begin with → what each does."""
     known = {name: added.summary for name, (_, added) in installed.added("slash").items()}
-    known |= {one.item.name: one.description for one in in_use(brought.skills)}
-    for command in in_use(brought.commands):
+    known |= {one.item.name: one.description for one in in_use(found_extensions.skills)}
+    for command in in_use(found_extensions.commands):
         hint = f"{command.argument_hint} " if command.argument_hint else ""
         known[command.item.name] = f"{hint}{command.description}"
     return known

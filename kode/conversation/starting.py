@@ -25,7 +25,7 @@ from kode.engine.agent import Agent
 from kode.engine.context import open_context
 from kode.errors import SandboxUnknownError, UserError
 from kode.events import Notice
-from kode.extensions.brought import in_use
+from kode.extensions.found_extensions import in_use
 from kode.messages import first_of
 from kode.permissions.rules import FAMILIES, parse
 from kode.session.log import was_trimmed
@@ -72,11 +72,11 @@ async def _start(opened: OpenSession) -> Started:
     if terms.extensions is not None:
         of_servers = await terms.extensions.open(agent.provider.info.context_window)
     await take_foreign(opened)
-    brought = await find_extensions(opened)
-    hooks = await hooks_of(opened, brought)
+    found_extensions = await find_extensions(opened)
+    hooks = await hooks_of(opened, found_extensions)
     # In a thread: what it imports may wait for the imports of an SDK, and the screen does not.
-    agent = await asyncio.to_thread(extended, opened, agent, brought, hooks)
-    load_skills(opened, brought)
+    agent = await asyncio.to_thread(extended, opened, agent, found_extensions, hooks)
+    load_skills(opened, found_extensions)
     delegation, delegating = None, tuple[Tool, ...]()
     if not small and config.subagent.max_depth > 0:
         from kode.subagents.delegate import delegate_tool
@@ -88,10 +88,10 @@ async def _start(opened: OpenSession) -> Started:
             folder=opened.agents_folder,
             ask=terms.ask,
             emit=terms.emit,
-            lend=lender(opened, brought),
+            lend=lender(opened, found_extensions),
             trust_project=terms.trust_project,
         )
-        delegating = (delegate_tool(delegation, in_use(brought.agents)),)
+        delegating = (delegate_tool(delegation, in_use(found_extensions.agents)),)
     offered = {tool.name for tool in of_servers}
     begun = session.beginning if session.messages else None
     declared = {tool["name"] for tool in begun.tools} if begun else offered
@@ -127,7 +127,7 @@ async def _start(opened: OpenSession) -> Started:
         around=agent.around,
         before_compaction=agent.before_compaction,
     )
-    return Started(brought=brought, hooks=hooks, delegation=delegation)
+    return Started(found_extensions=found_extensions, hooks=hooks, delegation=delegation)
 
 
 def _begin_in_background(opened: OpenSession) -> None:

@@ -96,7 +96,7 @@ async def _turn(
     else:
         from kode.conversation.prepared import named_in, turn_of
 
-        thing = named_in(started.brought, text)
+        thing = named_in(started.found_extensions, text)
         if thing is not None:
             ended = await turn_of(opened, thing, text, run)
         else:

@@ -6,8 +6,8 @@ from pathlib import Path
 from kode.contracts import Bundle
 from kode.extensions import mcp_cache, trust
 from kode.extensions.agents import read_agent
-from kode.extensions.brought import Thing
 from kode.extensions.commands import read_command
+from kode.extensions.found_extensions import Extension
 from kode.extensions.hooks import hooks_of_bundles
 from kode.extensions.mcp_config import Entry, servers_of
 from kode.extensions.places import Surroundings, parts, read_each
@@ -20,7 +20,7 @@ def items_in_bundle(bundle: Bundle, home: Path) -> tuple[tuple[Item, ...], list[
     problems: list[str] = []
     bundles, folder = (bundle,), bundle.folder
     around = Surroundings(cwd=folder, repository=None, home=home, user_home=folder, bundles=bundles)
-    extensions: tuple[Thing | Entry, ...] = (
+    extensions: tuple[Extension | Entry, ...] = (
         *read_each("skills", parts(bundles, "skills"), read_skill, problems),
         *read_each("commands", parts(bundles, "commands"), read_command, problems),
         *read_each("agents", parts(bundles, "agents"), partial(read_agent, problems), problems),

@@ -7,8 +7,8 @@ from typing import Any
 from kode.credentials import redact
 from kode.extensions import trust
 from kode.extensions.agents import AgentDefinition
-from kode.extensions.brought import Brought, Found, Kind, Thing
 from kode.extensions.commands import Command
+from kode.extensions.found_extensions import Extension, Found, FoundExtensions, Kind
 from kode.extensions.hooks import Hook, said_of
 from kode.extensions.skills import Skill
 from kode.messages import shorten
@@ -47,9 +47,9 @@ class Row:
     remarks: tuple[str, ...] = ()
 
 
-def rows_of(brought: Brought, kind: Kind) -> list[Row]:
+def rows_of(found_extensions: FoundExtensions, kind: Kind) -> list[Row]:
     """All of one kind, in order of precedence."""
-    things: Sequence[Found[Thing]] = getattr(brought, kind)
+    things: Sequence[Found[Extension]] = getattr(found_extensions, kind)
     return [_row(one) for one in things]
 
 
@@ -79,7 +79,7 @@ def lines_of(rows: Sequence[Row], kind: Kind) -> list[str]:
     return lines
 
 
-def _row(one: Found[Thing]) -> Row:
+def _row(one: Found[Extension]) -> Row:
     thing = one.thing
     item = thing.item
     about, text, remarks = _about(thing)
@@ -99,7 +99,7 @@ def _row(one: Found[Thing]) -> Row:
     )
 
 
-def _about(thing: Thing) -> tuple[str, str, tuple[str, ...]]:
+def _about(thing: Extension) -> tuple[str, str, tuple[str, ...]]:
     """What it is, what a model gets of it, and remarks about it."""
     match thing:
         case Skill():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kode import paths
 from kode.credentials import redact
-from kode.extensions import brought, foreign, instructions, mcp_config, trust
+from kode.extensions import foreign, found_extensions, instructions, mcp_config, trust
 from kode.extensions.trust import Approvals, Item
 from kode.messages import shorten
 from kode.permissions.gate import Ask, Question, visible
@@ -20,7 +20,7 @@ Finder = Callable[[Path, Path], Iterable[Item]]
 
 FINDERS: tuple[Finder, ...] = (
     mcp_config.items,
-    brought.items,
+    found_extensions.items,
     instructions.items,
     foreign.items,
 )

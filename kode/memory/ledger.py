@@ -283,8 +283,8 @@ class Ledger:
         change that chose between them brought it."""
         found = self._standing.get(entry.place)
         if found is None:
-            brought = brings_newer(step.change) and entry.key == step.change.before[-1]
-            change = step.change if brought else None
+            found_extensions = brings_newer(step.change) and entry.key == step.change.before[-1]
+            change = step.change if found_extensions else None
             terms = change if change is not None and says_terms(change) else None
             found = Statement(entry=entry, change=change, terms=terms)
             self._stand(found)

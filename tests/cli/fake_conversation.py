@@ -29,7 +29,7 @@ from kode.events import (
     TurnEnded,
     TurnStarted,
 )
-from kode.extensions.brought import Brought
+from kode.extensions.found_extensions import FoundExtensions
 from kode.images import keep
 from kode.memory.base import Outcome
 from kode.memory.commands import memory_command
@@ -86,7 +86,7 @@ class FakeConversation:
     resumed: str | None = None
     attachments: tuple[Text, ...] = ()
     extensions: object = None
-    brought: Brought = field(default_factory=Brought)
+    found_extensions: FoundExtensions = field(default_factory=FoundExtensions)
     steering: object = tuple
     typed: str | None = None
     sees: bool = field(default_factory=lambda: not os.environ.get("BLIND"))

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from tests.e2e.command import Place, needs_a_whole_sandbox
-from tests.e2e.test_brought import write
+from tests.e2e.test_found_extensions import write
 from tests.needs import PLAIN_PYTHON, needs
 from tests.scripted_server import ScriptedServer
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.command import Place, needs_a_whole_sandbox
-from tests.e2e.test_brought import LOOK, write
+from tests.e2e.test_found_extensions import LOOK, write
 from tests.scripted_server import ScriptedServer
 
 PREFIX = """#!/usr/bin/env python3

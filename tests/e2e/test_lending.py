@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.command import Place
-from tests.e2e.test_brought import write
 from tests.e2e.test_delegation import goal_of, text_of
+from tests.e2e.test_found_extensions import write
 from tests.needs import PLAIN_PYTHON
 from tests.scripted_server import ScriptedServer
 

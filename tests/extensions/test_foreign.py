@@ -9,10 +9,10 @@ from kode.config import Loaded, load_config
 from kode.errors import ConfigError
 from kode.events import Event, Notice, ToolFinished
 from kode.extensions import foreign, trust
-from tests.extensions.brought.conftest import Open, World
-from tests.extensions.brought.conftest import events as events
-from tests.extensions.brought.conftest import opened as opened
-from tests.extensions.brought.conftest import world as world
+from tests.extensions.found_extensions.conftest import Open, World
+from tests.extensions.found_extensions.conftest import events as events
+from tests.extensions.found_extensions.conftest import opened as opened
+from tests.extensions.found_extensions.conftest import world as world
 from tests.needs import needs
 
 DONE = {"text": "done"}

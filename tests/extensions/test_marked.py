@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kode import paths
-from kode.extensions import brought, review, trust
-from kode.extensions.brought import in_use
+from kode.extensions import found_extensions, review, trust
+from kode.extensions.found_extensions import in_use
 from kode.extensions.hooks import find_hooks
 from kode.extensions.instructions import items, read_instructions
 from kode.extensions.places import surroundings
@@ -55,7 +55,7 @@ class World:
         """All text that the next session has or runs, with the project trusted."""
         around = surroundings(self.project, self.home, self.user_home)
         approvals = trust.load(self.home, self.project, trust_project=True)
-        found = brought.find(around, approvals)
+        found = found_extensions.find(around, approvals)
         kinds = (found.skills, found.commands, found.agents, found.hooks)
         texts = [thing.item.content for kind in kinds for thing in in_use(kind)]
         return "\n".join([read_instructions(self.home, self.project).section, *texts])

@@ -9,10 +9,10 @@ import pytest
 
 from kode.events import Event, ToolFinished
 from kode.tools.checkers import MAX_LINES, syntax_error
-from tests.extensions.brought.conftest import Open, World
-from tests.extensions.brought.conftest import events as events
-from tests.extensions.brought.conftest import opened as opened
-from tests.extensions.brought.conftest import world as world
+from tests.extensions.found_extensions.conftest import Open, World
+from tests.extensions.found_extensions.conftest import events as events
+from tests.extensions.found_extensions.conftest import opened as opened
+from tests.extensions.found_extensions.conftest import world as world
 from tests.needs import needs
 from tests.tables import for_each
 

@@ -19,7 +19,7 @@ from kode.cli.parser import Parser, command_of
 from kode.cli.screen.lines import public
 from kode.cli.screen.printer import Answer, Answered
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
-from kode.extensions import brought, trust
+from kode.extensions import found_extensions, trust
 from kode.extensions.hooks import EVENTS, Hook
 from kode.extensions.listing import as_json, lines_of, rows_of
 from kode.extensions.places import surroundings
@@ -75,7 +75,7 @@ def hooks(argv: Sequence[str]) -> Answer:
     return asyncio.run(_test_hooks(arguments.event, _read_input(arguments.input)))
 
 
-def _answer(kind: brought.Kind, *, wants_json: bool) -> Answer:
+def _answer(kind: found_extensions.Kind, *, wants_json: bool) -> Answer:
     found = _find()
     rows = rows_of(found, kind)
     faults = [] if wants_json else map(public, found.problems[kind])
@@ -88,10 +88,10 @@ def _here() -> Path:
     return working_directory(argparse.Namespace(cwd=None))
 
 
-def _find() -> brought.Brought:
+def _find() -> found_extensions.FoundExtensions:
     home = paths.home()
     around = surroundings(_here(), home, paths.user_home())
-    return brought.find(around, trust.load(home, around.project))
+    return found_extensions.find(around, trust.load(home, around.project))
 
 
 def _read_input(name: str | None) -> Mapping[str, Any]:

@@ -9,10 +9,10 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from kode import paths
-from kode.cli.prompt.brought import names
 from kode.cli.prompt.choices import choices_of
 from kode.cli.prompt.complete import ReplCompleter
 from kode.cli.prompt.editor import Editor
+from kode.cli.prompt.extensions import names
 from kode.cli.prompt.files import FileIndex
 from kode.cli.prompt.history import open_history
 from kode.cli.prompt.keys import bindings

@@ -71,7 +71,7 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
         return memory_choices(before, opened.config.memory.system if opened else "")
 
     def extensions(before: tuple[str, ...]) -> Iterable[Choice]:
-        from kode.cli.prompt.brought import WORDS
+        from kode.cli.prompt.extensions import WORDS
 
         return () if before else [(word, "") for word in WORDS]
 

@@ -11,10 +11,10 @@ from kode.cli.flags import MODES
 from kode.cli.parser import nearest
 from kode.cli.prompt.about import show_status
 from kode.cli.prompt.background import background, may_leave
-from kode.cli.prompt.brought import WORDS, names, show_extensions
 from kode.cli.prompt.changes import redo, show_diff, undo
 from kode.cli.prompt.effort import use_effort
 from kode.cli.prompt.export import copy, export
+from kode.cli.prompt.extensions import WORDS, names, show_extensions
 from kode.cli.prompt.memory_review import review_memory
 from kode.cli.prompt.model import use_model
 from kode.cli.prompt.overview import show_context, show_cost

@@ -9,7 +9,7 @@ import pytest
 from kode import paths
 from kode.cli.flags import MODES
 from kode.cli.hints import PROMPT_HINTS
-from kode.cli.prompt.brought import WORDS
+from kode.cli.prompt.extensions import WORDS
 from kode.cli.prompt.paste import Pastes
 from kode.cli.prompt.repl import finish
 from kode.cli.prompt.slash import COMMANDS, FIRST, SAID_ELSEWHERE

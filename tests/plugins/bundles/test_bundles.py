@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kode.errors import ConfigError
-from kode.extensions import brought
+from kode.extensions import found_extensions
 from kode.extensions.mcp_config import find_servers
 from kode.extensions.places import surroundings
 from kode.extensions.trust import Approvals
@@ -59,7 +59,7 @@ def add(source: object) -> None:
 
 def names(home: Path) -> set[str]:
     around = surroundings(Path.cwd(), home, Path(os.environ["HOME"]))
-    items = brought.find(around, Approvals()).items()
+    items = found_extensions.find(around, Approvals()).items()
     return {item.name for item in items} | {
         entry.name for entry in find_servers(home, Path.cwd()).entries
     }
@@ -78,7 +78,7 @@ def test_the_source_may_change_without_effect(home: Path, bundle: Path) -> None:
     write(bundle, "commands/more.md", "More.")
     assert names(home) == ALL
     around = surroundings(Path.cwd(), home, Path(os.environ["HOME"]))
-    [skill] = [one.thing for one in brought.find(around, Approvals()).skills]
+    [skill] = [one.thing for one in found_extensions.find(around, Approvals()).skills]
     assert "keys" not in skill.body
     assert str(around.bundles[0].folder / "read.py") in skill.body
 
@@ -194,7 +194,7 @@ def test_a_bundle_displaces_nothing_of_the_persons_own(home: Path, bundle: Path)
     write(home, "commands/git/commit.md", "Mine.")
     add(bundle)
     around = surroundings(Path.cwd(), home, Path(os.environ["HOME"]))
-    found = brought.find(around, Approvals())
+    found = found_extensions.find(around, Approvals())
     used = [one.thing for one in (*found.skills, *found.commands) if one.standing == "used"]
     own = {thing.item.name for thing in used if thing.item.scope == "home"}
     assert own == {"pdf", "git:commit"}

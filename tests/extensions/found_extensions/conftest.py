@@ -11,8 +11,8 @@ import pytest
 from kode.config import load_config
 from kode.conversation import Conversation, open_conversation
 from kode.events import Event
-from kode.extensions import brought, trust
-from kode.extensions.brought import Brought
+from kode.extensions import found_extensions, trust
+from kode.extensions.found_extensions import FoundExtensions
 from kode.extensions.places import Surroundings, surroundings
 from kode.permissions.gate import Ask
 from tests.workplaces import empty_repository
@@ -38,8 +38,8 @@ class World:
     def around(self, below: str = "") -> Surroundings:
         return surroundings(self.project / below, self.home, self.user_home)
 
-    def find(self, below: str = "") -> Brought:
-        return brought.find(self.around(below), trust.load(self.home, self.project))
+    def find(self, below: str = "") -> FoundExtensions:
+        return found_extensions.find(self.around(below), trust.load(self.home, self.project))
 
     def approve(self) -> None:
         """Says yes to all that is there now."""

@@ -7,8 +7,8 @@ import pytest
 
 from kode.cli.main import main
 from kode.errors import ConfigError
-from tests.extensions.brought.conftest import Open, World
-from tests.extensions.brought.test_hook_moments import hooks
+from tests.extensions.found_extensions.conftest import Open, World
+from tests.extensions.found_extensions.test_hook_moments import hooks
 
 FILES = {
     "skills": (".claude/skills/one/SKILL.md", "---\nname: one\ndescription: Does it.\n---\nHow"),
@@ -107,7 +107,7 @@ async def test_commands_and_skills_are_offered_from_the_start(world: World, open
     world.write("~/.claude/skills/pdf/SKILL.md", "---\ndescription: Reads PDF.\n---\nHow")
     conversation = await opened()
 
-    brought = {"git:fix": "N Fix it.", "pdf": "Reads PDF."}
-    assert conversation.offered().items() >= brought.items()
+    found_extensions = {"git:fix": "N Fix it.", "pdf": "Reads PDF."}
+    assert conversation.offered().items() >= found_extensions.items()
     await conversation.open()
-    assert conversation.offered().items() >= brought.items()
+    assert conversation.offered().items() >= found_extensions.items()

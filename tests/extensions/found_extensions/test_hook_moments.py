@@ -15,7 +15,7 @@ from kode.extensions import trust
 from kode.messages import Text, calls_of, results_of
 from kode.permissions.gate import Answer, Question
 from kode.session.entries import HookEntry, MessageEntry, TaintEntry
-from tests.extensions.brought.conftest import Open, World
+from tests.extensions.found_extensions.conftest import Open, World
 from tests.needs import needs
 from tests.sandbox.sandboxed import running
 

@@ -24,12 +24,12 @@ Standing = Literal["used", "new", "changed", "shadowed"]
 """`new` and `changed` are off until a person approves them; `shadowed` has a nearer namesake."""
 
 
-class Thing(Protocol):
+class Extension(Protocol):
     @property
     def item(self) -> Item: ...
 
 
-T = TypeVar("T", bound=Thing, covariant=True)
+T = TypeVar("T", bound=Extension, covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Found(Generic[T]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Brought:
+class FoundExtensions:
     """The extensions found, in order of precedence."""
 
     skills: tuple[Found[Skill], ...] = ()
@@ -56,7 +56,7 @@ class Brought:
 
     def items(self) -> tuple[Item, ...]:
         """All of them, counting or not: what a person may be asked about."""
-        found: tuple[Found[Thing], ...] = (
+        found: tuple[Found[Extension], ...] = (
             *self.skills,
             *self.commands,
             *self.agents,
@@ -76,13 +76,13 @@ def items(home: Path, cwd: Path) -> tuple[Item, ...]:
     return find(around, Approvals()).items()
 
 
-def find(around: Surroundings, approvals: Approvals) -> Brought:
+def find(around: Surroundings, approvals: Approvals) -> FoundExtensions:
     """Finds all extensions for the working directory. Never raises."""
     skills, of_skills = find_skills(around)
     commands, of_commands = find_commands(around)
     agents, of_agents = find_agents(around)
     hooks, of_hooks = find_hooks(around)
-    return Brought(
+    return FoundExtensions(
         skills=_standing(skills, approvals),
         commands=_standing(commands, approvals),
         agents=_standing(agents, approvals),
@@ -119,6 +119,6 @@ def _standing(things: Sequence[T], approvals: Approvals) -> tuple[Found[T], ...]
     return tuple(found)
 
 
-def _off(thing: Thing, approvals: Approvals) -> Literal["new", "changed"] | None:
+def _off(thing: Extension, approvals: Approvals) -> Literal["new", "changed"] | None:
     state = trust.state(thing.item, approvals)
     return None if state == "trusted" else state

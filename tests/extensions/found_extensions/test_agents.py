@@ -11,10 +11,10 @@ from kode.cli.commands.subagent_conversation import Setting, child_conversation
 from kode.conversation import Conversation
 from kode.errors import UserError
 from kode.events import Event, ToolFinished, silent
-from kode.extensions.brought import in_use
+from kode.extensions.found_extensions import in_use
 from kode.subagents.protocol import Task
-from tests.extensions.brought.conftest import Open, World
-from tests.extensions.brought.test_hook_moments import DONE, hooks, runs
+from tests.extensions.found_extensions.conftest import Open, World
+from tests.extensions.found_extensions.test_hook_moments import DONE, hooks, runs
 
 REVIEWER = """\
 ---

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.events import Event, ToolFinished
-from kode.extensions.brought import in_use
+from kode.extensions.found_extensions import in_use
 from kode.extensions.places import Place
 from kode.extensions.skills import CATALOGUE_SHARE, CHARS_PER_TOKEN, Skill, catalogue
 from kode.extensions.trust import Item
 from kode.messages import Text, results_of
-from tests.extensions.brought.conftest import Open, World
+from tests.extensions.found_extensions.conftest import Open, World
 
 PDF = "---\nname: pdf\ndescription: Reads PDF files.\n---\nRun scripts/read.py first.\n"
 

@@ -13,8 +13,8 @@ from kode.extensions import mcp_config, trust
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_open import opener
 from kode.permissions.gate import Answer, Question
-from tests.extensions.brought.conftest import Open, World
-from tests.extensions.brought.test_hook_moments import DONE, hooks, runs
+from tests.extensions.found_extensions.conftest import Open, World
+from tests.extensions.found_extensions.test_hook_moments import DONE, hooks, runs
 from tests.needs import PLAIN_PYTHON, needs
 from tests.workplaces import workplace
 

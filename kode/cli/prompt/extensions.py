@@ -39,7 +39,7 @@ async def show_extensions(state: PromptState, argument: str) -> None:
         for kind in NONE:
             if argument in ("", kind):
                 state.screen.print(kind, "bold")
-                for line in lines_of(rows_of(conversation.brought, kind), kind):
+                for line in lines_of(rows_of(conversation.found_extensions, kind), kind):
                     state.screen.print(f"  {clean(line)}")
         if not argument:
             state.screen.print("MCP servers", "bold")
