@@ -103,12 +103,6 @@ def replace(
                     raise
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Replaces a file, or creates it with its folders. Raises: StorageError."""
-    make_folder(path.parent)
-    replace(path, data)
-
-
 def _replace_once(target: Path, data: bytes, mode: int, follow: bool, sync_name: bool) -> None:
     """Works relative to an open folder, whose path may change meanwhile."""
     temporary = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"

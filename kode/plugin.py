@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kode import __version__ as _kode_version
-    from kode import beneath as beneath
-    from kode import credentials as credentials
-    from kode import durable as durable
-    from kode import extras as extras
-    from kode import fault_reports as fault_reports
-    from kode import paths as paths
-    from kode import programs as programs
-    from kode import sealed as sealed
     from kode.assembly import open_sandbox as open_sandbox
     from kode.assembly import run_check as run_check
+    from kode.beneath import open_below as _open_beneath
+    from kode.beneath import open_folder as _open_folder_beneath
+    from kode.beneath import private_mode as private_mode
+    from kode.beneath import remove as _remove_beneath
+    from kode.beneath import remove_empty as _remove_empty_beneath
+    from kode.beneath import usual_mode as usual_mode
     from kode.broken_json import object_of as object_of
     from kode.cli.commands.diagnosis import Finding as Finding
     from kode.cli.commands.init import main as _run_setup
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
     from kode.cli.screen.describe import describe_event as describe_event
     from kode.cli.screen.lines import money as money
     from kode.cli.screen.lines import one_line as one_line
-    from kode.cli.screen.lines import public as public
     from kode.cli.screen.notify import notify_terminal as notify_terminal
     from kode.cli.screen.printer import Answer as _PrintedAnswer
     from kode.cli.screen.printer import Answered as Answered
@@ -60,7 +57,6 @@ if TYPE_CHECKING:
     from kode.contracts import Drop as Drop
     from kode.contracts import Effort as Effort
     from kode.contracts import Injection as Injection
-    from kode.contracts import InjectReason as InjectReason
     from kode.contracts import LedgerLine as LedgerLine
     from kode.contracts import MemorySystem as MemorySystem
     from kode.contracts import ModelInfo as ModelInfo
@@ -74,7 +70,6 @@ if TYPE_CHECKING:
     from kode.contracts import ToolContext as ToolContext
     from kode.contracts import ToolOutput as ToolOutput
     from kode.contracts import ToolSpec as ToolSpec
-    from kode.contracts import Turn as Turn
     from kode.contracts import Verdict as Verdict
     from kode.conversation import Conversation as Conversation
     from kode.conversation import open_conversation as open_conversation
@@ -89,7 +84,22 @@ if TYPE_CHECKING:
     from kode.conversation.plugged import Opened as Opened
     from kode.conversation.plugged import Prompt as Prompt
     from kode.conversation.plugged import ProposedCall as ProposedCall
-    from kode.durable import replace_file as replace_file
+    from kode.credentials import keep_secret as keep_secret
+    from kode.credentials import mask as _mask_secrets
+    from kode.credentials import redact as _redact_secrets
+    from kode.credentials import redact_values as _redact_secret_values
+    from kode.durable import append_to as _append_to_file
+    from kode.durable import for_each as _do_for_each
+    from kode.durable import locked as _lock_file
+    from kode.durable import make_folder as make_folder
+    from kode.durable import noted_length as noted_length
+    from kode.durable import open_for_append as open_for_append
+    from kode.durable import remove as _remove_file
+    from kode.durable import replace as _replace_file
+    from kode.durable import set_aside as set_aside
+    from kode.durable import storage_errors as storage_errors
+    from kode.durable import sync_folder as sync_folder
+    from kode.durable import unlock as _unlock_file
     from kode.engine.act import parts_of as parts_of
     from kode.engine.act import subject_of as subject_of
     from kode.engine.fence import fence_text as fence_text
@@ -108,39 +118,32 @@ if TYPE_CHECKING:
     from kode.errors import ToolError as ToolError
     from kode.errors import UserError as UserError
     from kode.events import FINISHED as FINISHED
-    from kode.events import AgentFinished as AgentFinished
     from kode.events import Check as Check
     from kode.events import Checked as Checked
-    from kode.events import ContextReduced as ContextReduced
     from kode.events import Emit as Emit
     from kode.events import Event as Event
     from kode.events import MemoryChanged as MemoryChanged
     from kode.events import Notice as Notice
-    from kode.events import PlanKept as PlanKept
-    from kode.events import Replied as Replied
-    from kode.events import RetryScheduled as RetryScheduled
-    from kode.events import Steered as Steered
     from kode.events import TextDelta as TextDelta
-    from kode.events import ThinkingDelta as ThinkingDelta
-    from kode.events import ToolFinished as ToolFinished
     from kode.events import ToolStarted as ToolStarted
     from kode.events import TurnEnded as TurnEnded
-    from kode.events import TurnStarted as TurnStarted
     from kode.events import Working as Working
     from kode.events import silent as silent
-    from kode.extensions import familiar_calls as _calling
     from kode.extensions.bundle_items import forget_servers as forget_servers
     from kode.extensions.bundle_items import items_in_bundle as items_in_bundle
+    from kode.extensions.familiar_calls import arguments as _familiar_call_arguments
+    from kode.extensions.familiar_calls import called as _familiar_call_name
     from kode.extensions.mcp_config import Entry as _McpServerEntry
     from kode.extensions.mcp_values import Field as _FormField
     from kode.extensions.mcp_values import Form as Form
     from kode.extensions.trust import Item as Item
-    from kode.function_tool import tool as tool
+    from kode.extras import require as _require_extra
+    from kode.fault_reports import describe as _describe_fault
+    from kode.fault_reports import write_report as _write_fault_report
     from kode.installed import Command as Command
     from kode.installed import ExportFile as ExportFile
     from kode.installed import Plugin as Plugin
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
-    from kode.memory import waiting as _memory_waiting
     from kode.memory.base import NullMemory as NullMemory
     from kode.memory.change import Author as _MemoryAuthor
     from kode.memory.commands import memory_command as memory_command
@@ -151,17 +154,20 @@ if TYPE_CHECKING:
     from kode.memory.history import History as _MemoryHistory
     from kode.memory.overview import overview as _memory_overview
     from kode.memory.review import decide as _decide_memory
+    from kode.memory.waiting import MAX_CHARS as MAX_CHARS
+    from kode.memory.waiting import SYSTEM as _WAITING_MEMORY_SYSTEM
+    from kode.memory.waiting import proposals as _memory_proposals
+    from kode.memory.waiting import propose as _propose_memory
+    from kode.memory.waiting import take_back as _take_back_memory
     from kode.messages import Image as Image
     from kode.messages import Message as Message
     from kode.messages import Part as Part
     from kode.messages import Role as Role
-    from kode.messages import ServerItem as ServerItem
     from kode.messages import StopReason as StopReason
     from kode.messages import Text as Text
     from kode.messages import Thinking as Thinking
     from kode.messages import ToolCall as ToolCall
     from kode.messages import ToolResult as ToolResult
-    from kode.messages import Usage as Usage
     from kode.messages import calls_of as calls_of
     from kode.messages import columns as columns
     from kode.messages import images_of as images_of
@@ -170,7 +176,21 @@ if TYPE_CHECKING:
     from kode.messages import section_of as section_of
     from kode.messages import shorten as shorten
     from kode.messages import text_of as text_of
-    from kode.paths import home as home
+    from kode.paths import NO_HOME as NO_HOME
+    from kode.paths import agents_folder as agents_folder
+    from kode.paths import bundles_folder as bundles_folder
+    from kode.paths import expand as _expand_path
+    from kode.paths import home as _kode_home
+    from kode.paths import home_fault as home_fault
+    from kode.paths import memory_folder as memory_folder
+    from kode.paths import path_hash as path_hash
+    from kode.paths import project_root as project_root
+    from kode.paths import real_path as real_path
+    from kode.paths import repository_root as repository_root
+    from kode.paths import session_file as session_file
+    from kode.paths import session_folder as session_folder
+    from kode.paths import short_path as short_path
+    from kode.paths import user_home as user_home
     from kode.permissions.gate import Answer as Answer
     from kode.permissions.gate import Question as Question
     from kode.permissions.gate import visible as visible
@@ -178,16 +198,19 @@ if TYPE_CHECKING:
     from kode.permissions.rules import Rule as Rule
     from kode.pictures import Picture as Picture
     from kode.pictures import fitting as _fitting_picture
-    from kode.plain_text import clean as clean
-    from kode.providers import models as models
+    from kode.programs import depth as _nesting_depth
+    from kode.programs import find_program as find_program
+    from kode.programs import start_program as start_program
     from kode.providers.listing import Listing as _ModelListing
+    from kode.providers.models import info_of as _model_info_of
     from kode.registry import Dialect as Dialect
     from kode.registry import ProviderRow as ProviderRow
     from kode.registry import ProviderSettings as ProviderSettings
-    from kode.results import Result as Result
-    from kode.results import ResultLine as ResultLine
     from kode.results import result_object as result_object
-    from kode.session import unsent as unsent
+    from kode.sealed import is_intact as _is_seal_intact
+    from kode.sealed import opened as _open_sealed
+    from kode.sealed import seal as _seal_object
+    from kode.sealed import sealed_object as sealed_object
     from kode.session.checkpoints import FileChanges as FileChanges
     from kode.session.content_store import Contents as Contents
     from kode.session.entries import AnyEntry as AnyEntry
@@ -195,10 +218,8 @@ if TYPE_CHECKING:
     from kode.session.entries import Header as Header
     from kode.session.entries import Import as Import
     from kode.session.entries import MessageEntry as MessageEntry
-    from kode.session.entries import PlanEntry as PlanEntry
     from kode.session.entries import PluginEntry as PluginEntry
     from kode.session.entries import RequestEntry as RequestEntry
-    from kode.session.entries import RewindEntry as RewindEntry
     from kode.session.entries import SystemEntry as SystemEntry
     from kode.session.entries import TaintEntry as TaintEntry
     from kode.session.entries import TurnEntry as TurnEntry
@@ -226,292 +247,232 @@ if TYPE_CHECKING:
     from kode.session.transcript import Call as _TranscriptCall
     from kode.session.transcript import Item as _TranscriptItem
     from kode.session.transcript import Transcript as Transcript
+    from kode.session.unsent import of as _unsent_text_of
     from kode.session.upkeep import fork as _fork_session
     from kode.shared_budget import SharedBudget as SharedBudget
-    from kode.subagents.protocol import Task as Task
     from kode.subagents.records import Record as _SubagentRecord
     from kode.subagents.records import records as _subagent_records
-    from kode.tools import processes as processes
     from kode.tools.builtin import BUILTIN as _builtin_tools
+    from kode.tools.processes import NO_GROUP as _NO_PROCESS_GROUP
+    from kode.tools.processes import WATCH as _PROCESS_WATCH
+    from kode.tools.processes import end as _end_processes
+    from kode.tools.processes import find as _find_processes
+    from kode.tools.processes import marked as _mark_processes
+    from kode.tools.processes import new_mark as _new_process_mark
     from kode.tools.program import run_program as run_program
     from kode.workplace import Workplace as Workplace
 
+    kode_version = _kode_version
+    open_beneath = _open_beneath
+    open_folder_beneath = _open_folder_beneath
+    remove_beneath = _remove_beneath
+    remove_empty_beneath = _remove_empty_beneath
+    run_setup = _run_setup
+    slash_commands = _slash_commands
+    PrintedAnswer = _PrintedAnswer
+    plugin_pages = _plugin_pages
+    open_memory = _open_memory
+    mask_secrets = _mask_secrets
+    redact_secrets = _redact_secrets
+    redact_secret_values = _redact_secret_values
+    append_to_file = _append_to_file
+    do_for_each = _do_for_each
+    lock_file = _lock_file
+    remove_file = _remove_file
+    replace_file = _replace_file
+    unlock_file = _unlock_file
+    familiar_call_arguments = _familiar_call_arguments
+    familiar_call_name = _familiar_call_name
+    McpServerEntry = _McpServerEntry
+    FormField = _FormField
+    require_extra = _require_extra
+    describe_fault = _describe_fault
+    write_fault_report = _write_fault_report
+    MemoryAuthor = _MemoryAuthor
     ForeignEntry = _ForeignEntry
     ForeignReading = _ForeignReading
     ForeignSource = _ForeignSource
-    FormField = _FormField
-    McpServerEntry = _McpServerEntry
-    MemoryAuthor = _MemoryAuthor
+    frame_memory = _frame_memory
     MemoryHistory = _MemoryHistory
+    memory_overview = _memory_overview
+    decide_memory = _decide_memory
+    WAITING_MEMORY_SYSTEM = _WAITING_MEMORY_SYSTEM
+    memory_proposals = _memory_proposals
+    propose_memory = _propose_memory
+    take_back_memory = _take_back_memory
+    expand_path = _expand_path
+    kode_home = _kode_home
+    fitting_picture = _fitting_picture
+    nesting_depth = _nesting_depth
     ModelListing = _ModelListing
-    PrintedAnswer = _PrintedAnswer
+    model_info_of = _model_info_of
+    is_seal_intact = _is_seal_intact
+    open_sealed = _open_sealed
+    seal_object = _seal_object
     SessionSummary = _SessionSummary
-    SubagentRecord = _SubagentRecord
+    session_files = _session_files
+    find_session = _find_session
+    summarize_session = _summarize_session
+    plan_steps = _plan_steps
+    search_sessions = _search_sessions
+    total_spent = _total_spent
     TranscriptCall = _TranscriptCall
     TranscriptItem = _TranscriptItem
-    builtin_tools = _builtin_tools
-    calling = _calling
-    decide_memory = _decide_memory
-    find_session = _find_session
-    fitting_picture = _fitting_picture
+    unsent_text_of = _unsent_text_of
     fork_session = _fork_session
-    frame_memory = _frame_memory
-    kode_version = _kode_version
-    memory_overview = _memory_overview
-    memory_waiting = _memory_waiting
-    open_memory = _open_memory
-    plan_steps = _plan_steps
-    plugin_pages = _plugin_pages
-    run_setup = _run_setup
-    search_sessions = _search_sessions
-    session_files = _session_files
-    slash_commands = _slash_commands
+    SubagentRecord = _SubagentRecord
     subagent_records = _subagent_records
-    summarize_session = _summarize_session
-    total_spent = _total_spent
+    builtin_tools = _builtin_tools
+    NO_PROCESS_GROUP = _NO_PROCESS_GROUP
+    PROCESS_WATCH = _PROCESS_WATCH
+    end_processes = _end_processes
+    find_processes = _find_processes
+    mark_processes = _mark_processes
+    new_process_mark = _new_process_mark
 
 HOMES = {
-    "add_setting_flags": "kode.cli.flags:add_setting_flags",
-    "AgentFinished": "kode.events:AgentFinished",
-    "Answer": "kode.permissions.gate:Answer",
-    "Answered": "kode.cli.screen.printer:Answered",
-    "AnyEntry": "kode.session.entries:AnyEntry",
-    "BareSession": "kode.conversation.bare:BareSession",
-    "beneath": "kode.beneath",
-    "builtin_tools": "kode.tools.builtin:BUILTIN",
-    "Bundle": "kode.contracts:Bundle",
-    "BusyError": "kode.errors:BusyError",
-    "calling": "kode.extensions.familiar_calls",
-    "calls_of": "kode.messages:calls_of",
-    "cancelled_by_signals": "kode.interrupts:cancelled_by_signals",
-    "Check": "kode.events:Check",
-    "Checked": "kode.events:Checked",
-    "clean": "kode.plain_text:clean",
-    "columns": "kode.messages:columns",
-    "Command": "kode.installed:Command",
-    "command_of": "kode.cli.parser:command_of",
-    "CompactionEntry": "kode.session.entries:CompactionEntry",
-    "complain": "kode.cli.screen.printer:complain",
-    "Config": "kode.config:Config",
-    "config_flags": "kode.cli.flags:config_flags",
-    "ConfigError": "kode.errors:ConfigError",
-    "Contents": "kode.session.content_store:Contents",
-    "ContextOverflow": "kode.errors:ContextOverflow",
-    "ContextReduced": "kode.events:ContextReduced",
-    "Conversation": "kode.conversation:Conversation",
-    "credentials": "kode.credentials",
-    "decide_memory": "kode.memory.review:decide",
-    "describe_event": "kode.cli.screen.describe:describe_event",
-    "Dialect": "kode.registry:Dialect",
-    "directory": "kode.cli.flags:directory",
-    "Drop": "kode.contracts:Drop",
-    "durable": "kode.durable",
-    "Effort": "kode.contracts:Effort",
-    "EFFORTS": "kode.contracts:EFFORTS",
-    "Emit": "kode.events:Emit",
-    "Event": "kode.events:Event",
-    "EXIT_FAILED": "kode.errors:EXIT_FAILED",
-    "EXIT_INTERRUPTED": "kode.errors:EXIT_INTERRUPTED",
-    "EXIT_OK": "kode.errors:EXIT_OK",
-    "ExportFile": "kode.installed:ExportFile",
-    "extras": "kode.extras",
-    "fault_reports": "kode.fault_reports",
-    "fence_text": "kode.engine.fence:fence_text",
-    "file_part": "kode.conversation.attachments:file_part",
-    "FileChanges": "kode.session.checkpoints:FileChanges",
-    "find_session": "kode.session.index:find",
-    "Finding": "kode.cli.commands.diagnosis:Finding",
-    "finish_startup": "kode.cli.flags:finish_startup",
-    "FINISHED": "kode.events:FINISHED",
-    "fitting_picture": "kode.pictures:fitting",
-    "ForeignEntry": "kode.memory.foreign:Entry",
-    "ForeignReading": "kode.memory.foreign:Reading",
-    "ForeignSource": "kode.memory.foreign:Source",
-    "forget_servers": "kode.extensions.bundle_items:forget_servers",
-    "fork_session": "kode.session.upkeep:fork",
-    "Form": "kode.extensions.mcp_values:Form",
-    "FormField": "kode.extensions.mcp_values:Field",
-    "frame_memory": "kode.memory.frame:wrap",
-    "GitError": "kode.errors:GitError",
-    "home": "kode.paths:home",
-    "Header": "kode.session.entries:Header",
-    "Image": "kode.messages:Image",
-    "images_of": "kode.messages:images_of",
-    "Import": "kode.session.entries:Import",
-    "Injection": "kode.contracts:Injection",
-    "InjectReason": "kode.contracts:InjectReason",
-    "Item": "kode.extensions.trust:Item",
-    "items_in_bundle": "kode.extensions.bundle_items:items_in_bundle",
-    "kode_version": "kode:__version__",
-    "KodeError": "kode.errors:KodeError",
-    "LedgerLine": "kode.contracts:LedgerLine",
-    "line_of": "kode.session.entries:line_of",
-    "list_files": "kode.cli.prompt.files:list_files",
-    "list_sessions": "kode.session.index:list_sessions",
-    "load_config": "kode.config:load_config",
-    "Loaded": "kode.config:Loaded",
-    "MAX_ATTACHED_BYTES": "kode.conversation.attachments:MAX_ATTACHED_BYTES",
-    "McpServerEntry": "kode.extensions.mcp_config:Entry",
-    "memory_command": "kode.memory.commands:memory_command",
-    "memory_overview": "kode.memory.overview:overview",
-    "memory_waiting": "kode.memory.waiting",
-    "MemoryAuthor": "kode.memory.change:Author",
-    "MemoryChanged": "kode.events:MemoryChanged",
-    "MemoryHistory": "kode.memory.history:History",
-    "MemoryRefused": "kode.errors:MemoryRefused",
-    "MemorySystem": "kode.contracts:MemorySystem",
-    "Message": "kode.messages:Message",
-    "MessageEntry": "kode.session.entries:MessageEntry",
-    "MODE_CALLED": "kode.contracts:MODE_CALLED",
-    "MODE_MEANS": "kode.contracts:MODE_MEANS",
-    "ModelInfo": "kode.contracts:ModelInfo",
-    "ModelListing": "kode.providers.listing:Listing",
-    "models": "kode.providers.models",
-    "money": "kode.cli.screen.lines:money",
-    "must_be": "kode.config.faults:must_be",
-    "new_session_id": "kode.session.entries:new_session_id",
-    "Notice": "kode.events:Notice",
-    "NullMemory": "kode.memory.base:NullMemory",
-    "object_of": "kode.broken_json:object_of",
-    "one_line": "kode.cli.screen.lines:one_line",
-    "open_conversation": "kode.conversation:open_conversation",
-    "open_memory": "kode.conversation.memory:open_configured",
-    "open_prompt": "kode.cli.commands.opening:open_prompt",
-    "open_sandbox": "kode.assembly:open_sandbox",
-    "Opened": "kode.conversation.plugged:Opened",
-    "Opens": "kode.contracts:Opens",
-    "OpenSession": "kode.conversation.open_session:OpenSession",
-    "outside_context": "kode.conversation.memory:outside_context",
-    "Page": "kode.config.plugin_pages:Page",
-    "Parser": "kode.cli.parser:Parser",
-    "Part": "kode.messages:Part",
-    "parts_of": "kode.engine.act:parts_of",
-    "paths": "kode.paths",
-    "PermissionMode": "kode.contracts:PermissionMode",
-    "Picture": "kode.pictures:Picture",
-    "Place": "kode.config.plugin_pages:Place",
-    "plan_steps": "kode.session.plan:steps_of",
-    "PlanEntry": "kode.session.entries:PlanEntry",
-    "PlanKept": "kode.events:PlanKept",
-    "Plugin": "kode.installed:Plugin",
-    "plugin_pages": "kode.config.plugin_pages:pages",
-    "PluginEntry": "kode.session.entries:PluginEntry",
-    "plural": "kode.messages:plural",
-    "print_either": "kode.cli.screen.printer:print_either",
-    "PrintedAnswer": "kode.cli.screen.printer:Answer",
-    "processes": "kode.tools.processes",
-    "programs": "kode.programs",
-    "Prompt": "kode.conversation.plugged:Prompt",
-    "ProposedCall": "kode.conversation.plugged:ProposedCall",
-    "ProviderError": "kode.errors:ProviderError",
-    "ProviderRow": "kode.registry:ProviderRow",
-    "ProviderSettings": "kode.registry:ProviderSettings",
-    "public": "kode.cli.screen.lines:public",
-    "Question": "kode.permissions.gate:Question",
-    "read_mentioned": "kode.cli.prompt.attach:read_mentioned",
-    "read_plan": "kode.session.plan:read_plan",
-    "readable_arguments": "kode.session.export:readable_arguments",
-    "replace_file": "kode.durable:replace_file",
-    "Replica": "kode.contracts:Replica",
-    "Replied": "kode.events:Replied",
-    "Request": "kode.contracts:Request",
-    "RequestEntry": "kode.session.entries:RequestEntry",
-    "requests_by_folder": "kode.session.spending:requests_by_folder",
-    "resolve_provider": "kode.config:resolve_provider",
-    "Result": "kode.results:Result",
-    "result_object": "kode.results:result_object",
-    "ResultLine": "kode.results:ResultLine",
-    "results_of": "kode.messages:results_of",
-    "RetryScheduled": "kode.events:RetryScheduled",
-    "RewindEntry": "kode.session.entries:RewindEntry",
-    "Role": "kode.messages:Role",
-    "Row": "kode.contracts:Row",
-    "Rule": "kode.permissions.rules:Rule",
-    "run_check": "kode.assembly:run_check",
-    "run_git": "kode.session.git:run_git",
-    "run_program": "kode.tools.program:run_program",
-    "RunOptions": "kode.cli.commands.run:RunOptions",
-    "parse_run_options": "kode.cli.commands.run:parse_run_options",
-    "run_setup": "kode.cli.commands.init:main",
-    "RunTurn": "kode.conversation.open_session:RunTurn",
-    "sealed": "kode.sealed",
-    "search_sessions": "kode.session.search:search",
-    "section_of": "kode.messages:section_of",
-    "ServerItem": "kode.messages:ServerItem",
-    "Session": "kode.session.log:Session",
-    "session_files": "kode.session.index:files",
-    "session_path": "kode.session.reading:session_path",
-    "SessionError": "kode.errors:SessionError",
-    "SessionSummary": "kode.session.index:Summary",
-    "SharedBudget": "kode.shared_budget:SharedBudget",
-    "shorten": "kode.messages:shorten",
-    "silent": "kode.events:silent",
-    "slash_commands": "kode.cli.prompt.slash:COMMANDS",
-    "Spending": "kode.session.spending:Spending",
-    "spending_of": "kode.session.spending:spending_of",
-    "Spent": "kode.session.spending:Spent",
-    "Steered": "kode.events:Steered",
-    "StopReason": "kode.messages:StopReason",
-    "StorageError": "kode.errors:StorageError",
-    "subagent_records": "kode.subagents.records:records",
-    "SubagentRecord": "kode.subagents.records:Record",
-    "subject_of": "kode.engine.act:subject_of",
-    "Subscriber": "kode.contracts:Subscriber",
-    "summarize_session": "kode.session.index:summarize",
-    "SystemEntry": "kode.session.entries:SystemEntry",
-    "TaintEntry": "kode.session.entries:TaintEntry",
-    "Task": "kode.subagents.protocol:Task",
-    "Text": "kode.messages:Text",
-    "text_of": "kode.messages:text_of",
-    "TextDelta": "kode.events:TextDelta",
-    "Thinking": "kode.messages:Thinking",
-    "ThinkingDelta": "kode.events:ThinkingDelta",
-    "timestamp": "kode.session.entries:timestamp",
-    "together": "kode.conversation.hooking:together",
-    "Tool": "kode.contracts:Tool",
-    "tool": "kode.function_tool:tool",
-    "ToolCall": "kode.messages:ToolCall",
-    "ToolContext": "kode.contracts:ToolContext",
-    "ToolError": "kode.errors:ToolError",
-    "ToolFinished": "kode.events:ToolFinished",
-    "ToolOutput": "kode.contracts:ToolOutput",
-    "ToolResult": "kode.messages:ToolResult",
-    "ToolSpec": "kode.contracts:ToolSpec",
-    "ToolStarted": "kode.events:ToolStarted",
-    "total_spent": "kode.session.spending:total",
-    "Transcript": "kode.session.transcript:Transcript",
-    "TranscriptCall": "kode.session.transcript:Call",
-    "TranscriptItem": "kode.session.transcript:Item",
-    "Turn": "kode.contracts:Turn",
-    "TurnEnded": "kode.events:TurnEnded",
-    "TurnEntry": "kode.session.entries:TurnEntry",
-    "TurnStarted": "kode.events:TurnStarted",
-    "unsent": "kode.session.unsent",
-    "Usage": "kode.messages:Usage",
-    "UserError": "kode.errors:UserError",
-    "Verdict": "kode.contracts:Verdict",
-    "visible": "kode.permissions.gate:visible",
-    "notify_terminal": "kode.cli.screen.notify:notify_terminal",
-    "ways_to_allow": "kode.permissions.gate:ways_to_allow",
-    "Working": "kode.events:Working",
-    "working_directory": "kode.cli.flags:working_directory",
-    "Workplace": "kode.workplace:Workplace",
-    "write_mention": "kode.cli.prompt.mentions:write_mention",
-    "write_plan": "kode.session.plan:write_plan",
+    "kode": "kode_version=__version__",
+    "kode.assembly": "open_sandbox run_check",
+    "kode.beneath": (
+        "open_beneath=open_below open_folder_beneath=open_folder private_mode "
+        "remove_beneath=remove remove_empty_beneath=remove_empty usual_mode"
+    ),
+    "kode.broken_json": "object_of",
+    "kode.cli.commands.diagnosis": "Finding",
+    "kode.cli.commands.init": "run_setup=main",
+    "kode.cli.commands.opening": "open_prompt",
+    "kode.cli.commands.run": "parse_run_options RunOptions",
+    "kode.cli.flags": "add_setting_flags config_flags directory finish_startup working_directory",
+    "kode.cli.parser": "command_of Parser",
+    "kode.cli.prompt.attach": "read_mentioned",
+    "kode.cli.prompt.files": "list_files",
+    "kode.cli.prompt.mentions": "write_mention",
+    "kode.cli.prompt.slash": "slash_commands=COMMANDS",
+    "kode.cli.screen.describe": "describe_event",
+    "kode.cli.screen.lines": "money one_line",
+    "kode.cli.screen.notify": "notify_terminal",
+    "kode.cli.screen.printer": "Answered complain print_either PrintedAnswer=Answer",
+    "kode.config": "Config load_config Loaded resolve_provider",
+    "kode.config.faults": "must_be",
+    "kode.config.plugin_pages": "Page Place plugin_pages=pages",
+    "kode.contracts": (
+        "Bundle Drop Effort EFFORTS Injection LedgerLine MemorySystem MODE_CALLED MODE_MEANS "
+        "ModelInfo Opens PermissionMode Replica Request Row Subscriber Tool ToolContext "
+        "ToolOutput ToolSpec Verdict"
+    ),
+    "kode.conversation": "Conversation open_conversation",
+    "kode.conversation.attachments": "file_part MAX_ATTACHED_BYTES",
+    "kode.conversation.bare": "BareSession",
+    "kode.conversation.hooking": "together",
+    "kode.conversation.memory": "open_memory=open_configured outside_context",
+    "kode.conversation.open_session": "OpenSession RunTurn",
+    "kode.conversation.plugged": "Opened Prompt ProposedCall",
+    "kode.credentials": (
+        "keep_secret mask_secrets=mask redact_secret_values=redact_values redact_secrets=redact"
+    ),
+    "kode.durable": (
+        "append_to_file=append_to do_for_each=for_each lock_file=locked make_folder noted_length "
+        "open_for_append remove_file=remove replace_file=replace set_aside storage_errors "
+        "sync_folder unlock_file=unlock"
+    ),
+    "kode.engine.act": "parts_of subject_of",
+    "kode.engine.fence": "fence_text",
+    "kode.errors": (
+        "BusyError ConfigError ContextOverflow EXIT_FAILED EXIT_INTERRUPTED EXIT_OK GitError "
+        "KodeError MemoryRefused ProviderError SessionError StorageError ToolError UserError"
+    ),
+    "kode.events": (
+        "Check Checked Emit Event FINISHED MemoryChanged Notice silent TextDelta ToolStarted "
+        "TurnEnded Working"
+    ),
+    "kode.extensions.bundle_items": "forget_servers items_in_bundle",
+    "kode.extensions.familiar_calls": "familiar_call_arguments=arguments familiar_call_name=called",
+    "kode.extensions.mcp_config": "McpServerEntry=Entry",
+    "kode.extensions.mcp_values": "Form FormField=Field",
+    "kode.extensions.trust": "Item",
+    "kode.extras": "require_extra=require",
+    "kode.fault_reports": "describe_fault=describe write_fault_report=write_report",
+    "kode.installed": "Command ExportFile Plugin",
+    "kode.interrupts": "cancelled_by_signals",
+    "kode.memory.base": "NullMemory",
+    "kode.memory.change": "MemoryAuthor=Author",
+    "kode.memory.commands": "memory_command",
+    "kode.memory.foreign": "ForeignEntry=Entry ForeignReading=Reading ForeignSource=Source",
+    "kode.memory.frame": "frame_memory=wrap",
+    "kode.memory.history": "MemoryHistory=History",
+    "kode.memory.overview": "memory_overview=overview",
+    "kode.memory.review": "decide_memory=decide",
+    "kode.memory.waiting": (
+        "MAX_CHARS memory_proposals=proposals propose_memory=propose take_back_memory=take_back "
+        "WAITING_MEMORY_SYSTEM=SYSTEM"
+    ),
+    "kode.messages": (
+        "calls_of columns Image images_of Message Part plural results_of Role section_of shorten "
+        "StopReason Text text_of Thinking ToolCall ToolResult"
+    ),
+    "kode.paths": (
+        "agents_folder bundles_folder expand_path=expand home_fault kode_home=home memory_folder "
+        "NO_HOME path_hash project_root real_path repository_root session_file session_folder "
+        "short_path user_home"
+    ),
+    "kode.permissions.gate": "Answer Question visible ways_to_allow",
+    "kode.permissions.rules": "Rule",
+    "kode.pictures": "fitting_picture=fitting Picture",
+    "kode.programs": "find_program nesting_depth=depth start_program",
+    "kode.providers.listing": "ModelListing=Listing",
+    "kode.providers.models": "model_info_of=info_of",
+    "kode.registry": "Dialect ProviderRow ProviderSettings",
+    "kode.results": "result_object",
+    "kode.sealed": "is_seal_intact=is_intact open_sealed=opened seal_object=seal sealed_object",
+    "kode.session.checkpoints": "FileChanges",
+    "kode.session.content_store": "Contents",
+    "kode.session.entries": (
+        "AnyEntry CompactionEntry Header Import line_of MessageEntry new_session_id PluginEntry "
+        "RequestEntry SystemEntry TaintEntry timestamp TurnEntry"
+    ),
+    "kode.session.export": "readable_arguments",
+    "kode.session.git": "run_git",
+    "kode.session.index": (
+        "find_session=find list_sessions session_files=files SessionSummary=Summary "
+        "summarize_session=summarize"
+    ),
+    "kode.session.log": "Session",
+    "kode.session.plan": "plan_steps=steps_of read_plan write_plan",
+    "kode.session.reading": "session_path",
+    "kode.session.search": "search_sessions=search",
+    "kode.session.spending": "requests_by_folder Spending spending_of Spent total_spent=total",
+    "kode.session.transcript": "Transcript TranscriptCall=Call TranscriptItem=Item",
+    "kode.session.unsent": "unsent_text_of=of",
+    "kode.session.upkeep": "fork_session=fork",
+    "kode.shared_budget": "SharedBudget",
+    "kode.subagents.records": "subagent_records=records SubagentRecord=Record",
+    "kode.tools.builtin": "builtin_tools=BUILTIN",
+    "kode.tools.processes": (
+        "end_processes=end find_processes=find mark_processes=marked new_process_mark=new_mark "
+        "NO_PROCESS_GROUP=NO_GROUP PROCESS_WATCH=WATCH"
+    ),
+    "kode.tools.program": "run_program",
+    "kode.workplace": "Workplace",
 }
-"""Public name → where it is defined: a module, or "module:name"."""
+"""Module → the public names that it defines; "public=defined" where they differ."""
 
-__all__ = [*HOMES]  # noqa: PLE0604
+_PLACES = {
+    public: f"{module}:{defined or public}"
+    for module, names in HOMES.items()
+    for public, _, defined in (name.partition("=") for name in names.split())
+}
+
+__all__ = [*_PLACES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> object:
-    if name not in HOMES:
+    if name not in _PLACES:
         raise AttributeError(f"module 'kode.plugin' has no attribute {name!r}")
-    import pkgutil
+    import pkgutil  # takes longer than all else here
 
-    value: object = pkgutil.resolve_name(HOMES[name])
+    value: object = pkgutil.resolve_name(_PLACES[name])
     return globals().setdefault(name, value)
 
 
 def __dir__() -> list[str]:
-    return sorted(HOMES)
+    return sorted(_PLACES)

@@ -9,7 +9,17 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kode.plugin import GitError, beneath, durable, paths, run_git
+from kode.plugin import (
+    GitError,
+    lock_file,
+    open_folder_beneath,
+    path_hash,
+    private_mode,
+    real_path,
+    remove_beneath,
+    repository_root,
+    run_git,
+)
 
 MAKE_TIMEOUT_S = 1800.0
 """For a clone, a checkout or a copy of a large project."""
@@ -40,17 +50,17 @@ def remove_worktree(project: Path, root: Path, locks: Path) -> None:
         command = ["worktree", "remove", "--force", str(root)]
         with _locked(project, locks), contextlib.suppress(GitError):
             run_git(project, command, timeout_s=MAKE_TIMEOUT_S)
-    with beneath.open_folder(Path(paths.real_path(root.parent))) as folder:
-        beneath.remove(folder, root.name)
+    with open_folder_beneath(Path(real_path(root.parent))) as folder:
+        remove_beneath(folder, root.name)
 
 
 @contextlib.contextmanager
 def _locked(project: Path, locks: Path) -> Iterator[None]:
     """Locks a repository: git's list of worktrees does not support concurrent writers."""
-    lock = locks / paths.path_hash(paths.repository_root(project) or project)
+    lock = locks / path_hash(repository_root(project) or project)
     with (
-        beneath.open_folder(lock, make=beneath.private_mode),
-        durable.locked(lock, timeout_s=MAKE_TIMEOUT_S),
+        open_folder_beneath(lock, make=private_mode),
+        lock_file(lock, timeout_s=MAKE_TIMEOUT_S),
     ):
         yield
 
@@ -80,7 +90,7 @@ def committer_of(root: Path) -> Mapping[str, str]:
 
 def head_of(folder: Path) -> str:
     """The commit checked out in a folder; "" without a repository. Raises: GitError."""
-    if paths.repository_root(folder) is None:
+    if repository_root(folder) is None:
         return ""
     return run_git(folder, ["rev-parse", "--verify", "HEAD"]).decode().strip()
 

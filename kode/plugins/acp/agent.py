@@ -21,9 +21,9 @@ from kode.plugin import (
     UserError,
     find_session,
     fork_session,
+    kode_home,
     list_sessions,
     load_config,
-    paths,
     resolve_provider,
     shorten,
 )
@@ -120,8 +120,8 @@ class KodeAgent:
         self, session_id: str, cwd: str, **more: Any
     ) -> schema.ForkSessionResponse:
         """Opens a copy of a session; the original may be open."""
-        found = await asyncio.to_thread(find_session, paths.home(), session_id)
-        copy = await asyncio.to_thread(fork_session, paths.home(), found)
+        found = await asyncio.to_thread(find_session, kode_home(), session_id)
+        copy = await asyncio.to_thread(fork_session, kode_home(), found)
         live = await self._open(copy, cwd, **more)
         return schema.ForkSessionResponse(session_id=live.id, **self._release(live))
 
@@ -135,7 +135,7 @@ class KodeAgent:
         start = int(cursor or 0)
         end = start + SESSIONS_A_PAGE
         where = _folder(cwd) if cwd is not None else None
-        summaries = await asyncio.to_thread(list_sessions, paths.home(), cwd=where)
+        summaries = await asyncio.to_thread(list_sessions, kode_home(), cwd=where)
         listed = [s for s in summaries if s.turns and not s.parent and not s.damaged]
         infos = [
             schema.SessionInfo(
@@ -207,7 +207,7 @@ class KodeAgent:
         where = _folder(cwd)
         loaded = self._load(where, [str(_folder(name)) for name in additional_directories or ()])
         if session_id is not None:
-            session_id = await asyncio.to_thread(find_session, paths.home(), session_id)
+            session_id = await asyncio.to_thread(find_session, kode_home(), session_id)
             if (live := self.sessions.get(session_id)) is not None:
                 if live.work:
                     raise UserError(
@@ -234,7 +234,7 @@ class KodeAgent:
         flags = dict(self.flags)
         if directories:
             flags["add_dirs"] = [*flags.get("add_dirs", ()), *directories]
-        loaded = load_config(paths.home(), cwd, environ=os.environ, flags=flags)
+        loaded = load_config(kode_home(), cwd, environ=os.environ, flags=flags)
         try:
             resolve_provider(loaded.config, os.environ)
         except UserError as error:

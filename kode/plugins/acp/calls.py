@@ -16,10 +16,11 @@ from kode.plugin import (
     ToolCall,
     ToolError,
     ToolStarted,
-    calling,
     describe_event,
+    expand_path,
+    familiar_call_arguments,
+    familiar_call_name,
     parts_of,
-    paths,
     shorten,
     subject_of,
 )
@@ -63,11 +64,11 @@ class ShownCall:
 
 def show_call(call: ToolCall, tools: Sequence[Tool], cwd: Path) -> ShownCall:
     """A call of the model, using the available tools."""
-    tool = calling.called(tools, call.name)
+    tool = familiar_call_name(tools, call.name)
     name, subject, arguments = call.name, "", _arguments(call.arguments)
     kind: schema.ToolKind = "other"
     if tool is not None:
-        whole = calling.arguments(
+        whole = familiar_call_arguments(
             tool, arguments or ({"input": call.arguments} if tool.grammar else {})
         )
         try:
@@ -145,7 +146,7 @@ def _proposed_edits(path: str, arguments: Mapping[str, Any]) -> list[Content] | 
 
 
 def _absolute(cwd: Path, path: str) -> str:
-    return str(cwd / paths.expand(path))
+    return str(cwd / expand_path(path))
 
 
 def _arguments(text: str) -> Mapping[str, Any]:

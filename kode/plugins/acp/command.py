@@ -9,8 +9,8 @@ from kode.plugin import (
     UserError,
     add_setting_flags,
     config_flags,
-    extras,
     finish_startup,
+    require_extra,
     run_setup,
 )
 from kode.plugins.acp.hello import result
@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser.parse(argv)
     if arguments.setup:
         return run_setup([])
-    extras.require("acp")
+    require_extra("acp")
     if not all(map(can_wait, (0, 1))):
         raise UserError(
             "`kode acp` talks with an editor over pipes, and standard input or output is none. "

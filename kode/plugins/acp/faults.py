@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from acp import RequestError
 
-from kode.plugin import KodeError, SessionError, UserError, fault_reports
+from kode.plugin import KodeError, SessionError, UserError, describe_fault
 
 INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603  # JSON-RPC 2.0, section 5.1
 AUTH_REQUIRED, NOT_FOUND = -32000, -32002  # the Agent Client Protocol's own codes
@@ -33,7 +33,7 @@ def translate_faults(
             code = next(code for kind, code in CODES.items() if isinstance(error, kind))
             raise RequestError(code, str(error)) from error
         except Exception as error:
-            text = await asyncio.to_thread(fault_reports.describe, error)
+            text = await asyncio.to_thread(describe_fault, error)
             raise RequestError(INTERNAL_ERROR, text) from error
 
     return answer

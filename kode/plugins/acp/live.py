@@ -31,8 +31,8 @@ from kode.plugin import (
     Question,
     Text,
     TurnEnded,
-    credentials,
     fitting_picture,
+    mask_secrets,
     open_conversation,
     read_plan,
     visible,
@@ -301,7 +301,7 @@ async def open_live(
     )
     live.updates.titled = conversation.session.turns > 0
     live.updates.tools = lambda: conversation.agent.tools
-    live.updates.mask = lambda text: credentials.mask(text, conversation.agent.secrets)
+    live.updates.mask = lambda text: mask_secrets(text, conversation.agent.secrets)
     live.updates.cost_usd = lambda: conversation.status().cost_usd
     if conversation.extensions is not None:
         conversation.extensions.start_all()

@@ -8,7 +8,7 @@ from typing import Any
 from acp import schema
 
 from kode.plugin import McpServerEntry as Entry
-from kode.plugin import UserError, paths
+from kode.plugin import UserError, project_root
 
 Named = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
 
@@ -25,7 +25,7 @@ def entries_of(servers: Sequence[Named], cwd: Path) -> tuple[Entry, ...]:
         plain = re.sub(r"[^A-Za-z0-9.-]+", "-", server.name).strip("-.")[:36] or "server"
         numbered = (f"{plain}-{number}" for number in range(2, len(servers) + 2))
         name = next(one for one in (plain, *numbered) if one not in entries)
-        project, values = paths.project_root(cwd), _values(server)
+        project, values = project_root(cwd), _values(server)
         entries[name] = Entry(
             name=name, origin=Path("the editor"), scope="client", project=project, values=values
         )

@@ -15,7 +15,7 @@ from kode.plugin import (
     directory,
     forget_servers,
     items_in_bundle,
-    paths,
+    kode_home,
     print_either,
     visible,
 )
@@ -31,7 +31,7 @@ def list_bundles(argv: Sequence[str]) -> Answered:
     """Runs `kode extensions list`. Raises: ConfigError."""
     parser = Parser("kode extensions list", "List what is installed.")
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    as_json, home, rows = parser.parse(argv).json, paths.home(), []
+    as_json, home, rows = parser.parse(argv).json, kode_home(), []
     for approved in copies.read_records(home).values():
         parts = approved.parts
         row: dict[str, object] = {
@@ -95,7 +95,7 @@ def add_bundle(argv: Sequence[str]) -> Answered:
     parser.add_argument("source", metavar="SOURCE", help="a folder, a git address, NAME@SOURCE")
     parser.add_argument("--yes", action="store_true", help=YES)
     parser.add_argument("--network", action="store_true", help="its servers may use the network")
-    arguments, home = parser.parse(argv), paths.home()
+    arguments, home = parser.parse(argv), kode_home()
     source = sources.parse_source(arguments.source, directory(None, "--cwd"))
     fetched = sources.fetch(source)
     name = fetched.parts.name
@@ -114,7 +114,7 @@ def _named_bundle(
 ) -> tuple[Path, ApprovedBundle, argparse.Namespace]:
     """Raises: ConfigError for a bundle that was not added."""
     parser.add_argument("name", metavar="NAME", help="the bundle")
-    arguments, home = parser.parse(argv), paths.home()
+    arguments, home = parser.parse(argv), kode_home()
     approved = copies.read_records(home).get(arguments.name)
     if approved is None:
         raise ConfigError(

@@ -10,7 +10,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kode.plugin import Bundle, ConfigError, StorageError, beneath, durable, paths
+from kode.plugin import (
+    Bundle,
+    ConfigError,
+    StorageError,
+    bundles_folder,
+    do_for_each,
+    make_folder,
+    open_folder_beneath,
+    real_path,
+    remove_beneath,
+    remove_empty_beneath,
+    remove_file,
+    replace_file,
+    storage_errors,
+    sync_folder,
+)
 from kode.plugins.bundles.manifest import Parts
 from kode.plugins.bundles.sources import Source
 from kode.plugins.bundles.tree import Tree, read_tree
@@ -87,7 +102,7 @@ def bundle_of(home: Path, approved: ApprovedBundle) -> Bundle:
 
 def folder_of(home: Path, approved: ApprovedBundle) -> Path:
     """Where the copy of a bundle is: a folder of its name, as programs in it may expect."""
-    top = Path(paths.real_path(paths.bundles_folder(home)))
+    top = Path(real_path(bundles_folder(home)))
     return top / approved.digest[:HASH_CHARS] / approved.name
 
 
@@ -105,7 +120,7 @@ def read_records(home: Path) -> dict[str, ApprovedBundle]:
     """What was approved, by name. Raises: ConfigError if a record cannot be read; then nothing is
     used."""
     records = []
-    for path in sorted(paths.bundles_folder(home).glob(f"*/{RECORD}")):
+    for path in sorted(bundles_folder(home).glob(f"*/{RECORD}")):
         try:
             values = json.loads(path.read_bytes())
             values |= {"source": Source(**values["source"]), "parts": Parts(**values["parts"])}
@@ -124,21 +139,21 @@ def write_copy(home: Path, approved: ApprovedBundle, tree: Tree) -> Bundle:
     look at it. Raises: StorageError, also if what is there then differs from the tree."""
     folder = folder_of(home, approved)
     if not is_intact(home, approved):
-        with durable.storage_errors(folder, "write"), contextlib.suppress(FileNotFoundError):
-            with beneath.open_folder(folder.parent) as opened:
-                beneath.remove(opened, folder.name)
+        with storage_errors(folder, "write"), contextlib.suppress(FileNotFoundError):
+            with open_folder_beneath(folder.parent) as opened:
+                remove_beneath(opened, folder.name)
         folders = {(folder / path).parent for path in tree.files} | {folder}
         for part in sorted(folders):
-            durable.make_folder(part)
+            make_folder(part)
 
         def write(path: str) -> None:
             file = tree.files[path]
             mode = 0o700 if file.executable else 0o600
-            durable.replace(folder / path, file.data, mode=mode, follow=False, sync_name=False)
+            replace_file(folder / path, file.data, mode=mode, follow=False, sync_name=False)
 
-        durable.for_each(write, tree.files)
-        with durable.storage_errors(folder, "make durable"):
-            durable.for_each(durable.sync_folder, folders)
+        do_for_each(write, tree.files)
+        with storage_errors(folder, "make durable"):
+            do_for_each(sync_folder, folders)
     if not is_intact(home, approved):
         raise StorageError(
             f"The copy of {approved.name} differs from what you saw, as on a disk that ignores "
@@ -151,19 +166,19 @@ def approve_copy(home: Path, approved: ApprovedBundle) -> None:
     """Notes that a bundle is approved, in place of the one of its name. Raises: StorageError; then
     what was approved before still is."""
     record = folder_of(home, approved).parent / RECORD
-    durable.replace(record, json.dumps(asdict(approved), indent=2).encode())
+    replace_file(record, json.dumps(asdict(approved), indent=2).encode())
 
 
 def remove_copies(home: Path, name: str, but: ApprovedBundle | None = None) -> None:
     """Removes the copies of a bundle, `but` for an approved one. Raises: StorageError."""
-    top = Path(paths.real_path(paths.bundles_folder(home)))
-    with durable.storage_errors(top, "remove a copy in"):
+    top = Path(real_path(bundles_folder(home)))
+    with storage_errors(top, "remove a copy in"):
         for folder in [path.parent for path in top.glob(f"*/{name}")]:
             if but is None or folder.name != but.digest[:HASH_CHARS]:
-                durable.remove(folder / RECORD)
-                with beneath.open_folder(top) as opened:
-                    beneath.remove(opened, folder.name)
-        beneath.remove_empty([top])
+                remove_file(folder / RECORD)
+                with open_folder_beneath(top) as opened:
+                    remove_beneath(opened, folder.name)
+        remove_empty_beneath([top])
 
 
 @functools.lru_cache(maxsize=64)

@@ -5,7 +5,7 @@ import difflib
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 
-from kode.plugin import Item, credentials, visible
+from kode.plugin import Item, redact_secrets, visible
 from kode.plugins.bundles.copies import ApprovedBundle
 from kode.plugins.bundles.tree import File, Tree
 
@@ -63,7 +63,7 @@ def list_changes(before: Tree, after: Tree) -> Iterator[str]:
 
 def printable(text: str) -> str:
     """A text without credentials and control characters."""
-    return visible(credentials.redact(text))
+    return visible(redact_secrets(text))
 
 
 def _indent(text: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from kode.plugin import ConfigError, GitError, credentials, paths, run_git, visible
+from kode.plugin import ConfigError, GitError, expand_path, redact_secrets, run_git, visible
 from kode.plugins.bundles import manifest
 from kode.plugins.bundles.manifest import MANIFEST, Parts, read_document
 from kode.plugins.bundles.tree import Tree, read_tree, steps_of
@@ -67,7 +67,7 @@ class Fetched(NamedTuple):
 
 def parse_source(word: str, cwd: Path) -> Source:
     """What a word of the command line names. Raises: ConfigError."""
-    path = cwd / paths.expand(word)
+    path = cwd / expand_path(word)
     if path.is_dir():
         return Source(where=os.path.abspath(path))
     listed = _LISTED.fullmatch(word)
@@ -134,7 +134,7 @@ def _git_source(where: str, ref: str) -> Source:
         raise ConfigError(
             f"{visible(where)!r} names no bundle here. The ways to add one:\n  " + "\n  ".join(WAYS)
         )
-    if credentials.redact(where) != where or urlsplit(where).password:
+    if redact_secrets(where) != where or urlsplit(where).password:
         raise ConfigError(
             "The address holds a password or token, which kode would have to keep. Leave it out: "
             "git finds it by a credential helper."

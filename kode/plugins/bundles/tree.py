@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from kode.plugin import ConfigError, paths, visible
+from kode.plugin import ConfigError, real_path, visible
 
 MAX_FILES = 5_000  # the largest public bundles have some hundreds
 MAX_BYTES = 64 * 1024 * 1024
@@ -45,8 +45,8 @@ class Tree:
 def read_tree(folder: Path, below: str = "") -> Tree:
     """The files of a folder, or of one below it. Raises: ConfigError for too many, for a name that
     cannot be shown, for what cannot be read, and where a link leads to `below`."""
-    top = Path(paths.real_path(folder)).joinpath(*steps_of(below))
-    if paths.real_path(top) != str(top):
+    top = Path(real_path(folder)).joinpath(*steps_of(below))
+    if real_path(top) != str(top):
         raise ConfigError(f"{folder / below}: {LINK}. Name where it leads.")
     files: dict[str, File] = {}
     left: dict[str, str] = {}

@@ -16,10 +16,11 @@ from kode.plugin import (
     ConfigError,
     Parser,
     Transcript,
+    kode_home,
     money,
     one_line,
-    paths,
     print_either,
+    session_file,
 )
 from kode.plugins.detached import holder, places
 from kode.plugins.detached.places import Background
@@ -35,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
     """Returns when it was detached or the session has ended. Raises: SessionError, ConfigError."""
     parser = Parser("kode attach", "Open a session in the background in this terminal.")
     add_id(parser)
-    home, id = paths.home(), parser.parse(argv).id
+    home, id = kode_home(), parser.parse(argv).id
     session = places.find(home, id)
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError(
@@ -78,7 +79,7 @@ def _resume(session: Background) -> int:
     """One that is not running, in this terminal; with its task if no turn has begun."""
     from kode.plugins.detached.inside import Reporter, options_of
 
-    path = paths.session_file(paths.home(), session.session_id)
+    path = session_file(kode_home(), session.session_id)
     options = options_of(session.spec)
     reporter = Reporter(folder=session.folder, options=options, state=session.state)
     if not path.exists():

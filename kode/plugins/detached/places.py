@@ -21,7 +21,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, PlainSerializer, ValidationError
 
-from kode.plugin import SessionError, TurnEnded, beneath, credentials, durable, paths
+from kode.plugin import (
+    SessionError,
+    TurnEnded,
+    make_folder,
+    open_folder_beneath,
+    real_path,
+    redact_secret_values,
+    redact_secrets,
+    remove_beneath,
+    remove_file,
+    replace_file,
+    set_aside,
+    storage_errors,
+)
 from kode.plugins.detached import holder
 from kode.plugins.detached.holder import LOCK, SOCKET
 
@@ -33,9 +46,9 @@ SWITCHES = {"--worktree": "in a git worktree and on a branch of its own"}
 WAIT_S = 10.0
 """A holder that answers later is stopped, or its machine is."""
 
-Redacted = Annotated[str, PlainSerializer(credentials.redact, when_used="json")]
+Redacted = Annotated[str, PlainSerializer(redact_secrets, when_used="json")]
 """A text that may hold a credential, which is not written to disk."""
-RedactedValues = Annotated[Any, PlainSerializer(credentials.redact_values, when_used="json")]
+RedactedValues = Annotated[Any, PlainSerializer(redact_secret_values, when_used="json")]
 
 Doing = Literal["opening", "works", "asks", "idle", "ended"]
 
@@ -132,13 +145,13 @@ def make(home: Path, spec: Spec) -> tuple[Path, int]:
     """Creates the folder of a new session; returns it and its lock, held, which goes from process
     to process with the open file and dies with the last. Raises: StorageError."""
     folder = all_folder(home) / spec.id
-    durable.make_folder(folder)
-    with durable.storage_errors(folder / LOCK, "create"):
+    make_folder(folder)
+    with storage_errors(folder / LOCK, "create"):
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         # Before there is anything to see: who sees it finds that it lives.
         fcntl.flock(lock, fcntl.LOCK_EX)
         os.write(lock, secrets.token_hex(16).encode())
-    durable.replace(folder / SPEC, spec.model_dump_json(indent=1).encode())
+    replace_file(folder / SPEC, spec.model_dump_json(indent=1).encode())
     write_state(folder, State(since=spec.at))
     return folder, lock
 
@@ -151,13 +164,13 @@ def outcome_of(ended: TurnEnded) -> dict[str, Any]:
 
 def write_state(folder: Path, state: State) -> None:
     """Raises: StorageError."""
-    durable.replace(folder / STATE, state.model_dump_json(indent=1).encode())
+    replace_file(folder / STATE, state.model_dump_json(indent=1).encode())
 
 
 def list_all(home: Path, faults: list[str]) -> list[Background]:
     """Every session, the oldest first. A damaged file is set aside, and named in `faults`, as is
     what cannot be read. Removes the sockets of those that were killed. Raises: StorageError."""
-    with durable.storage_errors(all_folder(home), "read"):
+    with storage_errors(all_folder(home), "read"):
         try:
             names = sorted(os.listdir(all_folder(home)))
         except FileNotFoundError:
@@ -190,8 +203,8 @@ def find(home: Path, part: str) -> Background:
 
 def remove(folder: Path) -> None:
     """Forgets a session that is no longer alive; the conversation stays."""
-    with beneath.open_folder(Path(paths.real_path(folder.parent))) as above:
-        beneath.remove(above, folder.name)
+    with open_folder_beneath(Path(real_path(folder.parent))) as above:
+        remove_beneath(above, folder.name)
 
 
 def is_alive(folder: Path) -> bool:
@@ -256,7 +269,7 @@ def _read(folder: Path, faults: list[str]) -> Background | None:
         faults.append(f"{folder} cannot be read ({error.strerror}), so it is not listed.")
         return None
     except ValidationError:
-        aside = folder / SPEC if alive else durable.set_aside(folder / SPEC)
+        aside = folder / SPEC if alive else set_aside(folder / SPEC)
         runs = f"; `fuser {folder / LOCK}` names the processes of its session" if alive else ""
         faults.append(f"{aside} is damaged, so it is not listed{runs}.")
         return None
@@ -267,8 +280,8 @@ def _read(folder: Path, faults: list[str]) -> Background | None:
         pass
     except (OSError, ValidationError):
         if not alive:
-            faults.append(f"{durable.set_aside(folder / STATE)} is damaged, and was set aside.")
+            faults.append(f"{set_aside(folder / STATE)} is damaged, and was set aside.")
     if not alive:  # of one that was killed
-        durable.remove(folder / SOCKET)
+        remove_file(folder / SOCKET)
     life: Life = "alive" if alive else "ended" if state.doing == "ended" else "killed"
     return Background(folder=folder, spec=spec, state=state, life=life)

@@ -17,11 +17,11 @@ from kode.plugin import (
     SessionError,
     columns,
     complain,
+    kode_home,
     money,
+    nesting_depth,
     one_line,
-    paths,
     print_either,
-    programs,
 )
 from kode.plugins.detached import holder, places, trees
 from kode.plugins.detached.attach import add_id, end_line
@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--merge", metavar="ID", help="with --done: merge its branch")
     parser.add_argument("--drop", metavar="ID", help="with --done: remove its worktree and branch")
     arguments = parser.parse(argv)
-    home, is_done = paths.home(), arguments.done
+    home, is_done = kode_home(), arguments.done
     if arguments.merge and arguments.drop:
         raise ConfigError("--merge and --drop contradict each other: give one of them.")
     if part := arguments.merge or arguments.drop:
@@ -83,7 +83,7 @@ def stop(argv: Sequence[str]) -> int:
     SessionError."""
     parser = Parser("kode stop", "End a session in the background; it can be resumed.")
     add_id(parser)
-    home = paths.home()
+    home = kode_home()
     session = places.find(home, parser.parse(argv).id)
     if session.life == "alive":
         # A holder that does not answer is gone, and its prompt is ending.
@@ -107,9 +107,9 @@ def answer(argv: Sequence[str]) -> int:
     words = "yes, no, or no and what to do instead; without it you are asked here"
     parser.add_argument("words", nargs="*", metavar="WORDS", help=words)
     arguments = parser.parse(argv)
-    if programs.depth(os.environ):
+    if nesting_depth(os.environ):
         raise ConfigError("An agent's command cannot answer a question to a person: ask them.")
-    home = paths.home()
+    home = kode_home()
     session = places.find(home, arguments.id)
     question = session.state.question
     if session.life != "alive" or question is None:

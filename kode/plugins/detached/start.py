@@ -20,10 +20,13 @@ from kode.plugin import (
     EXIT_OK,
     ConfigError,
     UserError,
+    kode_home,
     one_line,
     parse_run_options,
-    paths,
     print_either,
+    repository_root,
+    session_file,
+    short_path,
     working_directory,
 )
 from kode.plugins.detached import holder, places, trees
@@ -51,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
 
         return inside(argv[1:])
     options = parse_run_options(argv, "kode start", ABOUT, SWITCHES)
-    arguments, home = options.arguments, paths.home()
+    arguments, home = options.arguments, kode_home()
     _refuse_flags_of_run(arguments)
     cwd = working_directory(arguments)
     options.check(cwd)
@@ -59,14 +62,14 @@ def main(argv: Sequence[str]) -> int:
     id = arguments.session_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
     if not _ID.fullmatch(id):
         raise ConfigError(f"--session-id {id}: use letters, digits, dots and hyphens.")
-    if paths.session_file(home, id).exists() or (places.all_folder(home) / id).exists():
+    if session_file(home, id).exists() or (places.all_folder(home) / id).exists():
         raise ConfigError(f"There is a session {id} already. Give another --session-id.")
     tree, note = None, ""
     if arguments.worktree:
-        project = paths.repository_root(cwd)
+        project = repository_root(cwd)
         tree, where = trees.make(home, cwd, id)
         if project is not None and has_changes(project):
-            note = f"Uncommitted changes of {paths.short_path(project)} are not in its worktree."
+            note = f"Uncommitted changes of {short_path(project)} are not in its worktree."
         cwd = where
     spec = Spec(
         id=id,

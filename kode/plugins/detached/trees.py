@@ -4,7 +4,15 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from kode.plugin import GitError, UserError, durable, one_line, paths, run_git
+from kode.plugin import (
+    GitError,
+    UserError,
+    make_folder,
+    one_line,
+    real_path,
+    repository_root,
+    run_git,
+)
 from kode.plugins.detached.places import Background, Tree, all_folder, trees_folder
 from kode.plugins.worktrees import (
     MAKE_TIMEOUT_S,
@@ -32,7 +40,7 @@ MERGE_STOPS = 1
 def make(home: Path, cwd: Path, id: str) -> tuple[Tree, Path]:
     """Creates the worktree of a session that works in `cwd`; returns it, and the folder in it to
     work in. Raises: UserError that says what to do."""
-    project = paths.repository_root(cwd)
+    project = repository_root(cwd)
     if project is None:
         raise UserError(
             f"{cwd} is in no git repository, so it can have no worktree. Start without --worktree, "
@@ -41,7 +49,7 @@ def make(home: Path, cwd: Path, id: str) -> tuple[Tree, Path]:
     root, branch = trees_folder(home) / id, f"kode/{id}"
     try:
         base = head_of(project)
-        durable.make_folder(root.parent)
+        make_folder(root.parent)
         add_worktree(project, _locks(home), ["-b", branch, str(root), base])
     except (GitError, OSError) as error:
         raise UserError(
@@ -49,7 +57,7 @@ def make(home: Path, cwd: Path, id: str) -> tuple[Tree, Path]:
             "work in the project itself."
         ) from None
     tree = Tree(project=str(project), root=str(root), branch=branch, base=base)
-    return tree, root / Path(paths.real_path(cwd)).relative_to(project)
+    return tree, root / Path(real_path(cwd)).relative_to(project)
 
 
 def remove(home: Path, tree: Tree, tip: str) -> None:
@@ -162,4 +170,4 @@ def _message(session: Background, title: str) -> str:
 
 
 def _locks(home: Path) -> Path:
-    return Path(paths.real_path(all_folder(home))) / ".locks"
+    return Path(real_path(all_folder(home))) / ".locks"

@@ -14,12 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from kode.plugin import (
+    NO_PROCESS_GROUP,
+    PROCESS_WATCH,
     Transcript,
+    end_processes,
+    find_processes,
+    mark_processes,
     object_of,
-    paths,
-    processes,
-    programs,
+    session_file,
     spending_of,
+    start_program,
     text_of,
     total_spent,
 )
@@ -65,7 +69,7 @@ class Progress:
 
 def read_progress(home: Path, session_id: str) -> Progress:
     """The progress recorded in a session. Raises: SessionError, StorageError."""
-    path = paths.session_file(home, session_id)
+    path = session_file(home, session_id)
     if not path.is_file():
         return Progress()
     transcript = Transcript.read(path)
@@ -144,21 +148,21 @@ async def run_child(
         stdin, output, errors = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         stdin.write(text.encode("utf-8", "replace"))
         stdin.seek(0)
-        processes.WATCH.begins(mark)
-        files.callback(processes.WATCH.is_over, mark)
+        PROCESS_WATCH.begins(mark)
+        files.callback(PROCESS_WATCH.is_over, mark)
         try:
-            process = await programs.start_program(
+            process = await start_program(
                 *command,
                 stdin=stdin,
                 stdout=output,
                 stderr=errors,
                 cwd=cwd,
-                env={**os.environ, **processes.marked(mark)},
+                env={**os.environ, **mark_processes(mark)},
                 start_new_session=True,
             )
         except OSError as error:
             return {"status": "error", "error": f"kode could not be started: {error.strerror}."}
-        processes.WATCH.runs(mark, process.pid)
+        PROCESS_WATCH.runs(mark, process.pid)
         try:
             async with asyncio.timeout(None if timeout_s is None else timeout_s + LATE_S):
                 code = await process.wait()
@@ -182,14 +186,14 @@ async def _end(process: asyncio.subprocess.Process, mark: str) -> None:
                 await process.wait()
     elif process.returncode >= 0:
         return
-    await processes.end(process.pid, mark)
+    await end_processes(process.pid, mark)
     await process.wait()
 
 
 async def end_orphans(mark: str) -> None:
     """Ends the processes that a killed worker left running on this machine."""
-    if processes.find(processes.NO_GROUP, mark):
-        await processes.end(processes.NO_GROUP, mark)
+    if find_processes(NO_PROCESS_GROUP, mark):
+        await end_processes(NO_PROCESS_GROUP, mark)
 
 
 def _result_of(output: bytes, errors: str, code: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kode.plugin import GitError, UserError, durable, paths, run_git
+from kode.plugin import GitError, UserError, repository_root, run_git, storage_errors
 from kode.plugins.fleet.queue import Queue
 from kode.plugins.fleet.records import PATCH, TaskState
 from kode.plugins.worktrees import committer_of, head_of, names_in
@@ -57,7 +57,7 @@ def patches(queue: Queue, tasks: Sequence[TaskState]) -> Iterator[tuple[TaskStat
     """The patch of each task. Raises: StorageError."""
     for state in tasks:
         path = queue.task_folder(state.task.id) / PATCH
-        with durable.storage_errors(path, "read"):
+        with storage_errors(path, "read"):
             yield state, path.read_bytes()
 
 
@@ -70,7 +70,7 @@ def collect(queue: Queue, tasks: Sequence[TaskState], way: Way) -> list[Collecte
     results = []
     for state, patch in patches(queue, tasks):
         id, source = state.task.id, Path(state.task.source)
-        root = paths.repository_root(source) if source.is_dir() else None
+        root = repository_root(source) if source.is_dir() else None
         if root is None:
             reason = f"{source} is not a repository here. Use its patch: --as patch."
             results.append(Collected(task=id, reason=reason))

@@ -20,10 +20,10 @@ from kode.plugin import (
     cancelled_by_signals,
     command_of,
     complain,
-    extras,
-    paths,
+    kode_home,
     plural,
     print_either,
+    require_extra,
     working_directory,
 )
 
@@ -76,7 +76,7 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
 
     rows = parse_rows(*_text_of(arguments.tasks))
     tasks = tasks_from(rows, working_directory(arguments), vars(arguments))
-    home, id = paths.home(), new_session_id()
+    home, id = kode_home(), new_session_id()
     fleet = Fleet(
         id=id,
         created_at=timestamp(),
@@ -267,11 +267,11 @@ def _parse_running(parser: Parser, argv: Sequence[str]) -> argparse.Namespace:
     add("--json", action="store_true", help="JSON lines, as in a pipe")
     arguments = parser.parse(argv)
     if arguments.executor == "ray":
-        extras.require("ray")
+        require_extra("ray")
     return arguments
 
 
 def _open(arguments: argparse.Namespace) -> "Queue":
     from kode.plugins.fleet.queue import open_queue
 
-    return open_queue(paths.home(), arguments.queue)
+    return open_queue(kode_home(), arguments.queue)

@@ -24,10 +24,17 @@ from kode.plugin import (
     SessionError,
     SharedBudget,
     UserError,
-    beneath,
-    durable,
+    append_to_file,
+    make_folder,
     new_session_id,
-    paths,
+    noted_length,
+    open_folder_beneath,
+    open_for_append,
+    private_mode,
+    real_path,
+    replace_file,
+    storage_errors,
+    unlock_file,
 )
 from kode.plugins.fleet.records import (
     Cancelled,
@@ -75,10 +82,10 @@ class Queue:
     def refresh(self) -> list[Record]:
         """Reads and returns what other processes have recorded. Raises: StorageError."""
         path = self.folder / LOG
-        with durable.storage_errors(path, "read"), contextlib.suppress(FileNotFoundError):
+        with storage_errors(path, "read"), contextlib.suppress(FileNotFoundError):
             with path.open("rb") as file:
                 return self._read(file)
-        self.lost_bytes = durable.noted_length(path)
+        self.lost_bytes = noted_length(path)
         return []
 
     def lease(self, only: str | None = None) -> Leased | None:
@@ -181,7 +188,7 @@ class Queue:
         try:
             with open(self._lock_of(state), "rb") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                durable.unlock(file)
+                unlock_file(file)
         except FileNotFoundError:
             return True
         except OSError:
@@ -196,9 +203,9 @@ class Queue:
         path = self._lock_of(state)
         if state.task.id in self._locks:
             return False
-        with durable.storage_errors(path, "open"):
-            with beneath.open_folder(path.parent, make=beneath.private_mode):
-                file = durable.open_for_append(path)
+        with storage_errors(path, "open"):
+            with open_folder_beneath(path.parent, make=private_mode):
+                file = open_for_append(path)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -210,31 +217,31 @@ class Queue:
     def _let_go(self, task_id: str) -> None:
         if (file := self._locks.pop(task_id, None)) is not None:
             with file:
-                durable.unlock(file)
+                unlock_file(file)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[IO[bytes]]:
         """The locked log, read to its end."""
         path = self.folder / LOG
-        with durable.storage_errors(path, "append to"), durable.open_for_append(path) as file:
+        with storage_errors(path, "append to"), open_for_append(path) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             try:
                 self._read(file)
                 yield file
             finally:
-                durable.unlock(file)
+                unlock_file(file)
 
     def _append(self, file: IO[bytes], record: Record) -> None:
         # No record: it counts as a damaged line, so that the loss is never forgotten.
         loss = [b'{"lost_bytes":%d}' % self.lost_bytes] if self.lost_bytes else []
         lines = b"\n".join([*loss, encode_record(record)])
-        durable.append_to(file, lines, self.folder / LOG, note_end=True)
+        append_to_file(file, lines, self.folder / LOG, note_end=True)
         self._read(file)
 
     def _read(self, file: IO[bytes]) -> list[Record]:
         """Reads the whole lines that are new. What follows the last line feed is still being
         written, or was cut off by a crash."""
-        noted = durable.noted_length(self.folder / LOG)
+        noted = noted_length(self.folder / LOG)
         size = os.fstat(file.fileno()).st_size
         self.lost_bytes = max(0, noted - size)
         data = os.pread(file.fileno(), max(0, size - self._read_to), self._read_to)
@@ -258,11 +265,11 @@ class Queue:
 def create(home: Path, fleet: Fleet) -> Queue:
     """Creates a queue atomically. Raises: StorageError."""
     folder = _queues_folder(home) / fleet.id
-    durable.make_folder(folder)
+    make_folder(folder)
     if fleet.budget_usd is not None:
         SharedBudget(folder / SPENT).set_limit(fleet.budget_usd)
-    durable.replace(folder / FLEET, encode_fleet(fleet))
-    return Queue(Path(paths.real_path(folder)), fleet)
+    replace_file(folder / FLEET, encode_fleet(fleet))
+    return Queue(Path(real_path(folder)), fleet)
 
 
 def open_queue(home: Path, name: str | None) -> Queue:
@@ -271,10 +278,10 @@ def open_queue(home: Path, name: str | None) -> Queue:
     Raises: SessionError if there is none, or several; UserError if it cannot be read, or is not of
     this home; StorageError.
     """
-    folder = Path(paths.real_path(_find(home, name)))
+    folder = Path(real_path(_find(home, name)))
     path = folder / FLEET
     try:
-        with durable.storage_errors(path, "read"):
+        with storage_errors(path, "read"):
             fleet = parse_fleet(path.read_bytes())
     except ValueError:
         raise UserError(
@@ -308,8 +315,8 @@ def _find(home: Path, name: str | None) -> Path:
     if name is None and folders:
         return folders[0]
     if name is not None and (Path(name) / FLEET).is_file():
-        folder = Path(paths.real_path(name))
-        if folder.parent != Path(paths.real_path(_queues_folder(home))):
+        folder = Path(real_path(name))
+        if folder.parent != Path(real_path(_queues_folder(home))):
             raise UserError(
                 f"{folder} is not a queue of this home, so nothing of it is read or run. Set "
                 "KODE_HOME to the home that made it, or start its tasks as a new fleet."

@@ -17,7 +17,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
-from kode.plugin import KodeError, UserError, kode_version, paths
+from kode.plugin import KodeError, UserError, kode_home, kode_version
 from kode.plugins.fleet.child import END_GRACE_S
 from kode.plugins.fleet.queue import Queue, open_queue
 from kode.plugins.fleet.worker import POLL_S, Show, work
@@ -80,7 +80,7 @@ def run_worker(queue_id: str, home: str) -> str:
 
 def _submit(queue: Queue) -> Any:
     worker = ray.remote(run_worker).options(num_cpus=1, max_retries=0)
-    return worker.remote(queue.fleet.id, str(paths.home()))
+    return worker.remote(queue.fleet.id, str(kode_home()))
 
 
 def _show_new(queue: Queue, show: Show) -> set[str]:

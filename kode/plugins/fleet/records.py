@@ -21,7 +21,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from kode.plugin import PermissionMode, sealed
+from kode.plugin import PermissionMode, is_seal_intact, open_sealed, seal_object, sealed_object
 
 VERSION = 2  # counts the changes of both formats
 
@@ -242,18 +242,18 @@ def _codec() -> tuple[TypeAdapter[Record], TypeAdapter[Fleet]]:
 
 def encode_record(record: Record) -> bytes:
     """The line, without a line feed."""
-    return sealed.seal(_codec()[0].dump_json(record))
+    return seal_object(_codec()[0].dump_json(record))
 
 
 def parse_record(line: bytes) -> Record:
     """Raises: ValueError for a line that is invalid, damaged, or of a newer kode."""
-    if not sealed.is_intact(line):
+    if not is_seal_intact(line):
         raise ValueError("the checksum of the line does not fit")
     return _codec()[0].validate_json(line)
 
 
 def encode_fleet(fleet: Fleet) -> bytes:
-    value = sealed.sealed_object(_codec()[1].dump_python(fleet, mode="json"))
+    value = sealed_object(_codec()[1].dump_python(fleet, mode="json"))
     return json.dumps(value, indent=1).encode() + b"\n"
 
 
@@ -262,5 +262,5 @@ def parse_fleet(data: bytes) -> Fleet | None:
     value = json.loads(data)
     if not isinstance(value, dict):
         raise ValueError("it is no object")
-    value = sealed.opened(value)
+    value = open_sealed(value)
     return _codec()[1].validate_python(value) if value.get("version") == VERSION else None

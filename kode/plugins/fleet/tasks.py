@@ -14,9 +14,10 @@ from kode.plugin import (
     MODE_MEANS,
     ConfigError,
     GitError,
+    expand_path,
+    find_program,
     must_be,
-    paths,
-    programs,
+    real_path,
 )
 from kode.plugins.fleet.records import Isolation, Task
 from kode.plugins.worktrees import head_of
@@ -118,13 +119,13 @@ def _task_of(row: Row, cwd: Path, number: str, base_of: Callable[[str], str]) ->
         if isolate != "clone":
             raise ConfigError(f"{label}: {source} can only be cloned, so `isolate` is `clone`.")
     else:
-        source = paths.real_path(cwd / paths.expand(source))
+        source = real_path(cwd / expand_path(source))
         if not Path(source).is_dir():
             raise ConfigError(f"{label}: {source} is not a folder. Paths are relative to --cwd.")
         base = base_of(source)
         isolate = isolate or ("clone" if base else "copy")
         if isolate in ("worktree", "clone") and not base:
-            if programs.find_program("git") is None:
+            if find_program("git") is None:
                 raise ConfigError(f"{label}: git is not installed. Install it, or --isolate none.")
             raise ConfigError(
                 f"{label}: {source} is not a repository with a commit. Use --isolate copy, or none."

@@ -13,7 +13,19 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.plugin import GitError, UserError, beneath, durable, paths, run_git
+from kode.plugin import (
+    GitError,
+    UserError,
+    open_beneath,
+    open_folder_beneath,
+    private_mode,
+    project_root,
+    real_path,
+    remove_beneath,
+    replace_file,
+    run_git,
+    usual_mode,
+)
 from kode.plugins.fleet.records import PATCH, Started, Task
 from kode.plugins.worktrees import (
     MAKE_TIMEOUT_S,
@@ -61,8 +73,8 @@ class Trees:
         try:
             self._remove_all(task, root)
             with (
-                beneath.open_folder(self.folder, make=beneath.private_mode) as folder,
-                beneath.open_below(folder, [task.id], make=beneath.usual_mode) as made,
+                open_folder_beneath(self.folder, make=private_mode) as folder,
+                open_beneath(folder, [task.id], make=usual_mode) as made,
             ):
                 base = self._make(task, root)
                 # git and the copy opened it by its path.
@@ -104,7 +116,7 @@ class Trees:
                 f"The changes in {tree.root} could not be read: {error}. Look at it there."
             ) from None
         if patch:
-            durable.replace(self._folder_of(task) / PATCH, patch, follow=False)
+            replace_file(self._folder_of(task) / PATCH, patch, follow=False)
         return names_in(names)[:MAX_FILES_NAMED]
 
     def remove(self, task: Task) -> None:
@@ -113,8 +125,8 @@ class Trees:
         if task.isolate != "none":
             with contextlib.suppress(GitError, OSError, UserError):
                 self._remove_all(task, self.folder / task.id)
-                with beneath.open_folder(self._folder_of(task)) as folder:
-                    beneath.remove(folder, "base.git")
+                with open_folder_beneath(self._folder_of(task)) as folder:
+                    remove_beneath(folder, "base.git")
 
     def _folder_of(self, task: Task) -> Path:
         return self.queue / "tasks" / task.id
@@ -129,18 +141,18 @@ class Trees:
             add_worktree(Path(task.source), self.queue / "locks", arguments)
             return task.base
         is_folder = Path(task.source).is_dir()
-        source = str(paths.project_root(Path(task.source))) if is_folder else task.source
+        source = str(project_root(Path(task.source))) if is_folder else task.source
         if task.isolate == "clone":
             clone = ["clone", "--quiet", "--no-checkout", "--", source, str(root)]
             run_git(self.folder, clone, environ=_CONNECTING, timeout_s=MAKE_TIMEOUT_S)
             base = task.base or run_git(root, ["rev-parse", "HEAD"]).decode().strip()
             run_git(root, ["checkout", "--quiet", "--detach", base], timeout_s=MAKE_TIMEOUT_S)
             return base
-        if Path(paths.real_path(self.folder)).is_relative_to(source):
+        if Path(real_path(self.folder)).is_relative_to(source):
             raise GitError(f"its copy would lie inside it, in {self.folder}")
         shutil.copytree(source, root, symlinks=True, ignore=_special_in, dirs_exist_ok=True)
-        with beneath.open_folder(self._folder_of(task)) as folder:
-            beneath.remove(folder, "base.git")
+        with open_folder_beneath(self._folder_of(task)) as folder:
+            remove_beneath(folder, "base.git")
         environ = self._store(task, root)
         run_git(root, ["init", "--quiet", "--bare", "--", environ["GIT_DIR"]])
         with staged_changes(root, "", environ) as index:
@@ -150,8 +162,8 @@ class Trees:
         if task.isolate == "worktree":
             remove_worktree(Path(task.source), root, self.queue / "locks")
         elif os.path.lexists(root):
-            with beneath.open_folder(root.parent) as folder:
-                beneath.remove(folder, root.name)
+            with open_folder_beneath(root.parent) as folder:
+                remove_beneath(folder, root.name)
 
 
 def _special_in(folder: str, names: list[str]) -> set[str]:
@@ -165,4 +177,4 @@ def _part_of(task: Task) -> Path:
     source = Path(task.source)
     if not source.is_dir():
         return Path()
-    return Path(paths.real_path(source)).relative_to(paths.project_root(source))
+    return Path(real_path(source)).relative_to(project_root(source))

@@ -16,11 +16,12 @@ from kode.plugin import (
     KodeError,
     StorageError,
     UserError,
-    beneath,
-    durable,
-    paths,
-    processes,
+    kode_home,
+    new_process_mark,
+    real_path,
+    remove_empty_beneath,
     run_check,
+    storage_errors,
     timestamp,
 )
 from kode.plugins.fleet import child
@@ -56,7 +57,7 @@ async def work(queue: Queue, show: Show, *, jobs: int, only: str | None = None) 
     Raises: StorageError.
     """
     folder = Path(queue.fleet.trees)  # its parent may be a link that the person chose
-    trees = Trees(folder=Path(paths.real_path(folder.parent)) / folder.name, queue=queue.folder)
+    trees = Trees(folder=Path(real_path(folder.parent)) / folder.name, queue=queue.folder)
     running: dict[asyncio.Task[None], _TaskRun] = {}
     try:
         await _in_thread(_remove_leftover_trees, queue, trees)
@@ -83,7 +84,7 @@ async def work(queue: Queue, show: Show, *, jobs: int, only: str | None = None) 
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         queue.close()
-        beneath.remove_empty([trees.folder])  # unless a tree was kept or another worker uses it
+        remove_empty_beneath([trees.folder])  # unless a tree was kept or another worker uses it
 
 
 def _remove_leftover_trees(queue: Queue, trees: Trees) -> None:
@@ -118,7 +119,7 @@ class _TaskRun:
     async def run(self) -> None:
         """Runs the task and records its result. Raises: StorageError."""
         try:
-            with durable.storage_errors(self.queue.folder, "work on"):
+            with storage_errors(self.queue.folder, "work on"):
                 record = await self._finish()
         except asyncio.CancelledError:
             record = self._release("interrupted")
@@ -164,7 +165,7 @@ class _TaskRun:
     async def _read_progress(self) -> Progress:
         """The task's progress by its session, whose cost is then in the budget."""
         session = self.state.session
-        progress = await _in_thread(child.read_progress, paths.home(), session)
+        progress = await _in_thread(child.read_progress, kode_home(), session)
         self.queue.settle(self.state, progress.figures.cost_usd)
         return progress
 
@@ -178,7 +179,7 @@ class _TaskRun:
             at=time.time(),
             tree=str(tree.root),
             base=tree.base,
-            mark=processes.new_mark(),
+            mark=new_process_mark(),
             unknown=progress.unknown,
         )
         if not self.queue.record(started, under=self.lease):

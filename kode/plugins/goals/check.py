@@ -21,11 +21,11 @@ from kode.plugin import (
     Opens,
     OpenSession,
     Working,
-    credentials,
     one_line,
     open_sandbox,
-    paths,
+    redact_secrets,
     run_program,
+    session_folder,
 )
 from kode.plugins.goals.forms import Attempt, CheckRun, FileCount
 from kode.plugins.goals.guard import state_of
@@ -116,7 +116,7 @@ def count_changes(opened: Opened, first: int, more: Iterable[str]) -> list[FileC
     session_id, project = opened.session_id, opened.place.project
     past = FileChanges()
     if session_id is not None:
-        past = FileChanges.of_session(paths.session_folder(opened.home, session_id))
+        past = FileChanges.of_session(session_folder(opened.home, session_id))
     groups = [group for group in reversed(past.groups) if group.turn >= first]
     turns = {path: group.turn for group in groups for path in group.files}
     counts = []
@@ -138,7 +138,7 @@ def _lines(path: str) -> list[str]:
         text = Path(path).read_bytes().decode("utf-8", "replace")
     except OSError:
         return []
-    return credentials.redact(text).splitlines()
+    return redact_secrets(text).splitlines()
 
 
 def is_stalled(attempts: Sequence[Attempt]) -> bool:

@@ -13,9 +13,9 @@ from kode.plugin import (
     SessionError,
     Transcript,
     UserError,
-    paths,
+    kode_home,
     session_path,
-    unsent,
+    unsent_text_of,
 )
 from kode.plugins.goals import words
 from kode.plugins.goals.forms import Limit, current, goals_of, records_of
@@ -66,13 +66,13 @@ def task(arguments: argparse.Namespace, text: str | None, session_id: str | None
     if session_id is None or (text or "").strip():
         return text
     try:
-        transcript = Transcript.read(session_path(paths.home(), session_id))
+        transcript = Transcript.read(session_path(kode_home(), session_id))
     except SessionError:
         return text
     if current(records_of(transcript.entries)) is not None:
         return f"{NAME} resume"
     turns = sum(turn.number > 0 for turn in transcript.turns)
-    waiting = unsent.of(paths.home(), session_id, turns)
+    waiting = unsent_text_of(kode_home(), session_id, turns)
     return waiting if waiting.startswith(f"{NAME} ") else text
 
 

@@ -21,9 +21,10 @@ from kode.plugin import (
     Rule,
     StorageError,
     Workplace,
+    expand_path,
     list_files,
-    paths,
     run_git,
+    session_folder,
 )
 
 CONFIG = (
@@ -157,7 +158,7 @@ def _tests_of(command: str, files: Sequence[str], place: Workplace) -> set[str]:
     Where it names none of these, every test."""
     words = re.split(r"[\s;|&<>()'\"=]+|::", command)
     names: set[str] = set()
-    for path in {Path(os.path.normpath(place.cwd / paths.expand(word))) for word in words if word}:
+    for path in {Path(os.path.normpath(place.cwd / expand_path(word))) for word in words if word}:
         name = os.path.relpath(path, place.project)
         folder = f"{name}/".removeprefix("./") if path.is_dir() else _test_folder(name)
         if path.is_dir() and _test_folder(folder) == folder != "":
@@ -200,7 +201,7 @@ def _matcher(patterns: Iterable[str], place: Workplace) -> Callable[[str], bool]
     def below_project(pattern: str) -> str:
         if "/" not in pattern:
             return f"**/{pattern}"
-        return os.path.relpath(os.path.join(place.project, paths.expand(pattern)), place.project)
+        return os.path.relpath(os.path.join(place.project, expand_path(pattern)), place.project)
 
     # In a rule only `*` and `?` stand for something else.
     globs = [re.sub(r"[\[\\]", r"\\\g<0>", below_project(pattern)) for pattern in patterns]
@@ -228,7 +229,7 @@ def keep_copies(guard: Guard, opened: Opened) -> None:
     """Keeps the content of what is protected beside the session, to put it back. Raises:
     StorageError."""
     if opened.session_id is not None and guard.held:
-        folder = paths.session_folder(opened.home, opened.session_id) / "goals"
+        folder = session_folder(opened.home, opened.session_id) / "goals"
         copies_in(folder).keep_all(str(opened.place.project / name) for name in guard.held)
 
 
@@ -237,7 +238,7 @@ def put_back(guard: Guard, opened: Opened) -> list[str]:
     what stood there; returns those that it made so."""
     if opened.session_id is None:
         return []
-    copies = copies_in(paths.session_folder(opened.home, opened.session_id) / "goals")
+    copies = copies_in(session_folder(opened.home, opened.session_id) / "goals")
     restored = []
     for name in differing(guard, opened.place):
         path = opened.place.project / name

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kode.plugin import ForeignEntry, ForeignReading, ForeignSource, paths
+from kode.plugin import (
+    NO_HOME,
+    ForeignEntry,
+    ForeignReading,
+    ForeignSource,
+    expand_path,
+    project_root,
+    user_home,
+)
 from kode.plugins.imports.markdown import read_blocks, split_front_matter
 
 _INSTRUCTIONS = {"CLAUDE.md": "claude", "CLAUDE.local.md": "claude", "AGENTS.md": "agents"}
@@ -35,7 +43,7 @@ class ForeignAgent:
 
     def usual(self, project: Path) -> Iterable[ForeignSource]:
         """The existing files in the usual places: the person's own, and those of a project."""
-        home, root = paths.user_home() or paths.NO_HOME, paths.project_root(project)
+        home, root = user_home() or NO_HOME, project_root(project)
         own = Path(os.environ.get("CODEX_HOME") or home / ".codex")
         if self.name == "claude":
             own = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
@@ -62,7 +70,7 @@ class ForeignAgent:
 
     def named(self, path: Path) -> Iterable[ForeignSource]:
         """A file, or the files of this agent in a folder."""
-        home = paths.user_home() or paths.NO_HOME
+        home = user_home() or NO_HOME
         is_personal = path.parent in (home / ".claude", home / ".codex") and not path.is_dir()
         files = self._files(path) if path.is_dir() else [path]
         return self._existing(files, "user" if is_personal else "project")
@@ -120,7 +128,7 @@ def _read_codex(body: str, about: Literal["user", "project"]) -> ForeignReading:
     project = ""
     for block in read_blocks(body):
         if applies := _APPLIES.search(block.bare):
-            path = paths.expand(applies[1].strip().strip("`<>\"'"))
+            path = expand_path(applies[1].strip().strip("`<>\"'"))
             project = str(path) if path.is_absolute() else ""  # perhaps of another machine
         elif not _ROUTES.intersection(block.headings):
             is_personal = any(title.startswith("User ") for title in block.headings)

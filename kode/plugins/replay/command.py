@@ -15,10 +15,11 @@ from kode.plugin import (
     SessionError,
     Transcript,
     find_session,
+    kode_home,
     load_config,
-    paths,
     plural,
     print_either,
+    project_root,
     session_path,
     working_directory,
 )
@@ -57,7 +58,7 @@ async def _replay(arguments: argparse.Namespace) -> int:
             f"{cwd}, where session {recording.header.id} worked, no longer exists. "
             "Name a folder with the same files: --cwd DIR."
         )
-    config = load_config(paths.home(), cwd, environ=os.environ, flags={}).config
+    config = load_config(kode_home(), cwd, environ=os.environ, flags={}).config
     with tempfile.TemporaryDirectory(prefix="kode-replay-") as home:
         replay = await play(recording, config, home=Path(home), cwd=cwd)
     print_either(_as_json(recording, replay), _lines(recording, replay), as_json=arguments.json)
@@ -67,12 +68,12 @@ async def _replay(arguments: argparse.Namespace) -> int:
 def _recording(arguments: argparse.Namespace) -> tuple[Recording, Path]:
     """The named session or cassette, and the folder to replay it in."""
     if not Path(arguments.session).is_file():
-        session_id = find_session(paths.home(), arguments.session)
-        recording = recording_of(Transcript.read(session_path(paths.home(), session_id)))
+        session_id = find_session(kode_home(), arguments.session)
+        recording = recording_of(Transcript.read(session_path(kode_home(), session_id)))
         named = working_directory(arguments) if arguments.cwd else None
         return recording, named or Path(recording.header.cwd)
     recording = read_cassette(Path(arguments.session))
-    then, project = Path(recording.header.cwd), paths.project_root(working_directory(arguments))
+    then, project = Path(recording.header.cwd), project_root(working_directory(arguments))
     is_inside = then.is_relative_to(recording.project) and ".." not in then.parts
     return recording, project / then.relative_to(recording.project) if is_inside else project
 

@@ -20,7 +20,7 @@ from kode.plugin import (
     ToolCall,
     ToolResult,
     ToolSpec,
-    credentials,
+    redact_secrets,
     section_of,
 )
 
@@ -78,7 +78,7 @@ class Comparison:
         """A text of either side as it is compared."""
         for now in sorted(self.then_of, key=len, reverse=True):
             text = text.replace(now, self.then_of[now])
-        text = credentials.redact(text)
+        text = redact_secrets(text)
         for pattern, word in VOLATILE:
             text = re.sub(pattern, word, text)
         return text

@@ -22,12 +22,13 @@ from kode.plugin import (
     SystemEntry,
     Transcript,
     TurnEntry,
-    durable,
     images_of,
+    kode_home,
     kode_version,
     line_of,
-    paths,
     plural,
+    project_root,
+    storage_errors,
 )
 
 VERSION = 2  # counts the changes of the format of cassettes
@@ -114,8 +115,8 @@ def recording_of(transcript: Transcript, *, project: str = "", home: str = "") -
     Raises: SessionError if it has no reply, or another agent made it.
     """
     header = transcript.header
-    project = project or str(paths.project_root(Path(header.cwd)))
-    recording = Recording(transcript=transcript, project=project, home=home or str(paths.home()))
+    project = project or str(project_root(Path(header.cwd)))
+    recording = Recording(transcript=transcript, project=project, home=home or str(kode_home()))
     if header.imported_from is not None:
         raise SessionError(
             f"Session {header.id} was made by {header.imported_from.agent}, whose tools kode does "
@@ -132,7 +133,7 @@ def recording_of(transcript: Transcript, *, project: str = "", home: str = "") -
 def read_cassette(path: Path) -> Recording:
     """The recording in a cassette. Raises: SessionError for a file that is not one, or is of
     another version; StorageError."""
-    with durable.storage_errors(path, "read"):
+    with storage_errors(path, "read"):
         first, _, session = path.read_bytes().partition(b"\n")
     try:
         about = json.loads(first)

@@ -45,7 +45,7 @@ from kode.plugin import (
     Verdict,
     builtin_tools,
     calls_of,
-    models,
+    model_info_of,
     results_of,
     section_of,
     shorten,
@@ -98,7 +98,7 @@ class RecordedProvider:
         self.session_then = Session(header=recording.header, path=None)
         """The recorded session as far as it was played."""
         self._recording = recording
-        self._info = models.info_of(self.model)
+        self._info = model_info_of(self.model)
         self._is_strict = is_strict
         self._comparison = Comparison(then_of={})
         self._sections: Callable[[], Mapping[str, str]] = dict

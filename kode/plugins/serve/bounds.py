@@ -8,7 +8,16 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kode.plugin import Loaded, PermissionMode, UserError, load_config, paths
+from kode.plugin import (
+    Loaded,
+    PermissionMode,
+    UserError,
+    expand_path,
+    kode_home,
+    load_config,
+    project_root,
+    real_path,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +47,7 @@ class Bounds:
         """The real folder that `cwd` names. Raises: UserError if it is missing, or no root allows
         it."""
         try:
-            folder = paths.expand(cwd).resolve(strict=True)
+            folder = expand_path(cwd).resolve(strict=True)
         except (OSError, RuntimeError, ValueError) as error:
             raise UserError(f"{cwd} does not exist. Give the absolute path of a folder.") from error
         if not folder.is_dir():
@@ -57,7 +66,7 @@ class Bounds:
 
         Raises: UserError for what the server does not allow; ConfigError.
         """
-        loaded = load_config(paths.home(), cwd, environ=os.environ, flags={})
+        loaded = load_config(kode_home(), cwd, environ=os.environ, flags={})
         config = loaded.config
         deeper = config.subagent.max_depth - self.depth
         if deeper < 0:
@@ -80,13 +89,13 @@ class Bounds:
     def mode(self, wished: PermissionMode | None, own: PermissionMode, cwd: Path) -> PermissionMode:
         """The mode of a session in `cwd`. If the person's `own` is looser than this server allows,
         it is `ask`. Raises: UserError if the wish is."""
-        mode, project = wished or own, paths.project_root(cwd)
+        mode, project = wished or own, project_root(cwd)
         if mode == "full" and not self.full:
             reason = (
                 "Mode full is not allowed here: use auto-edit, which asks about what leaves the "
                 "project, or the person starts the server with --allow-full."
             )
-        elif mode == "auto-edit" and not self.holds(Path(paths.real_path(project))):
+        elif mode == "auto-edit" and not self.holds(Path(real_path(project))):
             reason = (
                 f"In mode auto-edit commands may change all of the repository {project}, which is "
                 "more than this server may work in. Use mode ask, or the person starts it as "

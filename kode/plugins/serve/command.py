@@ -22,10 +22,10 @@ from kode.plugin import (
     cancelled_by_signals,
     complain,
     directory,
-    extras,
     finish_startup,
     kode_version,
-    programs,
+    nesting_depth,
+    require_extra,
     working_directory,
 )
 from kode.plugins.serve import INSTRUCTIONS, NAME
@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--allow-full", action="store_true", help="let clients ask for mode full")
     parser.add_argument("--memory-only", action="store_true", help="serve only memory, no sessions")
     arguments = parser.parse(argv)
-    extras.require("mcp")
+    require_extra("mcp")
     if sys.stdin is None:
         raise UserError("Standard input is closed: `kode mcp serve` is started by a client.")
     cwd = working_directory(argparse.Namespace(cwd=None))
@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
     from kode.plugins.serve.sessions import ServedSessions
 
     finish_startup()
-    bounds = Bounds(roots=roots, full=arguments.allow_full, depth=programs.depth(os.environ))
+    bounds = Bounds(roots=roots, full=arguments.allow_full, depth=nesting_depth(os.environ))
     sessions = ServedSessions(bounds)
     if arguments.memory_only:
         from kode.plugins.serve.memory import make_memory_server

@@ -15,6 +15,8 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from kode.plugin import (
+    MAX_CHARS,
+    WAITING_MEMORY_SYSTEM,
     Config,
     ConfigError,
     MemoryAuthor,
@@ -22,13 +24,17 @@ from kode.plugin import (
     MemoryRefused,
     MemorySystem,
     frame_memory,
+    kode_home,
     kode_version,
     load_config,
-    memory_waiting,
+    memory_folder,
+    memory_proposals,
     open_memory,
     outside_context,
-    paths,
+    project_root,
+    propose_memory,
     silent,
+    take_back_memory,
 )
 from kode.plugins.serve.bounds import Bounds
 from kode.plugins.serve.server import READS, as_tool
@@ -52,7 +58,7 @@ def make_memory_server(bounds: Bounds) -> MCPServer:
     config = _config(bounds.roots[0])
     if not config.memory.enabled:
         raise ConfigError("Memory is off: set memory.enabled to true, then start the server.")
-    root = paths.memory_folder(paths.home(), config.memory.data_dir)
+    root = memory_folder(kode_home(), config.memory.data_dir)
     tools = MemoryTools(bounds, MemoryHistory(root / "history.jsonl"))
     server = MCPServer(
         "kode-memory", instructions=INSTRUCTIONS, version=kode_version, log_level="CRITICAL"
@@ -94,9 +100,7 @@ class MemoryTools:
     async def memory_add(
         self,
         context: Context,
-        text: Annotated[
-            str, Field(max_length=memory_waiting.MAX_CHARS, description="One fact, in one sentence")
-        ],
+        text: Annotated[str, Field(max_length=MAX_CHARS, description="One fact, in one sentence")],
         about: Annotated[
             Literal["user", "project"], Field(description="Whom it is true of")
         ] = "user",
@@ -106,8 +110,8 @@ class MemoryTools:
         once the person has approved it."""
         client = context.request_context.session.client_params
         name = client.client_info.name if client is not None else ""
-        project = paths.project_root(self._folder(cwd))
-        done = await memory_waiting.propose(self.history, text, about, client=name, project=project)
+        project = project_root(self._folder(cwd))
+        done = await propose_memory(self.history, text, about, client=name, project=project)
         if done is None:
             return {"done": "it waits already for the person"}
         return {"done": "it waits for the person", "id": done.id}
@@ -116,8 +120,8 @@ class MemoryTools:
         self, limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 20
     ) -> dict[str, Any]:
         """What was proposed through this server, the newest first, and what became of it."""
-        proposals = memory_waiting.proposals(self.history)
-        pending = {f"{memory_waiting.SYSTEM}/{proposal.id}" for proposal in proposals}
+        proposals = memory_proposals(self.history)
+        pending = {f"{WAITING_MEMORY_SYSTEM}/{proposal.id}" for proposal in proposals}
         rows = [
             {
                 "id": change.id,
@@ -140,7 +144,7 @@ class MemoryTools:
             raise MemoryRefused(
                 f"{id[:40]!r} is no change made through this server: `memory_log` lists those."
             )
-        done = await memory_waiting.take_back(self.history, changes[0], MemoryAuthor(who="client"))
+        done = await take_back_memory(self.history, changes[0], MemoryAuthor(who="client"))
         return {"done": f"undid {changes[0].kind} {changes[0].id}", "id": done.id}
 
     def _folder(self, cwd: str) -> Path:
@@ -155,4 +159,4 @@ class MemoryTools:
 
 
 def _config(folder: Path) -> Config:
-    return load_config(paths.home(), folder, environ=os.environ, flags={}).config
+    return load_config(kode_home(), folder, environ=os.environ, flags={}).config

@@ -31,7 +31,7 @@ from kode.plugin import (
     KodeError,
     Question,
     UserError,
-    fault_reports,
+    describe_fault,
     kode_version,
     ways_to_allow,
 )
@@ -94,7 +94,7 @@ def as_tool(
         except KodeError as error:
             raise ToolError(str(error)) from error
         except Exception as error:
-            raise ToolError(fault_reports.describe(error)) from error
+            raise ToolError(describe_fault(error)) from error
 
     return call
 

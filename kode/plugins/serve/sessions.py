@@ -23,12 +23,14 @@ from kode.plugin import (
     UserError,
     calls_of,
     describe_event,
-    fault_reports,
+    describe_fault,
     find_session,
+    kode_home,
     list_sessions,
     open_conversation,
-    paths,
+    real_path,
     result_object,
+    session_file,
     shorten,
     summarize_session,
     text_of,
@@ -210,7 +212,7 @@ class ServedSession:
             except KodeError as error:
                 self.ended = TurnEnded(status="error", error=str(error), setting=error.setting)
             except Exception as error:
-                self.ended = TurnEnded(status="error", error=fault_reports.describe(error))
+                self.ended = TurnEnded(status="error", error=describe_fault(error))
             self.activity = ""
             text = "\n\n".join(self.steering()) if self.ended.status in FINISHED else ""
         self._begun.set()
@@ -240,8 +242,8 @@ class ServedSessions:
         elsewhere.
         """
         async with self._opening:
-            id = find_session(paths.home(), session)
-            summary = summarize_session(paths.session_file(paths.home(), id))
+            id = find_session(kode_home(), session)
+            summary = summarize_session(session_file(kode_home(), id))
             self.bounds.folder(summary.cwd)
             return self.opened.get(id) or await self._open(Path(summary.cwd), Wish(), id)
 
@@ -271,7 +273,7 @@ class ServedSessions:
     def listed(self, limit: int) -> list[dict[str, Any]]:
         """The sessions below the roots, last used first."""
         rows: list[dict[str, Any]] = []
-        for session in list_sessions(paths.home()):
+        for session in list_sessions(kode_home()):
             served = self.opened.get(session.id)
             if len(rows) < limit and self._may_see(session) and (served or session.turns):
                 row = {
@@ -307,4 +309,4 @@ class ServedSessions:
 
     def _may_see(self, summary: SessionSummary) -> bool:
         is_own = bool(summary.cwd) and not summary.parent
-        return is_own and self.bounds.holds(Path(paths.real_path(summary.cwd)))
+        return is_own and self.bounds.holds(Path(real_path(summary.cwd)))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from kode.plugin import ConfigError, credentials, paths
+from kode.plugin import ConfigError, keep_secret, path_hash
 
 _SCP = re.compile(r"(?:[^@/:]+@)?([^/:]+):(?!//)(.+)")
 """`git@host:path`, which is no URL."""
@@ -60,7 +60,7 @@ def address_of(settings: Any) -> Address | None:
         return None
     try:
         parts = urlsplit(settings.url)
-        credentials.keep_secret(unquote(parts.password or ""))
+        keep_secret(unquote(parts.password or ""))
         parts.port  # noqa: B018 - reading it checks it
     except ValueError:  # whose text may quote a password
         raise ConfigError(
@@ -82,7 +82,7 @@ def project_name(root: Path) -> str:
         parts = urlsplit(url)
         host, path = parts.hostname or "", parts.path
     path = path.strip("/").removesuffix(".git")
-    return f"{host.lower()}/{path}" if host and path else paths.path_hash(root)
+    return f"{host.lower()}/{path}" if host and path else path_hash(root)
 
 
 def origin_of(root: Path) -> str:

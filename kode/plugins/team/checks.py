@@ -4,7 +4,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from kode.plugin import ConfigError, Finding, load_config, paths
+from kode.plugin import ConfigError, Finding, kode_home, load_config
 from kode.plugins.team.address import address_of
 from kode.plugins.team.server import describe_reach
 
@@ -13,7 +13,7 @@ def checks() -> list[Finding]:
     """Whether the configured server answers; nothing where there is none, or where the config
     cannot be read, which another check says."""
     try:
-        config = load_config(paths.home(), Path.cwd(), environ=os.environ, flags={}).config
+        config = load_config(kode_home(), Path.cwd(), environ=os.environ, flags={}).config
         address = address_of(config.memory.notes)
     except ConfigError:
         return []

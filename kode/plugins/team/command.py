@@ -9,9 +9,10 @@ from kode.plugin import (
     EXIT_OK,
     ConfigError,
     Parser,
+    kode_home,
     load_config,
-    paths,
     print_either,
+    project_root,
     working_directory,
 )
 from kode.plugins.team.address import PROJECT_SCOPE, Address, project_name, team_of
@@ -29,8 +30,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--cwd", metavar="DIR", help="in this project")
     given = parser.parse(argv, mixed=True)
     cwd = working_directory(given)
-    loaded = load_config(paths.home(), cwd, environ=os.environ, flags={})
-    address, here = team_of(loaded.config.memory.notes), paths.project_root(cwd)
+    loaded = load_config(kode_home(), cwd, environ=os.environ, flags={})
+    address, here = team_of(loaded.config.memory.notes), project_root(cwd)
     said = asyncio.run(manage(address, given.action, given.person, given.project, here))
     print_either(None, said.split("\n"), as_json=False)
     return EXIT_OK

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from kode.plugin import KodeError, LedgerLine, MemoryRefused, Row, credentials, extras
+from kode.plugin import KodeError, LedgerLine, MemoryRefused, Row, redact_secrets, require_extra
 from kode.plugins.team.address import Address
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ async def describe_reach(address: Address) -> tuple[bool, str]:
 @asynccontextmanager
 async def open_server(address: Address) -> AsyncIterator[Server]:
     """A connection for as long as the block. Raises: MemoryRefused, Unreachable."""
-    extras.require("team", MemoryRefused)
+    require_extra("team", MemoryRefused)
     import psycopg
     from psycopg.types.json import set_json_loads
 
@@ -249,4 +249,4 @@ def _faults() -> Iterator[None]:
 
 
 def _words(error: Exception) -> str:
-    return credentials.redact(" ".join(str(error).split("\n")[0].split())).rstrip(".")
+    return redact_secrets(" ".join(str(error).split("\n")[0].split())).rstrip(".")

@@ -14,9 +14,10 @@ from kode.plugin import (
     Parser,
     Place,
     complain,
-    extras,
+    home_fault,
+    kode_home,
     load_config,
-    paths,
+    require_extra,
     working_directory,
 )
 
@@ -36,10 +37,10 @@ def main(argv: Sequence[str]) -> int:
     add("--no-browser", action="store_true", help="print the link without opening a browser")
     add("--cwd", metavar="DIR", help="the project whose settings and memory to use")
     arguments = parser.parse(argv)
-    extras.require("view")
-    home, cwd = paths.home(), working_directory(arguments)
+    require_extra("view")
+    home, cwd = kode_home(), working_directory(arguments)
     loaded = load_config(home, cwd, environ=os.environ, flags={})
-    complain((paths.home_fault(home), *loaded.warnings))
+    complain((home_fault(home), *loaded.warnings))
     place = Place(home=home, cwd=cwd, config=loaded.config)
     serve(place, port=arguments.port, opens_browser=not arguments.no_browser)
     return EXIT_OK

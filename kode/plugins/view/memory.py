@@ -17,7 +17,8 @@ from kode.plugin import (
     memory_overview,
     open_memory,
     outside_context,
-    paths,
+    path_hash,
+    project_root,
 )
 
 
@@ -31,7 +32,7 @@ async def memory_values(place: Place) -> Mapping[str, object]:
         "memory": memory,
         "sources": Counter(authors).most_common(),
         "notices": notices,
-        "here": paths.path_hash(paths.project_root(place.cwd)),
+        "here": path_hash(project_root(place.cwd)),
     }
 
 

@@ -18,12 +18,12 @@ from kode.plugin import (
     SessionError,
     Transcript,
     complain,
-    fault_reports,
     list_sessions,
     plugin_pages,
     search_sessions,
     session_files,
     session_path,
+    write_fault_report,
 )
 from kode.plugins.view import memory, render
 from kode.plugins.view.access import Guard, Keys, has_form_token
@@ -151,7 +151,7 @@ class _Pages:
             case KodeError():
                 text, status = str(error), 404 if isinstance(error, NOT_FOUND) else 500
             case _:
-                title, text = "An internal error in kode", fault_reports.write_report(error)
+                title, text = "An internal error in kode", write_fault_report(error)
         values = {"title": title, "text": text, "back": "/", "to": "Sessions"}
         return self._page("message.html", status, **values)
 

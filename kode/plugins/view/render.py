@@ -18,7 +18,15 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from kode.plugin import SubagentRecord, money, paths, plural, subagent_records, total_spent
+from kode.plugin import (
+    SubagentRecord,
+    agents_folder,
+    money,
+    plural,
+    short_path,
+    subagent_records,
+    total_spent,
+)
 
 OWN = "kode.plugins.view"
 
@@ -79,7 +87,7 @@ def _environment(package: str) -> Environment:
         "number": "{:,.0f}".format,
         "plural": plural,
         "seconds": seconds,
-        "folder": paths.short_path,
+        "folder": short_path,
     }
     return environment
 
@@ -94,7 +102,7 @@ def when(at: str) -> str:
 
 def agents_in(folder: Path) -> Sequence[SubagentRecord]:
     """The subagents recorded in the folder of a session or of another one, oldest first."""
-    return subagent_records(paths.agents_folder(folder))
+    return subagent_records(agents_folder(folder))
 
 
 def seconds(duration_ms: int) -> str:

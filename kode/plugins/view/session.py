@@ -12,8 +12,9 @@ from kode.plugin import (
     SessionError,
     Spending,
     Transcript,
-    extras,
-    paths,
+    agents_folder,
+    require_extra,
+    session_folder,
     session_path,
     spending_of,
     subagent_records,
@@ -54,9 +55,9 @@ def session_view(transcript: Transcript) -> SessionView:
 def agent_view(home: Path, session_id: str, address: str) -> SessionView:
     """A subagent's transcript. Raises: SessionError if it is missing; StorageError."""
     session_path(home, session_id)
-    folder, record = paths.session_folder(home, session_id), None
+    folder, record = session_folder(home, session_id), None
     for name in address.split("/"):
-        records = subagent_records(paths.agents_folder(folder))
+        records = subagent_records(agents_folder(folder))
         record = next((each for each in records if each.id == name), None)
         folder = record.folder if record else folder / "missing"
     if record is None or not record.transcript.is_file():
@@ -76,7 +77,7 @@ def agent_view(home: Path, session_id: str, address: str) -> SessionView:
 def session_document(transcript: Transcript) -> str:
     """A full session as one HTML file: the export `html`. Raises: SessionError, StorageError;
     ConfigError without the extra."""
-    extras.require("view")
+    require_extra("view")
     from kode.plugins.view import render
 
     view = session_view(transcript)
