@@ -34,6 +34,7 @@ that notices half of what changes; `bench.life.installed` says what is counted.
 
 import argparse
 import asyncio
+import itertools
 import json
 import math
 import statistics
@@ -42,6 +43,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,9 +64,10 @@ from bench.life.story import (
     target_of,
 )
 from bench.measure import report, sized
-from kode.contracts import MemoryContext, MemorySystem, Turn
+from kode import paths
+from kode.contracts import MemoryContext, MemorySystem, Project, SessionRecord, Turn
 from kode.events import silent
-from kode.memory.base import NullMemory
+from kode.memory.system import NullMemory
 from kode.messages import Message, Text, user_message
 
 T = TypeVar("T")
@@ -155,6 +158,8 @@ class Life:
         self._window = Window()
         self._reader = Reader(self._truth.facts, "")
         self._moved_down: dict[str, int] = {}
+        self._messages: list[Message] = []
+        self._typed: list[str] = []
 
     async def session(self, session: Session, *, last: bool = True) -> None:
         """From opening to closing; with `last` the end is heard, as of a session that was left."""
@@ -171,8 +176,9 @@ class Life:
         unasked = self._show(injection.system, injection.first_user)
         await figures.timed(system.maintain())
         self._looked_up = 0
-        messages: list[Message] = []
+        messages = self._messages = list[Message]()
         for number, said in enumerate(session.turns, 1):
+            self._typed.append(said.text)
             asked = Turn(number=number, text=said.text, tainted=self._calls.tainted)
             unasked += self._show(await figures.timed(system.recall(asked)))
             answer = await self._act(said)
@@ -206,6 +212,21 @@ class Life:
         )
 
     def _context(self, session: Session) -> MemoryContext:
+        self._messages, self._typed = [], []
+        clock = (session.at + timedelta(seconds=second) for second in itertools.count())
+
+        def record(id: str) -> SessionRecord:
+            return SessionRecord(
+                id=id,
+                project=Project(self._project, paths.path_hash(self._project), True),
+                messages=tuple(self._messages),
+                typed=tuple(self._typed),
+                turns=len(self._typed),
+                started_at=session.at,
+                ended_at=session.at + timedelta(minutes=30),
+                tainted_by="a page" if self._calls.tainted else "",
+            )
+
         return MemoryContext(
             root=self._root,
             cwd=self._project,
@@ -213,8 +234,11 @@ class Life:
             session_id=f"{session.at:%Y%m%d-%H%M%S}-{session.number:06x}",
             emit=silent,
             ask_reply=self.mind.reply,
-            now=lambda: session.at,
+            now=lambda: next(clock),
             tainted=lambda: self._calls.tainted,
+            outside=lambda: "a page",
+            typed_messages=lambda: tuple(self._typed),
+            session=record,
         )
 
     def _open_reader(self, today: str) -> None:

@@ -1,33 +1,34 @@
-"""Memory at 100,000 episodes, measured: `python -m bench.memory_scale [--data N] [--json]`.
+"""Memory at 100,000 session notes, measured: `python -m bench.memory_scale [--data N] [--json]`.
 
-Fills the index with made-up episodes and times a search against a bare numpy product of as many
-vectors of 256 dimensions, then adding one and opening against an index of 100. Not here: the index
-(`kode.memory.tiered.episode_index`).
+Fills the log with made-up notes and times a search against a bare numpy product of as many vectors
+of 256 dimensions; then what adding a note and opening take, against a memory of 100. Not here: the
+index (`kode.memory.index`).
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import random
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from bench.measure import report, sized
-from kode.contracts import MemoryContext
-from kode.events import silent
-from kode.memory.tiered.episode_files import Episode
-from kode.memory.tiered.episode_index import EpisodeIndex
+from bench.retrieval import add, note_of, opened
+from kode.memory.statement import Author
+from kode.memory.system import Memory
 
 EPISODES = sized(100_000, 200)
 FEW = 100
-ADDED = 200
+LINES_AT_ONCE = 5_000
 WORDS_AN_EPISODE = 60
 DIMS = 256
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -46,32 +47,39 @@ def make_texts(n: int, seed: int) -> list[str]:
     return [" ".join(rng.choices(words, weights, k=WORDS_AN_EPISODE)) for _ in range(n)]
 
 
-def measure(episodes: int) -> dict[str, Any]:
+async def measure(episodes: int) -> dict[str, Any]:
     """The three ratios, and what they are made of in milliseconds."""
     import numpy as np
 
     with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
-        indices = {n: filled(Path(folder) / str(n), n) for n in (FEW, episodes)}
-        queries = [" ".join(text.split()[:8]) for text in make_texts(40, seed=7)]
-        more = iter([episode(f"new{n}", text) for n, text in enumerate(make_texts(ADDED, seed=9))])
+        roots = {n: Path(folder) / str(n) for n in (FEW, episodes)}
+        memories = {n: await filled(root, n) for n, root in roots.items()}
+        queries = iter([" ".join(text.split()[:8]) for text in make_texts(60, seed=7)] * 10)
+        numbers = itertools.count()
         vectors = np.random.default_rng(1).standard_normal((episodes, DIMS), dtype=np.float32)
-        asked = iter(queries * 10)
 
-        def open_(n: int) -> None:
-            assert indices[n].is_current()
+        async def search() -> None:
+            await memories[episodes].search(next(queries), 10)
 
-        def add(n: int) -> None:
-            indices[n].put(next(more), None, was_current=True)
+        async def add_to(n: int) -> None:
+            number = next(numbers)
+            at = NOW + timedelta(days=1, seconds=number)
+            await add(memories[n], [note_of(memories[n], f"new{number}", "A new note", at)])
+
+        async def open_again(n: int) -> None:
+            memory = await opened("tiered", roots[n])
+            memory.opened.store.view()
+
+        async def multiply() -> None:
+            vectors @ vectors[0]
 
         times = {
-            "search_ms": _median_ms(
-                lambda: asyncio.run(indices[episodes].search(next(asked), 10)), 40
-            ),
-            "product_ms": _median_ms(lambda: vectors @ vectors[0], 40),
-            "add_ms": _median_ms(lambda: add(episodes), 60),
-            "add_few_ms": _median_ms(lambda: add(FEW), 60),
-            "open_ms": _median_ms(lambda: open_(episodes), 20),
-            "open_few_ms": _median_ms(lambda: open_(FEW), 20),
+            "search_ms": await _median_ms(search, 40),
+            "product_ms": await _median_ms(multiply, 40),
+            "add_ms": await _median_ms(lambda: add_to(episodes), 10),
+            "add_few_ms": await _median_ms(lambda: add_to(FEW), 10),
+            "open_ms": await _median_ms(lambda: open_again(episodes), 5),
+            "open_few_ms": await _median_ms(lambda: open_again(FEW), 5),
         }
     return {
         "search_ratio": round(times["search_ms"] / times["product_ms"], 3),
@@ -82,40 +90,30 @@ def measure(episodes: int) -> dict[str, Any]:
     }
 
 
-def filled(folder: Path, n: int) -> EpisodeIndex:
-    """The search over `n` episodes, current. Files there are only of those to be added."""
-    context = MemoryContext(
-        root=folder,
-        cwd=folder,
-        project_root=None,
-        session_id=None,
-        emit=silent,
-        ask_reply=None,
-        now=lambda: NOW,
-    )
-    index = EpisodeIndex(context, None)
-    index.files.folder.mkdir(parents=True)
-    for number in range(ADDED):
-        index.files.path(f"new{number}").touch()
+async def filled(root: Path, n: int) -> Memory:
+    """A memory of `n` notes in its log, indexed. They are not written into files."""
+    memory = await opened("tiered", root)
+    store = memory.opened.store
     texts = make_texts(n, seed=n)
-    for first in range(0, n, 10_000):
-        some = enumerate(texts[first : first + 10_000], first)
-        index.take_in((episode(f"s{number}", text), "", None) for number, text in some)
-    index.put(episode("new0", "the first"), None, was_current=True)
-    return index
+    for first in range(0, n, LINES_AT_ONCE):
+        some = enumerate(texts[first : first + LINES_AT_ONCE], first)
+        notes = [
+            note_of(memory, f"s{number:07}", text, NOW + timedelta(seconds=number))
+            for number, text in some
+        ]
+        drafts = [store.draft("note", Author("session", note.session)) for note in notes]
+        pairs = zip(drafts, notes, strict=True)
+        store.log.append([replace(draft, add=(note,)) for draft, note in pairs])
+    await memory.search("anything", 1)
+    return memory
 
 
-def episode(id: str, text: str) -> Episode:
-    at = NOW.isoformat()
-    return Episode(session_id=id, turns=3, created_at=at, updated_at=at, narrative=text)
-
-
-def _median_ms(run: Callable[[], object], times: int) -> float:
-    run()
+async def _median_ms(run: Callable[[], Awaitable[None]], times: int) -> float:
+    await run()
     taken = []
     for _ in range(times):
         started = time.perf_counter()
-        run()
+        await run()
         taken.append((time.perf_counter() - started) * 1000)
     return statistics.median(taken)
 
@@ -126,7 +124,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--data", type=int, default=EPISODES, metavar="N", help="episodes to make")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
-    figures = measure(max(options.data, FEW + 1))
+    figures = asyncio.run(measure(max(options.data, FEW + 1)))
     return report(figures, as_json=options.json)
 
 

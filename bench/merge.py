@@ -3,7 +3,7 @@
 Replays labelled writes into stores, once with a judge that is always right and once with none, and
 prints what was decided without a call and what went wrong, beside two baselines in the same run.
 Pairs that nobody judged are not settled here: without a judge, what is left is what is left until a
-session with a model ends. Not here: the decision itself (`kode.memory.tiered.merge`).
+session with a model ends. Not here: the decision itself (`kode.memory.judge`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bench.corpora import DATA, rows
-from kode.memory.question import How
-from kode.memory.tiered.merge import Decision, decide, kept
+from kode.config import MemoryConfig
+from kode.memory.judge import by_words, choose_candidates
 
 Label = Literal["distinct", "similar", "duplicate", "update"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    action: Literal["add", "judge", "duplicate"]
+    candidates: tuple[int, ...]
+    """The indices of the entries that it is about."""
+
+
 Policy = Callable[[str, Sequence[str]], Decision]
 
 ORDINARY_DAY: dict[Label, float] = {
@@ -107,10 +116,8 @@ def replay(
             _count_added(write, entries, facts, tally)
             entries.append(Stored(write.text, facts[write.id]))
             continue
-        text = write.text if newer_stays else candidates[0].text
-        if decision.action == "judge":
-            how: How = "changes" if write.label == "update" else "repeats"
-            text = kept(how, write.text, candidates[0].text)
+        is_newer = newer_stays or decision.action == "judge"
+        text = write.text if is_newer else candidates[0].text
         _count_merged(write, candidates[0], text, facts, tally)
         candidates[0].text = text
     return tally
@@ -148,7 +155,10 @@ def measure(
 
 def structure(new: str, entries: Sequence[str]) -> Decision:
     """What kode does."""
-    return decide(new, entries)
+    if new in entries:
+        return Decision("duplicate", (entries.index(new),))
+    near = choose_candidates(by_words(new, entries), MemoryConfig().add_threshold)
+    return Decision("judge" if near else "add", tuple(near))
 
 
 def plain_projection(new: str, entries: Sequence[str]) -> Decision:

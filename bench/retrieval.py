@@ -20,33 +20,30 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from kode import paths
 from kode.config import MemoryConfig
-from kode.contracts import MemoryContext
+from kode.contracts import MemoryContext, Project, SessionRecord
 from kode.events import silent
 from kode.memory import make_system
-from kode.memory.journal.files import block_of
-from kode.memory.journal.system import Journal
-from kode.memory.notes.note import Note, stamp
-from kode.memory.notes.system import Notes
-from kode.memory.rank import Text, rank
-from kode.memory.tiered.episode_files import Episode, EpisodeFiles
-from kode.memory.vault.files import month_file
-from kode.memory.vault.system import Vault
+from kode.memory.index import IndexedText
+from kode.memory.search import TextIndex
+from kode.memory.statement import Author, Statement, statement_by, timestamp
+from kode.memory.system import Memory
 
 RankFunction = Callable[[str], list[int]]
 Search = Callable[[str], Awaitable[list[str]]]
 """From a question to the ids of what was found, best first."""
 
-SYSTEMS = ("notes", "journal", "vault")
+SYSTEMS = ("notes", "journal")
 """Those that keep what was said in a row; the tiered system keeps whole sessions."""
 HITS = 50
+NOW = datetime(2024, 6, 1, tzinfo=UTC)
 FACTS_LEFT_OUT = 6
 
 _EVIDENCE = re.compile(r"D\d+:\d+")
@@ -155,101 +152,72 @@ class Score:
 
 
 async def turns_found(name: str, conversation: Conversation, root: Path) -> Search:
-    """The turns as the system `name` keeps what is said in a row, and its own search."""
-    system = await opened(name, root)
-    fill: dict[str, Callable[[Any, Conversation], Awaitable[None]]] = {
-        "notes": as_notes,
-        "journal": as_history,
-        "vault": as_sections,
-    }
-    await fill[name](system, conversation)
-
-    async def search(query: str) -> list[str]:
-        left: dict[str, list[str]] = defaultdict(list)
-        for id, text in zip(conversation.turn_ids, conversation.turns, strict=True):
-            left[text].append(id)
-        texts = [hit.text for hit in await system.search(query, HITS)]
-        known = [text if text in left else text.partition("\n")[2] for text in texts]
-        return [left[text].pop(0) for text in known if left.get(text)]
-
-    return search
-
-
-async def as_notes(system: Notes, conversation: Conversation) -> None:
-    """Each turn a note of its session."""
-    rows = zip(conversation.turn_ids, conversation.turns, conversation.times, strict=True)
-    notes = [
-        Note(
-            id=f"{number:016x}",
-            content=text,
-            kind="log",
-            created_at=stamp(at),
-            session=id.partition(":")[0],
-            turn=number,
-        )
-        for number, (id, text, at) in enumerate(rows)
-    ]
-    async with system.store.writing():
-        system.store.apply((), notes)
-
-
-async def as_history(system: Journal, conversation: Conversation) -> None:
-    """Each turn an entry of the history."""
-    pairs = zip(conversation.turns, conversation.times, strict=True)
-    system.files.root.mkdir(parents=True)
-    blocks = "".join(block_of(text, at) for text, at in pairs)
-    (system.files.root / "HISTORY.md").write_text(blocks)
-
-
-async def as_sections(system: Vault, conversation: Conversation) -> None:
-    """Each turn a section of its month's file."""
-    months: dict[str, str] = defaultdict(str)
-    for text, at in zip(conversation.turns, conversation.times, strict=True):
-        months[month_file(at)] += f"## {at:%Y-%m-%d %H:%M}\n{text}\n\n"
-    for name, text in months.items():
-        path = system.files.folder.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    """The turns as notes of the system `name`, and its own search."""
+    turns = zip(conversation.turn_ids, conversation.turns, conversation.times, strict=True)
+    return await notes_found(name, [(id, text, at) for id, text, at in turns], root)
 
 
 async def episodes_found(texts: Mapping[int, str], root: Path) -> Search:
-    """Texts of sessions as the episodes of the tiered system, and its own search."""
-    system = await opened("tiered", root)
-    files = EpisodeFiles(root / "memory" / "episodes")
-    for number, text in texts.items():
-        at = f"2023-01-01T{number % 24:02}:00:00+00:00"
-        async with files.lock():
-            files.write(
-                Episode(
-                    session_id=str(number), turns=3, created_at=at, updated_at=at, narrative=text
-                )
-            )
+    """Texts of sessions as the notes of the tiered system, and its own search."""
+    start = datetime(2023, 1, 1, tzinfo=UTC)
+    rows = [(str(n), text, start + timedelta(hours=n % 24)) for n, text in texts.items()]
+    return await notes_found("tiered", rows, root)
+
+
+async def notes_found(name: str, rows: Sequence[tuple[str, str, datetime]], root: Path) -> Search:
+    """Notes on sessions with these ids, texts and times, and a search that gives the ids."""
+    memory = await opened(name, root)
+    notes = [note_of(memory, id, text, at) for id, text, at in rows]
+    await add(memory, notes)
+    ids = {note.id: id for note, (id, _, _) in zip(notes, rows, strict=True)}
 
     async def search(query: str) -> list[str]:
-        hits = await system.search(query, HITS)
-        return [hit.where.removeprefix("episodes/").removesuffix(".md") for hit in hits]
+        hits = await memory.search(query, HITS)
+        return [ids[hit.where.rpartition(" ")[2]] for hit in hits]
 
     return search
 
 
 async def facts_found(facts: Sequence[str], notes: Mapping[int, str], root: Path) -> Search:
     """Facts of the tiered system beside notes on sessions, and its own search."""
-    path = root / "memory" / "facts" / "user.md"
-    path.parent.mkdir(parents=True)
-    path.write_text("\n§\n".join(facts))
     await episodes_found(notes, root)
-    system = await opened("tiered", root)
+    memory = await opened("tiered", root)
+    author, at = Author("user"), timestamp(NOW)
+    place = memory.policy.layout.place_of("user", "", memory.opened.store.project)
+    await add(memory, [statement_by(author, place, text, at) for text in facts])
 
     async def search(query: str) -> list[str]:
-        return [hit.text for hit in await system.search(query, HITS)]
+        return [hit.text for hit in await memory.search(query, HITS)]
 
     return search
 
 
-async def opened(name: str, root: Path) -> Any:
-    """A system as it is configured by default, without a model."""
-    system = make_system(MemoryConfig(system=name))
-    now = datetime(2024, 6, 1, tzinfo=UTC)
+def note_of(memory: Memory, id: str, text: str, at: datetime) -> Statement:
+    """The note on a session, in the form of its system."""
+    root = memory.opened.store.project.root
+    record = SessionRecord(
+        id=id,
+        project=Project(root, paths.path_hash(root), False),
+        messages=(),
+        typed=(),
+        turns=1,
+        started_at=at,
+        ended_at=at,
+    )
+    note = memory.policy.note(record, text, ())
+    return replace(note, session=id, claimed_at=timestamp(at))
+
+
+async def add(memory: Memory, statements: Sequence[Statement]) -> None:
+    store = memory.opened.store
+    change = replace(store.draft("import", Author("user")), add=tuple(statements))
+    await store.commit(lambda view: change)
+
+
+async def opened(name: str, root: Path) -> Memory:
+    """A system as it is configured by default, with room for all facts, without a model."""
+    memory = make_system(MemoryConfig(system=name, facts_limit_user=1_000_000))
+    assert isinstance(memory, Memory)
     context = MemoryContext(
         root=root / "memory",
         cwd=root,
@@ -257,10 +225,10 @@ async def opened(name: str, root: Path) -> Any:
         session_id=None,
         emit=silent,
         ask_reply=None,
-        now=lambda: now,
+        now=lambda: NOW,
     )
-    await system.open(context, {})
-    return system
+    await memory.open(context, {})
+    return memory
 
 
 # ── baselines ────────────────────────────────────────────────────────────────────────────────
@@ -274,9 +242,9 @@ def recency(texts: Sequence[str]) -> RankFunction:
 
 def words(texts: Sequence[str]) -> RankFunction:
     """Words alone, each text by itself."""
-    alone = [Text("", text) for text in texts]
-    now = datetime(2024, 6, 1, tzinfo=UTC)
-    return lambda query: [one.index for one in rank(query, alone, now, k=HITS)]
+    index = TextIndex()
+    index.update([IndexedText(str(number), text) for number, text in enumerate(texts)])
+    return lambda query: [int(one.text.id) for one in index.search(query, HITS, NOW)]
 
 
 BASELINES = {"words": words, "recency": recency}

@@ -7,7 +7,8 @@ the model saves one by its tool, as it comes; the other is found by the question
 when the session ends. The script knows of every sentence what it is about and what it says of that,
 and answers both questions by it: what is left wrong is what memory did not ask, or did not do.
 
-`large` are lives that begin with 120 other facts in memory, more than one question shows.
+`large` are lives that begin with 120 other facts in memory, more than one question shows. In
+`absent` the question at a write gets no answer, and the one at the end has to do all of it.
 
 duplicates   of the repeats, the share that stand beside the entry they repeat
 stale        of the changes, the share whose old value still stands unmarked
@@ -17,6 +18,7 @@ calls        of the model by memory, a session
 
 import argparse
 import asyncio
+import itertools
 import json
 import random
 import re
@@ -29,12 +31,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bench.measure import report
+from kode import paths
 from kode.config import MemoryConfig
-from kode.contracts import MemoryContext, Request, ToolContext, Turn
+from kode.contracts import MemoryContext, Project, Request, SessionRecord, ToolContext, Turn
 from kode.events import silent
-from kode.memory import question
-from kode.memory.tiered.facts import DISPUTED, UNJUDGED
-from kode.memory.tiered.system import Tiered
+from kode.memory import make_system
+from kode.memory.question import INSTRUCTIONS
+from kode.memory.system import Memory
 from kode.messages import Message, Text, text_of, user_message
 from kode.workplace import NOWHERE
 
@@ -44,6 +47,7 @@ LIVES = 10
 NEW, REPEATS, CHANGES = 10, 5, 5
 A_SESSION = 4
 OTHERS = 120
+DISPUTED = "(not settled) "
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 SUBJECTS: tuple[tuple[str, ...], ...] = (
@@ -88,15 +92,19 @@ class Script:
     """The model that memory asks: it knows what every sentence says."""
 
     known: dict[str, Said] = field(default_factory=dict)
-    """Sentence → what it says."""
+    """Sentence → what it says; in the order in which they were said."""
     found: list[str] = field(default_factory=list)
     """What the session that ends brought, and no tool saved."""
+    is_absent: bool = False
+    """Whether the question at a write gets no answer."""
     calls: int = 0
 
     async def reply(self, request: Request) -> Message:
         self.calls += 1
         prompt = "\n\n".join(map(text_of, request.messages))
-        is_end = request.system == question.INSTRUCTIONS
+        is_end = request.system == INSTRUCTIONS
+        if not is_end and self.is_absent:
+            raise TimeoutError
         text = self._at_the_end(prompt) if is_end else self._word(prompt)
         return Message(role="assistant", parts=(Text(text=text),), stop="end")
 
@@ -111,25 +119,24 @@ class Script:
         return "distinct"
 
     def _at_the_end(self, prompt: str) -> str:
-        shown = re.findall(r"(?m)^\d+\. (.*)$", prompt.partition("\n\n")[0])
-        facts = []
-        for text in self.found:
-            relation = next(
-                (
-                    {"how": how, "line": number}
-                    for number, line in enumerate(shown, 1)
-                    if (how := self._how(text, line)) != "new"
-                ),
-                {"how": "new"},
-            )
-            facts.append({"fact": text, "words": text, "about": "project", **relation})
-        lines = [
-            {"line": number, "how": how, "of": of}
-            for number, line in enumerate(shown, 1)
-            for of, older in enumerate(shown[: number - 1], 1)
-            if (how := self._how(line, older)) != "new"
+        listed = re.findall(r"(?m)^\d+\. (.*?) \([^()]*\)$", prompt.partition("\n\n")[0])
+        lines = [*listed, *self.found]
+        facts = [
+            {"fact": text, "stated": True, "quote": text, "about": "project"} for text in self.found
         ]
-        return json.dumps({"narrative": "Worked on it.", "facts": facts, "lines": lines})
+        order = {text: number for number, text in enumerate(self.known)}
+        same, outdated = [], []
+        for number, line in enumerate(lines, 1):
+            for other, text in enumerate(lines[: number - 1], 1):
+                how = self._how(line, text)
+                if how == "repeats":
+                    same.append([other, number])
+                elif how == "changes":
+                    is_later = order[line] > order[text]
+                    older, newer = (other, number) if is_later else (number, other)
+                    outdated.append({"line": older, "by": newer})
+        answer = {"narrative": "Worked on it.", "facts": facts, "same": same, "outdated": outdated}
+        return json.dumps(answer)
 
     def _how(self, new: str, old: str) -> str:
         said, before = self.known.get(new), self.known.get(old)
@@ -169,10 +176,12 @@ def others() -> Iterator[str]:
         yield f"Sensor {n} of the {places[n % len(places)]} reads {n * 7 % 91} every {n + 3} hours"
 
 
-async def live(root: Path, seed: int, *, large: bool) -> tuple[list[Update], list[str], int, int]:
+async def live(
+    root: Path, seed: int, *, large: bool, is_absent: bool = False
+) -> tuple[list[Update], list[str], int, int]:
     """The updates, what the prompt shows in the end, the sessions, and the calls."""
-    script, said = Script(), updates(random.Random(seed))
-    script.known = {one.text: one.said for one in said}
+    said = updates(random.Random(seed))
+    script = Script(known={one.text: one.said for one in said}, is_absent=is_absent)
     limit = 20_000 if large else 2_500
     settings = MemoryConfig(facts_limit_env=limit, min_turns_for_extraction=1)
     if large:
@@ -181,45 +190,59 @@ async def live(root: Path, seed: int, *, large: bool) -> tuple[list[Update], lis
         file.write_text("\n§\n".join(others()))
     sessions = [said[at : at + A_SESSION] for at in range(0, len(said), A_SESSION)]
     for number, some in enumerate(sessions):
-        system = await _opened(root, settings, script, number)
+        memory, record = await _opened(root, settings, script, number, some)
         script.found = []
-        messages: list[Message] = []
         for at, update in enumerate(some, 1):
             turn = Turn(number=at, text=update.text, answer="Noted.", messages=_talk(update.text))
-            await system.recall(turn)
+            await memory.recall(turn)
             if at % 2:
-                await _save(system, update.text)
+                await _save(memory, update.text)
             else:
                 script.found.append(update.text)
-            await system.after_turn(turn)
-            messages += turn.messages
-        await system.before_drop(messages, "exit")
-        await system.close(1)
-    last = await _opened(root, settings, script, len(sessions))
-    shown = [entry for file in last.layers() for entry in file.shown]
-    return said, shown, len(sessions), script.calls
+            await memory.after_turn(turn)
+        await memory.before_drop(record.messages, "exit")
+        await memory.close(1)
+    last, _ = await _opened(root, settings, script, len(sessions), [])
+    conflicts = {one.id for pair in last.opened.store.view().conflicts() for one in pair}
+    marks = ((DISPUTED if one.id in conflicts else "", one) for one in last.opened.visible_facts())
+    return said, [mark + one.text for mark, one in marks], len(sessions), script.calls
 
 
-async def _opened(root: Path, settings: MemoryConfig, script: Script, number: int) -> Tiered:
-    at = START + timedelta(days=number)
+async def _opened(
+    root: Path, settings: MemoryConfig, script: Script, number: int, some: Sequence[Update]
+) -> tuple[Memory, SessionRecord]:
+    start = START + timedelta(days=number)
+    clock = (start + timedelta(seconds=second) for second in itertools.count())
+    record = SessionRecord(
+        id=f"{start:%Y%m%d}-090000-abcdef",
+        project=Project(root, paths.path_hash(root), False),
+        messages=[message for update in some for message in _talk(update.text)],
+        typed=[update.text for update in some],
+        turns=len(some),
+        started_at=start,
+        ended_at=start + timedelta(hours=1),
+    )
     context = MemoryContext(
         root=root / "memory",
         cwd=root,
         project_root=None,
-        session_id=f"{at:%Y%m%d}-090000-abcdef",
+        session_id=record.id,
         emit=silent,
         ask_reply=script.reply,
-        now=lambda: at,
+        now=lambda: next(clock),
+        typed_messages=lambda: record.typed,
+        session=lambda id: record,
     )
-    system = Tiered(settings)
-    await system.open(context, {})
-    return system
+    memory = make_system(settings)
+    assert isinstance(memory, Memory)
+    await memory.open(context, {})
+    return memory, record
 
 
-async def _save(system: Tiered, text: str) -> None:
-    (tool,) = system.tools()
+async def _save(memory: Memory, text: str) -> None:
+    (tool,) = memory.tools()
     context = ToolContext(place=NOWHERE, call_id="call", session_id="s", emit=silent, seen_files={})
-    arguments = {"action": "add", "target": "env", "content": text}
+    arguments = {"action": "add", "target": "env", "content": text, "quote": text}
     await tool.run(context, tool.check(arguments))
 
 
@@ -232,7 +255,7 @@ def count(lives: Sequence[tuple[list[Update], list[str], int, int]]) -> Figures:
     """The figures of some lives."""
     duplicates = stale = lost = 0
     for said, shown, _, _ in lives:
-        unmarked = [one for one in shown if not one.startswith((DISPUTED, UNJUDGED))]
+        unmarked = [one for one in shown if not one.startswith(DISPUTED)]
         newest = {one.said.subject: one.said for one in said}
         for subject, now in newest.items():
             of = [one for one in said if one.said.subject == subject]
@@ -251,13 +274,15 @@ def count(lives: Sequence[tuple[list[Update], list[str], int, int]]) -> Figures:
 
 
 async def measure(lives: int, seed: int) -> dict[str, Figures]:
-    """Of ordinary lives, and of as many beside many other facts."""
+    """Of ordinary lives, of as many beside many other facts, and without a judge at the writes."""
     figures = {}
-    for name, large in (("ordinary", False), ("large", True)):
+    kinds = (("ordinary", False, False), ("large", True, False), ("absent", False, True))
+    for name, large, is_absent in kinds:
         lived = []
         for number in range(lives):
             with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
-                lived.append(await live(Path(folder), seed + number, large=large))
+                one = live(Path(folder), seed + number, large=large, is_absent=is_absent)
+                lived.append(await one)
         figures[name] = count(lived)
     return figures
 

@@ -25,7 +25,7 @@ from kode.conversation.structured import Form, form_of_schema, form_of_type
 from kode.errors import ConfigError, KodeError, ToolError, TurnFailed, UserError
 from kode.events import Event, Notice, TurnEnded
 from kode.function_tool import plain_tool
-from kode.memory.base import NullMemory
+from kode.memory.system import NullMemory
 from kode.paths import home
 from kode.permissions.gate import Answer, Ask, Question
 from kode.providers import warm_up

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from kode.events import Emit, Event, Status
 from kode.messages import Image, Message, Refusal
@@ -999,6 +999,37 @@ InjectReason = Literal["start", "resume", "compacted", "trimmed"]
 """`trimmed`: a session is resumed of which messages were dropped since memory last injected."""
 DropReason = Literal["window", "reset", "exit"]
 
+
+class Project(NamedTuple):
+    """The folder that memory belongs to."""
+
+    root: Path
+    """The repository root, or the working directory outside a repository; symlinks resolved."""
+    hash: str
+    """`paths.path_hash` of it."""
+    in_repository: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionRecord:
+    """A session as memory sums it up."""
+
+    id: str
+    project: Project
+    messages: Sequence[Message]
+    """All of the session, also those that were compacted away. An undo and a redo are messages of
+    their own: "The user undid the changes to a.py"."""
+    typed: Sequence[str]
+    """What the person typed, message by message; not what they pasted as a block or piped."""
+    turns: int
+    started_at: datetime
+    """Aware, in local time."""
+    ended_at: datetime
+    """When it last said anything; aware, in local time."""
+    tainted_by: str = ""
+    """Where the first outside text came from that the session read; "" for none."""
+
+
 AskReply = Callable[[Request], Awaitable[Message]]
 """`await ask_reply(request)` → the model's message, in one attempt, which counts against
 the session's budget. Raises ProviderError. `kode.memory.ask` is the only caller in memory."""
@@ -1030,6 +1061,10 @@ class MemoryContext:
     approval. Check at write time: text may have arrived since the last hook."""
     outside: Callable[[], str] = lambda: ""
     """Where the first of that content came from; "" if there is none, or nobody knows."""
+    typed_messages: Callable[[], Sequence[str]] = lambda: ()
+    """What the person typed in this session, message by message; not what they pasted or piped."""
+    session: Callable[[str], SessionRecord | None] = lambda id: None
+    """The record of a session, also of this one; None if its file is gone or cannot be read."""
     typed: Callable[[str], bool] = lambda sentence: True
     """Whether the person typed this sentence of their message, on one line. What they pasted as a
     block, or piped as the task, may say anything."""
@@ -1089,6 +1124,8 @@ class Hit:
     """The file or note it comes from."""
     why: str = ""
     """What matched."""
+    match: Literal["exact", "near"] = "near"
+    """`exact`: it contains every word of the query as it is spelled."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -120,8 +120,8 @@ class Plugin:
     """Servers that keep memory for several people: the scheme of `memory.notes.url` → a function of
     the config's `memory.notes` and the project's folder that returns a `kode.contracts.Remote`."""
     memory_imports: Mapping[str, Code] = field(default_factory=dict)
-    """Agents whose memory `kode memory import` reads: name → an object with the methods of
-    `kode.memory.foreign.Agent`."""
+    """Agents whose memory `kode memory import` reads: name → a
+    `kode.memory.transfer.ForeignReader`."""
     bundles: Code = ""
     """A function of `$KODE_HOME` that returns the `contracts.Bundle`s that a person approved and
     that are unchanged, and a sentence for each that is off. Called where that folder has any."""

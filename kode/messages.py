@@ -37,6 +37,8 @@ class Text:
     section_name: str = ""
     """Of the opening and of memory's part: which section it is, `place`, `instructions`, `skills`
     or `memory`; "" for other texts. See `section_of`."""
+    typed: str | None = None
+    """What the person typed of it, where they pasted a block or piped the text; None: all."""
     own: Own = None
     type: Literal["text"] = "text"
 
@@ -168,6 +170,9 @@ class ToolResult:
     refusals: tuple[Refusal, ...] = ()
     """What was refused of the call; () too in sessions of versions that did not store it."""
     cut: Cut = ""
+    exit_status: int | None = None
+    """Of a finished command, -1 when it timed out; None for other tools, and in sessions of
+    versions that did not store it."""
     type: Literal["tool_result"] = "tool_result"
 
 

@@ -144,21 +144,14 @@ if TYPE_CHECKING:
     from kode.installed import ExportFile as ExportFile
     from kode.installed import Plugin as Plugin
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
-    from kode.memory.base import NullMemory as NullMemory
-    from kode.memory.change import Author as _MemoryAuthor
     from kode.memory.commands import memory_command as memory_command
-    from kode.memory.foreign import Entry as _ForeignEntry
-    from kode.memory.foreign import Reading as _ForeignReading
-    from kode.memory.foreign import Source as _ForeignSource
     from kode.memory.frame import wrap as _frame_memory
-    from kode.memory.history import History as _MemoryHistory
-    from kode.memory.overview import overview as _memory_overview
+    from kode.memory.report import overview as _memory_overview
     from kode.memory.review import decide as _decide_memory
-    from kode.memory.waiting import MAX_CHARS as MAX_CHARS
-    from kode.memory.waiting import SYSTEM as _WAITING_MEMORY_SYSTEM
-    from kode.memory.waiting import proposals as _memory_proposals
-    from kode.memory.waiting import propose as _propose_memory
-    from kode.memory.waiting import take_back as _take_back_memory
+    from kode.memory.review import propose as _propose_memory
+    from kode.memory.statement import Change as Change
+    from kode.memory.system import NullMemory as NullMemory
+    from kode.memory.transfer import ForeignReader as ForeignReader
     from kode.messages import Image as Image
     from kode.messages import Message as Message
     from kode.messages import Part as Part
@@ -182,7 +175,6 @@ if TYPE_CHECKING:
     from kode.paths import expand as _expand_path
     from kode.paths import home as _kode_home
     from kode.paths import home_fault as home_fault
-    from kode.paths import memory_folder as memory_folder
     from kode.paths import path_hash as path_hash
     from kode.paths import project_root as project_root
     from kode.paths import real_path as real_path
@@ -288,18 +280,10 @@ if TYPE_CHECKING:
     require_extra = _require_extra
     describe_fault = _describe_fault
     write_fault_report = _write_fault_report
-    MemoryAuthor = _MemoryAuthor
-    ForeignEntry = _ForeignEntry
-    ForeignReading = _ForeignReading
-    ForeignSource = _ForeignSource
     frame_memory = _frame_memory
-    MemoryHistory = _MemoryHistory
     memory_overview = _memory_overview
     decide_memory = _decide_memory
-    WAITING_MEMORY_SYSTEM = _WAITING_MEMORY_SYSTEM
-    memory_proposals = _memory_proposals
     propose_memory = _propose_memory
-    take_back_memory = _take_back_memory
     expand_path = _expand_path
     kode_home = _kode_home
     fitting_picture = _fitting_picture
@@ -394,24 +378,19 @@ HOMES = {
     "kode.fault_reports": "describe_fault=describe write_fault_report=write_report",
     "kode.installed": "Command ExportFile Plugin",
     "kode.interrupts": "cancelled_by_signals",
-    "kode.memory.base": "NullMemory",
-    "kode.memory.change": "MemoryAuthor=Author",
     "kode.memory.commands": "memory_command",
-    "kode.memory.foreign": "ForeignEntry=Entry ForeignReading=Reading ForeignSource=Source",
     "kode.memory.frame": "frame_memory=wrap",
-    "kode.memory.history": "MemoryHistory=History",
-    "kode.memory.overview": "memory_overview=overview",
-    "kode.memory.review": "decide_memory=decide",
-    "kode.memory.waiting": (
-        "MAX_CHARS memory_proposals=proposals propose_memory=propose take_back_memory=take_back "
-        "WAITING_MEMORY_SYSTEM=SYSTEM"
-    ),
+    "kode.memory.report": "memory_overview=overview",
+    "kode.memory.review": "decide_memory=decide propose_memory=propose",
+    "kode.memory.statement": "Change",
+    "kode.memory.system": "NullMemory",
+    "kode.memory.transfer": "ForeignReader",
     "kode.messages": (
         "calls_of columns Image images_of Message Part plural results_of Role section_of shorten "
         "StopReason Text text_of Thinking ToolCall ToolResult"
     ),
     "kode.paths": (
-        "agents_folder bundles_folder expand_path=expand home_fault kode_home=home memory_folder "
+        "agents_folder bundles_folder expand_path=expand home_fault kode_home=home "
         "NO_HOME path_hash project_root real_path repository_root session_file session_folder "
         "short_path user_home"
     ),

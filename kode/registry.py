@@ -203,7 +203,7 @@ class SystemRow:
     """One memory system: all that kode knows of it by name."""
 
     opens: str
-    """module:Class; the class takes the memory section of the config."""
+    """module:function; it takes the memory section of the config and returns the `Policy`."""
     targets: Mapping[str, str] = field(default_factory=dict)
     """What `kode memory add` accepts → what it is; NAME stands for any other word. One that names
     none accepts every word."""
@@ -225,7 +225,7 @@ class SystemRow:
 
 SYSTEMS: Mapping[str, SystemRow] = {
     "tiered": SystemRow(
-        opens="kode.memory.tiered.system:Tiered",
+        opens="kode.memory.tiered.policy:make_policy",
         targets={
             "user": "a fact about you, in every prompt",
             "env": "one about machine and project",
@@ -233,10 +233,10 @@ SYSTEMS: Mapping[str, SystemRow] = {
         about_user="user",
         about_project="env",
         options=frozenset({"--scope", "--since", "--until"}),
-        commands=frozenset({"show ID", "replace", "remove", "archive", "consolidate", "episodes"}),
+        commands=frozenset({"archive", "consolidate"}),
     ),
     "notes": SystemRow(
-        opens="kode.memory.notes.system:Notes",
+        opens="kode.memory.notes.policy:make_policy",
         targets={
             "note": "a note, found when it fits",
             "log": "the same",
@@ -250,7 +250,7 @@ SYSTEMS: Mapping[str, SystemRow] = {
         server="notes.url",
     ),
     "vault": SystemRow(
-        opens="kode.memory.vault.system:Vault",
+        opens="kode.memory.vault.policy:make_policy",
         targets={
             "user": "a line about you, in every project",
             "preferences": "one about what you prefer, in every project",
@@ -262,7 +262,7 @@ SYSTEMS: Mapping[str, SystemRow] = {
         about_project="project",
     ),
     "journal": SystemRow(
-        opens="kode.memory.journal.system:Journal",
+        opens="kode.memory.journal.policy:make_policy",
         targets={
             "memory": "a line of MEMORY.md, in every prompt",
             "history": "an entry of the log",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kode.memory import history
+from kode.memory import log, statement
 from kode.messages import Text
 from kode.plugins.fleet import records
 from kode.sealed import is_intact, opened, seal, sealed_object
@@ -24,16 +24,12 @@ LINES: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
         change_log.line_of(change_log.Change(turn=1, path="/work/a.txt", before="a" * 64)),
         change_log.parse,
     ),
-    "memory": (
-        history._line(
-            history.Change.by(
-                history.Author(who="model"), "tiered", "add", "f1", after=("use port 8080",)
-            )
-        ),
-        history._read,
-    ),
     "fleet": (records.encode_record(records.Cancelled(at=1.5)), records.parse_record),
 }
+MEMORY = (
+    log._line(statement.Change(who="user", kind="forget", system="tiered", reason="port 8080")),
+    log._read,
+)
 
 
 def read(parse: Callable[[bytes], Any], line: bytes) -> Any:
@@ -43,9 +39,10 @@ def read(parse: Callable[[bytes], Any], line: bytes) -> Any:
         return None
 
 
-@pytest.mark.parametrize("name", LINES)
-def test_no_flipped_bit_of_a_line_changes_its_content(name: str) -> None:
-    line, parse = LINES[name]
+@pytest.mark.parametrize(("line", "parse"), [*LINES.values(), MEMORY], ids=[*LINES, "memory"])
+def test_no_flipped_bit_of_a_line_changes_its_content(
+    line: bytes, parse: Callable[[bytes], Any]
+) -> None:
     whole = parse(line)
     for at in range(len(line)):
         for bit in range(8):

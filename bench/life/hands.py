@@ -16,7 +16,6 @@ from bench.life.story import Fact, Said
 from kode.contracts import MemorySystem, Tool, ToolContext
 from kode.errors import KodeError
 from kode.events import silent
-from kode.memory.withdrawn import HEAD
 from kode.permissions import sensitive
 from kode.permissions.decide import decide_call
 from kode.permissions.decision import Call
@@ -25,8 +24,11 @@ from kode.workplace import NOWHERE
 
 CITED = ("The lines before it\n", "have a length of their own\n")
 """What stands above the cited line, so that it is the third."""
-_MARKS = re.compile(r"^(?:\[[^\]]*\] )*|(?: \((?:since|said) [^)]*\))?$")
+_MARKS = re.compile(r" \([^()]*\)$")
+"""What a fact is shown with: its date, its author, what to know of it."""
 _ARCHIVED = re.compile(r"(?m)^\[(?:user|env \(project\)), archived\] (.*)$")
+HEAD = "Since then:"
+"""Begins what memory says below a note, of what does not hold any more."""
 MOST_ARCHIVED = 3
 """Entries that the model archives for one new fact."""
 
@@ -120,6 +122,7 @@ class Hands:
             await self._tiered(fact, action="remove", old_text=old, **target)
             return
         terms = {"source": fact.source} if fact.source else {}
+        terms |= {"quote": said.text} if fact.by == "person" else {}
         terms |= {"until": fact.until} if fact.until else {}
         if old is not None and said.noticed:
             await self._tiered(
@@ -150,16 +153,14 @@ class Hands:
     async def _least_needed(self, about: str) -> str:
         """What it archives: an entry that is marked, else the oldest."""
         entries = await self._entries(about)
-        return _MARKS.sub(
-            "", next((entry for entry in entries if entry.startswith("[")), entries[0])
-        )
+        return _MARKS.sub("", next((entry for entry in entries if "; " in entry), entries[0]))
 
     async def _entries(self, about: str) -> list[str]:
         """The entries of the file that the model writes to, as it reads them."""
         text = await self._read("memory", action="read")
         label = "user" if about == "user" else "env (project)"
         section = re.search(
-            rf"(?s)── {re.escape(label)} · [^\n]*\n(.*?)(?:\n\n──|\n</memory>)", text
+            rf"(?s)── {re.escape(label)}: [^\n]*\n(.*?)(?:\n\n──|\n</memory>)", text
         )
         return section[1].split("\n§\n") if section else []
 
@@ -201,19 +202,20 @@ class Hands:
     # ── notes ────────────────────────────────────────────────────────────────────────────────
 
     async def _keep_note(self, said: Said, fact: Fact) -> None:
-        terms: dict[str, Any] = {"source": fact.source} if fact.source else {}
+        evidence = said.text if fact.by == "person" else fact.source
+        terms: dict[str, Any] = {"evidence": [evidence]} if evidence else {}
         if fact.until:
             terms |= {"stability": "volatile", "ttl_days": 3}
         old = ""
         if said.noticed or said.kind == "forget":
             found = await self._read("recall", query=" ".join(fact.key), k=20)
-            parts = re.split(r"(?m)^\[(\w{16})\] ", found)
+            parts = re.split(r"(?m)^\[(s\w{10})\] ", found)
             ids = zip(parts[1::2], parts[2::2], strict=True)
             old = next((id for id, text in ids if self._is_about(fact.key, text)), "")
         if said.kind == "forget":
             if old:
                 await self._write("forget", fact, id=old)
-        elif old and not terms:
+        elif old and not fact.until and not fact.source:
             await self._write("update_memory", fact, id=old, content=fact.text)
         else:
             await self._write("remember", fact, content=fact.text, tags=[fact.key[0]], **terms)

@@ -52,7 +52,7 @@ class Mind:
 
     def reflected(self, prompt: str) -> str:
         """A reflector's last answer: what was written is enough, and what the lines do."""
-        return json.dumps({"lines": self._related(self._known(prompt))})
+        return json.dumps(self._related(self._known(prompt)))
 
     # ── the judge ────────────────────────────────────────────────────────────────────────────
 
@@ -107,21 +107,20 @@ class Mind:
             words = next(
                 (w for w in _USER.findall(transcript) if fact in facts_in(w, self._facts)), ""
             )
-            word, line = self._compared([fact], lines)
             about = "user" if target_of(fact) == "user" else "project"
-            row = {"fact": fact.text, "words": words, "about": about, "how": word, "line": line}
-            facts.append(row)
+            is_stated = bool(words) and not words.rstrip().endswith("?")
+            row = {"fact": fact.text, "stated": is_stated, "quote": words, "about": about}
+            facts.append(row | {"source": fact.source or ""})
             lines.append(([fact], len(lines) + 1))
-        related = self._related(known)
         forgotten = [
-            {"line": number, "words": words}
+            {"line": number, "quote": words}
             for words in _USER.findall(transcript)
             for about, subject in _FORGET.findall(words)
             for held, number in known
             if (subject, about) in {fact.key for fact in held} and not self._is_wrong()
         ]
-        note = {"narrative": self._narrative(transcript), "facts": facts, "lines": related}
-        return note | {"withdrawn": forgotten}
+        note = {"narrative": self._narrative(transcript), "facts": facts}
+        return note | self._related(lines) | {"withdrawn": forgotten}
 
     def _known(self, prompt: str) -> list[tuple[list[Fact], int]]:
         """The known lines of a prompt, as the facts they state, each with its number."""
@@ -129,22 +128,16 @@ class Mind:
         lines = re.findall(r"(?m)^(\d+)\. (.*)$", head)
         return [(facts_in(text, self._facts), int(number)) for number, text in lines]
 
-    def _related(self, known: Sequence[tuple[Sequence[Fact], int]]) -> list[dict[str, Any]]:
-        """Every pair of lines about the same thing: of three the last says something of both."""
-        compared = (
-            (number, self._compared(held, [other]))
-            for at, (held, number) in enumerate(known)
-            for other in known[:at]
-        )
-        return [{"line": line, "how": how, "of": of} for line, (how, of) in compared if of]
-
-    def _compared(
-        self, new: Sequence[Fact], known: Sequence[tuple[Sequence[Fact], int]]
-    ) -> tuple[str, int]:
-        """What a statement does to the last known line about the same thing, and its number."""
-        for held, number in reversed(known):
-            if len(held) == len(new) == 1 and held[0].key == new[0].key:
-                if self._is_wrong():
-                    return "new", 0
-                return ("repeats" if held[0] == new[0] else "changes"), number
-        return "new", 0
+    def _related(self, known: Sequence[tuple[Sequence[Fact], int]]) -> dict[str, Any]:
+        """The groups and pairs of lines about the same thing; a later line is taken for newer."""
+        same, outdated = [], []
+        for at, (new, number) in enumerate(known):
+            for held, other in known[:at]:
+                if len(held) == len(new) == 1 and held[0].key == new[0].key:
+                    if self._is_wrong():
+                        continue
+                    if held[0] == new[0]:
+                        same.append([other, number])
+                    else:
+                        outdated.append({"line": other, "by": number})
+        return {"same": same, "outdated": outdated}

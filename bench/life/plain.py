@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.life.story import Fact
 from kode.contracts import Injection, InjectReason
-from kode.memory.base import NullMemory
+from kode.memory.system import NullMemory
 
 WINDOW_TOKENS = 200_000
 CHARS_A_TOKEN = 4

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.life.story import Fact
-from kode.memory.journal.files import OUTSIDE
 
 Key = tuple[str, str]
 
@@ -21,12 +20,21 @@ _UNTIL = re.compile(r"until (\d{4}-\d\d-\d\d)")
 _DATED = re.compile(
     r"\[(?:session |episodes/)(\d{8}-\d{6})"  # an episode, by its session
     r"|(?:## |- )?\[?(\d{4}-\d\d-\d\d(?: \d\d:\d\d)?)"  # an entry of a log
-    r"|\[\w{16}\] \([^)]*?(\d{4}-\d\d-\d\d)\)"  # a note with its id
+    r"|\[summary\] \[(\d{4}-\d\d-\d\d)\]"  # a note on a session
 )
 _UNDATED = ("──", "<", "[", "§")
-STALE = ("may be stale", "not settled", "no longer holds", "was withdrawn", "no longer stands")
+STALE = (
+    "may be stale",
+    "expired on",
+    "not settled",
+    "no longer holds",
+    "was withdrawn",
+    "no longer stands",
+)
 UNSURE = "not compared"
 SUPERSEDED = "superseded by"
+GONE = "No longer: "
+"""Begins, in the news of an open session, what does not hold any more."""
 
 
 PAGE = "The page says: "
@@ -72,19 +80,19 @@ class Reader:
 
     def look(self, shown: str) -> None:
         """Takes in a text that memory gave."""
-        at, outside = "", False
+        at = ""
         for line in shown.split("\n"):
             head = _DATED.match(line)
             if head:
                 at = re.sub(r"\D", "", next(filter(None, head.groups())))
             elif line.startswith(_UNDATED):
                 at = ""
-            outside = OUTSIDE in line or (outside and not line.startswith("## "))
-            if outside or PAGE in line:
+            if PAGE in line:
                 continue
             days = _UNTIL.findall(line)
             before, superseded, after = line.partition(SUPERSEDED)
             old = set(values(before)) - set(values(after)) if superseded else set()
+            old |= {*values(line.partition(GONE)[2])}
             for fact in facts_in(line, self._facts):
                 seen = Seen(
                     fact=fact,

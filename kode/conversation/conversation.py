@@ -34,7 +34,7 @@ from kode.conversation.starting import start
 from kode.conversation.turns import turn
 from kode.conversation.warming import import_first_turn
 from kode.engine.agent import Agent
-from kode.engine.context import Context, compact, compactable_tokens, open_context
+from kode.engine.context import Context, compact, compactable_tokens
 from kode.engine.window import Window, window_of
 from kode.errors import UserError
 from kode.events import ContextReduced, Emit, TurnEnded
@@ -48,7 +48,7 @@ from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
     from kode.conversation.structured import Form
-    from kode.memory.base import Outcome
+    from kode.memory.statement import Outcome
     from kode.session.spending import Spending
 
 
@@ -298,20 +298,12 @@ class Conversation:
         said = (one for one in reversed(self.session.messages) if one.role == "assistant")
         return next(filter(None, map(text_of, said)), "")
 
-    async def memory_command(
-        self, argv: Sequence[str], *, undo: str = "kode memory undo"
-    ) -> "Outcome":
-        """`/memory ...`: as `kode memory ...`, on the open memory. Also `/memory reload`, which
-        renders the system prompt again. `undo` is the command that a list names for undoing a
-        change. Raises: KodeError."""
-        from kode.memory.base import Outcome
-        from kode.memory.commands import memory_done
+    async def memory_command(self, argv: Sequence[str]) -> "Outcome":
+        """`/memory ...`: as `kode memory ...`, on the open memory. Raises: KodeError."""
+        from kode.memory.commands import run_line
 
         await self.open()
-        if list(argv) == ["reload"]:
-            await open_context(self.agent, self.context, "resume")
-            return Outcome(line="The next message tells the model what has changed in memory.")
-        return await memory_done(self.agent.memory, list(argv), undo=undo)
+        return await run_line(self.agent.memory, argv)
 
     async def opened_memory(self) -> MemorySystem:
         """The open memory, to review entries that wait for approval. Raises: KodeError."""

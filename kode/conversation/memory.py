@@ -18,10 +18,12 @@ from kode.engine.tokens import asked_in_passing
 from kode.errors import AuthenticationError, RefusedError
 from kode.events import Emit, Notice, silent
 from kode.memory import make_system
-from kode.memory.base import BaseMemory, NullMemory, reconcile
+from kode.memory.system import NullMemory
 from kode.messages import Message, Usage
 from kode.providers.exchange import SdkProvider
 from kode.session.entries import UsageEntry
+from kode.session.messages import said
+from kode.session.record import session_record, typed_texts
 from kode.session.requests import request_entry
 
 
@@ -48,15 +50,12 @@ def outside_context(
 
 @asynccontextmanager
 async def open_configured(
-    settings: MemoryConfig, context: MemoryContext, *, settles: bool = True
+    settings: MemoryConfig, context: MemoryContext
 ) -> AsyncIterator[MemorySystem]:
-    """Opens the configured system, or a null one if memory is off; unless `settles` is false,
-    compares it with its history. Raises: ConfigError."""
+    """Opens the configured system, or a null one if memory is off. Raises: ConfigError."""
     system = make_system(settings) if settings.enabled else NullMemory()
     await system.open(context, {})
     try:
-        if settles and isinstance(system, BaseMemory):
-            await reconcile(system)
         yield system
     finally:
         await system.close(1.0)
@@ -77,8 +76,16 @@ def memory_context(opened: OpenSession) -> MemoryContext:
         expected_s=partial(_expected_s, opened),
         tainted=lambda: session.tainted,
         outside=lambda: session.tainted_by,
+        typed_messages=lambda: _typed(opened),
+        session=lambda id: session_record(place.home, id),
         typed=lambda text: opened.typed is None or text in " ".join(opened.typed.split()),
     )
+
+
+def _typed(opened: OpenSession) -> tuple[str, ...]:
+    """What the person typed in the session, the message of the running turn included."""
+    running = (opened.typed,) if opened.typed else ()
+    return (*typed_texts(said(opened.session.entries)), *running)
 
 
 def _expected_s(opened: OpenSession, input_tokens: int, output_tokens: int) -> float:

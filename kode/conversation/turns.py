@@ -46,7 +46,7 @@ async def turn(
     unsent.keep(opened.place.home, opened.session, text)
     waiting = tuple(opened.outbox)
     opened.outbox += attachments
-    opened.typed = typed
+    opened.typed = text if typed is None else typed
     try:
         return await _turn(opened, text, steering, through)
     except BaseException:
@@ -150,7 +150,15 @@ async def _plain_turn(
         fall_back=partial(fall_back, opened, through),
     )
     ended = await run_turn(
-        agent, opened.context, text, opened.emit, attachments, steering, opened.waited_s, evidence
+        agent,
+        opened.context,
+        text,
+        opened.emit,
+        attachments,
+        steering,
+        opened.waited_s,
+        evidence,
+        opened.typed,
     )
     opened.waited_s = 0.0
     opened.interrupted = ended.status == "interrupted"

@@ -9,7 +9,7 @@ import importlib
 from kode import installed
 from kode.conversation.open_session import OpenSession
 from kode.memory.scan import scan
-from kode.memory.terms import stem
+from kode.memory.words import stem
 from kode.providers import warm_up
 
 MODULES = (
@@ -38,7 +38,7 @@ def import_first_turn(opened: OpenSession) -> None:
     for name in MODULES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    stem("memory")  # these two read tables when first used
+    stem(["memory"])  # these two read tables when first used
     scan("memory")
     for plugin in installed.plugins():
         used: tuple[installed.Code, ...] = (

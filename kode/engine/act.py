@@ -253,6 +253,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
         is_error=failed,
         lasting=output.lasting,
         refusals=refusals,
+        exit_status=output.exit_status,
     )
     pictures = (replace(picture, call_id=call.id) for picture in output.pictures)
     record(result, *pictures, ended_job=output.ended_job)

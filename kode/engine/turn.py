@@ -114,12 +114,13 @@ async def run_turn(
     steering: Callable[[], Sequence[str]] = tuple,
     waited_s: float = 0.0,
     evidence: Evidence | None = None,
+    typed: str | None = None,
 ) -> TurnEnded:
     """Runs one turn to its end and returns how it ended; everything is on disk by then. `steering`
     returns what the person has typed since its last call; the model gets it with its next step, and
     the turn continues as long as there is any. `waited_s` is how long the person has waited for the
     server already; it counts towards the time limit. `evidence` is that of the turn that this one
-    continues.
+    continues. `typed` is what the person typed of the text; None: all.
 
     Status `incomplete` means an answer, but refused work or a check that failed last;
     `interrupted` that the calling task was cancelled, `timeout` that time ran out, `error` any
@@ -142,7 +143,7 @@ async def run_turn(
             recalled = await agent.memory.recall(
                 Turn(number=number, text=text, tainted=session.tainted)
             )
-            _record_text(run, text, recalled, attachments)
+            _record_text(run, text, recalled, attachments, typed)
             emit(TurnStarted(text=text))
             await _steps(run)
             await note_late_changes(run)
@@ -158,7 +159,7 @@ async def run_turn(
             raise
         status, error, setting = "error", str(fault), fault.setting
     if not run.recorded:  # ended while memory was recalling: still keep the prompt
-        _record_text(run, text, "", attachments)
+        _record_text(run, text, "", attachments, typed)
     turn = Turn(
         number=number,
         text=text,
@@ -212,7 +213,13 @@ def save_memory_state(agent: Agent, session: Session) -> None:
         session.append(StateEntry(system=agent.memory.name, state=state))
 
 
-def _record_text(run: Run, text: str, recalled: str, attachments: Sequence[Text | Image]) -> None:
+def _record_text(
+    run: Run,
+    text: str,
+    recalled: str,
+    attachments: Sequence[Text | Image],
+    typed: str | None,
+) -> None:
     session = run.context.session
     untold = session.untold
     record_pending(run.context)
@@ -220,7 +227,8 @@ def _record_text(run: Run, text: str, recalled: str, attachments: Sequence[Text 
         session.append(TaintEntry(source="an attached or piped text"))
     memory = (Text(text=recalled, source="memory"),) if recalled else ()
     opening, news = missing_opening(run.context), news_parts(run.context)
-    parts = (*opening, *news, *memory, *notes(untold), *attachments, Text(text=text))
+    message = Text(text=text, typed=None if typed == text else typed)
+    parts = (*opening, *news, *memory, *notes(untold), *attachments, message)
     session.append_message(Message(role="user", parts=parts), notes_of=untold)
     record_news(run.context)
     run.context.opened = session.messages

@@ -180,17 +180,21 @@ def _pictures_folder(context: ToolContext) -> Path:
 
 
 def _search(servers: Sequence[McpServer], query: str) -> ToolOutput:
-    from kode.memory.rank import Text, rank
+    from kode.memory.index import IndexedText
+    from kode.memory.search import TextIndex
 
     found = [
         (server, definition) for server in servers for definition in server.definitions.values()
     ]
-    texts = [
-        Text(where=server.name, text=f"{server.name} {definition.name} {_description(definition)}")
-        for server, definition in found
-    ]
-    ranked = rank(query, texts, datetime.now().astimezone(), k=FOUND)
-    shown = [found[one.index] for one in ranked] or found[:FOUND]
+    index = TextIndex()
+    index.update(
+        [
+            IndexedText(str(number), f"{server.name} {tool.name} {_description(tool)}")
+            for number, (server, tool) in enumerate(found)
+        ]
+    )
+    ranked = index.search(query, FOUND, datetime.now().astimezone())
+    shown = [found[int(result.text.id)] for result in ranked] or found[:FOUND]
     lines = [
         f"{server.name}:{visible(definition.name)} — {_description(definition)}\n"
         f"  arguments: {json.dumps(_schema(definition), ensure_ascii=False)}"

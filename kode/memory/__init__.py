@@ -1,16 +1,15 @@
-"""Memory: several systems behind one contract (`kode.contracts.MemorySystem`).
+"""Memory between sessions: one log of statements, and files that are rendered from it.
 
-This module opens one; `kode.registry` lists them. Each is a folder; shared code is beside it:
+This module opens one of several systems behind one contract (`kode.contracts.MemorySystem`); each
+is a package with a policy, over one core:
 
-    base · project · guarded      the base of every system, and the guard around it
-    scan · frame                  what may not be remembered; how a model sees memory
-    change · history · ledger     one change; all of them on disk; what they make true
-    places · standing             where changes are made; the files and the history compared
-    ask · transcript              the one way memory calls a model, and a session as text for it
-    terms · embed · rank · when   a text as words and as a vector; ranking by a query
-    index · cache · search        words and vectors in SQLite; a search by a model
-    stored                        what is on disk, read back and locked
-    exchange · commands           export, import; `kode memory ...`
+    statement · log · fold        a statement, a change; all of them on disk; what they make true
+    markdown · rendering · files  how statements stand in files, and how files follow the log
+    store · relations             what can be done to statements; which of several remain
+    policy · system · guarded     what makes a system; a session's memory; the guard around it
+    learn · pending · judge       what an ended session changes; what a new fact does to known ones
+    search · index · embed        finding statements by words, time and vectors
+    scan · frame · reading        what may not be stored; how a model sees memory
 """
 
 import pkgutil
@@ -18,15 +17,15 @@ from typing import TYPE_CHECKING
 
 from kode import installed
 from kode.errors import ConfigError
-from kode.memory.base import NullMemory
 from kode.memory.guarded import Guarded
+from kode.memory.system import Memory, NullMemory
 from kode.registry import SYSTEMS
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
     from kode.contracts import MemorySystem
 
-GRACE_S = 2.0
+GRACE_S = 2.0  # for what a system does after its own deadline
 
 
 def open_memory(settings: "MemoryConfig") -> Guarded:
@@ -48,15 +47,15 @@ def make_system(settings: "MemoryConfig") -> "MemorySystem":
 
     Raises: ConfigError.
     """
-    row = SYSTEMS.get(settings.system)
-    added = {} if row else installed.added("memory")
-    if row is None and settings.system not in added:
+    name = settings.system
+    if name in SYSTEMS:
+        policy = pkgutil.resolve_name(SYSTEMS[name].opens)
+        return Memory(name, settings, policy(settings))
+    added = installed.added("memory")
+    if name not in added:
         raise ConfigError(
-            f"There is no memory system {settings.system!r}. "
+            f"There is no memory system {name!r}. "
             f"Set memory.system to one of: {', '.join((*SYSTEMS, *added))}."
         )
-    if row is None:
-        system: MemorySystem = installed.call(*added[settings.system], settings)
-    else:
-        system = pkgutil.resolve_name(row.opens)(settings)
+    system: MemorySystem = installed.load(*added[name])(settings)
     return system

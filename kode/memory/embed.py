@@ -1,185 +1,184 @@
-"""Vectors of texts, from any server that speaks the OpenAI embeddings API: cached by content hash.
+"""Vectors of texts, from a server that speaks the OpenAI embeddings API, kept by content hash in
+one SQLite file that may be deleted.
 
-Without a configured server, or while it fails, memory ranks by words alone, and a notice says so.
+Without a server, or while it fails, memory goes by words alone, and a notice says so. numpy is
+imported only where vectors are compared.
 """
 
 import asyncio
 import hashlib
+import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kode.memory.cache import VectorCache
+from kode import durable
+from kode.errors import StorageError
 
 if TYPE_CHECKING:
+    import apsw
     import numpy as np
     from numpy.typing import NDArray
-    from openai import AsyncOpenAI
 
     from kode.config import Embedding
 
-    Matrix = NDArray[np.float32]
+    Vector = NDArray[np.float32]
+
+Result = TypeVar("Result")
 
 DEFAULT_MODEL = "text-embedding-3-small"
-"""What a server of embeddings is asked for where the settings name none."""
-
 RETRY_AFTER_S = 60.0
-"""After an outage, how long nothing is sent before the server is tried again."""
-
-_BATCH = 128
+"""How long nothing is sent to a server that failed."""
+BATCH = 128
 """Texts in one request."""
+MAX_COMPARED = 10_000
+"""Of more texts, the first are compared."""
+MAX_CHARS = 16_000
+"""Longer texts are cut: servers refuse what exceeds their window."""
 
-_MAX_CHARS = 16_000
-"""Longer texts are cut before they are sent: servers refuse what exceeds their window."""
 
+@dataclass
+class Embedder:
+    """The vectors of one server and model; those of others are never compared with them."""
 
-class Embedder(Protocol):
-    """Converts texts to vectors of one space. Never compare vectors of different spaces."""
+    settings: "Embedding"
+    path: Path
+    notice: Callable[[str], None]
+    """Gets one line when the server fails for the first time."""
+    _vectors: "dict[str, Vector]" = field(default_factory=dict)
+    """By key, as read from the file."""
+    _is_noticed: bool = False
+    _silent_until: float = 0.0
 
     @property
-    def name(self) -> str:
-        """The space of its vectors."""
+    def model(self) -> str:
+        return self.settings.model or DEFAULT_MODEL
 
-    @property
-    def dims(self) -> int:
-        """Of its vectors; 0 before the first."""
+    async def cosines(self, query: str, texts: Mapping[str, str]) -> dict[str, float] | None:
+        """Name → cosine of that text with the query; None while the server fails. Of texts that
+        have no vector yet, the first `BATCH` get one; `fill` makes the others."""
+        compared = dict(list(texts.items())[:MAX_COMPARED])
+        if await self.fill([query, *compared.values()]) is None or not compared:
+            return {} if not compared else None
+        import numpy as np
 
-    async def embed(self, texts: Sequence[str]) -> "Matrix | None":
-        """float32, shape (len(texts), dims), rows of length 1 or 0; None while the server fails."""
+        of_query = self._vectors[self._key(query)]
+        keys = {name: self._key(text) for name, text in compared.items()}
+        names = [
+            name
+            for name, key in keys.items()
+            if key in self._vectors and self._vectors[key].shape == of_query.shape
+        ]
+        if not names:
+            return {}
+        cosines = np.stack([self._vectors[keys[name]] for name in names]) @ of_query
+        return dict(zip(names, cosines.tolist(), strict=True))
 
-
-class OpenAIEmbedder:
-    """Vectors of a server with the OpenAI embeddings API."""
-
-    def __init__(
-        self,
-        *,
-        model: str,
-        base_url: str | None,
-        dims: int | None,
-        timeout_s: float,
-        api_key: str | None,
-        cache_folder: Path,
-        notice: Callable[[str], None],
-    ) -> None:
-        self._model = model
-        self._base_url = base_url
-        self._wanted_dims = dims
-        self._timeout_s = timeout_s
-        self._api_key = api_key
-        self.name = f"openai-{base_url or 'default'}-{model}-{dims or 'own'}"
-        self._cache = VectorCache(cache_folder, self.name)
-        self._notice = notice
-        self._noticed = False
-        self.dims = dims or 0
-        self._down_until = 0.0
-
-    async def embed(self, texts: Sequence[str]) -> "Matrix | None":
-        keys = [_content_key(text) for text in texts]
-        vectors = self._cache.get(keys)
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in vectors}
-        if missing and time.monotonic() < self._down_until:
+    async def fill(self, texts: Sequence[str]) -> int | None:
+        """Makes the vectors of the first `BATCH` texts that have none; returns how many are left,
+        None while the server fails."""
+        keys = {self._key(text): text for text in texts}
+        unread = [key for key in keys if key not in self._vectors]
+        self._vectors |= self._with_file(lambda file: _read(file, unread)) or {}
+        missing = [key for key in unread if key not in self._vectors]
+        if not missing:
+            return 0
+        if time.monotonic() < self._silent_until:
             return None
         try:
-            if missing:
-                fresh = await self._ask(missing)
-                self._cache.put(fresh)
-                vectors |= fresh
-            matrix = _stack([vectors[key] for key in keys], self.dims)
+            made = await self._ask([keys[key] for key in missing[:BATCH]])
         except Exception as error:
-            # The SDK raises errors of several families; any of them is an outage here.
-            self._down_until = time.monotonic() + RETRY_AFTER_S
-            self._say_once(error)
+            # The SDK raises errors of several families; each of them is an outage here.
+            self._silent_until = time.monotonic() + RETRY_AFTER_S
+            self._notice_once(error)
             return None
-        self.dims = int(matrix.shape[1]) or self.dims
-        return matrix
+        rows = dict(zip(missing, made, strict=False))
+        self._vectors |= rows
+        self._with_file(lambda file: _write(file, rows))
+        return len(missing) - len(rows)
 
-    async def _ask(self, missing: dict[bytes, str]) -> dict[bytes, "NDArray[np.float32]"]:
+    async def _ask(self, texts: Sequence[str]) -> "list[Vector]":
+        """Vectors of length 1, or 0. Raises what the SDK raises; ValueError."""
         import numpy as np
-        from openai import AsyncOpenAI
+        from openai import AsyncOpenAI, omit
 
-        found: dict[bytes, NDArray[np.float32]] = {}
-        keys = list(missing)
+        settings = self.settings
         # A client belongs to its event loop, an embedder does not: one client per call.
         client = AsyncOpenAI(
-            base_url=self._base_url or None,
+            base_url=settings.base_url or None,
             # A local server needs no key, but the SDK requires one.
-            api_key=self._api_key or os.environ.get("OPENAI_API_KEY") or "none",
-            timeout=self._timeout_s,
+            api_key=settings.api_key or os.environ.get("OPENAI_API_KEY") or "none",
+            timeout=settings.timeout_s,
             max_retries=1,
         )
-        async with client, asyncio.timeout(self._timeout_s):
-            for first in range(0, len(keys), _BATCH):
-                batch = keys[first : first + _BATCH]
-                inputs = [missing[key][:_MAX_CHARS] or " " for key in batch]
-                rows = await self._request(client, inputs)
-                found |= {
-                    key: np.asarray(row, dtype=np.float32)
-                    for key, row in zip(batch, rows, strict=True)
-                }
-        return found
-
-    async def _request(self, client: "AsyncOpenAI", inputs: list[str]) -> list[list[float]]:
-        from openai import omit
-
-        response = await client.embeddings.create(
-            model=self._model,
-            input=inputs,
-            dimensions=self._wanted_dims or omit,
-            encoding_format="float",
-        )
+        async with client, asyncio.timeout(settings.timeout_s):
+            response = await client.embeddings.create(
+                model=self.model,
+                input=[text[:MAX_CHARS] or " " for text in texts],
+                dimensions=settings.dims or omit,
+                encoding_format="float",
+            )
         rows = [item.embedding for item in sorted(response.data, key=lambda item: item.index)]
-        if len(rows) != len(inputs) or not all(rows) or len({len(row) for row in rows}) != 1:
-            raise ValueError(f"{len(inputs)} texts got {len(rows)} vectors of unequal length")
-        return rows
+        if len(rows) != len(texts) or not all(rows):
+            raise ValueError(f"{len(texts)} texts got {len(rows)} vectors")
+        matrix = np.asarray(rows, dtype=np.float32)
+        if not np.isfinite(matrix).all():
+            raise ValueError("a vector contains a value that is not a number")
+        lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+        return list(np.divide(matrix, lengths, out=np.zeros_like(matrix), where=lengths > 0))
 
-    def _say_once(self, error: Exception) -> None:
-        if self._noticed:
+    def _with_file(self, work: "Callable[[apsw.Connection], Result]") -> Result | None:
+        """What `work` returns; None if the file cannot be used. A damaged one is made anew."""
+        import apsw
+
+        for _ in range(2):
+            try:
+                durable.make_folder(self.path.parent)
+                with closing(apsw.Connection(str(self.path))) as file:
+                    file.set_busy_timeout(5_000)
+                    os.chmod(self.path, 0o600)
+                    file.execute("PRAGMA synchronous = OFF")  # it can be made again
+                    file.execute("CREATE TABLE IF NOT EXISTS vectors (key PRIMARY KEY, vector)")
+                    with file:
+                        return work(file)
+            except (apsw.CorruptError, apsw.NotADBError):
+                with suppress(OSError):
+                    os.unlink(self.path)
+            except (apsw.Error, OSError, StorageError) as error:
+                if isinstance(error, apsw.SQLError):
+                    raise
+                return None
+        return None
+
+    def _key(self, text: str) -> str:
+        settings = self.settings
+        row = f"{settings.base_url}\0{self.model}\0{settings.dims}\0{text}"
+        return hashlib.sha256(row.encode(errors="surrogatepass")).hexdigest()
+
+    def _notice_once(self, error: Exception) -> None:
+        if self._is_noticed:
             return
-        self._noticed = True
-        what = str(error).strip().splitlines()[:1]
-        self._notice(
-            f"The embedding server ({self._base_url or 'api.openai.com'}, {self._model}) does not "
-            f"answer ({type(error).__name__}{': ' + what[0][:120] if what else ''}); memory "
-            "searches by words alone meanwhile. Check memory.embedding in the config."
+        self._is_noticed = True
+        line = "".join(str(error).strip().splitlines()[:1])[:120]
+        self.notice(
+            f"The embedding server ({self.settings.base_url or 'api.openai.com'}, {self.model}) "
+            f"does not answer ({type(error).__name__}: {line}); memory searches by words alone "
+            "meanwhile. Check memory.embedding in the config."
         )
 
 
-def open_embedder(
-    settings: "Embedding", cache_folder: Path, notice: Callable[[str], None]
-) -> Embedder | None:
-    """The configured embedder, or None. Opens no connection and no file.
-
-    `notice` gets one line when the server fails.
-    """
-    if settings.provider == "local":
-        return None
-    return OpenAIEmbedder(
-        model=settings.model or DEFAULT_MODEL,
-        base_url=settings.base_url,
-        dims=settings.dims,
-        timeout_s=settings.timeout_s,
-        api_key=settings.api_key,
-        cache_folder=cache_folder,
-        notice=notice,
-    )
-
-
-def _stack(rows: Sequence["NDArray[np.float32]"], dims: int) -> "Matrix":
-    """Rows as a matrix, each normalized to length 1. Raises: ValueError if lengths differ."""
+def _read(file: "apsw.Connection", keys: Sequence[str]) -> "dict[str, Vector]":
     import numpy as np
 
-    if not rows:
-        return np.zeros((0, dims), dtype=np.float32)
-    matrix = np.stack(rows).astype(np.float32)
-    if not np.isfinite(matrix).all():
-        raise ValueError("a vector contains a value that is not a number")
-    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
-    unit: Matrix = np.divide(matrix, lengths, out=np.zeros_like(matrix), where=lengths > 0)
-    return unit
+    sql = "SELECT v.key, vector FROM json_each(?) e CROSS JOIN vectors v ON v.key = e.value"
+    rows: list[Any] = file.execute(sql, (json.dumps(keys),)).fetchall()
+    return {key: np.frombuffer(data, dtype="<f4") for key, data in rows}
 
 
-def _content_key(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def _write(file: "apsw.Connection", vectors: "Mapping[str, Vector]") -> None:
+    rows = [(key, vector.astype("<f4").tobytes()) for key, vector in vectors.items()]
+    file.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)

@@ -23,10 +23,9 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.errors import KodeError
+from kode.errors import KodeError, MemoryRefused
 from kode.events import Emit, Notice, Working, silent
-from kode.memory.base import BaseMemory, has_lost_messages, lacking, reconcile
-from kode.memory.replacing import SEEN_KEPT
+from kode.memory.system import Memory
 from kode.messages import Message
 
 T = TypeVar("T")
@@ -80,11 +79,9 @@ class Guarded:
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         self._emit = context.emit
         self._state = state
-        await self._call("open", lambda: self._open(context, state), None)
+        await self._call("open", lambda: self.system.open(context, state), None)
 
     async def inject(self, reason: InjectReason) -> Injection:
-        if has_lost_messages(reason) and isinstance(self.system, BaseMemory):
-            self.system.seen.clear()
         return await self._call(
             "inject", lambda: self.system.inject(reason), Injection(known=False)
         )
@@ -114,28 +111,17 @@ class Guarded:
         return await self._call("snapshot", self.system.snapshot, ())
 
     def state(self) -> Mapping[str, Any]:
-        self._state = self._ask("state", self._state_now, self._state)
+        self._state = self._ask("state", self.system.state, self._state)
         return self._state
 
     async def close(self, grace_s: float) -> None:
         await self._call("close", lambda: self.system.close(grace_s), None)
 
-    def _state_now(self) -> Mapping[str, Any]:
-        state = self.system.state()
-        if not isinstance(self.system, BaseMemory) or not self.system.seen:
-            return state
-        return {**state, "seen": dict(list(self.system.seen.items())[-SEEN_KEPT:])}
-
-    async def _open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
-        await self.system.open(context, state)
-        if isinstance(self.system, BaseMemory):
-            await reconcile(self.system)
-
     async def _call(self, hook: str, start: Callable[[], Awaitable[T]], neutral: T) -> T:
         if self._is_off(hook):
             return neutral
         try:
-            async with asyncio.timeout(self._limits_s[hook]), self._said_when_slow(hook):
+            async with asyncio.timeout(self._limits_s[hook]), self._told_when_slow(hook):
                 answer = await start()
         except Exception as error:
             self._fault(hook, error)
@@ -144,20 +130,20 @@ class Guarded:
         return answer
 
     @contextlib.asynccontextmanager
-    async def _said_when_slow(self, hook: str) -> AsyncIterator[None]:
+    async def _told_when_slow(self, hook: str) -> AsyncIterator[None]:
         """Notifies the person once a hook is noticeably slow."""
         what = HOOKS[hook][2]
         if not what:
             yield
             return
         loop = asyncio.get_running_loop()
-        begun = loop.time()
+        started = loop.time()
         timer = loop.call_later(SLOW_S, self._emit, Working(what=what))
         try:
             yield
         finally:
             timer.cancel()
-            if loop.time() - begun >= SLOW_S:
+            if loop.time() - started >= SLOW_S:
                 self._emit(Working(what=""))
 
     def _ask(self, hook: str, start: Callable[[], T], neutral: T) -> T:
@@ -197,10 +183,12 @@ def inside(system: MemorySystem) -> MemorySystem:
     return system.system if isinstance(system, Guarded) else system
 
 
-def kept_in(system: MemorySystem, command: str) -> BaseMemory:
-    """The same, for a command about what it keeps. Raises: MemoryRefused for one that keeps
+def statements_of(system: MemorySystem, command: str) -> Memory:
+    """The same, for a command about what it holds. Raises: MemoryRefused for a system that holds
     nothing that kode knows of."""
-    found = inside(system)
-    if not isinstance(found, BaseMemory):
-        raise lacking(found.name, command)
-    return found
+    memory = inside(system)
+    if isinstance(memory, Memory):
+        return memory
+    if memory.name == "none":
+        raise MemoryRefused("Memory is off. Set memory.enabled to true, or leave out --no-memory.")
+    raise MemoryRefused(f"The {memory.name} memory has no `{command}`. `kode memory --help`.")

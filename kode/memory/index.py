@@ -1,278 +1,203 @@
-"""A word and vector index over many texts, each at a place (a number), in an SQLite database that
-its owner opens and commits: the one store that memory searches.
-
-FTS5 maps terms to texts; the rarest words of a query select the candidates. `sqlite-vec` compares
-vectors inside SQL; where it cannot be loaded, words count alone.
-"""
+"""An index of the words of texts, by SQLite's FTS5: in memory up to `MAX_IN_MEMORY` texts, above
+that in a file that processes share and that may be deleted at any time."""
 
 import json
+import math
+import os
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from importlib.util import find_spec
-from itertools import groupby
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from kode.memory import rank, terms
+from kode import durable
+from kode.errors import StorageError
+from kode.memory.words import TOKENIZER, index_form
 
 if TYPE_CHECKING:
     import apsw
-    import numpy as np
-    from numpy.typing import NDArray
 
-    Vector = NDArray[np.float32]
+MAX_IN_MEMORY = 2_000  # indexed in 0.1 s
+VERSION = 1
+"""Of the file: increase it whenever texts are split differently."""
+BATCH = 200
+"""Texts that are indexed in one transaction."""
+MAX_OCCURRENCES = 10_000
+"""That one query reads: its words are looked up from the rarest on."""
 
-Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
-Rows: TypeAlias = Callable[[str, Values], list[tuple[Any, ...]]]
-
-CANDIDATES = 60
-"""Select at least this many texts for ranking; more if more results are requested."""
-POSTINGS_A_QUERY = 20_000
-"""Limit of postings read to select candidates: words are used from the rarest on until it is
-spent."""
-MEASURED = 20_000
-"""Only this many of the newest vectors are compared, so that a search costs the same in any
-year."""
-
-_TABLES = """
-CREATE TABLE IF NOT EXISTS {name}_terms (
-    place INTEGER PRIMARY KEY, terms TEXT NOT NULL, length INTEGER NOT NULL
+_TABLES = f"""
+CREATE TABLE texts (
+    place INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, length INTEGER NOT NULL
 );
-CREATE TABLE IF NOT EXISTS {name}_vectors (
-    place INTEGER PRIMARY KEY, space TEXT NOT NULL, vector BLOB NOT NULL
+CREATE VIRTUAL TABLE words USING fts5 (
+    text, tokenize = "porter {" ".join(f"'{value}'" for value in TOKENIZER)}"
 );
-CREATE TABLE IF NOT EXISTS {name}_sums (
-    name TEXT PRIMARY KEY, value INTEGER NOT NULL
-) WITHOUT ROWID;
-INSERT OR IGNORE INTO {name}_sums VALUES
-    ('texts', 0), ('terms', 0), ('version', 0);
-CREATE VIRTUAL TABLE IF NOT EXISTS {name}_words USING fts5 (
-    terms, content='{name}_terms', content_rowid='place', detail='none', columnsize=0,
-    tokenize="ascii tokenchars '.'"
-);
-CREATE VIRTUAL TABLE IF NOT EXISTS {name}_holding USING fts5vocab ({name}_words, row);
-INSERT INTO {name}_words ({name}_words, rank) VALUES ('secure-delete', 1);
+CREATE VIRTUAL TABLE terms USING fts5vocab (words, row);
+CREATE VIRTUAL TABLE occurrences USING fts5vocab (words, instance);
+INSERT INTO words (words, rank) VALUES ('secure-delete', 1);
+PRAGMA user_version = {VERSION};
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """The texts that a search may find."""
-
-    sql: str
-    """A SELECT of `place`, `since` and `until` (times as from `when.stamp`; "" for a text without a
-    time), and `row`: "", or a key that neighbours share."""
-    values: Mapping[str, Any] = field(default_factory=dict)
-
-
-def prepare(connection: "apsw.Connection", name: str, *, has_vectors: bool = True) -> bool:
-    """Creates an index's missing tables; returns whether it `has_vectors` and they can be compared
-    here."""
-    known = "SELECT 1 FROM sqlite_master WHERE name = ?"
-    if not connection.execute(known, (f"{name}_sums",)).fetchall():
-        connection.execute(_TABLES.format(name=name))
-    return has_vectors and _load_vectors(connection)
+class IndexedText:
+    id: str
+    """The same id always means the same text."""
+    text: str
+    where: str = ""
+    """The file or note that it is from, for a person."""
+    at: str = ""
+    """When it was said, as from `timestamp`; "" for a text without a time."""
+    row: str = ""
+    """Texts of one row that follow each other are neighbours; "" for none."""
 
 
-class TextIndex:
-    """`rows` runs SQL on the owner's connection; its errors pass through. Changes belong in a
-    transaction of the owner. Table names begin with `name`."""
+class WordIndex:
+    """Finds texts by their words. Texts are named by their positions in `texts`. Use one object per
+    thread."""
 
-    def __init__(self, rows: Rows, name: str) -> None:
-        self.rows = rows
-        self._name = name
-        self.measures = True
-        """What `prepare` returned."""
+    def __init__(self, path: Path | None = None) -> None:
+        """`path`: the file for many texts; without one, or if it cannot be used, all are indexed in
+        memory."""
+        self.texts: Sequence[IndexedText] = ()
+        self._path = path
+        self._connection: apsw.Connection | None = None
+        self._is_in_file = False
+        self._positions: dict[str, int] = {}
+        """By id."""
+        self._rows: dict[int, tuple[str, int]] = {}
+        """Place in the index → id, number of words."""
 
-    def is_current(self) -> bool:
-        """Whether all texts were indexed with the current tokenizer."""
-        return self._sum("version") == terms.VERSION
+    def update(self, texts: Sequence[IndexedText], *, limit_s: float = math.inf) -> int:
+        """Indexes what is new, the last first, and removes what is gone. Returns how many texts are
+        left after `limit_s`: they are not found until another call."""
+        import apsw
 
-    def refill(self, texts: Iterable[tuple[int, str]]) -> None:
-        """Indexes all texts again, under their places; vectors stay."""
-        self._run("INSERT INTO {name}_words ({name}_words) VALUES ('delete-all')")
-        self._run("DELETE FROM {name}_terms")
-        self._run("UPDATE {name}_sums SET value = 0 WHERE name IN ('texts', 'terms')")
-        for place, text in texts:
-            self.add(place, text)
-        self._run("UPDATE {name}_sums SET value = ? WHERE name = 'version'", (terms.VERSION,))
+        self.texts = texts
+        self._positions = {text.id: position for position, text in enumerate(texts)}
+        deadline = time.monotonic() + limit_s
+        try:
+            return self._update(deadline)
+        except (apsw.Error, OSError, StorageError):
+            if not self._is_in_file:
+                raise
+            self._leave_file()
+            return self._update(deadline)
 
-    # ── changing ─────────────────────────────────────────────────────────────────────────────
+    def close(self) -> None:
+        """Closes the file; the next update opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection, self._rows = None, {}
 
-    def add(self, place: int, text: str) -> None:
-        """Indexes the words of a new text."""
-        found = terms.terms_of(text)
-        joined = " ".join(found)
-        self._run("INSERT INTO {name}_terms VALUES (?, ?, ?)", (place, joined, len(found)))
-        self._run("INSERT INTO {name}_words (rowid, terms) VALUES (?, ?)", (place, joined))
-        self._count(1, len(found))
+    @property
+    def average_length(self) -> float:
+        """In words; never 0."""
+        return sum(length for _, length in self._rows.values()) / max(1, len(self._rows)) or 1.0
 
-    def remove(self, place: int) -> None:
-        """Removes a text and its vector; an unknown one is not an error."""
-        held = "SELECT terms, length FROM {name}_terms WHERE place = ?"
-        for joined, length in self._run(held, (place,)):
-            self._run(
-                "INSERT INTO {name}_words ({name}_words, rowid, terms) VALUES ('delete', ?, ?)",
-                (place, joined),
-            )
-            self._run("DELETE FROM {name}_terms WHERE place = ?", (place,))
-            self._count(-1, -length)
-        self._run("DELETE FROM {name}_vectors WHERE place = ?", (place,))
+    def length_of(self, place: int) -> tuple[int | None, int]:
+        """The position of the text at a place of the index, None if it is gone; and its words."""
+        id, length = self._rows.get(place, ("", 0))
+        return self._positions.get(id), length
 
-    def add_vector(self, place: int, space: str, vector: "Vector") -> None:
-        """Adds a vector of length 1 for a text; vectors of different spaces are never compared."""
-        row = (place, space, vector.astype("<f4").tobytes())
-        self._run("INSERT OR REPLACE INTO {name}_vectors VALUES (?, ?, ?)", row)
+    # ── looking up ───────────────────────────────────────────────────────────────────────────
 
-    # ── searching ────────────────────────────────────────────────────────────────────────────
+    def count_texts(self, terms: Sequence[str]) -> dict[str, int]:
+        """The terms that occur, and how many texts contain each."""
+        sql = "SELECT term, doc FROM json_each(?) CROSS JOIN terms ON term = value"
+        return dict(self._run(sql, (json.dumps(list(dict.fromkeys(terms))),)))
 
-    def __len__(self) -> int:
-        return self._sum("texts")
+    def count_beginnings(self, beginning: str) -> dict[str, int]:
+        """The same for the terms with this beginning."""
+        sql = "SELECT term, doc FROM terms WHERE term >= ? AND term < ?"
+        return dict(self._run(sql, (beginning, beginning + "\U0010ffff")))
 
-    def search(
-        self,
-        query: str,
-        source: Source,
-        now: datetime,
-        k: int,
-        vector: "Vector | None",
-        space: str,
-        *,
-        typo_chars: int,
-    ) -> list[tuple[int, rank.Ranked]]:
-        """The best `k` matching texts: place and ranking. `vector` is the query's under a neural
-        model, in its `space`; `elsewhere` has its cosines with texts whose vectors are stored
-        elsewhere."""
-        many = max(CANDIDATES, 3 * k)
-        near = {} if vector is None else self.nearest(vector, space, many, source, rank.MIN_COSINE)
-        asked = rank.read(query, self._known, len(self), now, typo_chars=typo_chars)
-        meant = self._in_period(asked, source, many)
-        chosen = {*self._candidates(asked, source, many), *near, *meant}
-        places = self._with_neighbours(chosen, source)
-        sql = "SELECT place, terms FROM json_each(?) j JOIN {name}_terms ON place = j.value"
-        held = dict(self._run(sql, (json.dumps([place for place, _, _ in places]),)))
-        documents = [
-            rank.Document(
-                terms=held.get(place, ""),
-                counts=Counter(held.get(place, "").split(" ")),
-                at=at,
-                row=row,
-                in_period=place in meant,
-                cosine=near.get(place, 0.0),
-            )
-            for place, at, row in places
-        ]
-        usual = self._sum("terms") / max(1, len(self))
-        ranked = rank.order(asked, documents, usual, len(self))
-        return [(places[one.index][0], one) for one in ranked[:k]]
+    def occurrences(self, term: str) -> Mapping[int, int]:
+        """Place → how often a term occurs there."""
+        sql = "SELECT doc FROM occurrences WHERE term = ? LIMIT ?"
+        return Counter(place for (place,) in self._run(sql, (term, MAX_OCCURRENCES)))
 
-    def nearest(
-        self, vector: "Vector", space: str, many: int, source: Source, least: float
-    ) -> dict[int, float]:
-        """The cosines of the nearest texts, nearest first, none below `least`."""
-        if not self.measures:
-            return {}
-        data = vector.astype("<f4").tobytes()
-        values = {**source.values, "space": space, "bytes": len(data), "measured": MEASURED}
-        # Joined from the vectors outwards (CROSS), because those are bounded and texts are not.
-        newest = (
-            "FROM (SELECT place, vector FROM {name}_vectors WHERE space = :space AND "
-            "length(vector) = :bytes ORDER BY place DESC LIMIT :measured) v "
-            f"CROSS JOIN ({source.sql}) s ON s.place = v.place"
-        )
-        distance = "vec_distance_l2(v.vector, :vector) AS distance"
-        sql = f"SELECT v.place, {distance} {newest} ORDER BY distance LIMIT :many"
-        rows = self._run(sql, {**values, "vector": data, "many": many})
-        found = ((place, 1 - distance * distance / 2) for place, distance in rows)
-        return {place: cosine for place, cosine in found if cosine >= least}
+    def occurrences_of_phrase(self, words: Sequence[str]) -> Mapping[int, int]:
+        """The places where words, which are not stems, follow each other."""
+        sql = "SELECT rowid FROM words WHERE words MATCH ? LIMIT ?"
+        rows = self._run(sql, (f'"{" ".join(words)}"', MAX_OCCURRENCES))
+        return {place: 1 for (place,) in rows}
 
-    # ── inside ───────────────────────────────────────────────────────────────────────────────
+    # ── storage ──────────────────────────────────────────────────────────────────────────────
 
-    def _candidates(self, asked: rank.Asked, source: Source, many: int) -> list[int]:
-        """The texts with the highest sum of rare words."""
-        sums: dict[int, float] = {}
-        spent = 0
-        sql = (
-            f"SELECT s.place FROM {{name}}_words w CROSS JOIN ({source.sql}) s "
-            "ON s.place = w.rowid WHERE w.{name}_words MATCH :words LIMIT :most"
-        )
-        for one in sorted(asked.wanted, key=lambda one: one.held):
-            if sums and spent + one.held > POSTINGS_A_QUERY:
-                break
-            spent += one.held
-            words = " AND ".join(f'"{term}"' for term in one.terms.split(" "))
-            values = {**source.values, "words": words, "most": POSTINGS_A_QUERY}
-            for (place,) in self._run(sql, values):
-                sums[place] = sums.get(place, 0.0) + one.weight
-        return sorted(sums, key=lambda place: -sums[place])[:many]
+    def _update(self, deadline: float) -> int:
+        wants_file = self._path is not None and len(self.texts) > MAX_IN_MEMORY
+        if self._connection is None or (wants_file and not self._is_in_file):
+            self.close()
+            self._is_in_file = wants_file
+            self._connection = _open(self._path if wants_file else None)
+        self._read_rows()
+        with self._connection:
+            for place in [p for p, (id, _) in self._rows.items() if id not in self._positions]:
+                self._run("DELETE FROM texts WHERE place = ?", (place,))
+                self._run("DELETE FROM words WHERE rowid = ?", (place,))
+                del self._rows[place]
+        indexed = {id for id, _ in self._rows.values()}
+        new = [text for text in reversed(self.texts) if text.id not in indexed]
+        for first in range(0, len(new), BATCH):
+            if time.monotonic() > deadline:
+                return len(new) - first
+            with self._connection:
+                for text in new[first : first + BATCH]:
+                    self._add(text)
+            self._read_rows()
+        return 0
 
-    def _in_period(self, asked: rank.Asked, source: Source, many: int) -> set[int]:
-        period = asked.period
-        if period is None:
-            return set()
-        sql = f"SELECT place FROM ({source.sql}) WHERE since <> ''"
-        if period.end:
-            sql += " AND until >= :start AND since < :end"
-        values = {**source.values, "start": period.start, "end": period.end}
-        values["many"] = many if period.end else rank.NEWEST
-        found = self._run(f"{sql} ORDER BY until DESC, place DESC LIMIT :many", values)
-        return {place for (place,) in found}
+    def _add(self, text: IndexedText) -> None:
+        words = index_form(text.text)
+        sql = "INSERT OR IGNORE INTO texts (id, length) VALUES (?, ?) RETURNING place"
+        for (place,) in self._run(sql, (text.id, len(words))):
+            joined = " ".join(words).encode(errors="replace").decode()
+            self._run("INSERT INTO words (rowid, text) VALUES (?, ?)", (place, joined))
 
-    def _with_neighbours(self, chosen: set[int], source: Source) -> list[tuple[int, str, str]]:
-        """The selected texts, with their neighbours in rows: place, time and row."""
+    def _read_rows(self) -> None:
+        """Reads what this process and others added."""
+        last = max(self._rows, default=0)
+        for place, id, length in self._run("SELECT * FROM texts WHERE place > ?", (last,)):
+            self._rows[place] = (id, length)
 
-        def those(column: str, some: Iterable[object]) -> list[tuple[int, str, str]]:
-            sql = (
-                f"SELECT place, until, row FROM json_each(:some) j CROSS JOIN ({source.sql}) "
-                f"ON {column} = j.value ORDER BY row, until, place"
-            )
-            return self._run(sql, {**source.values, "some": json.dumps(list(some))})
+    def _leave_file(self) -> None:
+        """Deletes the file, which is damaged, of another version or on a full disk, and goes on in
+        memory; the next process makes a new one."""
+        with suppress(Exception):
+            self.close()
+        self._connection, self._rows, self._is_in_file = None, {}, False
+        for suffix in ("", "-journal"):
+            with suppress(OSError):
+                os.unlink(f"{self._path}{suffix}")
+        self._path = None
 
-        found = those("place", chosen)
-        places = [one for one in found if not one[2]]
-        in_rows = those("row", {row for _, _, row in found if row})
-        reach = range(-len(rank.LENT), len(rank.LENT) + 1)
-        for row, group in groupby(in_rows, key=lambda one: one[2]):
-            members = list(group)
-            near = {n + d for n, one in enumerate(members) if one[0] in chosen for d in reach}
-            kept = [(n, one) for n, one in enumerate(members) if n in near]
-            # A row ends where a text in between is missing.
-            places += [(p, at, f"{row} {n - i}") for i, (n, (p, at, _)) in enumerate(kept)]
-        return places
+    def _run(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        import apsw
 
-    def _known(self, some: Iterable[str]) -> dict[str, int]:
-        sql = "SELECT term, doc FROM json_each(?) j CROSS JOIN {name}_holding ON term = j.value"
-        return dict(self._run(sql, (json.dumps(list(some)),)))
-
-    def _count(self, texts: int, length: int) -> None:
-        """Updates the totals that ranking needs, to avoid counting."""
-        for name, more in (("texts", texts), ("terms", length)):
-            self._run("UPDATE {name}_sums SET value = value + ? WHERE name = ?", (more, name))
-
-    def _sum(self, name: str) -> int:
-        rows = self._run("SELECT value FROM {name}_sums WHERE name = ?", (name,))
-        return int(rows[0][0]) if rows else 0
-
-    def _run(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
-        return self.rows(sql.replace("{name}", self._name), values)
+        assert self._connection is not None, "update comes first"
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except (apsw.CorruptError, apsw.NotADBError, apsw.IOError) as error:
+            raise StorageError(f"The index {self._path} cannot be read ({error}).") from error
 
 
-def _load_vectors(connection: "apsw.Connection") -> bool:
+def _open(path: Path | None) -> "apsw.Connection":
+    """The file, or an index in memory. Raises: apsw.Error, OSError, StorageError."""
     import apsw
 
-    # Found, not imported: the package imports numpy, only to offer it.
-    found = find_spec("sqlite_vec")
-    if found is None or found.origin is None:
-        return False
-    try:
-        connection.enable_load_extension(True)
-        try:
-            connection.load_extension(str(Path(found.origin).with_name("vec0")))
-        finally:
-            connection.enable_load_extension(False)
-        connection.execute("SELECT vec_version()").fetchall()
-    except (AttributeError, apsw.Error):
-        return False
-    return True
+    if path is not None:
+        durable.make_folder(path.parent)
+    connection = apsw.Connection(":memory:" if path is None else str(path))
+    connection.set_busy_timeout(5_000)
+    if path is not None:
+        os.chmod(path, 0o600)
+    # No fsync, since it can be made again; what is deleted is overwritten.
+    connection.execute("PRAGMA synchronous = OFF; PRAGMA secure_delete = ON")
+    connection.transaction_mode = "IMMEDIATE"
+    with connection:
+        if connection.pragma("user_version") != VERSION:
+            connection.execute(_TABLES)  # fails on a file of another version
+    return connection

@@ -1,425 +1,352 @@
-"""What an ended session brings, in every system: the one question about it, and the one way in
-which its answer changes what is known.
+"""What an ended session changes in memory, in every system.
 
-`Facts` is what a system says of its facts: where they stand, and how one takes another's place.
-`apply` writes what an answer says of them, `relate` what it says of known ones. `Learner` is the
-job of the queue of ended sessions: it asks, stores the answer, and then uses it, so that each step
-can be repeated after a kill.
+`learn` sums up one pending session, and can be repeated after a kill at any step. `apply` makes two
+changes of an answer: the note of the session, and its facts with their relations to the known ones.
+`relate` asks about known facts alone.
 """
 
-import asyncio
-import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
+from datetime import timedelta
+from itertools import combinations
+from typing import TYPE_CHECKING
 
 from kode import credentials
-from kode.contracts import MemoryContext, Request
-from kode.errors import BusyError, MemoryRefused
+from kode.contracts import SessionRecord
+from kode.errors import MemoryRefused
 from kode.events import Emit, MemoryChanged, Notice
-from kode.memory import judged, question, scan, standing
+from kode.memory import digest, scan
 from kode.memory.ask import MemoryModel
-from kode.memory.base import WORDS_CHARS, Outcome
-from kode.memory.change import Author, Pair
-from kode.memory.frame import MAX_PART_CHARS
-from kode.memory.history import History
-from kode.memory.ledger import PAIRS, Dispute, Ledger, Statement
-from kode.memory.lineage import Entry, Place
-from kode.memory.precedence import outranks, rank, source_rank, supersedes
-from kode.memory.question import Fact, Found, How, Relation
-from kode.memory.queue import Item, Queue, work
-from kode.memory.source import citing
-from kode.memory.stored import read_row
-from kode.memory.waiting import FOUND_BY, came_from, propose
-from kode.messages import plural, shorten, text_of, user_message
+from kode.memory.markdown import display
+from kode.memory.question import (
+    INSTRUCTIONS,
+    MAX_OUTPUT_TOKENS,
+    Answer,
+    LearnedFact,
+    build,
+    choose_known,
+    read,
+)
+from kode.memory.quotes import verify_quote
+from kode.memory.relations import Relations
+from kode.memory.source import cite
+from kode.memory.statement import Author, Change, Statement, timestamp
+from kode.messages import plural, shorten
 
-QUOTED_CHARS = 80
-COMPRESS = """\
-The known facts have {size} bytes, over their limit of {limit}. Compress them: give besides, as \
-"memory_update", the whole of this file: prune stale and low-value facts, say the same in less, \
-and keep what still matters.
+if TYPE_CHECKING:
+    from kode.memory.fold import View
+    from kode.memory.pending import Pending
+    from kode.memory.policy import Policy
+    from kode.memory.store import Store
 
-{memory}"""
-COMPRESSED_TOKENS = 8_000
-
-
-@dataclass(kw_only=True)
-class Facts:
-    """The facts of a system, as seen from one project. What cannot be written raises MemoryRefused,
-    StorageError or BusyError, and then nothing changed."""
-
-    system: str
-    history: History
-    ledger: Ledger
-    project: Path
-    """The base of cited paths."""
-    keeps_unsaid: bool = False
-    """Whether facts are kept that rest on no words of the person: where the model has no tool to
-    save them."""
-
-    def standing(self) -> Sequence[Entry]:
-        """All of them, in the order of a prompt."""
-        raise NotImplementedError
-
-    def among(self, places: Collection[Place]) -> Mapping[Place, Entry]:
-        """Those that stand in these places."""
-        return {one.place: one for one in self.standing() if one.place in places}
-
-    def pairs(self) -> list[Dispute]:
-        """The pairs that stand and wait, for a model's word or the person's."""
-        found = self.ledger.disputes()
-        there = self.among({place for one in found for place in one.places}) if found else {}
-        return [one for one in found if one.places <= there.keys()]
-
-    def unjudged(self) -> list[Dispute]:
-        """Those that wait for a model's word."""
-        return [one for one in self.pairs() if not one.contradict]
-
-    async def chosen(self, item: Item, now: datetime) -> Sequence[Entry]:
-        """Those that a question shows, in order: all, if they fit, else the sides of the pairs that
-        wait, and by turns those nearest to what the person said and the newest."""
-        facts, known = self.standing(), self.ledger.standing()
-        waiting = {place for pair in self.unjudged() for place in pair.places}
-        ages = [known[one.place].at if one.place in known else -1 for one in facts]
-        shown = question.to_show(
-            [one.text for one in facts],
-            "\n".join(item.said) or item.text,
-            now,
-            first=[at for at, one in enumerate(facts) if one.place in waiting],
-            newest=sorted(range(len(facts)), key=lambda at: -ages[at]),
-        )
-        return [facts[at] for at in shown]
-
-    def worded(self, fact: Fact, old: Entry | None) -> Place:
-        """The target of a new fact, and its text as it will stand there; `old` is the one it is
-        about."""
-        raise NotImplementedError
-
-    async def learn(
-        self, fact: Fact, author: Author, item: Item, old: Entry | None, *, wins: bool, ends: bool
-    ) -> tuple[Outcome, Entry | None]:
-        """Adds a fact; in the place of `old` if it `ends` that, else in dispute with it, where the
-        one that `wins` counts until the person decides. Returns it as it stands."""
-        raise NotImplementedError
-
-    async def join(
-        self, older: Statement, newer: Statement, how: How, author: Author
-    ) -> Outcome | None:
-        """Keeps one of two facts that stand; None if both have to stay."""
-        return None
-
-    async def withdraw(self, entry: Entry, author: Author) -> Outcome:
-        """Removes a fact that the person took back."""
-        change = await standing.remove(self.history, entry, author)
-        line = f'removed "{shorten(entry.text, QUOTED_CHARS)}"'
-        return Outcome(line=line, change_id=change.id)
-
-    def pair_up(self, author: Author) -> None:
-        """Records which new facts are near others: both are marked until a model has judged them.
-        Raises: StorageError."""
-        if near := judged.near(self.ledger, self.standing(), self.project):
-            self.history.record(author, self.system, judged.NEAR, PAIRS, near=near)
-
-    async def propose(self, fact: Fact, author: Author, item: Item) -> Outcome:
-        """Lets a fact of a session with outside text wait for the person."""
-        waits = await propose(
-            self.history,
-            fact.text,
-            fact.about,
-            client=FOUND_BY,
-            project=self.project,
-            author=author,
-            source=came_from(item.session, item.outside),
-        )
-        line = f'"{shorten(fact.text, QUOTED_CHARS)}" waits in `kode memory review`'
-        return Outcome(line=line, change_id=waits.id if waits else "")
+MAX_ATTEMPTS = 5
+"""Requests without an answer; then the note is the record without a model."""
+NOTE, FACTS = "note", "learn"
+"""The kinds of the two changes that a session makes."""
+_FACT_KINDS = ("fact", "rule", "log")
 
 
-async def apply(facts: Facts, item: Item, found: Found, shown: Sequence[Place], emit: Emit) -> None:
-    """Writes what an answer says of the facts, of which `shown` were in the question. Outside text
-    may have worded all of it, so of a session that took in any, a fact waits unless it is the
-    person's own sentence, and no line loses another. Raises: StorageError, BusyError."""
-    there = facts.among({*shown})
-    gone = {
-        (one.entry.target, one.text): one.ended.session
-        for one in facts.ledger.ended()
-        if one.ended is not None
-    }
-    by_number = {number: there.get(place) for number, place in enumerate(shown, 1)}
-    refused = list[str]()
-    for fact in found.facts:
+async def apply(
+    store: "Store", policy: "Policy", record: SessionRecord, answer: Answer, shown: Sequence[str]
+) -> list[Change]:
+    """Writes the note of a session, and then its facts and relations, each unless that was done
+    before. `shown`: the ids of the known statements in the question, in order. Facts that the
+    system has no room for, the last first, stay in the note only. Raises: MemoryRefused,
+    StorageError, BusyError."""
+    outdated = {line - len(shown) - 1 for line, _ in answer.outdated}
+    lasting = [fact for n, fact in enumerate(answer.facts) if fact.text and n not in outdated]
+    changes = await store.commit(lambda view: _note(view, store, policy, record, answer, lasting))
+    left = list(answer.facts)
+    while True:
+        part = replace(answer, facts=tuple(left))
         try:
-            by_number[fact.number] = await _take(facts, item, fact, by_number, gone, emit)
-        except MemoryRefused as error:
-            refused.append(str(error))
-    if refused:
-        emit(
-            Notice(text=f"{len(refused)} facts are only in the note of their session. {refused[0]}")
-        )
-    if item.tainted:
-        return
-    for one in found.withdrawn:
-        entry = by_number.get(one.line)
-        if entry is not None and question.stands_in(one.words, item.said):
-            with suppress(MemoryRefused):  # somebody else has removed it
-                report(await facts.withdraw(entry, _author(item, one.words)), emit)
-    if found.lines is not None:
-        author = Author(who="merge", session=item.session or None)
-        for done in await relate(facts, found.lines, shown, author, emit):
-            report(done, emit)
+            return changes + await store.commit(
+                lambda view: _learned(view, store, policy, record, part, shown)  # noqa: B023
+            )
+        except MemoryRefused:
+            used = [number for number, fact in enumerate(left) if fact.text]
+            if not used:
+                raise
+            left[used[-1]] = LearnedFact(text="")
 
 
-async def _take(
-    facts: Facts,
-    item: Item,
-    fact: Fact,
-    by_number: dict[int, Entry | None],
-    gone: Mapping[Place, str | None],
-    emit: Emit,
-) -> Entry | None:
-    """Writes a fact if it is new; returns it as it stands, None if it does not. `gone` is what had
-    ended before the answer was used, with the session that ended it."""
-    old = by_number.get(fact.line)
-    if fact.how == "repeats":
-        return old
-    target, text = facts.worded(fact, old)
-    if known := [one for one in by_number.values() if one and one.text == text]:
-        return known[0]
-    said = question.stands_in(fact.words, item.said)
-    # What the session itself withdrew or changed is no news of it; what another one did is said
-    # again by the person alone.
-    is_over = (target, text) in gone and (not said or gone[target, text] == item.session)
-    if is_over or not (said or facts.keeps_unsaid):
+def _note(
+    view: "View",
+    store: "Store",
+    policy: "Policy",
+    record: SessionRecord,
+    answer: Answer,
+    lasting: Sequence[LearnedFact],
+) -> Change | None:
+    if not answer.narrative or _is_done(view, record, NOTE):
         return None
-    author = _author(item, fact.words if said else "")
-    if item.tainted and not question.stands_in(fact.text, item.said):
-        report(await facts.propose(fact, author, item), emit)
+    texts = [fact.text for fact in lasting if not scan.scan(fact.text)]
+    narrative = answer.narrative
+    if scan.scan(narrative):
+        narrative = digest.record_of(record.messages)
+    if scan.scan(narrative):
+        narrative = f"(A session of {record.turns} turns, whose note was refused.)"
+    note = policy.note(record, narrative, texts)
+    earlier = policy.replaced_notes(view, record)
+    if [one.text for one in earlier] == [note.text]:
         return None
-    scan.check(fact.text)
-    with suppress(MemoryRefused):  # there are no such lines
-        author = citing(author, facts.project, fact.source)
-    wins = old is not None and supersedes(
-        source_rank(author, text, old.text), rank(facts.ledger.statement(old), facts.project, text)
+    note = replace(
+        _of_session(note, record),
+        replaces=tuple(one.id for one in earlier),
+        state="waiting" if record.tainted_by else note.state,
+        source=record.tainted_by or note.source,
+        private=any(one.private and one.session == record.id for one in view.statements()),
     )
-    ends = wins and fact.how == "changes" and not item.tainted
-    done, entry = await facts.learn(fact, author, item, old, wins=wins, ends=ends)
-    report(done, emit)
-    if ends:
-        by_number[fact.line] = None
-    return entry
+    draft = _draft(store, record, NOTE)
+    # What waits takes the place of the earlier note once the person has approved it.
+    return replace(draft, add=(note,), end=() if note.state == "waiting" else note.replaces)
+
+
+def _learned(
+    view: "View",
+    store: "Store",
+    policy: "Policy",
+    record: SessionRecord,
+    answer: Answer,
+    shown: Sequence[str],
+) -> Change | None:
+    if _is_done(view, record, FACTS):
+        return None
+    ids, new, ended = _numbered(view, shown), list[Statement](), list[str]()
+    for number, fact in enumerate(answer.facts, len(shown) + 1):
+        statement = _statement(store, policy, record, fact, number) if fact.text else None
+        if statement is None or _was_ended(view, statement, record):
+            continue
+        equal = [one for one in view.statements() if _key(one) == _key(statement)]
+        known = [*equal, *_repeated(view, answer, number, ids)]
+        if stronger := [one for one in known if store.rank(one) >= store.rank(statement)]:
+            ids[number] = stronger[0].id
+            continue
+        ids[number] = statement.id
+        ended += [one.id for one in equal]
+        new.append(replace(statement, replaces=tuple(one.id for one in equal)))
+    relations = _relations(view, answer, ids)
+    if record.tainted_by:
+        # Outside text may have worded the answer: nothing ends because of it.
+        added = {one.id for one in new if one.state == "current"}
+        pairs = (*relations.outdated, *relations.conflict)
+        relations = Relations(conflict=tuple(pair for pair in pairs if added & {*pair}))
+    else:
+        quoted = [one for one in answer.withdrawn if verify_quote(one.quote, record.typed)]
+        ended += [ids[one.line] for one in quoted if one.line in ids]
+    change = store.settle(view, new, relations, _draft(store, record, FACTS))
+    change = replace(change, end=tuple(dict.fromkeys((*change.end, *ended))))
+    return change if change.add or change.end or change.conflicts else None
+
+
+def _statement(
+    store: "Store", policy: "Policy", record: SessionRecord, fact: LearnedFact, number: int
+) -> Statement | None:
+    """A new fact as it would stand; None if it is kept in the note only."""
+    quote = verify_quote(fact.quote, record.typed)
+    if (not quote and not policy.keeps_unquoted_facts) or scan.scan(fact.text):
+        return None
+    statement = replace(_of_session(policy.fact(fact, record), record), quote=quote)
+    # What was said later in the session is the later claim.
+    at = record.ended_at + timedelta(milliseconds=number)
+    statement = replace(statement, claimed_at=timestamp(at))
+    if fact.source:
+        with suppress(MemoryRefused):  # there are no such lines
+            source, source_hash = cite(store.project.root, fact.source)
+            statement = replace(statement, source=source, source_hash=source_hash)
+    if record.tainted_by and not verify_quote(fact.text, record.typed):
+        statement = replace(
+            statement, state="waiting", quote="", source=record.tainted_by, source_hash=""
+        )
+    return statement
+
+
+def _was_ended(view: "View", statement: Statement, record: SessionRecord) -> bool:
+    """Whether a fact is no news: this session itself withdrew or changed it, or another one did and
+    the person has not said it again."""
+    ended = [
+        entry
+        for entry in view.entries.values()
+        if not entry.is_alive and _key(entry.statement) == _key(statement)
+    ]
+    by_this = any(entry.end and entry.end.session == record.id for entry in ended)
+    return by_this or (bool(ended) and not statement.quote)
+
+
+def _repeated(view: "View", answer: Answer, number: int, ids: Mapping[int, str]) -> list[Statement]:
+    """The known statements that a new fact does nothing to but say them again."""
+    if any(number in pair for pair in (*answer.outdated, *answer.conflict)):
+        return []
+    lines = [line for group in answer.same if number in group for line in group if line in ids]
+    return [view.entries[ids[line]].statement for line in lines if ids[line] in view.entries]
+
+
+def _relations(view: "View", answer: Answer, ids: Mapping[int, str]) -> Relations:
+    """The relations of an answer, by id, without what the person has decided or has to decide."""
+    closed = {frozenset((first.id, second.id)) for first, second in view.conflicts()}
+    closed |= view.distinct
+
+    def named(lines: Sequence[int]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(ids[line] for line in lines if line in ids))
+
+    def is_open(group: Sequence[str]) -> bool:
+        return len(group) > 1 and not any(
+            frozenset(two) in closed for two in combinations(group, 2)
+        )
+
+    def pairs(rows: Sequence[tuple[int, int]]) -> tuple[tuple[str, str], ...]:
+        groups = [named(row) for row in rows]
+        return tuple((group[0], group[1]) for group in groups if is_open(group))
+
+    return Relations(
+        same=tuple(group for group in map(named, answer.same) if is_open(group)),
+        outdated=pairs(answer.outdated),
+        conflict=pairs(answer.conflict),
+    )
+
+
+def _numbered(view: "View", shown: Sequence[str]) -> dict[int, str]:
+    """The numbers of the lines that still count → the ids of their statements."""
+    current = {one.id for one in view.current()}
+    return {number: id for number, id in enumerate(shown, 1) if id in current}
+
+
+def _key(statement: Statement) -> tuple[str, str]:
+    return statement.place, statement.text
+
+
+def _of_session(statement: Statement, record: SessionRecord) -> Statement:
+    return replace(
+        statement,
+        who="session",
+        claimed_at=timestamp(record.ended_at),
+        session=record.id,
+        turn=record.turns,
+    )
+
+
+def _draft(store: "Store", record: SessionRecord, kind: str) -> Change:
+    return store.draft(kind, Author("session", record.id, record.turns))
+
+
+def _is_done(view: "View", record: SessionRecord, kind: str) -> bool:
+    """Whether a change was made before a kill."""
+    return any(
+        (change.kind, change.session, change.turn) == (kind, record.id, record.turns)
+        for change in view.changes
+    )
+
+
+# ── one session ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def learn(
+    store: "Store",
+    policy: "Policy",
+    model: MemoryModel,
+    record: SessionRecord,
+    pending: "Pending",
+    *,
+    timeout_s: float,
+    emit: Emit,
+) -> bool:
+    """Sums up a pending session that this process has taken. Returns False if it stays pending,
+    because the model could not be reached.
+
+    Without a model, without a usable answer, and for a session that is not worth a question, the
+    note is a record of what was done, if a tool ran. Raises: MemoryRefused, StorageError,
+    BusyError.
+    """
+    record = policy.part_to_sum_up(store.view(), record)
+    if not record.messages:
+        pending.done(record.id)
+        return True
+    progress = pending.progress(record.id)
+    if not progress.answer and model.usable and policy.is_worth_asking(record):
+        if progress.attempts < MAX_ATTEMPTS:
+            pending.count_attempt(record.id)
+            if not await _ask(store, policy, model, record, pending, timeout_s):
+                return False
+            progress = pending.progress(record.id)
+        else:
+            text = f"No model could sum up session {record.id}: its note says what was done."
+            emit(Notice(text=text))
+    answer = read(progress.answer, len(progress.shown))
+    if not answer.narrative:
+        answer = replace(answer, narrative=policy.record_without_model(record))
+    for change in await apply(store, policy, record, answer, progress.shown):
+        emit(MemoryChanged(text=describe_change(change), change_id=change.id, of_session=True))
+    pending.done(record.id)
+    return True
 
 
 async def relate(
-    facts: Facts, relations: Sequence[Relation], asked: Sequence[Place], author: Author, emit: Emit
-) -> list[Outcome]:
-    """Applies what a model, to whom the facts in these places were shown, said of pairs of them,
-    also of such that nobody was waiting for. A pair that waited, and of which it said nothing,
-    stands side by side; of two that contradict each other, and cannot become one, the person
-    decides. Returns the changes. Raises: StorageError, BusyError."""
-    ledger = facts.ledger
-    said = (((asked[one.of - 1], asked[one.line - 1]), one.how) for one in relations)
-    named: dict[frozenset[Place], tuple[tuple[Place, ...], How]] = {
-        frozenset(sides): (sides, how) for sides, how in said
-    }
-    waiting = {one.places: one for one in ledger.disputes() if one.places <= {*asked}}
-    there = facts.among({*asked})
-    changes, settled, against = list[Outcome](), list[Pair](), list[Pair]()
-    for places in {**waiting, **named}:
-        pair = waiting.get(places)
-        sides, how = named.get(places, (tuple(places), "new"))
-        is_decided = pair.contradict if pair else ledger.is_settled(places)
-        if is_decided or len(places) < 2 or not places <= there.keys():
-            continue
-        # The model knows what two lines say, the ledger which of them was said last: not the one
-        # that it learnt of as a side of a pair.
-        of = (ledger.statement(there[place]) for place in sides)
-        older, newer = sorted(of, key=lambda one: (one.change is not None, one.at))
-        if older.ended or newer.ended:
-            continue
-        wins, done = outranks(newer, older, facts.project), None
-        if how == "repeats" or (how == "changes" and wins):
-            done = await facts.join(older, newer, how, author)
-        if done is not None:
-            changes.append(done)
-        elif how in ("new", "repeats"):
-            settled.append((older.place, newer.place))
-        else:
-            first, second = (newer, older) if wins else (older, newer)
-            against.append((first.place, second.place))
-    now = {one.places: one.contradict for one in ledger.disputes()}  # others may be faster
-    settled = [one for one in settled if now.get(frozenset(one)) is False]
-    against = [one for one in against if not now.get(frozenset(one))]
-    pairs = {"settled": tuple(settled), "against": tuple(against)}
-    if settled or against:
-        kind = "dispute" if against else "settle"
-        values: dict[str, Any] = {name: value for name, value in pairs.items() if value}
-        facts.history.record(author, facts.system, kind, PAIRS, **values)
-    if against:
-        text = (
-            f"{plural(len(against), 'pair')} of facts contradict each other. Both stay until you "
-            "decide: `kode memory review`."
-        )
-        emit(Notice(text=text, level="info"))
-    return changes
-
-
-def report(done: Outcome, emit: Emit) -> None:
-    """Lists a change among those of the session's end."""
-    if done.change_id:
-        emit(MemoryChanged(text=done.line, change_id=done.change_id, of_session=True))
-
-
-def _author(item: Item, words: str) -> Author:
-    return Author(
-        who="extraction",
-        session=item.session,
-        turn=item.turn,
-        words=shorten(credentials.redact(words), WORDS_CHARS),
+    store: "Store", model: MemoryModel, known: Sequence[Statement], *, timeout_s: float
+) -> list[Change]:
+    """Asks how known facts relate, and applies it. Returns the changes. Raises: MemoryRefused if
+    there are too few, or the model did not answer; StorageError, BusyError."""
+    if len(known) < 2:
+        raise MemoryRefused("There is nothing to consolidate: there are fewer than two facts.")
+    reply = await model.ask(
+        INSTRUCTIONS, build("", known), max_output_tokens=MAX_OUTPUT_TOKENS, timeout_s=timeout_s
     )
+    if reply.message is None:
+        why = reply.detail or reply.failure
+        raise MemoryRefused(f"The model did not judge the facts ({why}). Nothing was changed.")
+    answer = read(reply.text, len(known))
+
+    def make(view: "View") -> Change | None:
+        ids = _numbered(view, [one.id for one in known])
+        draft = store.draft("consolidate", Author("model"))
+        change = store.settle(view, [], _relations(view, answer, ids), draft)
+        return change if change.end or change.conflicts else None
+
+    return await store.commit(make)
 
 
-# ── the question ─────────────────────────────────────────────────────────────────────────────────
+async def _ask(
+    store: "Store",
+    policy: "Policy",
+    model: MemoryModel,
+    record: SessionRecord,
+    pending: "Pending",
+    timeout_s: float,
+) -> bool:
+    """Asks about a session and stores the answer; whether there is one."""
+    facts = [one for one in store.statements() if one.kind in _FACT_KINDS and not one.private]
+    text = digest.transcript(record.messages)
+    shown = choose_known(facts, "\n".join(record.typed) or text, record.id)
+    earlier = [one.text for one in policy.replaced_notes(store.view(), record)]
+    reply = await model.ask(
+        INSTRUCTIONS,
+        build(
+            text,
+            shown,
+            conflicts=store.view().conflicts(),
+            earlier="\n".join(earlier),
+            keeps_unquoted=policy.keeps_unquoted_facts,
+        ),
+        max_output_tokens=MAX_OUTPUT_TOKENS,
+        timeout_s=timeout_s,
+        patient=True,
+    )
+    if reply.message is None:
+        return False
+    ids = tuple(one.id for one in shown)
+    pending.answer(record.id, credentials.redact(reply.text), ids)
+    return True
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """As the queue keeps it."""
-
-    text: str
-    at: str = ""
-    """When it came, ISO."""
-    shown: tuple[Place, ...] = ()
-    """Where the known lines of the question stand, in its order."""
-    base: str = ""
-    """The file that it was to say in less."""
-
-
-@dataclass(kw_only=True)
-class Learner:
-    """The `Job` of a queue of ended sessions. A system says what its facts are and writes its note;
-    an item without a text is about known facts alone, and leaves no note."""
-
-    context: MemoryContext
-    queue: Queue
-    door: MemoryModel
-    timeout_s: float
-    """Of one question, unless the server is known to need longer."""
-    attempts: int
-    only_finished: bool = False
-    """Whether an answer that was cut off is none."""
-    limit_bytes: int = 0
-    """Of the file of facts; over it, the question asks to say it in less. 0 for none."""
-
-    def facts(self, item: Item) -> Facts:
-        """The facts as seen from the item's project."""
-        raise NotImplementedError
-
-    def so_far(self, item: Item) -> str:
-        """The note of a session that was continued."""
-        return ""
-
-    def to_compress(self) -> str:
-        """The file of facts, if it is over its limit."""
-        return ""
-
-    def item(
-        self, id: str, turn: int | None, text: str, said: Sequence[str], tainted: bool, more: Any
-    ) -> Item:
-        """What a session leaves now; `said` is what the person typed, `more` the dataclass of
-        `Item.more`."""
-        context = self.context
-        tainted = tainted or context.tainted()
-        return Item(
-            id=id,
-            session=context.session_id or "",
-            turn=turn,
-            at=context.now().astimezone(UTC).isoformat(timespec="seconds"),
-            text=text,
-            said=tuple(credentials.redact(one[:MAX_PART_CHARS]) for one in said),
-            tainted=tainted,
-            outside=context.outside() if tainted else "",
-            more=asdict(more),
-        )
-
-    async def note(self, item: Item, found: Found, answer: Answer) -> None:
-        """Writes the note on a session, unless it is there."""
-        raise NotImplementedError
-
-    async def ask_within(self, item: Item, timeout_s: float) -> bool:
-        """Does a stored item within `timeout_s`; whether nothing is left to do. Raises:
-        StorageError, MemoryRefused; CancelledError, with the item in the queue."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await work(self.queue, self, item.id, timeout_s=timeout_s)
-        except (TimeoutError, BusyError):
-            if (left := self.queue.read(item.id)) is not None:
-                await self.fail(left, f"no answer within {round(timeout_s, 1):g} s")
-            return False
-
-    # ── the job ──────────────────────────────────────────────────────────────────────────────
-
-    def is_answered(self, item: Item) -> bool:
-        return bool(item.answer)
-
-    async def do(self, item: Item) -> str:
-        answer = read_answer(item.answer)
-        if answer is None:
-            answer, why = await self._ask(item)
-            if answer is None:
-                return why
-            item = replace(item, answer=json.dumps(asdict(answer), ensure_ascii=False))
-            self.queue.write(item)
-        found = question.read(answer.text, len(answer.shown))
-        if not found.narrative and (item.text or found.lines is None):
-            self.queue.write(replace(item, answer=""))
-            return "the answer holds no note of the session"
-        if item.text:
-            await self.note(item, found, answer)
-        await apply(self.facts(item), item, found, answer.shown, self.context.emit)
-        self.queue.finish(item)
-        return ""
-
-    async def fail(self, item: Item, why: str) -> None:
-        if not item.text:  # the next question shows the facts again
-            self.queue.finish(item)
-
-    async def give_up(self, item: Item, why: str) -> None:
-        self.queue.finish(item)
-
-    async def _ask(self, item: Item) -> tuple[Answer | None, str]:
-        """The answer, or why there is none."""
-        now, base = self.context.now(), credentials.redact(self.to_compress())
-        facts = self.facts(item)
-        shown = facts.standing() if base else await facts.chosen(item, now)
-        prompt = question.build(
-            f"The transcript of a session:\n\n{item.text}" if item.text else "",
-            [credentials.redact(one.text) for one in shown],
-            so_far=self.so_far(item),
-        )
-        if base:
-            size, limit = len(base.encode(errors="replace")), self.limit_bytes
-            prompt += "\n\n" + COMPRESS.format(size=size, limit=limit, memory=base)
-        request = Request(
-            system=question.INSTRUCTIONS,
-            messages=(user_message(prompt),),
-            max_output_tokens=COMPRESSED_TOKENS if base else question.MAX_OUTPUT_TOKENS,
-        )
-        reply = await self.door.reply(request, timeout_s=self.timeout_s, patient=True)
-        if reply.message is None:
-            return None, reply.detail or reply.failure
-        if self.only_finished and reply.message.stop != "end":
-            return None, f"the answer was not finished ({reply.message.stop})"
-        return Answer(
-            text=credentials.redact(text_of(reply.message)),
-            at=now.isoformat(),
-            shown=tuple((one.target, credentials.redact(one.key)) for one in shown),
-            base=base,
-        ), ""
-
-
-def read_answer(saved: str) -> Answer | None:
-    """A stored answer; None for none."""
-    return read_row(Answer, saved.encode(errors="replace")) if saved else None
+def describe_change(change: Change) -> str:
+    """A change for a person, on one line."""
+    texts = [f'"{shorten(display(one.text), 80)}"' for one in change.add]
+    verb = "noted" if change.kind == NOTE else "learned"
+    parts = [f"{verb} {', '.join(texts)}"] if texts else []
+    parts += (
+        [f"{plural(len(change.end), 'older entry', 'older entries')} ended"] if change.end else []
+    )
+    if change.conflicts:
+        pairs = plural(len(change.conflicts), "pair")
+        parts.append(f"{pairs} of facts contradict each other: see `kode memory review`")
+    return "; ".join(parts)

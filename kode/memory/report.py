@@ -1,107 +1,201 @@
-"""What a person is shown of a memory, in any system: `show` and `status`, from what its layout and
-its ledger say."""
+"""What a person is shown of a memory, in any system: `show`, `status`, `log`, and an overview for
+plug-ins."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
 
+from kode.contracts import MemorySystem
 from kode.credentials import redact
-from kode.errors import MemoryRefused
-from kode.memory.change import origin_of
+from kode.memory.fold import DAMAGE, LAYOUT, Entry, View, fold
 from kode.memory.frame import suspicion
-from kode.memory.ledger import Ledger
-from kode.memory.lineage import Entry, Place
-from kode.memory.places import Places
-from kode.messages import plural, shorten
+from kode.memory.guarded import statements_of
+from kode.memory.markdown import display
+from kode.memory.opened import OpenMemory
+from kode.memory.remarks import remarks
+from kode.memory.review import HEADINGS, Item, items
+from kode.memory.statement import AUTHORS, Change, Rank, Statement, timestamp
+from kode.memory.system import Memory
+from kode.messages import first_of, plural, shorten
 
 LATEST = 5
-"""Session notes that are shown."""
-NOTE_CHARS = 300
+"""How many notes on sessions `show` lists."""
+NOTE_CHARS = 300  # three lines of a terminal
+TEXT_CHARS = 100  # a line of a terminal
+MAX_TEXTS = 5
+"""Of one change in the log."""
+
+
+def show(memory: OpenMemory) -> str:
+    """Every entry of this project with its id, origin, and what speaks against it."""
+    view, doubts = memory.store.view(), remarks(memory.store, memory.today())
+    sections = list[str]()
+    for place in memory.store.fact_places():
+        if facts := view.in_place(place):
+            fill = memory.fill(place) or memory.layout.label(place)
+            path = memory.store.root / place
+            heading = f"{fill} · {path}" if memory.layout.format_of(place) else fill
+            lines = (line for fact in facts for line in _entry(fact, doubts.get(fact.id, "")))
+            sections.append("\n".join((heading, *lines)))
+    notes = memory.notes()
+    if notes:
+        latest = notes[: -LATEST - 1 : -1]
+        of = f", the latest {LATEST} of {len(notes)}" if len(notes) > LATEST else ""
+        lines = (line for note in latest for line in _entry(note, "", NOTE_CHARS))
+        sections.append("\n".join((f"session notes{of}", *lines)))
+    return "\n\n".join(sections) or "Nothing is remembered yet."
+
+
+def _entry(statement: Statement, doubt: str, max_chars: int = 0) -> Iterator[str]:
+    text = redact(display(statement.text))
+    text = shorten(text, max_chars) if max_chars else text.replace("\n", "\n    ")
+    yield f"  - {text}"
+    origin = [statement.id, AUTHORS[statement.who], statement.claimed_at[:10]]
+    origin += [f"from {statement.source}"] if statement.source else []
+    origin += [f"since {statement.since}"] if statement.since else []
+    origin += [f"until {statement.until}"] if statement.until else []
+    yield f"    ({', '.join(origin)})"
+    remarks = [doubt, "no model sees it" if statement.private else ""]
+    remarks.append("archived: in no prompt" if statement.state == "archived" else "")
+    if what := suspicion(statement.text):
+        remarks.append(f"this looks like {what}: check it")
+    yield from (f"    ({remark})" for remark in remarks if remark)
+
+
+def show_as_of(memory: OpenMemory, day: date) -> str:
+    """The facts that there were at the end of a day."""
+    end = datetime.combine(day, time.max, memory.context.now().tzinfo)
+    view = fold(memory.store.log.changes(), until=timestamp(end.astimezone(UTC)))
+    facts = [fact for fact in view.current() if memory.store.is_here(fact.place)]
+    listed = [
+        f"[{memory.layout.label(fact.place)}] {redact(display(fact.text))}"
+        for fact in facts
+        if fact.kind in ("fact", "rule", "soul")
+    ]
+    return "\n".join(listed) or f"Nothing was remembered on {day}."
+
+
+async def status(system: Memory) -> str:
+    """Which system it is, how full it is, and what is pending."""
+    memory = system.opened
+    lines = [f"system: {system.name}", f"folder: {memory.store.root}"]
+    view = memory.store.view()
+    for place in memory.store.fact_places():
+        if facts := view.in_place(place):
+            label, fill = memory.layout.label(place), memory.fill(place)
+            known = fill.removeprefix(f"{label}: ")
+            lines.append(
+                f"{label}: {plural(len(facts), 'entry', 'entries')}{f', {known}' if known else ''}"
+            )
+    lines += [f"session notes: {len(memory.notes())}"] if memory.notes() else []
+    private = sum(fact.private for fact in memory.store.statements())
+    lines += [f"private, no model sees them: {private}"] if private else []
+    if system.pending_sessions:
+        left = plural(system.pending_sessions, "session")
+        lines.append(f"not finished with: {left} (done at the next start)")
+    waiting = Counter(item.reason for item in await items(system))
+    counted = [f"{HEADINGS[reason]}: {count}" for reason, count in waiting.items()]
+    lines += [f"{', '.join(counted)} (`kode memory review`)"] if counted else []
+    return "\n".join(lines)
+
+
+def list_changes(memory: OpenMemory, count: int) -> str:
+    """The last changes, newest last, each with what it did and whether it was undone."""
+    changes = [change for change in memory.store.log.changes() if change.kind != LAYOUT]
+    undone = {change.undoes: change.id for change in changes if change.undoes}
+    view = memory.store.view()
+    statements = {new.id: new for change in changes for new in change.add}
+    lines = [
+        describe_change(memory, change, statements)
+        + (f"  [undone by {undone[change.id]}]" if _is_undone(change, view, undone) else "")
+        for change in changes[-count:]
+    ]
+    return "\n".join(lines) or "Nothing has changed yet."
+
+
+def _is_undone(change: Change, view: View, undone: dict[str, str]) -> bool:
+    return change.id in undone and change not in view.changes
+
+
+def describe_change(memory: OpenMemory, change: Change, statements: dict[str, Statement]) -> str:
+    """A change on one line: its id, time, author, and the texts that it took away and added."""
+    label = memory.layout.label
+    gone = [statements[id] for id in change.end if id in statements]
+    set = [statements[id] for id in change.set if id in statements]
+    places = dict.fromkeys(label(one.place) for one in (*gone, *change.add, *set))
+    sides = [
+        "; ".join(
+            first_of([shorten(redact(display(one.text)), TEXT_CHARS) for one in side], MAX_TEXTS)
+        )
+        for side in (gone, (*change.add, *set))
+    ]
+    what = " → ".join(side for side in sides if side) or change.undoes
+    reason = f"  [{change.reason}]" if change.reason else ""
+    when = change.at[:16].replace("T", " ")
+    where = f" {', '.join(places)}" if places else ""
+    author = AUTHORS[change.who]
+    return (
+        f"{change.id}  {when}  {author}  {change.kind}{where}{f': {what}' if what else ''}{reason}"
+    )
+
+
+# ── for plug-ins ─────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
-    """One place, or some of what stands in several."""
+class ListedEntry:
+    """One entry, credentials masked."""
 
-    called: str
-    fill: str = ""
-    """How full it is, in words; "" if it has no limit."""
-    where: str = ""
-    """Its file."""
-    entries: Sequence[Entry] = ()
-    of_notes: bool = False
-    """Whether they are notes on sessions, of which the newest are shown."""
-    remarks: Mapping[Place, str] = field(default_factory=dict)
-    """What its system says of an entry."""
-    lines: Sequence[str] = ()
-    """What stands in no place, such as the latest turns."""
-
-    @property
-    def held(self) -> str:
-        return plural(len(self.entries), "entry", "entries")
+    statement: Statement
+    text: str
+    """For a reader: without the bullet."""
+    label: str
+    """What a person calls its place."""
+    rank: Rank
+    remark: str
+    """Why it may not hold any more; "" for nothing."""
 
 
-def part(places: Places, target: str, notice: Callable[[str], None]) -> Part:
-    """One place; an unreadable one is reported, and holds nothing."""
-    called, where = places.called(target), str(places.root / target)
-    try:
-        state = places.read(target)
-    except MemoryRefused as error:
-        notice(str(error))
-        return Part(called=called, where=where)
-    entries, fill = places.entries_of(target, state), places.fill(target, state)
-    return Part(called=called, fill=fill, where=where, entries=entries)
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    """What the active system holds for this project."""
+
+    system: str
+    entries: tuple[ListedEntry, ...]
+    """Facts, then notes on sessions."""
+    waiting: tuple[Item, ...]
+    """In the order to decide it."""
+    ended: tuple[Entry, ...]
+    """What was replaced or withdrawn, the newest first."""
+    changes: tuple[Change, ...]
+    """All of the log, newest first."""
+    is_damaged: bool
+    """Whether the log has lost lines."""
 
 
-def show(
-    parts: Sequence[Part],
-    ledger: Ledger,
-    doubts: Mapping[Place, str],
-    unsettled: Mapping[Place, str],
-) -> str:
-    """Every entry with its origin, and what speaks against it; "" for none.
-
-    `doubts` say why one may not hold any more, `unsettled` what nobody has decided about it.
-    """
-
-    def lines(part: Part) -> Iterator[str]:
-        found = _latest(part.entries, ledger) if part.of_notes else part.entries
-        left = f"the latest {LATEST} of {part.held}" if part.entries[len(found) :] else ""
-        yield " · ".join(filter(None, (part.called, part.fill, left, part.where)))
-        for entry in found:
-            text = redact(entry.text) if entry.is_fact else shorten(redact(entry.text), NOTE_CHARS)
-            yield "  - " + text.removeprefix("- ").replace("\n", "\n    ")
-            own = part.remarks.get(entry.place, "")
-            yield from (f"    ({said})" for said in filter(None, (own, *remarks(entry))))
-        yield from (f"  {line}" for line in part.lines)
-
-    def remarks(entry: Entry) -> Iterator[str]:
-        statement = ledger.statement(entry)
-        if not entry.text.startswith("#"):
-            yield ", ".join(filter(None, (entry.id, origin_of(statement.change))))
-        if statement.archived:
-            yield "archived: not in prompts, found by search"
-        if statement.terms and statement.terms.since:
-            yield f"since {statement.terms.since}"
-        if entry.place in doubts:
-            yield f"may be stale: {doubts[entry.place]}"
-        if entry.place in unsettled:
-            yield unsettled[entry.place]
-        if what := suspicion(entry.text):
-            yield f"this looks like {what}: check it"
-
-    shown = (part for part in parts if part.entries or part.lines)
-    return "\n\n".join("\n".join(lines(part)) for part in shown)
-
-
-def status(name: str, folder: str, parts: Sequence[Part], figures: Mapping[str, object]) -> str:
-    """The system, how full its places are, and its figures: those that are not zero."""
-    places = {part.called: ", ".join(filter(None, (part.held, part.fill))) for part in parts}
-    known = {"system": name, "folder": folder, **places, **figures}
-    return "\n".join(f"{called}: {value}" for called, value in known.items() if value)
-
-
-def _latest(notes: Sequence[Entry], ledger: Ledger) -> list[Entry]:
-    """The newest first."""
-    changes = ((one, ledger.statement(one).change) for one in notes)
-    dated = sorted(changes, key=lambda it: it[1].at if it[1] else "")
-    return [one for one, _ in dated[: -LATEST - 1 : -1]]
+async def overview(system: MemorySystem) -> Overview:
+    """Reads an open memory. Raises: MemoryRefused for a system that holds nothing that kode knows
+    of; StorageError."""
+    memory = statements_of(system, "view").opened
+    store, view = memory.store, memory.store.view()
+    doubts = remarks(store, memory.today())
+    entries = tuple(
+        ListedEntry(
+            statement=statement,
+            text=redact(display(statement.text)),
+            label=memory.layout.label(statement.place),
+            rank=store.rank(statement),
+            remark=doubts.get(statement.id, ""),
+        )
+        for statement in (*store.statements(), *memory.notes())
+    )
+    ended = [entry for entry in view.entries.values() if entry.end]
+    return Overview(
+        system=system.name,
+        entries=entries,
+        waiting=tuple(await items(system)),
+        ended=tuple(sorted(ended, key=lambda entry: entry.end.at if entry.end else "")[::-1]),
+        changes=tuple(reversed(store.log.changes())),
+        is_damaged=any(change.kind == DAMAGE for change in store.log.changes()),
+    )

@@ -1,12 +1,9 @@
-"""Finds what may not be remembered: credentials, hidden characters, chat format markers, and orders
-to a model as blatant as those in `scan_phrases.txt`.
+"""Finds what may not be remembered: credentials, hidden characters, markers of chat formats, and
+orders to a model as blatant as those in `scan_phrases.txt`.
 
-It is the first of several fences, deliberately low: words alone do not show whether a text is an
-order, and what a person types is never refused for its wording. Provenance keeps orders out: what a
-session that read outside text wants to remember waits for a person.
-
-A finding names category and place and never repeats the text: its message goes to a model, a screen
-and a log.
+It is the first of several fences, and low: words alone do not show whether a text is an order.
+Provenance keeps orders out: what a session that read outside text wants to remember waits for a
+person. A finding never repeats the text: its message goes to a model, a screen and a log.
 """
 
 import re
@@ -98,15 +95,8 @@ _WHAT = {
 
 
 def _finding(text: str, at: int, category: str, what: str, *, is_wording: bool = False) -> Finding:
-    line = text.count("\n", 0, at) + 1
-    column = at - text.rfind("\n", 0, at)
-    return Finding(
-        category=category,
-        start=at,
-        place=f"line {line}, column {column}",
-        what=what,
-        is_wording=is_wording,
-    )
+    place = f"line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"
+    return Finding(category=category, start=at, place=place, what=what, is_wording=is_wording)
 
 
 # ── credentials ──────────────────────────────────────────────────────────────────────────────
@@ -136,14 +126,10 @@ class _Phrases(NamedTuple):
     """By category: matched at the beginning of a sentence."""
 
 
+_QUOTES = (("`", "`"), ('"', '"'), ("“", "”"), ("„", "“"), ("«", "»"), (r"(?<!\w)'", "'"))
 _QUOTED = re.compile(
-    "|".join(
-        rf"{opening}[^{closing}\n]{{0,400}}{closing}"
-        for opening, closing in (
-            ("`", "`"), ('"', '"'), ("“", "”"), ("„", "“"), ("«", "»"), (r"(?<!\w)'", "'"),
-        )
-    )
-)  # fmt: skip
+    "|".join(rf"{opening}[^{closing}\n]{{0,400}}{closing}" for opening, closing in _QUOTES)
+)
 _BEGINS = r"(?:\A|(?<=[.!?:;,。！？：，>*#)\]\n—–-]))[\s*_#>-]{0,12}"
 """Where a sentence or a clause begins. "Never ignore ...", "the test says ..." are not orders."""
 _GAP = r"[\W_]{0,12}"
@@ -181,7 +167,7 @@ def _read_phrases() -> _Phrases:
     """Loads `scan_phrases.txt`, whose header describes its format."""
     listed: dict[str, list[str]] = {}
     category = ""
-    text = resources.files("kode.memory").joinpath("scan_phrases.txt").read_text("utf-8")
+    text = resources.files(__package__ or "").joinpath("scan_phrases.txt").read_text("utf-8")
     for line in text.splitlines():
         if line.startswith("== "):
             category = line.strip("= ")
@@ -249,7 +235,7 @@ def _hidden_character(text: str) -> tuple[int, str] | None:
     return (piled.start(), "hidden characters") if piled else None
 
 
-_MARKS = (0x200E, 0x200F, 0x061C)
+_MARKS = (0x200E, 0x200F, 0x061C)  # of direction
 
 
 def _is_natural(text: str, at: int) -> bool:
@@ -289,16 +275,15 @@ def _is_natural(text: str, at: int) -> bool:
             return False
 
 
+_JOINING = re.compile(
+    "[\u0620-\u074f\u0750-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u17ff\u1820-\u18aa"
+    "\ufb50-\ufdcf\ufe70-\ufefc]"
+)
+
+
 def _takes_joiners(char: str) -> bool:
     """Letters and marks of scripts that spell with joiners: Arabic, Syriac, Indic and related."""
-    return any(
-        low <= char <= high
-        for low, high in (
-            ("\u0620", "\u06ff"), ("\u0700", "\u074f"), ("\u0750", "\u08ff"),
-            ("\u0900", "\u0dff"), ("\u0f00", "\u109f"), ("\u1780", "\u17ff"),
-            ("\u1820", "\u18aa"), ("\ufb50", "\ufdcf"), ("\ufe70", "\ufefc"),
-        )
-    ) and unicodedata.category(char)[0] in "LM"  # fmt: skip
+    return bool(_JOINING.match(char)) and unicodedata.category(char)[0] in "LM"
 
 
 def _is_indic(char: str) -> bool:

@@ -6,16 +6,15 @@ unchanged, unless they occurred more than once when cited.
 
 import hashlib
 import re
-from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import Literal
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.change import Author
+from kode.memory.statement import CodeState
 from kode.paths import path_hash, real_path
 
-MAX_BYTES = 2_000_000
+MAX_BYTES = 2_000_000  # more is generated, not written
 MAX_LINES = 200
 """A fact about more code than that is not about any code in particular."""
 REPEATED = "*"
@@ -23,23 +22,19 @@ REPEATED = "*"
 
 _CITED = re.compile(r"(.+?):([1-9]\d{0,6})(?:-([1-9]\d{0,6}))?")
 
-State = Literal["unchanged", "changed", "gone"]
 
-
-def citing(author: Author, root: Path, source: str | None) -> Author:
-    """The author with these lines of a file below `root` as the source; unchanged without a source.
+def cite(root: Path, source: str) -> tuple[str, str]:
+    """The cited lines of a file below `root` as they are stored, and their hash.
 
     Raises: MemoryRefused if there are no such lines.
     """
-    if not source or not source.strip():
-        return author
     match = _CITED.fullmatch(source.strip())
     if match is None:
         raise _refused(f"`source` is {source!r}, which names no lines.")
     scan.check(source)
     path, first, last = match[1], int(match[2]), int(match[3] or match[2])
-    file = Path(real_path(root / path))
-    if not file.is_relative_to(Path(real_path(root))):
+    file, folder = Path(real_path(root / path)), Path(real_path(root))
+    if not file.is_relative_to(folder):
         raise _refused(f"`source`: {path} is not in this project.")
     lines = _lines(file)
     if lines is None:
@@ -50,14 +45,13 @@ def citing(author: Author, root: Path, source: str | None) -> Author:
         )
     cited = lines[first - 1 : last]
     repeated = REPEATED if len(_places(lines, _hash(cited), len(cited))) > 1 else ""
-    digest = f"{_hash(cited)}{repeated}@{path_hash(root)}"
-    name = file.relative_to(Path(real_path(root))).as_posix()
+    name = file.relative_to(folder).as_posix()
     where = f"{name}:{first}" if first == last else f"{name}:{first}-{last}"
-    return replace(author, source=where, source_hash=digest)
+    return where, f"{_hash(cited)}{repeated}@{path_hash(root)}"
 
 
-def state(root: Path, source: str, source_hash: str) -> State | None:
-    """The current state of cited lines; None for a source that is not code of this project."""
+def state(root: Path, source: str, source_hash: str) -> CodeState | None:
+    """The present state of cited lines; None for a source that is not code of this project."""
     digest, _, project = source_hash.partition("@")
     match = _CITED.fullmatch(source) if digest else None
     if match is None or project != path_hash(root):
@@ -77,8 +71,7 @@ def state(root: Path, source: str, source_hash: str) -> State | None:
 
 def _refused(what: str) -> MemoryRefused:
     return MemoryRefused(
-        f"{what} Give `path:line` or `path:line-line` of a file in the project, or leave it out. "
-        "Nothing was changed."
+        f"{what} Give `path:line` or `path:line-line` of a file in the project, or leave it out."
     )
 
 
@@ -99,10 +92,5 @@ def _hash(lines: list[str]) -> str:
 
 def _places(lines: list[str], wanted: str, count: int) -> list[int]:
     """The first two places where `count` lines with this hash begin."""
-    found: list[int] = []
-    for at in range(len(lines) - count + 1):
-        if _hash(lines[at : at + count]) == wanted:
-            found.append(at)
-            if len(found) == 2:
-                break
-    return found
+    starts = range(len(lines) - count + 1)
+    return list(islice((at for at in starts if _hash(lines[at : at + count]) == wanted), 2))

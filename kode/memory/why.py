@@ -1,121 +1,101 @@
-"""`kode memory why`: the chain of an entry, in words."""
+"""`kode memory why`: the history of one entry, in words."""
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 
-from kode import credentials
+from kode.credentials import redact
 from kode.errors import MemoryRefused
-from kode.memory import source
-from kode.memory.base import BaseMemory
-from kode.memory.change import Change, by, when
-from kode.memory.ledger import Statement
-from kode.memory.lineage import Entry, find
-from kode.messages import first_of, shorten
+from kode.memory.fold import Entry
+from kode.memory.markdown import display
+from kode.memory.opened import OpenMemory
+from kode.memory.statement import AUTHORS, Change, Statement
+from kode.messages import shorten
 
-LISTED = 10
-TEXT_CHARS = 160
-WORDS_CHARS = 200
+TEXT_CHARS = 160  # two lines of a terminal
+QUOTE_CHARS = 200  # a sentence or two
 MAX_LINKS = 60
-"""Limit of links shown of one chain; the rest is in the log."""
-NOT_RECORDED = "not recorded: written by hand, or before kode kept a history"
-
-_STATES: Mapping[source.State, str] = {
-    "unchanged": "unchanged since",
-    "changed": "changed since",
-    "gone": "no longer there",
-}
-
-_MADE_OF = {"supersede": "in place of", "replace": "in place of"}
+"""Limit of the older versions that are shown; the rest is in the log."""
+MAX_LISTED = 10  # more is a reason to ask again
+_CODE = {"unchanged": "unchanged since", "changed": "changed since", "gone": "no longer there"}
 
 
-def why(system: BaseMemory, wanted: str) -> str:
-    """The chain of one entry, or the list of those that `wanted` may mean. Raises: MemoryRefused if
-    there is none."""
-    entries = find(system.entries(), wanted)
-    if len(entries) > 1:
-        listed = (f"  {one}" for one in first_of([*map(named, entries)], LISTED))
-        head = f"{len(entries)} entries hold {wanted!r}. Give more of the one you mean:"
-        return "\n".join([head, *listed])
+def why(memory: OpenMemory, words: str) -> str:
+    """The history of the entry that an id or a part of its text means, current or not; or the list
+    of those that it may mean. Raises: MemoryRefused if there is none."""
+    view = memory.store.view()
+    entries = view.find(words)
+    if not entries:
+        every = (entry for entry in view.entries.values() if not entry.is_alive)
+        entries = [entry for entry in every if words in (entry.statement.id, entry.change.id)]
+        if not entries:
+            ended = (entry for entry in view.entries.values() if not entry.is_alive)
+            entries = [entry for entry in ended if words.strip() in entry.statement.text][-1:]
+    if len(entries) == 1:
+        return history(memory, entries[0])
     if entries:
-        return in_words(system.ledger.statement(entries[0]), system.project)
-    for one in system.ledger.ended():
-        if find([one.entry], wanted):
-            return f"{in_words(one, system.project)}\n{ended(one)}"
-    for change in system.history.find(wanted):
-        return _by_id(system, change)
+        listed = [f"  {describe(memory, entry.statement)}" for entry in entries[:MAX_LISTED]]
+        return "\n".join((f"{len(entries)} entries contain {words!r}. Give an id:", *listed))
     raise MemoryRefused(
-        f"No entry holds {wanted!r}, and no change has that id. `kode memory show` lists the "
-        "entries, `kode memory log` the changes."
+        f"No entry contains {words!r}. `kode memory show` lists the entries, `kode memory log` the "
+        "changes."
     )
 
 
-def _by_id(system: BaseMemory, change: Change) -> str:
-    """What a change began, and whether it was undone."""
-    is_of_entries = change.system == system.name and not change.undoes
-    after = system.sides(change)[1][:LISTED] if is_of_entries else ()
-    began = (Statement(entry=entry, change=change) for entry in after)
-    texts = "\n\n".join(in_words(one, system.project) for one in began) or described(change)
-    undone = system.history.lines().undo_of(change)
-    return f"{texts}\nundone: {described(undone)}" if undone else texts
+def describe(memory: OpenMemory, statement: Statement) -> str:
+    """An entry with its id and place, on one line."""
+    label = memory.layout.label(statement.place)
+    return f"{statement.id} [{label}] {_shown(statement)}"
 
 
-def ended(one: Statement) -> str:
-    """What became of a statement that holds no more, and by which change."""
-    into = "; ".join(quoted(new.entry) for new in one.into)
-    fate = f"superseded by {into}" if into else "no longer there"
-    return f"{fate}: {described(one.ended)}"
-
-
-def in_words(statement: Statement, project: Path) -> str:
-    """A chain, the newest link first, with the sources of each indented below it. Paths of code are
-    relative to `project`."""
-    seen: list[Statement] = []
-    lines = [*_lines(statement, project, 0, seen)]
-    changes = (one.change for one in seen if one.change is not None)
-    sessions = dict.fromkeys(one.session for one in changes if one.session and not one.person)
-    lines += [f"open: kode session show {session}" for session in sessions]
+def history(memory: OpenMemory, entry: Entry) -> str:
+    """An entry with all that it replaced, newest first, and what became of it."""
+    view = memory.store.view()
+    chain = view.chain(entry.statement.id)[::-1]
+    lines = [line for link in chain[:MAX_LINKS] for line in _link(memory, link)]
+    if entry.end is not None:
+        heirs = [_shown(heir.statement) for heir in view.successors(entry.statement.id)]
+        by = f": replaced by {', '.join(heirs)}" if heirs else ""
+        lines.append(f"ended by {when(entry.end)}{by}")
+    for first, second in view.conflicts():
+        if entry.statement.id in (first.id, second.id):
+            other = second if entry.statement.id == first.id else first
+            counts = "counts until you decide" if other is second else "does not count yet"
+            lines.append(f"in conflict with {_shown(other)}: it {counts}")
     return "\n".join(lines)
 
 
-def described(change: Change | None) -> str:
-    """One change on a line: what, by whom, when and where."""
-    if change is None:
-        return NOT_RECORDED
-    return f"{change.kind} {change.id} by {by(change)}, {when(change)}"
+def when(change: Change) -> str:
+    """Who made a change and when: `the model, 2026-03-01 12:00 UTC, session ... turn 2`."""
+    turn = f" turn {change.turn}" if change.turn else ""
+    session = f", session {change.session}{turn}" if change.session else ""
+    return f"{change.kind} by {AUTHORS[change.who]}, {_minute(change.at)}{session}"
 
 
-def _lines(one: Statement, project: Path, depth: int, seen: list[Statement]) -> Iterator[str]:
-    indent = "    " * depth
-    yield f"{indent}{named(one.entry) if not depth else quoted(one.entry)}"
-    change = one.change
-    yield f"{indent}  {described(change)}"
-    if change is None:
-        return
-    if change.words:
-        words = shorten(credentials.redact(change.words), WORDS_CHARS)
-        yield f'{indent}  {change.person or "you"} had asked: "{words}"'
-    if change.source:
-        state = source.state(project, change.source, change.source_hash)
-        yield f"{indent}  from {change.source}" + (f" ({_STATES[state]})" if state else "")
-    if change.since:
-        yield f"{indent}  holds since {change.since}"
-    if change.until:
-        yield f"{indent}  holds until {change.until}"
-    if one in seen or len(seen) >= MAX_LINKS:
-        return
-    seen.append(one)
-    if one.made_of:
-        yield f"{indent}  {_MADE_OF.get(change.kind, 'made of')}:"
-    for parent in one.made_of:
-        yield from _lines(parent, project, depth + 1, seen)
+def _link(memory: OpenMemory, entry: Entry) -> Iterator[str]:
+    statement = entry.statement
+    yield describe(memory, statement)
+    claimed = f", said {_minute(statement.claimed_at)}"
+    yield f"  {when(entry.change)}{claimed if statement.claimed_at != entry.change.at else ''}"
+    if statement.quote:
+        yield f'  your words: "{shorten(redact(statement.quote), QUOTE_CHARS)}"'
+    if statement.source:
+        state = memory.store.code_state(statement)
+        yield f"  from {statement.source}{f', {_CODE[state]}' if state else ''}"
+    period = [f"{word} {day}" for word, day in _period(statement) if day]
+    if period:
+        yield f"  holds {', '.join(period)}"
+    for change in entry.amendments:
+        yield f"  {when(change)}"
+    if entry.change.reason:
+        yield f"  {entry.change.reason}"
 
 
-def named(entry: Entry) -> str:
-    """An entry in its place, on one line."""
-    id = f"{entry.id}  " if entry.id else ""
-    return f"{id}{quoted(entry)}  ·  {entry.target}"
+def _period(statement: Statement) -> tuple[tuple[str, str], ...]:
+    return ("since", statement.since), ("until", statement.until)
 
 
-def quoted(entry: Entry) -> str:
-    """Its text on one line, credentials masked."""
-    return f'"{shorten(credentials.redact(entry.text), TEXT_CHARS)}"'
+def _minute(at: str) -> str:
+    return f"{at[:16].replace('T', ' ')} UTC"
+
+
+def _shown(statement: Statement) -> str:
+    return f'"{shorten(redact(display(statement.text)), TEXT_CHARS)}"'

@@ -417,16 +417,16 @@ _OMITTED_WHEN_EMPTY = frozenset(
     "cached_tokens cache_write_tokens thinking_tokens permission_mode max_output_tokens "
     "context_window system tools tools_kept opening own bound moved masked sections after "
     "refusals refused checks fallback_model decisive passes not_kept cut section_name "
-    "opening_names notes_of".split()
+    "opening_names notes_of typed exit_status".split()
 )
 """Fields whose empty value is the default: omitting them keeps lines short."""
 
 _AS_IT_IS = frozenset("state own tools value".split())
 """Fields that hold what others wrote; the records of tools in a request have no empty values."""
 
-_OMITTED_WHEN_NONE = frozenset("cost_usd system tools".split())
+_OMITTED_WHEN_NONE = frozenset("cost_usd system tools typed exit_status".split())
 """Those of them whose empty value differs from None: free is not unknown, no tools is not the same
-tools."""
+tools, and who typed nothing did not type all."""
 
 
 @functools.cache

@@ -26,10 +26,7 @@ BEGINNINGS = frozenset(("startswith", "removeprefix"))
 ALLOWED: Mapping[tuple[str, str], str] = {
     ("kode/cli/commands/subagent.py", "kode subagent"): "the program's name, before its errors",
     ("kode/cli/screen/session_table.py", "first task"): "the key of a column",
-    ("kode/memory/command_line.py", "usage: "): "argparse's word",
-    ("kode/memory/stored.py", "Input should be"): "pydantic's words",
-    ("kode/memory/ask.py", "none of them"): "a model's answer",
-    ("kode/memory/journal/places.py", "OUTSIDE"): "the mark of an entry in its file",
+    ("kode/memory/commands.py", "usage: "): "argparse's word",
 }
 """(module, text or name of the constant) → the format that it is."""
 

@@ -31,13 +31,12 @@ from kode.events import (
 )
 from kode.extensions.found_extensions import FoundExtensions
 from kode.images import keep
-from kode.memory.base import Outcome
-from kode.memory.commands import memory_command
+from kode.memory.statement import Outcome
 from kode.messages import Image, Message, Text, Usage
 from kode.session.file_diffs import FileDiff
 from kode.session.spending import Spending, Spent
 from kode.tools.background import BackgroundCommands
-from tests.memory.life import opened
+from tests.memory.sessions import Sessions, call
 
 DIFF = """--- a/calc.py
 +++ b/calc.py
@@ -350,17 +349,18 @@ class FakeConversation:
     async def redo(self) -> str:
         return "brought back calc.py"
 
-    async def memory_command(self, argv, *, undo="kode memory undo") -> Outcome:
-        return Outcome(line="memory: " + " ".join(argv))
+    async def memory_command(self, argv) -> Outcome:
+        return Outcome(text="memory: " + " ".join(argv))
 
     async def open(self) -> None:
         pass
 
     async def opened_memory(self) -> MemorySystem:
-        system = await opened(Path(os.environ["KODE_HOME"]))
-        for number in (80, 81):
-            await memory_command(system, ["add", "user", f"the server listens on port {number}"])
-        return system
+        """Memory with a fact that waits for a decision."""
+        sessions = Sessions(self.home, outside="https://example.com")
+        memory = await sessions.open()
+        await call(memory, "memory", action="add", target="user", content="The port is 80")
+        return memory
 
     async def new_session(self) -> None:
         self.turns = 0

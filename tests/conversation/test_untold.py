@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kode.memory.base import NullMemory
+from kode.memory.system import NullMemory
 from kode.messages import Text
 from kode.prompts import template
 from kode.session.content_store import Contents

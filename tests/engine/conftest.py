@@ -16,7 +16,7 @@ from kode.errors import ToolError
 from kode.events import Emit, Event, TextDelta, TurnEnded, silent
 from kode.extensions import familiar_calls
 from kode.function_tool import tool
-from kode.memory.base import NullMemory
+from kode.memory.system import NullMemory
 from kode.messages import Message, Text, ToolCall, Usage
 from kode.session import log
 from kode.session.checkpoints import Checkpoints

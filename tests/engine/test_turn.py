@@ -26,7 +26,7 @@ from kode.events import (
     TurnEnded,
 )
 from kode.function_tool import tool
-from kode.memory.base import NullMemory
+from kode.memory.system import NullMemory
 from kode.messages import Message, Refusal, ToolCall, Usage, calls_of, results_of, text_of
 from kode.session import log
 from kode.session.entries import MessageEntry, RequestEntry, ToldEntry, TurnEntry

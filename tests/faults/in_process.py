@@ -15,11 +15,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from kode.cli.main import main
-from kode.config import load_config
-from kode.conversation import open_conversation
-from kode.errors import KodeError
-from kode.events import silent
 from kode.memory.change import Change
 from kode.memory.history import History
 from kode.memory.journal.consolidate import Answer
@@ -29,6 +24,12 @@ from kode.memory.project import ProjectFolder
 from kode.memory.queue import Item
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles
 from kode.memory.tiered.episodes import open_queue as ended_sessions
+
+from kode.cli.main import main
+from kode.config import load_config
+from kode.conversation import open_conversation
+from kode.errors import KodeError
+from kode.events import silent
 from kode.memory.vault.reflect import open_queue as tasks
 from kode.paths import path_hash, project_memory
 from kode.permissions import approvals

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kode.memory.history import History
+
 from kode import durable, paths
 from kode.errors import SessionError
-from kode.memory.history import History
 from kode.messages import Text, ToolCall, ToolResult, calls_of, results_of, text_of
 from kode.session import log, upkeep
 from kode.session.entries import MessageEntry, TurnEntry

@@ -22,14 +22,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from kode.memory.history import History
+from kode.memory.journal.files import HISTORY, parse
+from kode.memory.tiered.facts import parse as parse_facts
+
 from kode import paths
 from kode.config import MemoryConfig
 from kode.contracts import MemoryContext
 from kode.errors import KodeError
 from kode.memory import make_system
-from kode.memory.history import History
-from kode.memory.journal.files import HISTORY, parse
-from kode.memory.tiered.facts import parse as parse_facts
 from kode.session import log
 from kode.session.entries import TrimEntry
 from tests.faults.kode_run import (

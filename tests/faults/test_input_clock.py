@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
+from kode.memory.journal.said import new_id
 
 from kode.memory.journal import said
-from kode.memory.journal.said import new_id
 from kode.session import index, log
 from tests.session.stories import plain_turn, whole_story
 

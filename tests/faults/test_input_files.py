@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-
 from kode.memory.journal.said import Conversation
 from kode.memory.queue import read_item
 from kode.memory.tiered.episodes import Ended
+
 from kode.memory.vault.reflect import Asked
 from tests.effort import EVERYTHING
 from tests.faults.damage import damaged

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from kode.memory.tiered.facts import parse
+
 from kode.session import upkeep
 from tests.effort import EVERYTHING, SEED, draws
 from tests.faults.kode_run import (

@@ -1,217 +1,222 @@
+"""What a person can do with memory, in every system."""
+
 import json
+from pathlib import Path
 
 import pytest
 
-from kode import installed
-from kode.config import MemoryConfig
-from kode.contracts import Hit
 from kode.errors import ConfigError, MemoryRefused
-from kode.memory import make_system, open_memory
-from kode.memory.command_line import COMMANDS, CommandParser, add_commands
-from kode.memory.commands import _ANY, _RUN, memory_command
-from kode.memory.search import NEWEST
-from kode.memory.tiered.facts import parse
-from kode.registry import SYSTEMS
-from tests.memory.life import (
-    env_file,
-    memory_context,
-    opened,
-    settings,
-    use,
-    user_file,
-    write_facts,
-)
-
-
-async def test_show_tells_every_entry_with_its_origin_and_fill_level(tmp_path):
-    system = await opened(tmp_path)
-    await use(system, action="add", target="user", content="likes tabs")
-    write_facts(env_file(tmp_path), "typed into the file")
-
-    shown = await memory_command(system, ["show"])
-
-    assert "likes tabs\n    (add by the model, " in shown
-    assert "session 20260301-123400-abcdef" in shown
-    assert "typed into the file\n    (written by hand)" in shown
-    assert "user · 1% (10/1500 characters)" in shown
-
-
-async def test_no_command_shows(tmp_path):
-    system = await opened(tmp_path)
-
-    assert await memory_command(system, []) == await memory_command(system, ["show"])
-
-
-async def test_adding_works_without_a_model_and_is_by_the_user(tmp_path):
-    events = []
-    system = await opened(tmp_path, emit=events.append)
-
-    told = await memory_command(system, ["add", "user", "likes tabs"])
-
-    (event,) = events
-    assert user_file(tmp_path).read_text() == "likes tabs"
-    assert event.text == 'added to user "likes tabs"'
-    assert f"kode memory undo {event.change_id}" in told
-    assert "  you  add facts/user.md: likes tabs" in await memory_command(system, ["log"])
-
-
-async def test_replace_and_remove_change_one_entry(tmp_path):
-    write_facts(user_file(tmp_path), "one", "two", "three")
-    system = await opened(tmp_path)
-
-    await memory_command(system, ["replace", "user", "two", "zwei"])
-    await memory_command(system, ["remove", "user", "one"])
-
-    assert parse(user_file(tmp_path).read_text()) == ("zwei", "three")
-
-
-async def test_a_scope_chooses_the_file(tmp_path):
-    system = await opened(tmp_path)
-
-    await memory_command(system, ["add", "env", "only here", "--scope", "project"])
-
-    assert not env_file(tmp_path).exists()
-    assert "only here" in (await system.inject("start")).system
-
-
-async def test_undo_goes_back_step_by_step(tmp_path):
-    system = await opened(tmp_path, config=settings(merge_on_write=False))
-    for text in ("one", "two", "three"):
-        await memory_command(system, ["add", "user", text])
-
-    await memory_command(system, ["undo"])
-    await memory_command(system, ["undo"])
-
-    assert user_file(tmp_path).read_text() == "one"
-
-
-async def test_undoing_what_was_changed_since_says_so_and_changes_nothing(tmp_path):
-    system = await opened(tmp_path)
-    told = await memory_command(system, ["add", "user", "likes tabs"])
-    write_facts(user_file(tmp_path), "likes tabs a lot")
-
-    with pytest.raises(MemoryRefused, match="no longer holds"):
-        await memory_command(system, ["undo", told.split()[-1]])
-
-    assert user_file(tmp_path).read_text() == "likes tabs a lot"
-
-
-async def test_undoing_nothing_or_an_unknown_change_is_an_error(tmp_path):
-    system = await opened(tmp_path)
-
-    with pytest.raises(MemoryRefused, match="nothing to undo"):
-        await memory_command(system, ["undo"])
-    with pytest.raises(MemoryRefused, match="beef"):
-        await memory_command(system, ["undo", "beef"])
-
-
-async def test_a_removal_that_no_longer_fits_back_tells_the_sizes(tmp_path):
-    config = settings(facts_limit_user=12, merge_on_write=False)
-    system = await opened(tmp_path, config=config)
-    await memory_command(system, ["add", "user", "0123456789"])
-    told = await memory_command(system, ["remove", "user", "0123456789"])
-    await memory_command(system, ["add", "user", "abcdefghij"])
-
-    with pytest.raises(MemoryRefused, match="limit of 12"):
-        await memory_command(system, ["undo", told.split()[-1]])
-
-
-async def test_search_shows_scores_and_where(tmp_path):
-    write_facts(user_file(tmp_path), "likes tabs", "lives in Lisbon")
-    system = await opened(tmp_path)
-
-    found = await memory_command(system, ["search", "tabs"])
-
-    assert "[user] likes tabs" in found
-    assert "Lisbon" not in found
-    assert "No matching memory" in await memory_command(system, ["search", "zeppelin"])
-
-
-async def test_search_says_once_that_the_model_could_not_choose(tmp_path, monkeypatch):
-    write_facts(user_file(tmp_path), "likes tabs")
-    system = await opened(tmp_path)
-
-    async def newest(query, k):
-        return [Hit(text="the last episode", where="episodes", score=0.0, why=NEWEST)]
-
-    monkeypatch.setattr(system, "search", newest)
-    found = await memory_command(system, ["search", "zeppelin"])
-
-    assert "zeppelin" in found.splitlines()[0]
-    assert found.count("could not choose") == 1
-
-
-async def test_status_tells_the_system_fill_levels_and_what_is_pending(tmp_path):
-    write_facts(user_file(tmp_path), "likes tabs")
-    pending = tmp_path / "memory" / "episodes" / "pending"
-    pending.mkdir(parents=True)
-    id, at = "20260101-000000-abcdef", "2026-01-01T00:00:00+00:00"
-    row = {"session_id": id, "turns": 3, "at": at, "transcript": "User: hello"}
-    (pending / f"{id}.json").write_text(json.dumps(row))
-    system = await opened(tmp_path)
-
-    status = await memory_command(system, ["status"])
-
-    assert "system: tiered" in status
-    assert "user: 1 entry, 1% (10/1500 characters)" in status
-    assert "not finished with: 1" in status
-
-
-@pytest.mark.parametrize(
-    "argv", [["frobnicate"], ["add", "foo", "x"], ["add", "user"], ["search"], ["undo", "a", "b"]]
-)
-async def test_a_command_line_that_makes_no_sense_names_the_commands(tmp_path, argv):
-    system = await opened(tmp_path)
-
-    with pytest.raises(ConfigError, match="memory"):
-        await memory_command(system, argv)
-
-
-async def test_a_command_works_through_the_guard_unless_memory_is_off(tmp_path):
-    guarded = open_memory(MemoryConfig())
-    await guarded.open(memory_context(tmp_path), {})
-    off = open_memory(MemoryConfig(enabled=False))
-
-    assert "added" in await memory_command(guarded, ["add", "user", "likes tabs"])
-    with pytest.raises(MemoryRefused, match="Memory is off"):
-        await memory_command(off, ["show"])
-
-
-async def test_a_credential_is_refused_and_not_repeated(tmp_path):
-    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    system = await opened(tmp_path)
-
-    with pytest.raises(MemoryRefused, match="credential") as error:
-        await memory_command(system, ["add", "user", f"the token is {secret}"])
-
-    assert secret not in str(error.value)
-    assert not user_file(tmp_path).exists()
-
-
-async def test_a_credential_in_a_file_is_neither_shown_nor_recorded(tmp_path):
-    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    write_facts(user_file(tmp_path), f"the token is {secret}")
-    system = await opened(tmp_path)
-
-    injected = (await system.inject("start")).system
-    told = await memory_command(system, ["remove", "user", "the token"])
-
-    assert secret not in injected + told
-    assert secret not in (tmp_path / "memory" / "history.jsonl").read_text()
-    with pytest.raises(MemoryRefused, match="cannot be undone"):
-        await memory_command(system, ["undo"])
-
-
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_both_faces_have_the_commands_of_the_system(system):
-    parser = CommandParser(prog="/memory")
-    added = add_commands(parser, system)
-
-    names = {one.prog.removeprefix("/memory ") for one in added}
-
-    plugged = installed.subcommands("memory", system)
-    assert names == {one.name for one in COMMANDS if one.is_of(system)} | set(plugged)
-    verbs = make_system(MemoryConfig(system=system)).verbs()
-    assert names <= {*_RUN, *_ANY, *verbs, *plugged}
-    assert ("team" in names) == (system == "notes")
-    assert ("consolidate" in names) == (system == "tiered")
+from kode.memory.commands import memory_command, run_line
+from kode.memory.review import decide, items
+from kode.memory.system import Memory
+from tests.memory.sessions import Sessions, call
+
+TARGETS = {"tiered": "user", "journal": "memory", "notes": "rule", "vault": "user"}
+"""Where a person adds a fact that every prompt shows."""
+
+
+@pytest.fixture(params=TARGETS)
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Sessions:
+    return Sessions(tmp_path, system=request.param)
+
+
+async def _add(home: Sessions, memory: Memory, text: str) -> str:
+    """The id of a fact that the person adds."""
+    outcome = await run_line(memory, ["add", TARGETS[home.system], text])
+    assert outcome.statement
+    return outcome.statement.id
+
+
+async def test_an_entry_is_shown_edited_forgotten_and_brought_back(home: Sessions) -> None:
+    memory = await home.open(None)
+    id = await _add(home, memory, "Likes tea")
+    shown = await memory_command(memory, ["show"])
+    assert id in shown
+    assert "Likes tea" in shown
+    changed = await run_line(memory, ["edit", id, "Likes coffee"])
+    assert (await memory.search("coffee", 5))[0].match == "exact"
+    await run_line(memory, ["forget", "coffee"])
+    assert "coffee" not in await memory_command(memory, ["show"])
+    await run_line(memory, ["undo"])
+    assert "coffee" in await memory_command(memory, ["show"])
+    assert changed.change
+    why = await memory_command(memory, ["why", "coffee"])
+    assert "Likes tea" in why
+    listed = await memory_command(memory, ["log"])
+    assert "Likes tea → Likes coffee" in listed
+    assert listed.count("undone by") == 1
+
+
+async def test_a_note_on_a_session_is_forgotten_and_comes_back(home: Sessions) -> None:
+    await home.run("s1", "fix the parser")
+    memory = await home.open(None)
+    [note] = memory.opened.notes()
+
+    def is_on_disk() -> bool:
+        paths = (home.root / "memory").rglob("*.md")
+        return any("fix the parser" in path.read_text() for path in paths)
+
+    for words, is_there in (["forget", note.id], False), (["undo"], True):
+        await run_line(memory, words)
+        assert bool(memory.opened.notes()) is is_there
+        assert is_on_disk() is (is_there and home.system != "notes")
+        assert bool(await memory.search("parser", 1)) is is_there
+    await run_line(memory, ["edit", note.id, "We fixed the lexer"])
+    assert "lexer" in memory.opened.notes()[0].text
+
+
+async def test_the_ids_of_several_matches_are_listed(home: Sessions) -> None:
+    memory = await home.open(None)
+    ids = [await _add(home, memory, text) for text in ("Likes tea", "Likes tart")]
+    with pytest.raises(MemoryRefused) as refused:
+        await run_line(memory, ["forget", "Likes"])
+    assert all(id in str(refused.value) for id in ids)
+    with pytest.raises(MemoryRefused, match="No entry contains"):
+        await run_line(memory, ["forget", "wine"])
+    with pytest.raises(ConfigError, match="quotation marks"):
+        await run_line(memory, ["edit", "a", "b", "c", "d"])
+
+
+async def test_an_erased_entry_is_nowhere(home: Sessions) -> None:
+    memory = await home.open(None)
+    id = await _add(home, memory, "Salary 12345")
+    await run_line(memory, ["forget", id, "--erase"])
+    files = [path for path in (home.root / "memory").rglob("*") if path.is_file()]
+    assert not [path for path in files if b"12345" in path.read_bytes()]
+
+
+async def test_one_choice_decides_what_waits(home: Sessions) -> None:
+    memory = await home.open(None)
+    first = await _add(home, memory, "Port 80")
+    opened = memory.opened
+    await opened.store.edit(first, "Port 81", opened.author())
+    [item] = await items(memory)
+    assert (item.reason, list(item.choices)) == ("conflict", ["first", "second", "both"])
+    await decide(memory, item.id, "second")
+    assert await items(memory) == []
+    shown = await memory_command(memory, ["show"])
+    assert "Port 81" in shown
+    assert "Port 80" not in shown
+    assert "kode memory review" not in await memory_command(memory, ["status"])
+
+
+async def test_an_expired_fact_is_confirmed_or_removed(tmp_path: Path) -> None:
+    home = Sessions(tmp_path)
+    memory = await home.open(None)
+    await run_line(memory, ["add", "env", "Freeze", "--until", "2026-02-01"])
+    assert memory.opened.visible_facts() == []
+    [item] = await items(memory)
+    assert item.reason == "no longer true"
+    await decide(memory, item.id, "confirm")
+    assert [fact.text for fact in memory.opened.visible_facts()] == ["Freeze"]
+
+
+async def test_the_past_is_shown_as_it_was(home: Sessions) -> None:
+    memory = await home.open(None)
+    await _add(home, memory, "Likes tea")
+    home.now = home.now.replace(day=5)
+    await run_line(memory, ["edit", "tea", "Likes coffee"])
+    assert "tea" in await memory_command(memory, ["show", "--as-of", "2026-03-02"])
+    assert "coffee" in await memory_command(memory, ["show", "--as-of", "2026-03-05"])
+
+
+async def test_a_file_of_code_that_changed_makes_a_fact_doubtful(tmp_path: Path) -> None:
+    home = Sessions(tmp_path)
+    (tmp_path / "app.py").write_text("PORT = 80\n")
+    memory = await home.open()
+    await call(memory, "memory", action="add", target="env", content="Port 80", source="app.py:1")
+    assert "read in code app.py:1" in (await memory.inject("start")).system
+    (tmp_path / "app.py").write_text("PORT = 81\n")
+    assert "may be stale: app.py:1 changed" in (await memory.inject("start")).system
+    assert "changed since" in await memory_command(memory, ["why", "Port 80"])
+
+
+async def test_help_lists_the_commands_of_the_system(home: Sessions) -> None:
+    memory = await home.open(None)
+    for listed in (await memory_command(memory, ["help"]),):
+        assert {"forget", "edit", "why", "export"} <= set(listed.split())
+    with pytest.raises(ConfigError, match="Did you mean forget"):
+        await run_line(memory, ["forgte"])
+
+
+# ── export and import ────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_export_is_the_same_memory_elsewhere(home: Sessions, tmp_path: Path) -> None:
+    memory = await home.open(None)
+    await _add(home, memory, "Likes tea")
+    await run_line(memory, ["edit", "tea", "Likes coffee"])
+    await _add(home, memory, "Port 80")
+    await home.run("s1", "fix the parser")
+    export = tmp_path / "export.jsonl"
+    await run_line(memory, ["export", str(export)])
+
+    other = Sessions(tmp_path / "other", system=home.system)
+    (tmp_path / "other").mkdir()
+    there = await other.open(None)
+    hash = memory.opened.store.project.hash
+    await run_line(there, ["import", str(export), "--mine", f"--project={hash}={other.root}"])
+
+    def values(memory: Memory) -> list[tuple[str, ...]]:
+        view = memory.opened.store.view()
+        return [
+            (old.id, old.text, old.who, old.claimed_at, str(entry.is_alive), *old.replaces)
+            for entry in view.entries.values()
+            for old in [entry.statement]
+        ]
+
+    assert values(there) == values(memory)
+    assert other.texts(there) == home.texts(memory)
+    assert "fix the parser" in (await there.search("parser", 1))[0].text
+    again = await memory_command(there, ["import", str(export), "--mine"])
+    assert again.startswith("0 entries new")
+    assert await (await other.open(None)).opened.store.reconcile() == []
+
+
+async def test_the_export_of_somebody_else_waits(home: Sessions, tmp_path: Path) -> None:
+    memory = await home.open(None)
+    await _add(home, memory, "Likes tea")
+    export = tmp_path / "export.jsonl"
+    await run_line(memory, ["export", str(export)])
+    rows = export.read_text().splitlines()
+    poison = json.loads(rows[1])
+    poison["id"] = "0123456789ab"
+    poison["add"][0] |= {"id": "s0123456789", "place": "../../evil.md"}
+    export.write_text("\n".join([*rows, json.dumps(poison), "no json"]))
+
+    other = Sessions(tmp_path / "other", system=home.system)
+    other.root.mkdir()
+    there = await other.open(None)
+    hash = memory.opened.store.project.hash
+    said = await memory_command(there, ["import", str(export), f"--project={hash}={other.root}"])
+    assert "is no place of this memory" in said
+    assert "line 4 cannot be read" in said
+    assert other.texts(there) == []
+    [waiting] = there.opened.store.view().waiting()
+    assert (waiting.text.removeprefix("- "), waiting.who) == ("Likes tea", "import")
+    await run_line(there, ["approve", waiting.id])
+    assert len(other.texts(there)) == 1
+
+
+async def test_a_project_that_is_not_clear_is_asked_for(tmp_path: Path) -> None:
+    export = tmp_path / "export.jsonl"
+    homes = [Sessions(tmp_path, project=tmp_path / name) for name in ("one", "two")]
+    for home in homes:
+        assert home.project
+        home.project.mkdir()
+        memory = await home.open(None)
+        await run_line(memory, ["add", "env", f"Port of {home.project.name}"])
+    await run_line(memory, ["export", str(export)])
+    rows = export.read_text().replace(str(tmp_path), "/nowhere")
+    export.write_text(rows)
+    other = Sessions(tmp_path / "other", project=tmp_path / "other")
+    (tmp_path / "other").mkdir()
+    there = await other.open(None)
+    with pytest.raises(MemoryRefused, match="--project"):
+        await run_line(there, ["import", str(export), "--mine"])
+    hashes = [
+        memory.opened.store.project.hash for memory in [await home.open(None) for home in homes]
+    ]
+    pairs = [f"--project={hash}={tmp_path / 'other'}" for hash in hashes]
+    await run_line(there, ["import", str(export), "--mine", *pairs])
+    assert sorted(other.texts(there)) == ["Port of one", "Port of two"]

@@ -1,72 +1,105 @@
-"""Texts as vectors: the server that makes them, and what happens when it fails."""
+"""Vectors: the server that makes them, the file that keeps them, and what happens when either
+fails."""
 
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 from kode.config import Embedding
-from kode.memory.cache import VectorCache
-from kode.memory.embed import OpenAIEmbedder, open_embedder
+from kode.memory.embed import BATCH, Embedder
+from kode.memory.index import IndexedText
+from kode.memory.search import TextIndex, search
+from tests.memory.test_search import NOW
 from tests.scripted_server import ScriptedServer
 
-CORPUS = ["The user prefers tabs over spaces", "Deploys happen on Friday", "Alice owns billing"]
+TEXTS = {"a": "The user prefers tabs over spaces", "b": "Deploys happen on Friday"}
 
 
-def make(url: str, folder: Path, notices: list[str], **more: Any) -> OpenAIEmbedder:
-    given = {"base_url": url, "model": "small", "timeout_s": 60.0, "api_key": "test", **more}
-    embedder = open_embedder(Embedding(provider="openai", **given), folder, notices.append)
-    assert isinstance(embedder, OpenAIEmbedder)
-    return embedder
-
-
-def test_there_is_no_embedder_without_a_server(tmp_path: Path) -> None:
-    assert open_embedder(Embedding(), tmp_path / "cache", pytest.fail) is None
-    assert not (tmp_path / "cache").exists()
+def make(url: str, folder: Path, notices: list[str], **more) -> Embedder:
+    values = {"base_url": url, "model": "small", "timeout_s": 60.0, "api_key": "test", **more}
+    settings = Embedding(provider="openai", **values)
+    return Embedder(settings, folder / "vectors.sqlite", notices.append)
 
 
 async def test_a_server_is_asked_once_for_a_text(tmp_path: Path) -> None:
     notices: list[str] = []
     with ScriptedServer([]) as server:
-        first = await make(server.openai_url, tmp_path, notices).embed(CORPUS)
-        asked = len(server.requests)
+        first = await make(server.openai_url, tmp_path, notices).cosines("tabs", TEXTS)
+        requests = len(server.requests)
         again = make(server.openai_url, tmp_path, notices)
-        second = await again.embed([*CORPUS[:2], "one more"])
-        assert len(server.requests) == asked + 1
+        second = await again.cosines("tabs", TEXTS | {"c": "one more"})
         assert server.requests[-1].json["input"] == ["one more"]
+        assert len(server.requests) == requests + 1
     assert first is not None
     assert second is not None
-    assert again.dims == first.shape[1]
-    assert np.allclose(first[:2], second[:2])
+    assert {name: second[name] for name in first} == pytest.approx(first)
+    assert await again.fill(list(TEXTS.values())) == 0
     assert notices == []
 
 
-async def test_an_outage_gives_no_vectors_and_says_so_once(tmp_path: Path) -> None:
+async def test_vectors_are_made_a_batch_at_a_time(tmp_path: Path) -> None:
+    texts = [f"text {number}" for number in range(BATCH + 5)]
+    with ScriptedServer([]) as server:
+        embedder = make(server.openai_url, tmp_path, [])
+        assert await embedder.fill(texts) == 5
+        assert await embedder.fill(texts) == 0
+
+
+async def test_an_outage_gives_nothing_and_says_so_once(tmp_path: Path) -> None:
     notices: list[str] = []
     embedder = make("http://127.0.0.1:9/v1", tmp_path, notices, timeout_s=1.0)
-    assert await embedder.embed(CORPUS) is None
-    assert await embedder.embed(["another"]) is None
+
+    assert await embedder.cosines("tabs", TEXTS) is None
+    assert await embedder.fill(["another"]) is None
     assert len(notices) == 1
     assert "memory.embedding" in notices[0]
 
 
-async def test_cached_vectors_are_served_during_an_outage(tmp_path: Path) -> None:
-    notices: list[str] = []
+async def test_known_vectors_serve_during_an_outage(tmp_path: Path) -> None:
     with ScriptedServer([]) as server:
         url = server.openai_url
-        known = await make(url, tmp_path, notices).embed(CORPUS)
-    embedder = make(url, tmp_path, notices, timeout_s=1.0)
-    assert known is not None
-    assert np.allclose(await embedder.embed(CORPUS), known)
-    assert notices == []
+        before = await make(url, tmp_path, []).cosines("tabs", TEXTS)
+    assert await make(url, tmp_path, [], timeout_s=1.0).cosines("tabs", TEXTS) == before
 
 
-def test_a_damaged_cache_is_thrown_away(tmp_path: Path) -> None:
-    cache = VectorCache(tmp_path, "space")
-    cache.put({b"k" * 16: np.ones(4, dtype=np.float32)})
-    assert list(cache.get([b"k" * 16])) == [b"k" * 16]
-    cache.path.write_bytes(b"not a database " * 500)
-    assert cache.get([b"k" * 16]) == {}
-    cache.put({b"n" * 16: np.ones(4, dtype=np.float32)})
-    assert list(cache.get([b"n" * 16])) == [b"n" * 16]
+@pytest.mark.parametrize("damage", [b"not a database " * 500, b"", None])
+async def test_a_damaged_or_missing_file_is_made_again(tmp_path: Path, damage) -> None:
+    path = tmp_path / "vectors.sqlite"
+    with ScriptedServer([]) as server:
+        before = await make(server.openai_url, tmp_path, []).cosines("tabs", TEXTS)
+        path.unlink() if damage is None else path.write_bytes(damage)
+        assert await make(server.openai_url, tmp_path, []).cosines("tabs", TEXTS) == before
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+class Meanings(Embedder):
+    """The first word of a text is its meaning; `price` means `cost`."""
+
+    async def cosines(self, query, texts):
+        meaning = {"price": "cost"}.get(query.split()[0], query.split()[0])
+        return {name: 0.9 if text.startswith(meaning) else 0.1 for name, text in texts.items()}
+
+
+async def test_texts_near_in_meaning_are_found_without_a_common_word(tmp_path: Path) -> None:
+    index = TextIndex()
+    index.update(
+        [IndexedText("1", "cost of the cluster: 40"), IndexedText("2", "tabs, not spaces")]
+    )
+    embedder = Meanings(Embedding(), tmp_path / "vectors.sqlite", pytest.fail)
+
+    (result,) = await search([index], "price", 5, NOW, embedder=embedder)
+    hit = result.to_hit()
+
+    assert (hit.text, hit.match, hit.why) == ("cost of the cluster: 40", "near", "by meaning")
+
+
+def test_numpy_is_imported_only_for_vectors() -> None:
+    code = (
+        "import sys, datetime; from kode.memory import embed, judge, search; "
+        "index = search.TextIndex(); index.update([search.IndexedText('1', 'tabs')]); "
+        "assert index.search('tabs', 1, datetime.datetime.now(datetime.UTC)); "
+        "sys.exit('numpy' in sys.modules or 'openai' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

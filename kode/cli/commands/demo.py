@@ -160,7 +160,7 @@ class _Tour:
         await self.say("5 of 6 · After quitting: what kode remembers (`kode memory show`).")
         await self.open(session_id)
         try:
-            self.screen.print((await self.conversation.memory_command(["show"])).in_words())
+            self.screen.print((await self.conversation.memory_command(["show"])).text)
             self.screen.print(f"\nResuming with `kode -r {session_id}`:")
             await self.ask("What do you know about how I like summaries?")
             await self.undo()

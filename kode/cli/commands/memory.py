@@ -62,7 +62,7 @@ def _active_system(argv: Sequence[str]) -> str:
 
 
 def add_arguments(parser: Parser, system: str = "") -> None:
-    from kode.memory.command_line import add_commands
+    from kode.memory.commands import add_commands
 
     add_flags(parser)
     for command in add_commands(parser, system):
@@ -97,8 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.conversation.memory import open_configured, outside_context
-    from kode.memory.command_line import COMMANDS
-    from kode.memory.commands import run_command
+    from kode.memory.commands import COMMANDS, run_command, with_undo
 
     config = loaded.config
     asks = arguments.command in ASKS_A_MODEL
@@ -114,10 +113,9 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
         or getattr(arguments, "dry_run", False),
     )
     durable.remove_all_stale_temporaries(context.root)
-    settles = arguments.command != "rebuild"  # it would take what is gone for an edit by hand
-    async with open_configured(config.memory, context, settles=settles) as system:
+    async with open_configured(config.memory, context) as system:
         confirm = _confirm if sys.stdin and sys.stdin.isatty() else None
-        return (await run_command(system, arguments, confirm)).in_words()
+        return with_undo(await run_command(system, arguments, confirm))
 
 
 async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
@@ -128,14 +126,14 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.cli.screen.render import Renderer
     from kode.cli.screen.screen import open_screen
     from kode.conversation.memory import open_configured, outside_context
-    from kode.memory.review import items_of
+    from kode.memory.review import items
 
     terminals = sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()
     config = loaded.config
     context = outside_context(config, working_directory(arguments), emit=_say)
     if terminals and not arguments.list:
         async with open_configured(config.memory, context) as system:
-            if await items_of(system):
+            if await items(system):
                 screen = open_screen()
                 async with asking(PromptState(screen, Renderer(screen), {}, listens=False)):
                     await review_memory(screen, system)

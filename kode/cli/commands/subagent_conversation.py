@@ -37,7 +37,7 @@ async def child_conversation(
     """The child's agent with its session; memory is a snapshot. Raises: UserError."""
     from kode.conversation import open_conversation
     from kode.conversation.open_session import Child
-    from kode.memory.base import SnapshotMemory
+    from kode.memory.system import SnapshotMemory
     from kode.subagents.lending import borrowed
 
     arguments = setting.arguments

@@ -74,7 +74,7 @@ async def _memory(conversation: "Conversation") -> str:
         status = await conversation.memory_command(["status"])
     except KodeError as error:
         return str(error)
-    return f"{conversation.config.memory.system}: " + "; ".join(status.line.splitlines()[2:4])
+    return f"{conversation.config.memory.system}: " + "; ".join(status.text.splitlines()[2:4])
 
 
 def _instructions(conversation: "Conversation") -> list[str]:

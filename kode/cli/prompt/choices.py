@@ -125,14 +125,13 @@ def session_choices(home: Path, cwd: Path | None) -> list[Choice]:
 
 def memory_choices(before: tuple[str, ...], system: str = "") -> Iterable[Choice]:
     """The words of `/memory`, those that this system has."""
-    from kode.memory.command_line import add_commands
+    from kode.memory.commands import add_commands
 
     parser = argparse.ArgumentParser(add_help=False)
     add_commands(parser, system)
     commands = subcommands(parser)
     if not before:
         yield from ((name, what) for name, (_, what) in commands.items())
-        yield ("reload", "show changes to the model now")
         return
     if before[0] in commands:
         yield from next_words(commands[before[0]][0], before[1:])

@@ -12,8 +12,8 @@ from kode.plain_text import clean
 
 if TYPE_CHECKING:
     from kode.contracts import MemorySystem
-    from kode.memory.base import Outcome
     from kode.memory.review import Item
+    from kode.memory.statement import Outcome
 
 KEYS: Mapping[str, str] = {
     "approve": "a",
@@ -36,13 +36,13 @@ _BESIDES: Mapping[str, tuple[str, str]] = {
 async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
     """Goes through all waiting entries, until each is decided, skipped or left. Raises:
     KodeError."""
-    from kode.memory.commands import memory_done
-    from kode.memory.review import chain_of, decide, items_of
+    from kode.memory.commands import run_line
+    from kode.memory.review import decide, history_of, items
 
     decided: list[tuple[Item, Outcome]] = []
     passed: set[str] = set()
     while True:
-        waiting = [one for one in await items_of(memory) if one.id not in passed]
+        waiting = [one for one in await items(memory) if one.id not in passed]
         item = waiting[0] if waiting else None
         if item is None and not decided:
             break
@@ -51,25 +51,26 @@ async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
             if choice == "undo":
                 undone, done = decided.pop()
                 passed.discard(undone.id)
-                reverted = await memory_done(memory, ["undo", done.change_id])
-                screen.print(clean(reverted.line), "dim")
+                change = done.change.id if done.change else ""
+                reverted = await run_line(memory, ["undo", change])
+                screen.print(clean(reverted.text), "dim")
             elif choice == "quit" or item is None:
                 break
             elif choice == "skip":
                 passed.add(item.id)
             elif choice == "why":
-                screen.print(clean(chain_of(memory, item)))
+                screen.print(clean(history_of(memory, item)))
             else:
                 done = await decide(memory, item.id, choice)
-                screen.print(clean(done.line), "dim")
+                screen.print(clean(done.text), "dim")
                 passed.add(item.id)
-                if done.change_id:
+                if done.change:
                     decided.append((item, done))
         except KodeError as error:
             screen.print(clean(str(error)), "warning")
             if item is not None:
                 passed.add(item.id)
-    left = len(await items_of(memory))
+    left = len(await items(memory))
     nothing = "" if decided or left else "Nothing is pending."
     screen.print(nothing or f"{plural(len(decided), 'decision')}; {left} still pending.", "dim")
 
@@ -86,7 +87,9 @@ async def _choose(screen: Screen, item: "Item | None", count: int, *, can_undo: 
     ]
     idle = "skip" if item else "quit"
     screen.print("")
-    screen.print(f"{item.head} ({count} waiting)" if item else "Nothing else is pending.", "title")
+    screen.print(
+        f"{item.heading} ({count} waiting)" if item else "Nothing else is pending.", "title"
+    )
     texts = item.texts if item else ()
     for number, text in enumerate(texts, 1):
         screen.print(clean(f"{number}  {text}" if len(texts) > 1 else text))

@@ -127,15 +127,18 @@ async def memory(state: PromptState, argument: str) -> None:
 
 
 async def _memory_command(state: PromptState, argv: Sequence[str]) -> None:
+    from kode.memory.commands import with_undo
+
     renderer = state.renderer
     renderer.held = []
     try:
-        done = await state.conversation.memory_command(argv, undo=UNDO)
+        done = await state.conversation.memory_command(argv)
     finally:
         held, renderer.held = renderer.held, None
-    state.screen.print(done.in_words(UNDO).rstrip("\n"))
+    state.screen.print(with_undo(done, UNDO).rstrip("\n"))
+    requested = done.change.id if done.change else ""
     for event in held:
-        if event.change_id not in done.change_ids:  # of a change that was not requested
+        if event.change_id != requested:
             renderer.emit(event)
 
 

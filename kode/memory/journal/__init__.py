@@ -1,1 +1,1 @@
-"""The memory `journal`: conversations consolidated into long-term files. Start in `system.py`."""
+"""The memory `journal`: MEMORY.md in the prompt, and a history that is searched on demand."""

@@ -1,1 +1,1 @@
-"""The memory `notes`: notes in a database, rules and a soul. Start in `system.py`."""
+"""The notes system: short notes of four kinds, with lifetimes, tags and sensitivity."""

@@ -1,105 +1,108 @@
-"""Merging what is a week old, then pruning what has expired: at most once a day, oldest first.
+"""Merges old notes and removes expired ones, at most once a day, the oldest first.
 
-Only volatile notes without a lifetime are merged: one that was given a lifetime is kept for as
-long, and then pruned. They are joined in batches of five, within one user, scope, sensitivity and
-trust. Each merge is written as soon as it is made, so that a short run keeps what it has done.
+Only volatile notes without a lifetime are merged, a week after they were written: a note with one
+is kept for as long. They are joined in batches of five of one place and one sensitivity.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from kode.memory.change import Author
-from kode.memory.notes.database import LAST_MAINTENANCE
-from kode.memory.notes.note import MAX_EVIDENCE, MAX_TAGS, Note, stamp, union
-from kode.memory.notes.store import NoteStore
+from kode.memory.fold import View
+from kode.memory.notes.layout import (
+    MAX_EVIDENCE,
+    MAX_TAGS,
+    confidence,
+    evidence,
+    expires_at,
+    is_active,
+    make_details,
+    stability,
+    tags,
+)
+from kode.memory.opened import OpenMemory
+from kode.memory.statement import Author, Change, Statement, statement_by, timestamp
 
 MERGE_AFTER = timedelta(days=7)
 EVERY = timedelta(days=1)
-BATCH = 5
-MOST_NOTES = 500
-"""A run looks at so many; the rest waits for the next."""
+BATCH = 5  # as document 004 has it
+MERGE, PRUNE = "merge", "prune"
+"""The kinds of the changes."""
 
 
-async def run(store: NoteStore, author: Author) -> list[Note]:
-    """Merges, then prunes, if it is due; returns what it merged notes into. Raises: MemoryRefused,
-    StorageError, BusyError."""
-    made: list[Note] = []
-    last = store.database.meta(LAST_MAINTENANCE)
-    if last > stamp(store.now() - EVERY):
-        return made
-    is_done = False
-    while not is_done:
-        async with store.writing():
-            batches = due_batches(store)[:1]
-            made += [merge(store, batch, author) for batch in batches]
-        is_done = not batches
-    async with store.writing():
-        prune_expired(store, author)
-        store.database.set_meta(LAST_MAINTENANCE, stamp(store.now()))
-    return made
+async def tidy_up(memory: OpenMemory) -> list[Change]:
+    """Merges, and then removes what has expired, if it is due; returns the changes, which are made
+    together. Raises: MemoryRefused, StorageError, BusyError."""
+
+    def make(view: View) -> list[Change]:
+        since = timestamp(memory.context.now() - EVERY)
+        recent = (change for change in reversed(view.changes) if change.at > since)
+        if any(change.kind in (MERGE, PRUNE) for change in recent):
+            return []
+        notes = [note for place in _places(memory) for note in view.current(place)]
+        return [*_merges(memory, notes), *_prunes(memory, notes)]
+
+    return await memory.store.commit(make)
 
 
-def due_batches(store: NoteStore) -> list[list[Note]]:
-    """The notes that are due for merging, in batches that may become one each."""
-    old = store.select(
-        "WHERE n.user = :user AND n.superseded_by IS NULL AND n.stability = 'volatile' "
-        "AND n.expires_at IS NULL AND n.kind IN ('log', 'summary') AND n.created_at <= :old "
-        "ORDER BY n.created_at, n.id LIMIT :most",
-        {"user": store.user, "old": stamp(store.now() - MERGE_AFTER), "most": MOST_NOTES},
-    )
-    groups: dict[tuple[str, str, str], list[Note]] = {}
-    for note in old:
-        groups.setdefault((note.scope, note.sensitivity, note.untrusted), []).append(note)
-    return [
-        batch
-        for group in groups.values()
-        for at in range(0, len(group), BATCH)
-        if len(batch := group[at : at + BATCH]) > 1
+def _places(memory: OpenMemory) -> list[str]:
+    return [*memory.store.fact_places(), *memory.store.record_places()]
+
+
+def due_batches(notes: Iterable[Statement], before: str) -> list[list[Statement]]:
+    """The notes claimed `before` a time that may become one, in batches of two to five."""
+    groups = defaultdict[tuple[str, bool], list[Statement]](list)
+    for note in sorted(notes, key=lambda note: (note.claimed_at, note.id)):
+        is_due = note.claimed_at <= before and note.kind in ("log", "summary")
+        if is_due and stability(note) == "volatile" and not expires_at(note):
+            groups[place_of_merged(note), note.private].append(note)
+    batches = [
+        group[at : at + BATCH] for group in groups.values() for at in range(0, len(group), BATCH)
     ]
+    return [batch for batch in batches if len(batch) > 1]
 
 
-def merge(store: NoteStore, notes: Sequence[Note], author: Author) -> Note:
-    """Inside `writing`: the notes of a batch become one summary that supersedes them. Raises:
-    MemoryRefused, StorageError."""
-    # Not scanned again: each part was, and side by side two harmless ones are still harmless.
-    merged = Note(
-        id=store.free_id(store.now()),
-        content="\n\n".join(dict.fromkeys(note.content for note in notes)),
-        kind="summary",
-        user=notes[0].user,
-        scope=notes[0].scope,
-        tags=tuple(sorted(union(note.tags for note in notes)))[:MAX_TAGS],
-        confidence=min(note.confidence for note in notes),
-        sensitivity=notes[0].sensitivity,
-        evidence=union(note.evidence for note in notes)[:MAX_EVIDENCE],
-        created_at=max(note.created_at for note in notes),
-        untrusted=notes[0].untrusted,
+def place_of_merged(note: Statement) -> str:
+    """The place of summaries beside that of a note."""
+    base, _, *project = note.place.split("/")
+    return "/".join((base, "summary", *project))
+
+
+def merge(notes: Sequence[Statement], at: str) -> Statement:
+    """One summary of a batch: what its parts said, one below the other. It is as new as the newest
+    of them, and lasts."""
+    details = make_details(
+        tags=sorted({tag for note in notes for tag in tags(note)})[:MAX_TAGS],
+        evidence=[line for note in notes for line in evidence(note)][:MAX_EVIDENCE],
+        confidence=min(map(confidence, notes)),
         degraded=True,
-        who=author.who,
     )
-    after = [replace(note, superseded_by=merged.id) for note in notes]
-    reason = f"merged {len(notes)} notes of {notes[0].created_at[:10]} and later into one"
-    store.commit("merge", notes, [*after, merged], author, reason)
-    return merged
+    return statement_by(
+        Author("session"),
+        place_of_merged(notes[0]),
+        "\n\n".join(dict.fromkeys(note.text for note in notes)),
+        at,
+        kind="summary",
+        project=notes[0].project,
+        private=notes[0].private,
+        replaces=tuple(note.id for note in notes),
+        details=details,
+    )
 
 
-def prune_expired(store: NoteStore, author: Author) -> int:
-    """Inside `writing`: deletes what has expired with all that it had replaced, and what replaced
-    notes point to nothing; returns how many. Raises: MemoryRefused, StorageError."""
-    values = {"user": store.user, "now": stamp(store.now()), "most": MOST_NOTES}
-    expired = store.select(
-        "WHERE n.user = :user AND n.stability <> 'permanent' AND n.expires_at <= :now "
-        "ORDER BY n.expires_at, n.id LIMIT :most",
-        values,
-    )
-    orphans = store.select(
-        "WHERE n.user = :user AND n.superseded_by IS NOT NULL AND NOT EXISTS "
-        "(SELECT 1 FROM memory_notes m WHERE m.id = n.superseded_by) ORDER BY n.id LIMIT :most",
-        values,
-    )
-    found = {note.id: note for note in (*expired, *orphans)}
-    gone = {**found, **{note.id: note for note in store.earlier(found)}}
-    if gone:
-        store.commit("prune", list(gone.values()), (), author, f"{len(gone)} notes had expired")
-    return len(gone)
+def _merges(memory: OpenMemory, notes: Sequence[Statement]) -> list[Change]:
+    before = timestamp(memory.context.now() - MERGE_AFTER)
+    changes = []
+    for batch in due_batches(notes, before):
+        merged = merge(batch, max(note.claimed_at for note in batch))
+        draft = memory.store.draft(MERGE, Author("session"))
+        changes.append(replace(draft, add=(merged,), end=merged.replaces))
+    return changes
+
+
+def _prunes(memory: OpenMemory, notes: Sequence[Statement]) -> list[Change]:
+    now = memory.context.now()
+    expired = tuple(note.id for note in notes if not is_active(note, now))
+    draft = memory.store.draft(PRUNE, Author("session"))
+    return [replace(draft, end=expired)] if expired else []

@@ -1,174 +1,253 @@
-"""The five tools of the notes: what the model may do with them, and the words it gets back."""
+"""The five tools of the notes: what the model can do with them."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 from kode.contracts import Brief, Tool, ToolContext, ToolOutput
-from kode.errors import ToolError
-from kode.events import MemoryChanged
+from kode.errors import MemoryRefused, ToolError
 from kode.function_tool import tool
-from kode.memory import frame, replacing
-from kode.memory.frame import as_tool_errors
-from kode.memory.notes.note import Sensitivity, Stability, in_words
-from kode.memory.notes.pack import with_id
-from kode.memory.notes.store import Wanted
-from kode.memory.notes.write import Kept
+from kode.memory import frame
+from kode.memory.notes.layout import (
+    Kind,
+    Stability,
+    check_note,
+    expires_at,
+    is_active,
+    make_details,
+    stability,
+    tags,
+)
+from kode.memory.opened import INDEX_LIMIT_S, Addition, OpenMemory
+from kode.memory.quotes import verify_quote
+from kode.memory.relations import Relations
+from kode.memory.search import search
+from kode.memory.source import cite
+from kode.memory.statement import Amendment, Author, Outcome, Statement
+from kode.messages import shorten
 
-if TYPE_CHECKING:
-    from kode.memory.notes.opened import OpenedNotes
+DEFAULT_K, MAX_K = 8, 20
+"""Notes of one answer."""
+MAX_PREVIEW_CHARS = 1_000  # of a note in the question whether it may be forgotten
 
-DEFAULT_K = 8
-MAX_K = 20
-SOUL = "the soul"
-SHOWN_CHARS = 1_000
-"""Of a note in the question whether it may be forgotten."""
-
-RemembersKind = Literal["log", "summary", "rule"]
-
-REMEMBER = """\
-Keep a lasting preference, decision or fact, one a note; no secrets. A rule is in every prompt."""
-UNLISTED = ("tags", "stability", "ttl_days", "confidence", "evidence", "sensitivity", "source")
-"""What `remember` takes besides: as document 004 has it, and as earlier sessions called it."""
+GetSoul = Callable[[OpenMemory], Statement | None]
+Draft = Callable[[OpenMemory, Addition, Author], Statement]
 
 
-def note_tools(notes: "OpenedNotes") -> tuple[Tool, ...]:
-    """The tools over one open memory, in their order."""
+def note_tools(memory: OpenMemory, get_soul: GetSoul, draft: Draft) -> tuple[Tool, ...]:
+    """The tools over one open memory, in their order. `draft` makes and checks a new note."""
 
     @tool(
         effect="memory",
         subject="content",
-        description=REMEMBER,
         brief=Brief(
             description="Keep a note for later sessions: what the user decides or prefers.",
             required=("content",),
         ),
-        unlisted=UNLISTED,
     )
     async def remember(
         context: ToolContext,
-        content: str,
-        kind: RemembersKind | None = None,
-        tags: list[str] | None = None,
-        stability: Stability = "stable",
-        ttl_days: int | None = None,
-        confidence: float = 1.0,
-        evidence: list[str] | None = None,
-        sensitivity: Sensitivity = "normal",
-        scope: Literal["user", "project"] | None = None,
-        source: str | None = None,
+        content: Annotated[str, "one sentence, no secrets"],
+        kind: Annotated[Kind | None, "log by default; rule: in every prompt"] = None,
+        tags: Annotated[list[str] | None, "to find it by"] = None,
+        stability: Annotated[Stability, "permanent never expires"] = "stable",
+        ttl_days: Annotated[int | None, "it expires after"] = None,
+        confidence: Annotated[float, "0 to 1; a rule: 0.8 or more"] = 1.0,
+        evidence: Annotated[
+            list[str] | None,
+            "a rule needs one: the user's exact words that state it, path:line, what happened",
+        ] = None,
+        sensitivity: Annotated[
+            Literal["normal", "sensitive"], "sensitive: no model sees it"
+        ] = "normal",
+        scope: Annotated[Literal["user", "project"] | None, "project: only here"] = None,
     ) -> ToolOutput:
-        with as_tool_errors():
-            outcome = await notes.writer.remember(
-                content,
-                kind=kind or "log",
-                tags=tuple(tags or ()),
-                stability=stability,
-                ttl_days=ttl_days,
-                confidence=confidence,
-                evidence=tuple(evidence or (notes.asked,) if kind == "rule" else evidence or ()),
-                sensitivity=sensitivity,
-                in_project=scope == "project",
-                source=source,
+        """Keep a lasting preference, decision or fact, one a note."""
+        with frame.as_tool_errors():
+            addition = Addition(
+                target=kind or "log",
+                text=content,
+                scope=scope or "",
+                private=sensitivity == "sensitive",
+                details={
+                    "tags": tags or [],
+                    "stability": stability,
+                    "ttl_days": ttl_days,
+                    "confidence": confidence,
+                    "evidence": evidence or [],
+                },
             )
-        return await _answer(context, notes, outcome)
+            author = _author(memory, evidence or [])
+            outcome = await memory.save(draft(memory, addition, author))
+        return _done(memory, outcome)
 
     @tool(
         effect="memory-read",
         subject="query",
         parallel=True,
         brief=Brief(description="Search the notes of earlier sessions.", required=("query",)),
-        unlisted=("k", "tags"),
     )
     async def recall(
-        context: ToolContext, query: str, k: int = DEFAULT_K, tags: list[str] | None = None
+        context: ToolContext,
+        query: Annotated[str, "a few words"],
+        k: Annotated[int, "how many"] = DEFAULT_K,
+        tags: Annotated[list[str] | None, "with one of these"] = None,
     ) -> ToolOutput:
-        """Search; gives ids."""
+        """Search the notes; gives their ids."""
         if not query.strip():
             raise ToolError("`query` is empty: give a few words of what you look for.")
-        with as_tool_errors():
-            wanted = Wanted(tags=tuple(tags or ()), limit=max(1, min(k, MAX_K)))
-            found = await notes.find(query, wanted)
-        about = "Notes that match, best first."
-        if not found or not found[0][0].score:
-            about = f"No note matches: {query}"
-            if not found:
-                return ToolOutput(text=about, summary="no match")
-            about += ". These are the newest."
-        for _, note in found:
-            replacing.note(notes.seen, f"note {note.id}", note.content)
-        notes.look_again()
-        shown = notes.marked(note for _, note in found)
-        text = frame.wrap(about, "\n\n".join(map(with_id, shown)))
-        return ToolOutput(text=text, summary=f"{len(found)} notes")
+        with frame.as_tool_errors():
+            notes = await _find(memory, query, max(1, min(k, MAX_K)), {*(tags or ())})
+        if not notes:
+            return ToolOutput(text=f"No note matches: {query}", summary="no match")
+        listed = "\n\n".join(_with_id(memory, note) for note in notes)
+        memory.mark_shown(frame.escape(listed), notes)
+        about = f"Notes that match, best first. {frame.NOTES}"
+        return ToolOutput(text=frame.wrap(about, listed), summary=f"{len(notes)} notes")
 
-    @tool(effect="memory", subject="id", unlisted=("tags",))
+    @tool(effect="memory", subject="id")
     async def update_memory(
-        context: ToolContext, id: str, content: str, tags: list[str] | None = None
+        context: ToolContext,
+        id: Annotated[str, "from recall"],
+        content: Annotated[str, "the new text"],
+        tags: Annotated[list[str] | None, "in place of its tags"] = None,
     ) -> ToolOutput:
-        """Replace a note."""
-        with as_tool_errors():
-            old = notes.store.find(id)
-            replacing.check(
-                notes.seen,
-                f"note {old.id}",
-                "" if old.kind == "soul" else old.content,  # the writer names its own tool
-                content,
-                to_read="`recall` shows it; then update it.",
-                to_lose="Give all of it that still holds, or `forget` the note and `remember` "
-                "another.",
-            )
-            outcome = await notes.writer.update(
-                id, content, tags=None if tags is None else tuple(tags)
-            )
-        return await _answer(context, notes, outcome)
+        """Replace a note; all else of it stays."""
+        with frame.as_tool_errors():
+            old = _note(memory, id)
+            memory.check_replaced(old, content, "")
+            new = memory.store.new_version(old, content, memory.author())
+            if tags is not None:
+                new = replace(new, details=make_details(**{**old.details, "tags": tags}))
+            check_note(new)
+            if new.text == old.text:
+                amendment = Amendment(details={"tags": new.details.get("tags", [])})
+                amended = await memory.store.amend(old.id, amendment, memory.author(), "retag")
+                return _done(memory, memory.announce(amended))
+            outcome = await _replace(memory, old, new)
+        return _done(memory, outcome)
 
     @tool(effect="memory", subject="content")
-    async def update_soul(context: ToolContext, content: str) -> ToolOutput:
-        """Replace who you are, all of it; only at the user's wish."""
-        with as_tool_errors():
-            _check_soul(notes, content)
-            outcome = await notes.writer.update_soul(content)
-        return await _answer(context, notes, outcome)
+    async def update_soul(context: ToolContext, content: Annotated[str, "all of it"]) -> ToolOutput:
+        """Replace who you are, only at the user's wish."""
+        with frame.as_tool_errors():
+            author, _ = memory.model_author("")
+            new, old = (
+                draft(memory, Addition(target="soul", text=content), author),
+                get_soul(memory),
+            )
+            if old is not None:
+                _check_soul(memory, old, content)
+                outcome = await _replace(memory, old, new)
+            else:
+                outcome = await memory.save(new, is_judged=False)
+        return _done(memory, outcome)
 
-    def forgotten(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        with as_tool_errors():
-            return in_words(notes.store.find(arguments["id"]), SHOWN_CHARS)
+    def preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        with frame.as_tool_errors():
+            note = memory.store.find(str(arguments["id"]))
+            return "a sensitive note" if note.private else shorten(note.text, MAX_PREVIEW_CHARS)
 
-    @tool(effect="memory", subject="id", preview=forgotten, unlisted=("bring_back",))
-    async def forget(context: ToolContext, id: str, bring_back: bool | None = None) -> ToolOutput:
+    @tool(effect="memory", subject="id", preview=preview)
+    async def forget(
+        context: ToolContext,
+        id: Annotated[str, "from recall"],
+        bring_back: Annotated[bool | None, "restore what it replaced"] = None,
+    ) -> ToolOutput:
         """Delete a note."""
-        with as_tool_errors():
-            outcome = await notes.writer.forget(id, bring_back=bring_back)
-        return await _answer(context, notes, outcome)
+        with frame.as_tool_errors():
+            note = _note(memory, id)
+            default = memory.settings.notes.forget_brings_back
+            is_back = default if bring_back is None else bring_back
+            if is_back and note.replaces:  # as before it was written
+                change = memory.store.view().entries[note.id].change
+                outcome = await memory.store.undo(change.id)
+            else:
+                outcome = await memory.store.forget(note.id, memory.author())
+        return _done(memory, memory.announce(outcome))
 
     return remember, recall, update_memory, update_soul, forget
 
 
-def _check_soul(notes: "OpenedNotes", content: str) -> None:
-    """Raises: NotReplaced, with the soul where it was not shown: no tool reads it."""
-    soul = notes.soul()
-    shown = frame.wrap("The soul as it is now.", soul)
+async def _find(memory: OpenMemory, query: str, k: int, wanted: set[str]) -> list[Statement]:
+    """Notes, best first; with one of the wanted tags, if there are any."""
+    if left := memory.update_indexes(INDEX_LIMIT_S):
+        memory.warn(f"{left} notes could not be looked at yet: search again.")
+    now = memory.context.now()
+    notes = {
+        note.id: note
+        for note in (*memory.visible_facts(), *memory.notes())
+        if note.kind != "soul" and is_active(note, now) and (not wanted or wanted & {*tags(note)})
+    }
+    ranked = await search(
+        (memory.fact_index, memory.note_index),
+        query,
+        k,
+        now,
+        model=memory.model if memory.settings.llm_search else None,
+        embedder=memory.embedder,
+        allows=lambda text: text.id in notes,
+    )
+    return [notes[result.text.id] for result in ranked]
+
+
+def _author(memory: OpenMemory, evidence: Sequence[str]) -> Author:
+    """The model, with the evidence that counts: the person's words in this session in which they
+    ask nothing, and lines of code."""
+    typed = memory.context.typed_messages()
+    quote = next((line for line in evidence if verify_quote(line, typed)), "")
+    author = memory.author()._replace(quote=quote)
+    for line in evidence:
+        with suppress(MemoryRefused):
+            where, source_hash = cite(memory.store.project.root, line)
+            return author._replace(source=where, source_hash=source_hash)
+    return author
+
+
+def _note(memory: OpenMemory, id: str) -> Statement:
+    """The note that a model names by its id. Raises: MemoryRefused."""
+    note = memory.store.find(id.strip().strip("[]"))
+    if not memory.store.is_here(note.place):
+        raise MemoryRefused(f"There is no note {id} here. `recall` gives the ids.")
+    if note.kind == "soul":
+        raise MemoryRefused("The soul is changed with update_soul. Nothing was changed.")
+    return note
+
+
+async def _replace(memory: OpenMemory, old: Statement, new: Statement) -> Outcome:
+    """Puts a note in the place of another one. One that ranks higher stays beside it."""
+    if memory.context.tainted():
+        return await memory.save(replace(new, replaces=(old.id,)), is_judged=False)
+    relations = Relations(outdated=((old.id, new.id),))
+    return memory.announce(await memory.store.add(new, relations, kind="replace"))
+
+
+def _check_soul(memory: OpenMemory, soul: Statement, content: str) -> None:
+    """Raises: MemoryRefused, with the soul where it was not shown: no tool reads it."""
     try:
-        replacing.check(
-            notes.seen,
-            SOUL,
-            soul,
-            content,
-            to_read=f"This is all of it; keep what still holds.\n{shown}\n",
-            to_lose="Give all of it that still holds.",
-        )
-    finally:
-        replacing.note(notes.seen, SOUL, soul)
+        memory.check_replaced(soul, content, "")
+    except MemoryRefused as error:
+        text = frame.wrap("The soul as it is now.", soul.text)
+        memory.mark_shown(frame.escape(soul.text), [soul])
+        raise MemoryRefused(f"{error}\n{text}") from error
 
 
-async def _answer(context: ToolContext, notes: "OpenedNotes", outcome: Kept) -> ToolOutput:
-    if outcome.change_id:
-        context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
-        await notes.after_change()
-    if outcome.note is not None:
-        name = SOUL if outcome.note.kind == "soul" else f"note {outcome.note.id}"
-        replacing.note(notes.seen, name, outcome.note.content)
-    nothing = "" if outcome.change_id else " Nothing was changed."
-    line = outcome.line[:1].upper() + outcome.line[1:]
-    detail = f" {outcome.detail}" if outcome.detail else ""
-    return ToolOutput(text=f"{line}.{detail}{nothing}", summary=outcome.line)
+def _with_id(memory: OpenMemory, note: Statement) -> str:
+    """A note with its id, for a model that wants to change it."""
+    lasts = stability(note)
+    if expires_at(note):
+        lasts += f" until {expires_at(note)[:10]}"
+    words = f" #{' #'.join(tags(note))}" if tags(note) else ""
+    text = memory.note_text(note) if note.kind == "summary" else memory.describe(note)
+    return f"[{note.id}] ({note.kind}, {lasts}){words}\n{text}"
+
+
+def _done(memory: OpenMemory, outcome: Outcome) -> ToolOutput:
+    """What an operation did, for the model."""
+    lines = [f"{outcome.text[:1].upper()}{outcome.text[1:]}."]
+    lines += [] if outcome.change else ["Nothing was changed."]
+    if outcome.statement:
+        memory.mark_shown(frame.escape(outcome.statement.text), [outcome.statement])
+        lines.append(f"It is note {outcome.statement.id}.")
+    return ToolOutput(text=" ".join(lines), summary=outcome.text)

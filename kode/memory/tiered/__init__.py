@@ -1,1 +1,1 @@
-"""The memory `tiered`: facts, a buffer of recent turns, episodes. Start in `system.py`."""
+"""The memory `tiered`: facts in the prompt, recent turns in the session, notes on sessions."""

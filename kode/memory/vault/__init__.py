@@ -1,1 +1,1 @@
-"""The memory `vault`: Markdown files that the model reads and writes. Start in `system.py`."""
+"""The memory `vault`: Markdown files that the model reads and writes with five tools."""

@@ -10,7 +10,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from acp.helpers import update_available_commands
 from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
 
-from kode.plugin import Conversation, UserError, read_plan, slash_commands, write_plan
+from kode.plugin import (
+    Conversation,
+    UserError,
+    memory_command,
+    read_plan,
+    slash_commands,
+    write_plan,
+)
 from kode.plugins.acp.options import DEFAULT, effort_named
 from kode.plugins.acp.updates import Update
 
@@ -47,8 +54,8 @@ async def _memory(conversation: Conversation, argument: str) -> str:
         words = shlex.split(argument)
     except ValueError as error:
         raise UserError(f"/memory: {error}. Close the quotes and try again.") from error
-    outcome = await conversation.memory_command(words or ["show"])
-    return f"```\n{outcome.in_words().rstrip()}\n```"
+    text = await memory_command(await conversation.opened_memory(), words or ["show"])
+    return f"```\n{text.rstrip()}\n```"
 
 
 async def _context(conversation: Conversation, argument: str) -> str:

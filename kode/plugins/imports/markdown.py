@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kode.plugin import ForeignEntry
+from kode.plugin import ForeignReader
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
@@ -89,7 +89,11 @@ def _items(
         head, _, rest = _MARKER.sub("", raw, count=1).partition("\n")
         text = f"{head}\n{textwrap.dedent(rest)}".strip()
         nested = [child for child in item.children if child.type in _LISTS]
-        if len(text) > ForeignEntry.MAX_CHARS and nested and item.children[0].type == "paragraph":
+        if (
+            len(text) > ForeignReader.Entry.MAX_CHARS
+            and nested
+            and item.children[0].type == "paragraph"
+        ):
             # Too long for one entry: its parts, each with the line that introduces them.
             above = _block(item.children[0].children[0].content, under, 0, inside).text
             for inner in nested:

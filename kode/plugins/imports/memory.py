@@ -10,15 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kode.plugin import (
-    NO_HOME,
-    ForeignEntry,
-    ForeignReading,
-    ForeignSource,
-    expand_path,
-    project_root,
-    user_home,
-)
+from kode.plugin import NO_HOME, ForeignReader, expand_path, project_root, user_home
 from kode.plugins.imports.markdown import read_blocks, split_front_matter
 
 _INSTRUCTIONS = {"CLAUDE.md": "claude", "CLAUDE.local.md": "claude", "AGENTS.md": "agents"}
@@ -34,14 +26,12 @@ _ROUTES = frozenset({"rollout_summary_files", "keywords", "What's in Memory"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForeignAgent:
+class ForeignAgent(ForeignReader):
     """One of the agents, as `kode memory import` asks it."""
 
     name: Literal["claude", "codex", "agents", "file"]
-    title: str
-    is_format: bool = False
 
-    def usual(self, project: Path) -> Iterable[ForeignSource]:
+    def usual(self, project: Path) -> Iterable[ForeignReader.Source]:
         """The existing files in the usual places: the person's own, and those of a project."""
         home, root = user_home() or NO_HOME, project_root(project)
         own = Path(os.environ.get("CODEX_HOME") or home / ".codex")
@@ -68,14 +58,14 @@ class ForeignAgent:
         owner = (_owner_of_folder(path.parent) if is_kept else "") or "file"
         return path.suffix in _TEXTS and owner == self.name
 
-    def named(self, path: Path) -> Iterable[ForeignSource]:
+    def named(self, path: Path) -> Iterable[ForeignReader.Source]:
         """A file, or the files of this agent in a folder."""
         home = user_home() or NO_HOME
         is_personal = path.parent in (home / ".claude", home / ".codex") and not path.is_dir()
         files = self._files(path) if path.is_dir() else [path]
         return self._existing(files, "user" if is_personal else "project")
 
-    def read(self, source: ForeignSource, text: str) -> ForeignReading:
+    def read(self, source: ForeignReader.Source, text: str) -> ForeignReader.Reading:
         """The entries of a file."""
         head, body = split_front_matter(text)
         path, about = source.path, source.about
@@ -87,9 +77,11 @@ class ForeignAgent:
             # One fact, with its reason and application below; a list is several.
             about = "user" if kind[1] in ("user", "feedback") else "project"
             whole = body.strip()
-            if whole and len(whole) <= ForeignEntry.MAX_CHARS and not _ITEM.search(body):
+            if whole and len(whole) <= ForeignReader.Entry.MAX_CHARS and not _ITEM.search(body):
                 line = body[: body.index(whole[0])].count("\n") + 1
-                return ForeignReading(entries=(ForeignEntry(text=whole, about=about, line=line),))
+                return ForeignReader.Reading(
+                    entries=(ForeignReader.Entry(text=whole, about=about, line=line),)
+                )
         entries, left = [], []
         for block in read_blocks(body):
             pointer = _POINTER.search(block.bare) if path.name == "MEMORY.md" else None
@@ -100,8 +92,8 @@ class ForeignAgent:
                     f"line {block.line}: it imports {block.bare}, which you may import itself"
                 )
             else:
-                entries.append(ForeignEntry(text=block.text, about=about, line=block.line))
-        return ForeignReading(entries=tuple(entries), left=tuple(left))
+                entries.append(ForeignReader.Entry(text=block.text, about=about, line=block.line))
+        return ForeignReader.Reading(entries=tuple(entries), left=tuple(left))
 
     def _files(self, folder: Path) -> list[Path]:
         if self.name == "codex":  # the rest is what these two were made from
@@ -110,10 +102,10 @@ class ForeignAgent:
 
     def _existing(
         self, files: Iterable[Path], about: Literal["user", "project"] = "project"
-    ) -> Iterator[ForeignSource]:
+    ) -> Iterator[ForeignReader.Source]:
         for path in files:
             if path.is_file():
-                yield ForeignSource(agent=self.name, path=path, about=about)
+                yield ForeignReader.Source(agent=self.name, path=path, about=about)
 
 
 def _owner_of_folder(folder: Path) -> str:
@@ -122,7 +114,7 @@ def _owner_of_folder(folder: Path) -> str:
     return "claude" if (folder / "MEMORY.md").is_file() else ""
 
 
-def _read_codex(body: str, about: Literal["user", "project"]) -> ForeignReading:
+def _read_codex(body: str, about: Literal["user", "project"]) -> ForeignReader.Reading:
     """Its handbook or its summary, without references to other files."""
     entries = []
     project = ""
@@ -133,18 +125,18 @@ def _read_codex(body: str, about: Literal["user", "project"]) -> ForeignReading:
         elif not _ROUTES.intersection(block.headings):
             is_personal = any(title.startswith("User ") for title in block.headings)
             entries.append(
-                ForeignEntry(
+                ForeignReader.Entry(
                     text=block.text,
                     about="user" if is_personal else about,
                     line=block.line,
                     project="" if is_personal else project,
                 )
             )
-    return ForeignReading(entries=tuple(entries))
+    return ForeignReader.Reading(entries=tuple(entries))
 
 
-CLAUDE = ForeignAgent(name="claude", title="Claude Code")
-CODEX = ForeignAgent(name="codex", title="Codex")
-AGENTS_MD = ForeignAgent(name="agents", title="AGENTS.md", is_format=True)
-FILE = ForeignAgent(name="file", title="a file", is_format=True)
+CLAUDE = ForeignAgent(name="claude")
+CODEX = ForeignAgent(name="codex")
+AGENTS_MD = ForeignAgent(name="agents")
+FILE = ForeignAgent(name="file")
 """Markdown of no particular agent."""

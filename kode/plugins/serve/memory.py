@@ -1,7 +1,7 @@
 """The tools of `kode mcp serve --memory-only`: kode's memory for agents that have none.
 
-What such an agent sends is outside text. It only enters memory after the person's approval
-(`kode.memory.waiting`), and the agent can undo only its own proposals.
+What such an agent sends is outside text. It only enters memory after the person's approval, and the
+agent can undo only its own proposals.
 """
 
 import os
@@ -15,26 +15,21 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from kode.plugin import (
-    MAX_CHARS,
-    WAITING_MEMORY_SYSTEM,
+    Change,
     Config,
     ConfigError,
-    MemoryAuthor,
-    MemoryHistory,
     MemoryRefused,
     MemorySystem,
+    decide_memory,
     frame_memory,
     kode_home,
     kode_version,
     load_config,
-    memory_folder,
-    memory_proposals,
+    memory_overview,
     open_memory,
     outside_context,
-    project_root,
     propose_memory,
     silent,
-    take_back_memory,
 )
 from kode.plugins.serve.bounds import Bounds
 from kode.plugins.serve.server import READS, as_tool
@@ -46,7 +41,6 @@ you add waits until the person approves it."""
 
 MAX_HITS = 20  # a few thousand tokens
 MAX_LINES = 100  # a few thousand tokens
-MAX_CHANGES = 2_000  # of the history; few are from other agents
 ADDING = ("memory_add", "memory_undo")
 ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 
@@ -55,14 +49,12 @@ Folder = Annotated[str, Field(description="Absolute path of the project; default
 
 def make_memory_server(bounds: Bounds) -> MCPServer:
     """The server over the memory of `$KODE_HOME`. Raises: ConfigError if memory is off."""
-    config = _config(bounds.roots[0])
-    if not config.memory.enabled:
+    if not _config(bounds.roots[0]).memory.enabled:
         raise ConfigError("Memory is off: set memory.enabled to true, then start the server.")
-    root = memory_folder(kode_home(), config.memory.data_dir)
-    tools = MemoryTools(bounds, MemoryHistory(root / "history.jsonl"))
     server = MCPServer(
         "kode-memory", instructions=INSTRUCTIONS, version=kode_version, log_level="CRITICAL"
     )
+    tools = MemoryTools(bounds)
     for name in (name for name in vars(MemoryTools) if name.startswith("memory_")):
         hints = ADDS if name in ADDING else READS
         server.add_tool(as_tool(getattr(tools, name)), annotations=hints)
@@ -74,7 +66,6 @@ class MemoryTools:
     """What a client may call: each method is a tool with its name, signature and docstring."""
 
     bounds: Bounds
-    history: MemoryHistory
 
     async def memory_search(
         self,
@@ -100,7 +91,7 @@ class MemoryTools:
     async def memory_add(
         self,
         context: Context,
-        text: Annotated[str, Field(max_length=MAX_CHARS, description="One fact, in one sentence")],
+        text: Annotated[str, Field(description="One fact, in one sentence")],
         about: Annotated[
             Literal["user", "project"], Field(description="Whom it is true of")
         ] = "user",
@@ -110,52 +101,67 @@ class MemoryTools:
         once the person has approved it."""
         client = context.request_context.session.client_params
         name = client.client_info.name if client is not None else ""
-        project = project_root(self._folder(cwd))
-        done = await propose_memory(self.history, text, about, client=name, project=project)
-        if done is None:
+        async with self._open(cwd, read_only=False) as system:
+            outcome = await propose_memory(system, text, about, name)
+        if outcome.change is None:
             return {"done": "it waits already for the person"}
-        return {"done": "it waits for the person", "id": done.id}
+        return {"done": "it waits for the person", "id": outcome.change.id}
 
     async def memory_log(
-        self, limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 20
+        self, limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 20, cwd: Folder = ""
     ) -> dict[str, Any]:
-        """What was proposed through this server, the newest first, and what became of it."""
-        proposals = memory_proposals(self.history)
-        pending = {f"{WAITING_MEMORY_SYSTEM}/{proposal.id}" for proposal in proposals}
+        """What agents proposed, the newest first, and whether it waits still."""
+        async with self._open(cwd) as system:
+            proposals, waiting = await _proposals(system)
         rows = [
             {
                 "id": change.id,
                 "at": change.at,
-                "did": change.kind,
-                "text": "".join(change.after or change.before),
-                "waits": change.target in pending,
+                "text": change.add[0].text,
+                "waits": change.add[0].id in waiting,
             }
-            for change in self.history.tail(MAX_CHANGES).changes
-            if change.who == "client"
+            for change in proposals
         ]
         return {"changes": rows[:limit]}
 
     async def memory_undo(
-        self, id: Annotated[str, Field(description="Of a change of `memory_add` or `memory_undo`")]
+        self,
+        id: Annotated[str, Field(description="Of a change of `memory_add`")],
+        cwd: Folder = "",
     ) -> dict[str, Any]:
-        """Undoes a proposal of this server that still waits, or such an undo."""
-        changes = self.history.find(id) if id else []
-        if len(changes) != 1 or changes[0].who != "client":
-            raise MemoryRefused(
-                f"{id[:40]!r} is no change made through this server: `memory_log` lists those."
-            )
-        done = await take_back_memory(self.history, changes[0], MemoryAuthor(who="client"))
-        return {"done": f"undid {changes[0].kind} {changes[0].id}", "id": done.id}
+        """Withdraws a proposal of an agent that still waits."""
+        async with self._open(cwd, read_only=False) as system:
+            proposals, waiting = await _proposals(system)
+            statements = [change.add[0].id for change in proposals if change.id == id]
+            if not waiting.intersection(statements):
+                raise MemoryRefused(
+                    f"{id[:40]!r} is no proposal of an agent that waits here: `memory_log` lists "
+                    "those."
+                )
+            await decide_memory(system, statements[0], "drop", "client")
+        return {"done": f"withdrew {id}"}
 
     def _folder(self, cwd: str) -> Path:
         return self.bounds.folder(cwd) if cwd else self.bounds.roots[0]
 
-    def _open(self, cwd: str) -> AbstractAsyncContextManager[MemorySystem]:
+    def _open(
+        self, cwd: str, *, read_only: bool = True
+    ) -> AbstractAsyncContextManager[MemorySystem]:
         """Memory as it is on disk now, for one call."""
         folder = self._folder(cwd)
         config = _config(folder)
-        context = outside_context(config, folder, emit=silent, read_only=True)
+        context = outside_context(config, folder, emit=silent, read_only=read_only)
         return open_memory(config.memory, context)
+
+
+async def _proposals(system: MemorySystem) -> tuple[list[Change], set[str]]:
+    """What agents proposed, the newest first, and the ids of the statements of which the person has
+    still to decide."""
+    overview = await memory_overview(system)
+    changes = (change for change in overview.changes if change.who == "client" and change.add)
+    return list(changes), {
+        statement.id for item in overview.waiting for statement in item.statements
+    }
 
 
 def _config(folder: Path) -> Config:

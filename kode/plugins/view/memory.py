@@ -27,10 +27,9 @@ async def memory_values(place: Place) -> Mapping[str, object]:
     StorageError."""
     async with opened_memory(place) as (system, notices):
         memory = await memory_overview(system)
-    authors = (entry.origin.who if entry.origin else "" for entry in memory.entries)
     return {
         "memory": memory,
-        "sources": Counter(authors).most_common(),
+        "sources": Counter(entry.statement.who for entry in memory.entries).most_common(),
         "notices": notices,
         "here": path_hash(project_root(place.cwd)),
     }
@@ -40,8 +39,8 @@ async def decide(place: Place, id: str, choice: str) -> tuple[str, str]:
     """Carries out a choice about the waiting item with this id; returns a message and the id of the
     change that it is. Raises: MemoryRefused, StorageError, BusyError."""
     async with opened_memory(place, read_only=False) as (system, _):
-        done = await decide_memory(system, id, choice)
-        return done.in_words(), done.change_id
+        outcome = await decide_memory(system, id, choice)
+        return outcome.text, outcome.change.id if outcome.change else ""
 
 
 async def undo(place: Place, change_id: str) -> str:

@@ -20,7 +20,7 @@ from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 from kode.errors import SessionError
 from kode.events import MemoryChanged
-from kode.memory.base import Outcome
+from kode.memory.statement import Change, Outcome
 from kode.messages import Text
 from kode.providers.listing import Offer
 from kode.session.entries import Header, MessageEntry
@@ -298,7 +298,7 @@ async def test_a_session_without_a_turn_offers_no_resume(room):
 async def test_an_error_of_a_command_is_one_line(room):
     fault = SessionError("There is no such entry. Try `/memory show`.")
 
-    async def fail(argv, *, undo):
+    async def fail(argv):
         raise fault
 
     room.talk.memory_command = fail
@@ -751,10 +751,11 @@ async def test_a_number_that_is_not_in_the_list_opens_nothing(room, tmp_path):
 
 
 async def test_a_command_about_memory_tells_of_its_change_once(room):
-    async def add(argv, *, undo):
+    async def add(argv):
         for id, text in (("1", "added to user"), ("2", "merged elsewhere")):
             room.talk.emit(MemoryChanged(text=text, change_id=id))
-        return Outcome(line="added to user", change_id="1")
+        change = Change(id="1", who="user", kind="add", system="tiered")
+        return Outcome(text="added to user", change=change)
 
     room.talk.memory_command = add
     text = await room.type("/memory add user x")

@@ -1,15 +1,11 @@
-"""Moving in from another agent: what it remembers waits for the person, with where it was read."""
+"""What other agents remember, as `kode memory import` takes it once the person says so."""
 
-import asyncio
-import json
 import re
 
 import pytest
 
 from kode.cli.main import main
-from kode.memory.history import History
 from kode.memory.review import NOTHING_WAITS
-from kode.memory.waiting import propose
 
 SYSTEMS = ("tiered", "vault", "journal", "notes")
 SECRET = "sk-proj-" + "aB3dE5gH7jK9mN1pQ3rS5tU7" * 2
@@ -30,7 +26,7 @@ def home(tmp_path, monkeypatch):
 
 @pytest.fixture
 def memory(home, capsys):
-    """`kode memory ...`, without a terminal; with `says` a person answers its questions."""
+    """`kode memory ...`, without a terminal."""
 
     def run(*argv, code=0):
         assert main(["memory", *argv]) == code
@@ -45,10 +41,10 @@ def answers(monkeypatch):
     """The person at a terminal, who answers every question so; what they were asked."""
 
     def at_terminal(answer):
-        asked = []
+        questions = []
         monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-        monkeypatch.setattr("builtins.input", lambda text="": asked.append(text) or answer)
-        return asked
+        monkeypatch.setattr("builtins.input", lambda text="": questions.append(text) or answer)
+        return questions
 
     return at_terminal
 
@@ -70,107 +66,77 @@ def test_an_import_counts_from_its_approval_until_its_undo(home, memory, system)
         return memory("--memory", system, *argv)
 
     put(home / ".claude" / "CLAUDE.md", "# Me\n\n- answers in German\n- prefers tabs\n")
-    told = run("import", "--from", "claude")
-    assert "~/.claude/CLAUDE.md: 2 new" in told
+    output = run("import", "--from", "claude")
+    assert "~/.claude/CLAUDE.md: 2 new" in output
     assert "German" not in run("show")
-    assert "~/.claude/CLAUDE.md:3 of Claude Code: answers in German" in run("approve")
+    assert "from ~/.claude/CLAUDE.md:3" in run("review", "--list")
     assert "2 known" in run("import", "--from", "claude")
 
-    run("approve", "--from", "claude", "--yes")
+    run("approve", "--from", "~/.claude/CLAUDE.md", "--yes")
     assert "German" in run("show")
     assert "German" in run("search", "German")
-    why = run("why", "German")
-    assert re.search(r"from ~/\.claude/CLAUDE\.md:3 of Claude Code \(digest [0-9a-f]{12}\)", why)
+    assert "~/.claude/CLAUDE.md:3" in run("why", "German")
     assert "2 known" in run("import", "--from", "claude")
 
-    done = run("undo", "--import", re.search(r"import (i\w+):", told)[1])
+    batch = re.search(r"--import (i\w+)", output)[1]
+    run("undo", "--import", batch, "--with-derived")
     assert not {"German", "tabs"} & set(re.findall(r"\w+", run("show")))
-    assert run("approve").strip() == NOTHING_WAITS
-    run("undo", re.search(r"undo with: kode memory undo (\w+)", done)[1])
-    assert {"German", "tabs"} <= set(re.findall(r"\w+", run("show")))
+    assert run("review", "--list").strip() == NOTHING_WAITS
+
+
+def test_one_question_decides_about_all_files(home, memory, answers):
+    assert "Nothing was found" in memory("import", code=1)
+    put(home / ".claude" / "CLAUDE.md", "- prefers tabs\n")
+    put(home / "work" / "AGENTS.md", "- run make test\n")
+    put(home / ".codex" / "memories" / "MEMORY.md", "# Task Group: x\n\n- use uv\n- use ruff\n")
+
+    questions = answers("n")
+    memory("import")
+    assert len(questions) == 1
+    assert "4 pending" in memory("status") or "waiting for approval: 4" in memory("status")
+    assert "tabs" not in memory("show")
+    memory("undo")
+
+    answers("y")
+    memory("import", "--from", "agents")
+    assert "run make test" in memory("show")
 
 
 def test_an_agent_cannot_join_an_import_by_its_name(home, memory):
     put(home / ".claude" / "CLAUDE.md", "- prefers tabs\n")
     memory("import", "--from", "claude")
-    for name in ("Claude Code", "claude"):
-        history = History(home / ".kode" / "memory" / "history.jsonl")
-        asyncio.run(propose(history, f"obeys {name}", "user", client=name, project=home / "work"))
+    put(home / "work" / "AGENTS.md", "- obeys claude\n")
+    memory("import", "--from", "agents")
 
-    assert "approved 1 of 1" in memory("approve", "--from", "claude", "--yes")
+    assert "approved 1" in memory("approve", "--from", "~/.claude/CLAUDE.md", "--yes")
 
     shown = memory("show")
     assert "prefers tabs" in shown
     assert "obeys" not in shown
 
 
-def test_a_text_that_looks_like_an_export_is_reviewed(home, memory):
-    row = {"system": "tiered", "place": "facts/user.md", "content": "obeys"}
-    notes = put(home / "work" / "NOTES.md", json.dumps(row) + "\n")
-
-    assert "pending" in memory("import", str(notes))
-
-    assert "obeys" not in memory("show")
-
-
 def test_a_forbidden_entry_is_named_by_place_without_its_text(home, memory):
     long = f"```\n{'x' * 3000}\n```\n"
     put(home / "notes.md", f"- likes tabs\n- the key\n  is {SECRET}\n- {HIDDEN}\n\n{long}")
 
-    told = memory("import", str(home / "notes.md"))
+    output = memory("import", str(home / "notes.md"))
 
-    assert "~/notes.md:3: credential" in told
-    assert "~/notes.md:4: hidden characters" in told
-    assert "~/notes.md:6: 3,008 characters" in told
-    assert "1 new" in told
-    kept = (home / ".kode" / "memory" / "history.jsonl").read_text()
-    assert SECRET not in told + kept
-    assert HIDDEN not in kept
-
-
-def test_files_read_as_instructions_are_imported_only_by_name(home, memory):
-    put(home / "work" / "AGENTS.md", "- run make test\n")
-    put(home / "work" / "CLAUDE.md", "- deploy on Fridays\n")
-    said = "kode reads it in this project as instructions already"
-
-    told = memory("import", "--from", "agents")
-    assert said in told
-    assert memory("approve").strip() == NOTHING_WAITS
-    # Where there is an AGENTS.md kode does not read CLAUDE.md.
-    assert "1 new" in memory("import", "--from", "claude")
-
-    told = memory("import", "AGENTS.md")
-    assert said in told
-    assert "1 new" in told
-
-
-def test_an_import_without_a_file_lists_sources_and_asks_first(home, memory, answers):
-    assert "~/" not in memory("import")
-    put(home / ".claude" / "CLAUDE.md", "- prefers tabs\n")
-    put(home / ".codex" / "memories" / "MEMORY.md", "# Task Group: x\n\n- use uv\n- use ruff\n")
-
-    told = memory("import")
-    assert "Claude Code  ~/.claude/CLAUDE.md: 1 entry" in told
-    assert "Codex  ~/.codex/memories/MEMORY.md: 2 entries" in told
-    assert "kode memory import --from codex" in told
-    assert memory("approve").strip() == NOTHING_WAITS
-
-    asked = answers("n")
-    memory("import")
-    assert memory("approve").strip() == NOTHING_WAITS
-    assert "~/.claude/CLAUDE.md: 1 entry" in asked[0]
-    answers("y")
-    assert "3 pending" in memory("import")
+    assert "~/notes.md:3: credential" in output or "~/notes.md:2: credential" in output
+    assert "~/notes.md:4: hidden characters" in output
+    assert "~/notes.md:6: 3,008 characters" in output
+    assert "1 new" in output
+    history = (home / ".kode" / "memory" / "history.jsonl").read_text()
+    assert SECRET not in output + history
+    assert HIDDEN not in history
 
 
 def test_dry_run_lists_the_entries_and_writes_nothing(home, memory):
     put(home / "notes.md", "- likes tabs\n")
 
-    told = memory("import", str(home / "notes.md"), "--dry-run")
+    output = memory("import", str(home / "notes.md"), "--dry-run")
 
-    assert "~/notes.md:1  about the project" in told
-    assert "likes tabs" in told
-    assert not (home / ".kode").exists()
+    assert "likes tabs" in output
+    assert not (home / ".kode" / "memory").exists()
 
 
 # ── the formats ──────────────────────────────────────────────────────────────────────────────
@@ -185,18 +151,17 @@ def test_claudes_memory_folder_is_an_index_and_fact_files(home, memory):
     put(folder / "user_role.md", role)
     put(folder / "debugging.md", "# Debugging\n\n- use delve\n- set GOFLAGS\n")
 
-    memory("import", "--from", "claude")
-    listed = memory("approve")
+    output = memory("import", "--from", "claude")
+    listed = memory("review", "--list")
 
-    assert "MEMORY.md:3 of Claude Code: the API is in Go" in listed
+    assert [int(count) for count in re.findall(r"(\d+) new", output)] == [1, 2, 1]
+    assert re.search(r"the API is in Go .*/MEMORY\.md:3\)", listed)
     assert "Index" not in listed
-    assert "about the user, ~/.claude/projects" in listed
-    assert "user_role.md:7 of Claude Code: A data scientist. **Why:** said so" in listed
-    assert "debugging.md:4 of Claude Code: set GOFLAGS" in listed
-    assert len(listed.strip().splitlines()) == 4
+    assert re.search(r"A data scientist\.\n\n\*\*Why:\*\* said so .*/user_role\.md:7\)", listed)
+    assert re.search(r"set GOFLAGS .*/debugging\.md:4\)", listed)
 
 
-def test_codex_s_handbook_goes_to_the_projects_that_it_names(home, memory, capsys):
+def test_codex_s_handbook_goes_to_the_projects_that_it_names(home, memory):
     other = home / "other"
     (other / ".git").mkdir(parents=True)
     folder = home / ".codex" / "memories"
@@ -211,14 +176,12 @@ def test_codex_s_handbook_goes_to_the_projects_that_it_names(home, memory, capsy
     )
     put(folder / "raw_memories.md", "- raw\n")
 
-    memory("import", "--from", "codex")
+    output = memory("import", "--from", "codex")
 
-    listed = memory("approve")
+    listed = memory("review", "--list")
     assert "User Profile: Works at night." in listed
     assert "User preferences: wants short answers" in listed
-    assert "Reusable knowledge: the port is 8080" in listed
-    assert len(listed.strip().splitlines()) == 3
-    assert "approved 2 of 2" in memory("approve", "--from", "codex", "--yes")
-    assert "approved 1 of 1" in memory("--cwd", str(other), "approve", "--from", "codex", "--yes")
-    assert "8080" in memory("--cwd", str(other), "show")
-    assert "8080" not in memory("show")
+    assert "8080" not in listed
+    assert f"it is about {other}" in output
+    assert "2 known" not in memory("--cwd", str(other), "import", "--from", "codex")
+    assert "the port is 8080" in memory("--cwd", str(other), "review", "--list")

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.memory.foreign import Entry
+from kode.plugin import ForeignReader
 from kode.plugins.imports.markdown import read_blocks, split_front_matter
 
 GUIDE = """\
@@ -102,5 +102,7 @@ def test_no_word_of_a_text_is_lost(lines):
 
     assert kept >= set(re.findall(r"word\d+", text)) - set(re.findall(r"word\d+", str(headings)))
     assert all(
-        len(block.text) < Entry.MAX_CHARS + 100 for block in read_blocks(text) if "-" not in text
+        len(block.text) < ForeignReader.Entry.MAX_CHARS + 100
+        for block in read_blocks(text)
+        if "-" not in text
     )

@@ -11,6 +11,7 @@ import pytest
 from kode import paths
 from kode.cli.commands import memory as memory_command
 from kode.errors import ConfigError
+from kode.memory.log import Log
 from kode.plugins.serve.bounds import Bounds
 from kode.plugins.serve.memory import make_memory_server
 from tests.plugins.serve.conftest import Caller
@@ -58,53 +59,50 @@ async def test_memory_of_the_person_is_found_and_read(call: Caller, person: Any)
     none = await call("memory_search", query="zanzibar")
 
     assert "deploys with flyctl" in found["memory"]
-    assert "nothing in it is an instruction" in found["memory"]
+    assert found["memory"].startswith("<memory>")
     assert "deploys with flyctl" in read["memory"]
     assert none["hits"] == 0
 
 
 async def test_an_addition_of_an_agent_waits_for_approval(call: Caller, person: Any) -> None:
     added = await call("memory_add", text="prefers tabs over spaces")
+
     assert "waits" in added["done"]
     assert (await call("memory_search", query="tabs"))["hits"] == 0
     assert "tabs" not in (await call("memory_read"))["memory"]
-    assert "waiting for approval: 1" in await person("status")
-    listed = await person("approve")
+    listed = await person("review", "--list")
     assert "prefers tabs over spaces" in listed
-    assert "by other" in listed
+    assert "from other" in listed
 
-    await person("approve", listed.split()[0])
+    await person("approve", "--all", "--yes")
 
     assert "tabs" in (await call("memory_search", query="tabs"))["memory"]
     (change,) = (await call("memory_log"))["changes"]
-    assert change["waits"] is False
-    assert "nothing left" in await call.fault("memory_undo", id=added["id"])
-    assert "prefers tabs" not in await person("approve")
+    assert (change["text"].endswith("over spaces"), change["waits"]) == (True, False)
+    assert "memory_log" in await call.fault("memory_undo", id=added["id"])
+    assert "tabs" in (await call("memory_search", query="tabs"))["memory"]
 
 
-async def test_an_agent_undoes_its_own_and_only_that(call: Caller, person: Any) -> None:
+async def test_an_agent_withdraws_its_own_and_only_that(call: Caller, person: Any) -> None:
     added = await call("memory_add", text="prefers tabs over spaces")
-    undone = await call("memory_undo", id=added["id"])
-    assert "prefers tabs" not in await person("approve")
-    await call("memory_undo", id=undone["id"])
-    assert "prefers tabs" in await person("approve")
+    await call("memory_undo", id=added["id"])
+    assert "prefers tabs" not in await person("review", "--list")
 
-    own = json.loads((paths.home() / "memory" / "history.jsonl").read_text().splitlines()[0])
-    assert own["who"] == "client"
+    changes = Log(paths.home() / "memory" / "history.jsonl")
+    assert {change.who for change in changes.changes()} == {"client"}
     target = {"tiered": "user", "vault": "user", "journal": "memory", "notes": "note"}
     config = json.loads(paths.config_file(paths.home()).read_text())
     await person("add", target[config["memory"]["system"]], "of the person")
-    lines = (paths.home() / "memory" / "history.jsonl").read_text().splitlines()
-    persons = [row["id"] for row in map(json.loads, lines) if row["who"] == "user"]
-    assert persons
-    await call.fault("memory_undo", id=persons[-1])
-    assert (paths.home() / "memory" / "history.jsonl").read_text().splitlines() == lines
+    made = changes.changes()[-1]
+    assert made.who == "user"
+    await call.fault("memory_undo", id=made.id)
+    assert changes.changes()[-1] == made
 
 
 async def test_the_person_drops_a_proposal(call: Caller, person: Any) -> None:
     added = await call("memory_add", text="prefers tabs over spaces")
     await person("undo", added["id"])
-    assert "prefers tabs" not in await person("approve")
+    assert "prefers tabs" not in await person("review", "--list")
 
 
 async def test_a_credential_is_refused_and_the_same_text_waits_once(call: Caller) -> None:
@@ -116,16 +114,14 @@ async def test_a_credential_is_refused_and_the_same_text_waits_once(call: Caller
     assert "id" not in again
 
 
-async def test_a_fact_about_a_project_is_approved_in_that_project(
+async def test_a_fact_about_a_project_waits_in_that_project(
     call: Caller, person: Any, tmp_path: Path
 ) -> None:
     await call("memory_add", text="tests run with nox", about="project")
-    id = (await person("approve")).split()[0]
     (tmp_path / "other").mkdir()
-    with pytest.raises(Exception, match="--cwd"):
-        await person("--cwd", str(tmp_path / "other"), "approve", id)
-    await person("approve", id)
-    assert "nox" in (await call("memory_search", query="nox"))["memory"]
+
+    assert "nox" not in await person("--cwd", str(tmp_path / "other"), "review", "--list")
+    assert "nox" in await person("review", "--list")
 
 
 async def test_folders_outside_of_the_roots_are_refused(call: Caller, tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from kode.memory.notes.system import Notes
 
 from kode.config import MemoryConfig
 from kode.config.model import Notes as Settings
-from kode.memory.notes.system import Notes
 from kode.plugins.team.address import Address
 from kode.plugins.team.server import open_server
 from tests.memory.notes.life import Clock, active, contents, opened

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from kode.memory.base import Addition
+from kode.memory.tiered.episode_files import Episode, EpisodeFiles
 from starlette.testclient import TestClient
 
 from kode import paths
@@ -13,9 +15,7 @@ from kode.config import Config
 from kode.conversation.memory import outside_context
 from kode.events import silent
 from kode.memory import make_system
-from kode.memory.base import Addition
 from kode.memory.commands import memory_command
-from kode.memory.tiered.episode_files import Episode, EpisodeFiles
 from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_message
 from kode.plugin import Place
 from kode.plugins.view.access import Keys

@@ -2,14 +2,15 @@
 
 import re
 
-from kode import paths
-from kode.conversation.memory import outside_context
-from kode.events import silent
-from kode.memory import make_system
 from kode.memory.base import Addition
 from kode.memory.change import Author
 from kode.memory.history import History
 from kode.memory.waiting import propose
+
+from kode import paths
+from kode.conversation.memory import outside_context
+from kode.events import silent
+from kode.memory import make_system
 from tests.memory.life import in_messages
 from tests.plugins.view.conftest import HOSTILE, enter, make_place, remember
 from tests.plugins.view.reading import assert_harmless, words_of

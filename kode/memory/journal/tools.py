@@ -1,0 +1,139 @@
+"""The `history_search` tool: the history of a project with the meaning of `grep -i`, and what is
+nearest where nothing matches.
+
+The pattern is grep's: the program itself runs, in a process that can be killed, so that no pattern
+can hang kode. Without grep, the pattern is matched literally.
+"""
+
+import asyncio
+import bisect
+import os
+from collections.abc import Sequence
+from typing import Annotated
+
+from kode.contracts import Brief, Tool, ToolContext, ToolOutput
+from kode.errors import MemoryRefused
+from kode.function_tool import tool
+from kode.memory import frame
+from kode.memory.opened import OpenMemory
+from kode.memory.statement import Statement
+from kode.messages import keep_ends
+from kode.programs import find_program, start_program
+
+TIMEOUT_S = 5.0  # for a pattern over a history of years
+MAX_PATTERN_CHARS = 1_000  # more is no question
+MAX_MATCHES = 2_000  # a pattern that matches everything ends here
+MAX_ENTRIES = 50  # more is no answer
+SHOWN_CHARS = 1_500  # of one entry
+NEAREST = 10
+"""How many entries are shown if none matches."""
+
+
+def history_tool(memory: OpenMemory) -> Tool:
+    """The tool over one open journal."""
+
+    @tool(
+        effect="memory-read",
+        subject="query",
+        brief=Brief(
+            description="Search the log of earlier sessions by a word.", required=("query",)
+        ),
+    )
+    async def history_search(
+        context: ToolContext,
+        query: Annotated[str, "As for `grep -i`: a word, a date, or a basic regular expression"],
+        limit: Annotated[int, "Entries, newest first"] = 10,
+    ) -> ToolOutput:
+        """Search the log of all earlier sessions with this user, for what was said, done or decided
+        before and is not in your memory."""
+        entries = memory.notes()
+        with frame.as_tool_errors():
+            matches = (await find_matches(query, entries))[::-1]
+        about = f"{len(matches)} entries of the history match, the newest first"
+        if not matches:
+            matches = await _find_nearest(memory, query, entries)
+            about = "No entry holds this as it is written; here are the nearest others"
+        if not matches:
+            text = f"No entry of the history matches: {query}. Try another, shorter word."
+            return ToolOutput(text=text, summary="no match")
+        shown = matches[: max(1, min(limit, MAX_ENTRIES))]
+        if len(shown) < len(matches):
+            about += f"; {len(shown)} are shown"
+        memory.shown_notes += [note.id for note in shown]
+        body = "\n\n".join(keep_ends(memory.note_text(note), SHOWN_CHARS) for note in shown)
+        outside = any(note.source for note in shown)
+        return ToolOutput(
+            text=frame.wrap(f"{about}. {frame.NOTES}", body),
+            summary=f"{len(matches)} entries",
+            untrusted="a session that read outside text" if outside else "",
+        )
+
+    return history_search
+
+
+async def _find_nearest(
+    memory: OpenMemory, query: str, entries: Sequence[Statement]
+) -> list[Statement]:
+    """The entries that a search by words, dates and the model finds, best first."""
+    by_id = {note.id: note for note in entries}
+    hits = await memory.search(query, NEAREST)
+    ids = [hit.where.rpartition(" ")[2] for hit in hits]
+    return [by_id[id] for id in ids if id in by_id]
+
+
+async def find_matches(pattern: str, entries: Sequence[Statement]) -> list[Statement]:
+    """The entries with a matching line, in header or text, in order.
+
+    Raises: MemoryRefused for a pattern that grep rejects, or that takes too long.
+    """
+    if not pattern.strip() or len(pattern) > MAX_PATTERN_CHARS or "\0" in pattern:
+        raise MemoryRefused("Give a pattern of 1 to 1,000 characters: a word or two to look for.")
+    lines: list[str] = []
+    starts: list[int] = []
+    for note in entries:
+        starts.append(len(lines))
+        lines += note.text.split("\n")
+    numbers = await _matching_lines(pattern, lines)
+    indices = dict.fromkeys(bisect.bisect_right(starts, number) - 1 for number in numbers)
+    return [entries[index] for index in indices]
+
+
+async def _matching_lines(pattern: str, lines: Sequence[str]) -> list[int]:
+    program = find_program("grep")
+    if program is None:
+        folded = pattern.lower()
+        return [number for number, line in enumerate(lines) if folded in line.lower()]
+    process = await start_program(
+        program,
+        *("-i", "-n", "-a", "-m", str(MAX_MATCHES), "-e", pattern),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": _locale()},
+    )
+    data = "\n".join(lines).encode(errors="replace") + b"\n"
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            out, err = await process.communicate(data)
+    except TimeoutError:
+        raise MemoryRefused(
+            f"The pattern took longer than {TIMEOUT_S:g} s. Look for a plain word instead."
+        ) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode not in (0, 1):
+        detail = err.decode(errors="replace").strip().removeprefix("grep: ")
+        raise MemoryRefused(
+            f"grep does not take this pattern ({detail}). Escape what is meant as is."
+        )
+    return [int(line.partition(b":")[0]) - 1 for line in out.split(b"\n") if line]
+
+
+def _locale() -> str:
+    """A locale that folds case beyond ASCII."""
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        if "UTF-8" in os.environ.get(name, "").upper().replace("UTF8", "UTF-8"):
+            return os.environ[name]
+    return "C.UTF-8"

@@ -1,0 +1,300 @@
+"""The notes system: the soul, the rules and recent summaries in the prompt, and notes that bear on
+a request with its message."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kode.contracts import Injection, InjectReason, Project, SessionRecord, Tool, Turn
+from kode.errors import MemoryRefused
+from kode.events import MemoryChanged
+from kode.memory import digest, frame, scan
+from kode.memory.markdown import display
+from kode.memory.notes.layout import (
+    check_note,
+    expires_at,
+    expiry,
+    is_active,
+    make_details,
+    make_layout,
+)
+from kode.memory.notes.maintenance import tidy_up
+from kode.memory.notes.tools import note_tools
+from kode.memory.opened import INDEX_LIMIT_S, Addition, OpenMemory
+from kode.memory.policy import Policy
+from kode.memory.question import LearnedFact
+from kode.memory.search import recall
+from kode.memory.statement import Author, Statement, StatementKind, timestamp
+from kode.messages import keep_ends, plural
+
+if TYPE_CHECKING:
+    from kode.config import MemoryConfig
+
+MAX_RULES, MAX_RULE_CHARS = 10, 10_000
+"""In the prompt; what does not fit is said."""
+MAX_SUMMARIES, MAX_SUMMARY_CHARS = 5, 5_000
+"""In the prompt."""
+MAX_PACK, MAX_PACK_CHARS = 20, 6_000
+"""Of the notes beside a message."""
+MAX_SHOWN_CHARS = 700
+"""A longer note is cut where nobody asked for it; `recall` gives all of it."""
+COMMAND_TTL_DAYS, JOB_TTL_DAYS = 30, 7
+"""Of what the person asked to remember, and of what was done in a turn, as document 004 has it."""
+MAX_COMMAND_CHARS = 2_000  # a message; more is a document
+RULES_LEFT_OUT = (
+    "(More rules do not fit and are not shown. Offer the user to merge some of them into one, with "
+    "remember and forget; recall finds them.)"
+)
+FIRST_SOUL = (
+    "I am kode, a coding agent in this user's terminal. I do what is asked, say plainly what I "
+    "did and what I did not, and ask before what cannot be undone."
+)
+"""The soul until another one is written. It is no note, and not shown: the system prompt says the
+same."""
+
+
+def make_policy(settings: "MemoryConfig") -> Policy:
+    return NotesPolicy(settings)
+
+
+def is_command(text: str) -> bool:
+    """Whether a message is the command `remember TEXT`: it begins with that word, and a text
+    follows. The word anywhere else asks for nothing."""
+    command, *rest = text.split(maxsplit=1) or [""]
+    return bool(rest) and command.rstrip(":,").lower() == "remember"
+
+
+class NotesPolicy(Policy):
+    keeps_unquoted_facts = False  # the model has a tool to keep what it finds
+
+    def __init__(self, settings: "MemoryConfig") -> None:
+        super().__init__(settings)
+        self.layout = make_layout(settings.notes.user)
+        self._in_prompt: set[str] = set()
+        self._is_first_pack = True
+
+    def tools(self, memory: OpenMemory) -> tuple[Tool, ...]:
+        return note_tools(memory, self.soul, self.draft)
+
+    # ── what is shown ────────────────────────────────────────────────────────────────────────
+
+    def notes(self, memory: OpenMemory, *kinds: StatementKind) -> list[Statement]:
+        """The notes of these kinds that a model may see, newest first. Of two that contradict each
+        other, both are among them."""
+        now = memory.context.now()
+        notes = [*memory.visible_facts(), *memory.notes()]
+        chosen = [note for note in notes if note.kind in kinds and is_active(note, now)]
+        return sorted(chosen, key=lambda note: (note.claimed_at, note.id), reverse=True)
+
+    def soul(self, memory: OpenMemory) -> Statement | None:
+        """The soul that counts; None for the first one, which is no note."""
+        second = {second.id for _, second in memory.store.view().conflicts()}
+        souls = [soul for soul in self.notes(memory, "soul") if soul.id not in second]
+        return souls[0] if souls else None
+
+    def _rules(self, memory: OpenMemory) -> tuple[list[Statement], int]:
+        """The rules of a prompt, newest first, and how many do not fit."""
+        rules, size = self.notes(memory, "rule"), 0
+        shown = list[Statement]()
+        for rule in rules[:MAX_RULES]:
+            size += len(rule.text)
+            if size > MAX_RULE_CHARS:
+                break
+            shown.append(rule)
+        return shown, len(rules) - len(shown)
+
+    def prompt(self, memory: OpenMemory, reason: InjectReason) -> Injection:
+        """The session's own messages say what its work was, so its summaries are left out."""
+        if reason in ("compacted", "trimmed"):
+            memory.shown_notes.clear()
+            self._is_first_pack = True
+        soul, (rules, left_out) = self.soul(memory), self._rules(memory)
+        if left_out:
+            memory.warn(
+                f"{plural(left_out, 'rule')} do not fit into the prompt, which "
+                f"holds {MAX_RULES} of {MAX_RULE_CHARS:,} characters together. Ask kode to merge "
+                "some."
+            )
+        session = memory.context.session_id
+        summaries = [note for note in self.notes(memory, "summary") if note.session != session]
+        recent = self._fitting(memory, summaries[:MAX_SUMMARIES], MAX_SUMMARY_CHARS)
+        parts = [f"── Soul ──\n{display(soul.text)}"] if soul else []
+        lines = [self._line(memory, rule) for rule in rules]
+        lines += [RULES_LEFT_OUT] if left_out else []
+        parts += ["── Rules ──\n" + "\n\n".join(lines)] if lines else []
+        body = "\n\n".join(parts)
+        work = "\n\n".join(line for _, line in recent)
+        shown = [*([soul] if soul else []), *rules, *(note for note, _ in recent)]
+        self._in_prompt = {note.id for note in shown}
+        memory.mark_shown(frame.escape(f"{body}\n{work}"), shown)
+        framed = [frame.wrap(frame.FACTS, body)] if body else []
+        if work:
+            framed.append(frame.wrap(frame.NOTES, f"── Recent summaries ──\n{work}"))
+        return Injection(system="# Memory\n" + "\n".join(framed) if framed else "")
+
+    async def recall(self, memory: OpenMemory, turn: Turn) -> str:
+        """At most 20 notes: those that bear on the message, and with the first one the newest."""
+        notes = self._related(memory, turn.text)
+        if self._is_first_pack:
+            notes += self.notes(memory, "log", "summary", "rule")
+        self._is_first_pack = False
+        hidden = {*self._in_prompt, *memory.shown_notes}
+        fresh = {note.id: note for note in notes if note.id not in hidden}
+        pack = self._fitting(memory, list(fresh.values())[:MAX_PACK], MAX_PACK_CHARS)
+        memory.shown_notes += [note.id for note, _ in pack]
+        facts = "\n\n".join(line for note, line in pack if note.kind != "summary")
+        work = "\n\n".join(line for note, line in pack if note.kind == "summary")
+        memory.mark_shown(frame.escape(facts), [note for note, _ in pack])
+        parts = [frame.wrap(frame.FACTS, facts)] if facts else []
+        parts += [frame.wrap(frame.NOTES, work)] if work else []
+        return "\n".join(("## Memory Context", *parts)) if parts else ""
+
+    def _related(self, memory: OpenMemory, query: str) -> list[Statement]:
+        """The notes that share a specific word with a message."""
+        if memory.update_indexes(INDEX_LIMIT_S):
+            memory.work.start(memory.index_rest())
+        known = {note.id: note for note in self.notes(memory, "log", "summary", "rule")}
+        now = memory.context.now()
+        ranked = [
+            one
+            for index in (memory.fact_index, memory.note_index)
+            for one in recall(index, query, now, lambda text: text.id not in known)
+        ]
+        ranked.sort(key=lambda one: -one.score)
+        return [known[one.text.id] for one in ranked]
+
+    def _fitting(
+        self, memory: OpenMemory, notes: Sequence[Statement], max_chars: int
+    ) -> list[tuple[Statement, str]]:
+        """As many notes, each with its line, as fit; the first always does."""
+        lines, size = list[tuple[Statement, str]](), 0
+        for note in notes:
+            line = keep_ends(self._line(memory, note), MAX_SHOWN_CHARS)
+            size += len(line) + 2
+            if lines and size > max_chars:
+                break
+            lines.append((note, line))
+        return lines
+
+    def _line(self, memory: OpenMemory, note: Statement) -> str:
+        """`[rule] Ask before pushing (2026-03-01)`."""
+        is_summary = note.kind == "summary"
+        return f"[{note.kind}] {memory.note_text(note) if is_summary else memory.describe(note)}"
+
+    # ── what is kept ─────────────────────────────────────────────────────────────────────────
+
+    async def after_turn(self, memory: OpenMemory, turn: Turn) -> None:
+        if is_command(turn.text) and not _was_saved(memory, turn):
+            await self._keep_command(memory, turn)
+        if digest.ran_a_tool(turn.messages):
+            await self._keep_job(memory, turn)
+
+    async def _keep_command(self, memory: OpenMemory, turn: Turn) -> None:
+        """The person's own words, for a month: the model may have missed the wish."""
+        details = {"tags": ["asked"], "ttl_days": COMMAND_TTL_DAYS, "stability": "volatile"}
+        text = keep_ends(turn.text.strip(), MAX_COMMAND_CHARS)
+        is_tainted = memory.context.tainted()
+        try:
+            author = memory.author("session" if is_tainted else "user")
+            note = self.draft(memory, Addition(target="log", text=text, details=details), author)
+        except MemoryRefused as error:
+            return memory.warn(str(error))
+        memory.announce(await memory.store.add(_held_back(memory, note)))
+
+    async def _keep_job(self, memory: OpenMemory, turn: Turn) -> None:
+        """What was done in a turn, for a week, without a model."""
+        text, session = digest.record_of(turn.messages), memory.context.session_id or ""
+        if not text or scan.scan(text):
+            return
+        now = memory.context.now()
+        details = make_details(
+            tags=["job"],
+            stability="volatile",
+            expires_at=expiry(now, JOB_TTL_DAYS),
+            job_id=f"{session or 'session'}#{turn.number}",
+        )
+        summary = replace(
+            self._summary(memory.store.project, text, details),
+            claimed_at=timestamp(now),
+            session=session,
+            turn=turn.number,
+            until=details["expires_at"][:10],
+            private=any(
+                note.private and (note.session, note.turn) == (session, turn.number)
+                for note in memory.store.view().statements()
+            ),
+        )
+        outcome = await memory.store.add(_held_back(memory, summary), kind="job")
+        if outcome.statement:  # the session's own messages say the same
+            memory.shown_notes.append(outcome.statement.id)
+
+    def note(self, record: SessionRecord, narrative: str, facts: Sequence[str]) -> Statement:
+        """It takes the place of the summaries of the session's turns."""
+        text = "\n".join((narrative, *(f"- {fact}" for fact in facts)))
+        details = make_details(tags=["session"], job_id=record.id)
+        return self._summary(record.project, text, details)
+
+    def _summary(self, project: Project, text: str, details: dict[str, Any]) -> Statement:
+        scope = "project" if project.in_repository else "user"
+        return Statement(
+            place=self.layout.place_of("summary", scope, project),
+            text=text,
+            kind="summary",
+            claimed_at="",
+            who="session",
+            project=project.hash if project.in_repository else "",
+            details=details,
+        )
+
+    def fact(self, fact: LearnedFact, record: SessionRecord) -> Statement:
+        is_of_project = fact.about == "project" and record.project.in_repository
+        return Statement(
+            place=self.layout.place_of(
+                "log", "project" if is_of_project else "user", record.project
+            ),
+            text=fact.text,
+            kind="log",
+            claimed_at="",
+            who="session",
+            project=record.project.hash if is_of_project else "",
+            details=make_details(evidence=[fact.quote]),
+        )
+
+    def draft(self, memory: OpenMemory, addition: Addition, author: Author) -> Statement:
+        """A note that a person or the model wants to add, checked. Raises: MemoryRefused."""
+        values, now = dict(addition.details or {}), memory.context.now()
+        ttl_days = values.pop("ttl_days", None)
+        if addition.target == "soul":
+            values["stability"] = "permanent"
+        elif ttl_days is not None and author.who == "user":
+            values.setdefault("stability", "volatile")
+        if addition.target == "rule" and author.who == "user":
+            values.setdefault("evidence", ["the user said so"])
+        details = make_details(**values, expires_at=expiry(now, ttl_days))
+        note = memory.new_statement(replace(addition, details=details), author)
+        if expires_at(note) and not note.until:
+            note = replace(note, until=expires_at(note)[:10])
+        check_note(note, is_ttl_strict=self.settings.notes.strict_ttl)
+        return note
+
+    async def maintain(self, memory: OpenMemory) -> None:
+        merged = [change for change in await tidy_up(memory) if change.add]
+        if merged:
+            text = f"merged old notes into {len(merged)}"
+            memory.context.emit(MemoryChanged(text=text, change_id=merged[-1].id))
+
+
+def _was_saved(memory: OpenMemory, turn: Turn) -> bool:
+    """Whether the model saved something in this turn."""
+    here = (memory.context.session_id or "", turn.number)
+    return any(
+        change.add and (change.session, change.turn) == here and change.who == "model"
+        for change in reversed(memory.store.view().changes)
+    )
+
+
+def _held_back(memory: OpenMemory, note: Statement) -> Statement:
+    """In a session that read outside text, what it leaves waits for the person."""
+    if not memory.context.tainted():
+        return note
+    return replace(note, state="waiting", source=memory.context.outside() or "outside text")

@@ -1,0 +1,113 @@
+"""Decides which of several statements remain, from an answer on how they relate.
+
+A model, or a person, says which statements mean the same, which are outdated by which, and which
+contradict each other. What follows is decided here, over all relations at once: the order in which
+they are listed, and a direction that was turned round, change nothing that matters. The newest
+claim of the highest rank always remains.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kode.memory.statement import Rank
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relations:
+    """How statements relate, by id."""
+
+    same: tuple[tuple[str, ...], ...] = ()
+    """Groups that say the same."""
+    outdated: tuple[Pair, ...] = ()
+    """A statement, and the one that outdates it."""
+    conflict: tuple[Pair, ...] = ()
+    """Statements of which only one can hold, while nothing says which."""
+
+    def ids(self) -> set[str]:
+        return {id for group in (*self.same, *self.outdated, *self.conflict) for id in group}
+
+
+NO_RELATIONS = Relations()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What follows from relations."""
+
+    ends: Mapping[str, str]
+    """The id of each statement that is withdrawn → the remaining one that stands for it."""
+    conflicts: tuple[Pair, ...]
+    """Remaining statements that contradict each other; the first counts."""
+
+
+def plan(relations: Relations, claimed_at: Mapping[str, str], ranks: Mapping[str, Rank]) -> Plan:
+    """Which statements end, and which contradict each other. Ids that are not in `claimed_at` are
+    ignored.
+
+    Of statements that say the same, the one of the highest rank remains, and of these the newest. A
+    statement is outdated only by one that is not older and not of a lower rank; else both remain,
+    in conflict.
+    """
+
+    def weight(id: str) -> tuple[Rank, str, str]:
+        return ranks[id], claimed_at[id], id
+
+    def may_end(newer: str, older: str) -> bool:
+        is_later = (claimed_at[newer], newer) > (claimed_at[older], older)
+        return is_later and ranks[newer] >= ranks[older]
+
+    group_of = _groups(relations.same, claimed_at)
+    members = defaultdict[str, list[str]](list)
+    for id, group in group_of.items():
+        members[group].append(id)
+
+    def between(pairs: Iterable[Pair]) -> set[Pair]:
+        listed = (pair for pair in pairs if pair[0] in group_of and pair[1] in group_of)
+        groups = {(group_of[first], group_of[second]) for first, second in listed}
+        return {(first, second) for first, second in groups if first != second}
+
+    outdated, ends = between(relations.outdated), dict[str, str]()
+    newer_members = defaultdict[str, list[str]](list)
+    for group, newer in outdated:
+        newer_members[group] += members[newer]
+    for group, candidates in newer_members.items():
+        for id in members[group]:
+            if able := [newer for newer in candidates if may_end(newer, id)]:
+                ends[id] = max(able, key=weight)
+    remaining = dict[str, str]()
+    for group, ids in members.items():
+        if left := [id for id in ids if id not in ends]:
+            remaining[group] = max(left, key=weight)
+            ends |= {id: remaining[group] for id in left if id != remaining[group]}
+    pairs = {
+        tuple(sorted((remaining[first], remaining[second]), key=weight, reverse=True))
+        for first, second in outdated | between(relations.conflict)
+        if first in remaining and second in remaining
+    }
+    return Plan(
+        ends={id: _last(ends, id) for id in sorted(ends)},
+        conflicts=tuple(sorted((first, second) for first, second in pairs)),
+    )
+
+
+def _groups(same: Iterable[Iterable[str]], ids: Iterable[str]) -> dict[str, str]:
+    """Each id → the least id of those that say the same."""
+    group_of = {id: id for id in ids}
+    for listed in same:
+        merged = {group_of[id] for id in listed if id in group_of}
+        if merged:
+            group_of = {
+                id: min(merged) if group in merged else group for id, group in group_of.items()
+            }
+    return group_of
+
+
+def _last(ends: Mapping[str, str], id: str) -> str:
+    """The statement that remains where this one ended. Each step leads to a later claim, or to the
+    one statement that remains of its group: there is no circle."""
+    while id in ends:
+        id = ends[id]
+    return id

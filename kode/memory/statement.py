@@ -1,0 +1,206 @@
+"""The values of memory: statements, the changes that the log consists of, and who says what counts.
+
+They are values without behaviour: `log.py` stores them, `fold.py` derives from them what counts.
+"""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
+from enum import IntEnum
+from functools import cache
+from typing import Any, Literal, NamedTuple
+
+from pydantic import TypeAdapter
+
+from kode.contracts import Project as Project
+
+Who = Literal["user", "model", "session", "client", "import", "recovered"]
+"""`user`: typed, edited or approved by the person; `model`: by a tool call; `session`: by the
+question at the end of a session; `client`: by another agent, through kode's MCP server;
+`recovered`: from a file that had it when the log was damaged."""
+StatementState = Literal["current", "archived", "waiting"]
+"""`archived`: in a file beside the place, in no prompt; `waiting`: until the person approves it."""
+StatementKind = Literal["fact", "rule", "episode", "log", "summary", "soul"]
+CodeState = Literal["unchanged", "changed", "gone"]
+"""The state of cited lines of code."""
+
+AUTHORS: Mapping[Who, str] = {
+    "user": "the user",
+    "model": "the model",
+    "session": "the model at the end of a session",
+    "client": "another agent",
+    "import": "an import",
+    "recovered": "recovered from a file",
+}
+"""The authors in words, for a person and for a model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """One text that memory holds. It never changes: a new text is a new statement."""
+
+    id: str = field(default_factory=lambda: f"s{secrets.token_hex(5)}")
+    place: str
+    """`facts/user.md`, `vault/HASH/facts/project.md`, `journal/HASH/HISTORY.md`, `notes`."""
+    text: str
+    """The lines as they stand in the file, the bullet of a list included."""
+    kind: StatementKind = "fact"
+    claimed_at: str
+    """UTC; when it was said, never when it was merged or imported."""
+    who: Who
+    quote: str = ""
+    """The person's exact words, which stand in a message that they typed."""
+    session: str = ""
+    turn: int = 0
+    source: str = ""
+    """Cited lines of code, as `path:10-20`; or the file, client or outside text it comes from."""
+    source_hash: str = ""
+    """The hash of cited lines at that time; "" if the source is not code."""
+    since: str = ""
+    """The version or day from which it holds."""
+    until: str = ""
+    """The last day on which it holds, as 2026-03-06."""
+    project: str = ""
+    """The hash of the project's path; "" for everywhere."""
+    private: bool = False
+    """Whether no model may see it."""
+    state: StatementState = "current"
+    replaces: tuple[str, ...] = ()
+    """The ids of the statements that it supersedes."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What one system adds: tags, stability, confidence, evidence, job_id of notes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amendment:
+    """What a change sets of a statement that stays; None leaves a field as it is. The text of a
+    statement never changes."""
+
+    state: StatementState | None = None
+    who: Who | None = None
+    """`user` once the person approved it."""
+    until: str | None = None
+    source_hash: str | None = None
+    private: bool | None = None
+    details: Mapping[str, Any] | None = None
+    """Replaces the values of the same names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change of memory: one line of the log."""
+
+    id: str = field(default_factory=lambda: secrets.token_hex(6))
+    at: str = field(default_factory=lambda: timestamp(datetime.now(UTC)))
+    who: Who
+    kind: str
+    """What happened, in one word: add, replace, forget, edit, undo, session, ..."""
+    system: str
+    add: tuple[Statement, ...] = ()
+    end: tuple[str, ...] = ()
+    """The ids of statements that are withdrawn."""
+    set: Mapping[str, Amendment] = field(default_factory=dict)
+    """Id → what changes of that statement."""
+    conflicts: tuple[tuple[str, str], ...] = ()
+    """Pairs of ids that contradict each other. The first counts until the person decides."""
+    distinct: tuple[tuple[str, str], ...] = ()
+    """Pairs of ids that the person or a judge has decided: both hold."""
+    undoes: str = ""
+    """The id of the change that counts as never made from here on."""
+    files: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Name of each file that it writes → its fingerprint before and after."""
+    session: str = ""
+    turn: int = 0
+    batch: str = ""
+    """Shared by changes that are undone together."""
+    reason: str = ""
+    redacted: bool = False
+    """Whether a credential was masked, or a text erased: undoing it does not bring that back."""
+
+
+class Author(NamedTuple):
+    """Who makes a change, and on what grounds."""
+
+    who: Who
+    session: str = ""
+    turn: int = 0
+    quote: str = ""
+    source: str = ""
+    source_hash: str = ""
+
+
+class Rank(IntEnum):
+    """How much a statement counts against one that it contradicts."""
+
+    OUTSIDE = 0
+    MODEL = 1
+    CODE = 2
+    QUOTED = 3
+    PERSON = 4
+
+
+def rank(statement: Statement, code: CodeState | None) -> Rank:
+    """The rank by the statement's author alone, never by its words. `code` is the present state of
+    the lines that it cites; None if it cites none of this project."""
+    if statement.who == "client":
+        return Rank.OUTSIDE
+    if statement.who == "user":
+        return Rank.PERSON
+    if statement.quote and statement.who in ("model", "session"):
+        return Rank.QUOTED
+    if statement.source_hash and code not in ("changed", "gone"):
+        return Rank.CODE
+    return Rank.MODEL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of a request to change memory."""
+
+    text: str
+    """A sentence for whom asked, a person or a model."""
+    change: Change | None = None
+    """None if nothing changed."""
+    statement: Statement | None = None
+    """The statement that now stands for the text that was given."""
+    ended: tuple[Statement, ...] = ()
+    """Those that it replaced or withdrew."""
+    conflict: Statement | None = None
+    """The one that contradicts it and still counts, until the person decides."""
+
+
+def timestamp(moment: datetime) -> str:
+    """An aware time as the log writes it: UTC, milliseconds, sortable as text."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def statement_by(author: Author, place: str, text: str, at: str, **values: Any) -> Statement:
+    """A new statement by an author; `values` are its other fields."""
+    return replace(Statement(place=place, text=text, claimed_at=at, **author._asdict()), **values)
+
+
+def to_row(value: Statement | Change | Amendment) -> dict[str, Any]:
+    """The JSON object of a value, without the fields that have their default."""
+    row: dict[str, Any] = {}
+    for part in fields(value):
+        content = getattr(value, part.name)
+        if content != part.default and content != {}:
+            row[part.name] = content
+    if isinstance(value, Change):
+        row |= {"add": [to_row(new) for new in value.add]} if value.add else {}
+        row |= {"set": {id: to_row(new) for id, new in value.set.items()}} if value.set else {}
+    return row
+
+
+def change_from(line: str | bytes) -> Change:
+    """The change that a JSON text describes; unknown fields are ignored.
+
+    Raises: ValueError if it describes none.
+    """
+    return _changes().validate_json(line)
+
+
+@cache
+def _changes() -> TypeAdapter[Change]:
+    return TypeAdapter(Change)

@@ -1,0 +1,264 @@
+"""The memory of one session, for every system: the moments of the contract.
+
+It opens the store, tells an open session what others changed, sums up ended sessions and searches.
+What makes a system is its policy.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kode.contracts import (
+    Drop,
+    DropReason,
+    Hit,
+    Injection,
+    InjectReason,
+    MemoryContext,
+    SnapshotSection,
+    Tool,
+    Turn,
+)
+from kode.errors import BusyError, StorageError
+from kode.memory import frame
+from kode.memory.learn import learn
+from kode.memory.opened import OpenMemory
+from kode.memory.pending import Pending
+from kode.memory.policy import Policy
+from kode.memory.remarks import NO_CHANGE, news
+from kode.messages import Message
+
+if TYPE_CHECKING:
+    from kode.config import MemoryConfig
+
+MAX_SHOWN_NOTES = 50
+"""How many of the notes that were shown a session remembers as shown."""
+
+
+class NullMemory:
+    """Every hook gives the neutral answer and changes nothing. A program's own memory system can
+    derive from it and define only the hooks it needs."""
+
+    @property
+    def name(self) -> str:
+        return "none"
+
+    @property
+    def message_window(self) -> int | None:
+        return None
+
+    async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
+        return None
+
+    async def inject(self, reason: InjectReason) -> Injection:
+        return Injection(known=False)
+
+    async def recall(self, turn: Turn) -> str:
+        return ""
+
+    def tools(self) -> tuple[Tool, ...]:
+        return ()
+
+    async def after_turn(self, turn: Turn) -> None:
+        return None
+
+    async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
+        return Drop()
+
+    async def maintain(self) -> None:
+        return None
+
+    async def search(self, query: str, k: int) -> list[Hit]:
+        return []
+
+    async def snapshot(self) -> tuple[SnapshotSection, ...]:
+        return ()
+
+    def state(self) -> Mapping[str, Any]:
+        return {}
+
+    async def close(self, grace_s: float) -> None:
+        return None
+
+
+class SnapshotMemory(NullMemory):
+    """Injects the given section every time; every other hook is neutral."""
+
+    def __init__(self, section: str) -> None:
+        self._section = section
+
+    @property
+    def name(self) -> str:
+        return "snapshot"
+
+    async def inject(self, reason: InjectReason) -> Injection:
+        return Injection(system=self._section)
+
+
+class Memory(NullMemory):
+    """One session's memory. Reads and writes nothing before `open`."""
+
+    opened: OpenMemory
+    """What it holds; set by `open`."""
+
+    def __init__(self, name: str, settings: "MemoryConfig", policy: Policy) -> None:
+        self._name, self._settings, self.policy = name, settings, policy
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def message_window(self) -> int | None:
+        return self.policy.message_window
+
+    async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
+        """Raises: StorageError."""
+        for folder in (context.root, context.root / self.name):
+            if os.path.lexists(folder) and not folder.is_dir():
+                raise StorageError(f"{folder} is not a folder. Move it away.")
+        self.opened = opened = OpenMemory(self.name, self._settings, self.policy.layout, context)
+        opened.sum_up = self._sum_up_own_session
+        self._pending = Pending(context.root / "pending" / self.name)
+        seen, shown = state.get("seen"), state.get("shown")
+        versions = seen if isinstance(seen, dict) else {}
+        opened.seen.update({str(name): str(version) for name, version in versions.items()})
+        opened.shown_notes += map(str, shown) if isinstance(shown, list) else ()
+        self.policy.restore(state)
+        try:
+            for notice in await opened.store.reconcile():
+                context.emit(notice)
+        except (StorageError, BusyError) as error:  # memory works without
+            opened.warn(f"Memory was not compared with its history: {error}")
+        self._known_change = str(state.get("change", ""))
+        self._known_day = str(state.get("day", ""))
+        if not self._known_change:
+            self._mark_known()
+
+    async def inject(self, reason: InjectReason) -> Injection:
+        if reason in ("compacted", "trimmed"):
+            self.opened.seen.clear()
+        if reason != "resume":  # a resumed session keeps its beginning, and is told what is new
+            self._mark_known()
+        return self.policy.prompt(self.opened, reason)
+
+    async def recall(self, turn: Turn) -> str:
+        self.opened.turn = turn
+        if not self.opened.context.root.is_dir():  # nothing was ever stored
+            return ""
+        parts = [self._news(), await self.policy.recall(self.opened, turn)]
+        return "\n\n".join(part for part in parts if part)
+
+    def tools(self) -> tuple[Tool, ...]:
+        return () if self.opened.context.read_only else self.policy.tools(self.opened)
+
+    async def after_turn(self, turn: Turn) -> None:
+        self.opened.turn, context = turn, self.opened.context
+        if context.session_id and not context.read_only:
+            self._pending.mark(context.session_id)
+        await self.policy.after_turn(self.opened, turn)
+
+    async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
+        if self.opened.context.read_only:
+            return Drop()
+        drop = await self.policy.before_drop(self.opened, messages, reason)
+        if reason == "window" or not drop.done:
+            return drop
+        return replace(drop, done=await self._sum_up_own_session() and drop.done)
+
+    async def maintain(self) -> None:
+        """Takes over edits of records, sums up what other processes left, indexes, tidies up."""
+        if not self.opened.context.read_only:
+            await self.opened.work.finish(self._maintain())
+
+    async def search(self, query: str, k: int) -> list[Hit]:
+        return await self.opened.search(query, k)
+
+    async def snapshot(self) -> tuple[SnapshotSection, ...]:
+        """The facts that a subagent may read, a section for each place."""
+        sections = dict[str, list[str]]()
+        for statement in self.opened.visible_facts():
+            label = self.policy.layout.title(statement.place)
+            sections.setdefault(label, []).append(self.opened.describe(statement))
+        return tuple(
+            SnapshotSection(title=title, content=frame.escape("\n".join(texts)))
+            for title, texts in sections.items()
+        )
+
+    def state(self) -> Mapping[str, Any]:
+        state = {
+            **self.policy.state(),
+            "change": self._known_change,
+            "day": self._known_day,
+            "seen": dict(self.opened.seen),
+            "shown": self.opened.shown_notes[-MAX_SHOWN_NOTES:],
+        }
+        return {name: value for name, value in state.items() if value}
+
+    async def close(self, grace_s: float) -> None:
+        await self.opened.work.close(grace_s)
+        if self.opened.context.session_id:
+            self._pending.leave(self.opened.context.session_id)
+
+    @property
+    def pending_sessions(self) -> int:
+        """How many sessions, ended or open, memory is still to learn from."""
+        return len(self._pending.sessions())
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    def _mark_known(self) -> None:
+        changes = self.opened.store.log.changes()
+        self._known_change = changes[-1].id if changes else NO_CHANGE
+        self._known_day = self.opened.today().isoformat()
+
+    def _news(self) -> str:
+        """What others changed since the model was told last."""
+        opened = self.opened
+        session = opened.context.session_id or ""
+        text = news(opened.store, self._known_change, self._known_day, opened.today(), session)
+        self._mark_known()
+        return frame.escape(text)
+
+    async def _sum_up_own_session(self) -> bool:
+        id = self.opened.context.session_id
+        return not id or id not in self._pending.sessions() or await self._learn(id)
+
+    async def _learn(self, id: str) -> bool:
+        """Sums up a session; False if it stays pending."""
+        opened = self.opened
+        if not self._pending.take(id):
+            return False
+        record = opened.context.session(id)
+        if record is None:
+            self._pending.done(id)
+            return True
+        is_done = await self.policy.sum_up(opened, record, self._pending)
+        if is_done is None:
+            is_done = await learn(
+                opened.store,
+                self.policy,
+                opened.model,
+                record,
+                self._pending,
+                timeout_s=self._settings.drop_deadline_s,
+                emit=opened.context.emit,
+            )
+        await self.policy.after_learning(opened)
+        return is_done
+
+    async def _maintain(self) -> None:
+        opened = self.opened
+        for notice in await opened.store.reconcile(opened.store.record_places()):
+            opened.context.emit(notice)
+        for id in self._pending.sessions():
+            if opened.work.is_closing:
+                return
+            if id != opened.context.session_id:
+                try:
+                    await self._learn(id)
+                finally:
+                    self._pending.leave(id)
+        await opened.index_rest()
+        await self.policy.maintain(opened)

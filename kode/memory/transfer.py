@@ -1,0 +1,413 @@
+"""Takes memory from one home to another: an export is the log, an import appends what is unknown.
+
+Also imports what other agents remember, as plug-ins read it. What the person does not confirm as
+theirs waits for their approval.
+"""
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+from kode import durable, installed, paths
+from kode.contracts import Project
+from kode.errors import MemoryRefused
+from kode.memory.fold import DAMAGE, View, fold
+from kode.memory.markdown import display
+from kode.memory.opened import About, OpenMemory, addition_about
+from kode.memory.scan import scan
+from kode.memory.statement import (
+    Author,
+    Change,
+    Statement,
+    change_from,
+    timestamp,
+    to_row,
+)
+from kode.messages import first_of, plural, shorten
+
+MAX_BYTES = 64_000_000  # far above the log of years
+MAX_FAULTS = 10  # more tell a person nothing new
+SHOWN_CHARS = 100  # a line of a terminal
+FORMAT = "kode memory"
+_REMOTE = re.compile(r'^\[remote "origin"\]\s*(?:^\s.*\n)*?\s*url\s*=\s*(\S+)', re.MULTILINE)
+
+
+# ── an export ────────────────────────────────────────────────────────────────────────────────────
+
+
+def export_log(memory: OpenMemory) -> str:
+    """The changes of the active system as lines of JSON, after a line about the projects."""
+    store = memory.store
+    changes = [
+        replace(change, files={})
+        for change in store.log.changes()
+        if change.system == memory.name and change.kind != DAMAGE
+    ]
+    rows = [_header(memory, changes), *map(to_row, changes)]
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def write_export(path: Path, text: str) -> str:
+    """Writes an export into a file. Raises: StorageError."""
+    durable.replace(path, text.encode(errors="replace"))
+    return f"exported {plural(text.count(chr(10)) - 1, 'change')} to {path}"
+
+
+def _header(memory: OpenMemory, changes: Sequence[Change]) -> dict[str, Any]:
+    project = memory.store.project
+    projects: dict[str, dict[str, str]] = {}
+    for statement in (new for change in changes for new in change.add):
+        if statement.project:
+            path = str(statement.details.get("path", ""))
+            projects.setdefault(statement.project, {"path": path} if path else {})
+    if project.hash in projects:
+        described = {"path": str(project.root), "name": project.root.name}
+        remote = _remote(project.root)
+        projects[project.hash] = described | ({"remote": remote} if remote else {})
+    return {"format": FORMAT, "version": 1, "system": memory.name, "projects": projects}
+
+
+def _remote(root: Path) -> str:
+    """The address of the repository that a project was cloned from; "" if there is none."""
+    with suppress(OSError, ValueError):
+        match = _REMOTE.search((root / ".git" / "config").read_text(encoding="utf-8"))
+        return match[1] if match else ""
+    return ""
+
+
+# ── an import ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def import_file(
+    memory: OpenMemory,
+    path: Path | None,
+    *,
+    agent: str,
+    projects: Sequence[str],
+    is_mine: bool,
+    dry_run: bool,
+    confirm: Callable[[str], bool] | None,
+) -> str:
+    """Imports an export of kode's, or what another agent remembers; says what was taken. Raises:
+    MemoryRefused, StorageError, BusyError; then nothing was."""
+    if path is not None and not agent and path.is_file():
+        text = _read(path)
+        if f'"format": "{FORMAT}"' in text.partition("\n")[0]:
+            return await import_log(
+                memory, text, str(path), projects=projects, is_mine=is_mine, dry_run=dry_run
+            )
+    return await import_foreign(memory, path, agent, dry_run=dry_run, confirm=confirm)
+
+
+async def import_log(
+    memory: OpenMemory,
+    text: str,
+    origin: str,
+    *,
+    projects: Sequence[str] = (),
+    is_mine: bool = False,
+    dry_run: bool = False,
+) -> str:
+    """Appends the changes of an export that are unknown here, if it is the person's own; of
+    another's, what counts there waits for approval. `projects`: `OLD=NEW` for each project of the
+    export that has another folder here. Raises as `import_file`."""
+    changes, faults = _parse(text)
+    header = json.loads(text.partition("\n")[0])
+    hashes = _mapping(memory, header.get("projects", {}), changes, projects)
+    batch = f"i{Change(who='import', kind='', system='').id[:6]}"
+    taken = list[Change]()
+    for change in changes:
+        mapped = _mapped(change, hashes)
+        if change.system != memory.name:
+            faults.append(f"{change.id} is of the {change.system} memory")
+        elif fault := next(filter(None, (_fault(memory, new, hashes) for new in mapped.add)), ""):
+            faults.append(f"{change.id}: {fault}")
+        else:
+            taken.append(replace(mapped, batch=mapped.batch or batch, files={}))
+
+    def make(view: View) -> list[Change]:
+        if is_mine:
+            return [change for change in taken if memory.store.log.change(change.id) is None]
+        waiting = tuple(
+            replace(statement, who="import", quote="", state="waiting", source=origin, replaces=())
+            for statement in fold(taken).statements()
+            if statement.id not in view.entries and not _is_known(view, statement)
+        )
+        draft = memory.store.draft("import", Author("import"), batch)
+        return [replace(draft, add=waiting)] if waiting else []
+
+    preview = make(memory.store.view())
+    count = sum(len(change.add) for change in preview)
+    said = f"{plural(count, 'entry', 'entries')} new"
+    if preview and not dry_run:
+        await memory.store.commit(make)
+        said = f"imported {said} · undo with: kode memory undo --import {batch}"
+        said += "" if is_mine else "\nThey wait for you: `kode memory review`."
+    return "\n".join((said, *(f"  left out: {fault}" for fault in first_of(faults, MAX_FAULTS))))
+
+
+def _parse(text: str) -> tuple[list[Change], list[str]]:
+    changes, faults = list[Change](), list[str]()
+    for number, line in enumerate(text.splitlines()[1:], 2):
+        if line.strip():
+            try:
+                changes.append(change_from(line))
+            except ValueError:
+                faults.append(f"line {number} cannot be read")
+    return changes, faults
+
+
+def _mapping(
+    memory: OpenMemory,
+    described: Mapping[str, Mapping[str, str]],
+    changes: Sequence[Change],
+    given: Sequence[str],
+) -> dict[str, str]:
+    """Each project's hash in the export → the hash of the folder that it has here. Raises:
+    MemoryRefused if that is not clear."""
+    here = memory.store.project
+    named = dict[str, str]()
+    for pair in given:
+        old, separator, new = pair.partition("=")
+        if not separator or not Path(new).is_dir():
+            raise MemoryRefused(
+                f"`--project` is {pair!r}: write OLD=NEW, and NEW is a folder here."
+            )
+        named[old] = paths.path_hash(paths.project_root(Path(new)))
+    hashes = dict.fromkeys(new.project for change in changes for new in change.add if new.project)
+    result, unclear, remote = dict[str, str](), list[str](), _remote(here.root)
+    for hash in hashes:
+        row = described.get(hash, {})
+        path = row.get("path", "")
+        names = (hash, path, row.get("name", ""))
+        if chosen := next((named[name] for name in names if name and name in named), ""):
+            result[hash] = chosen
+        elif hash == here.hash or (path and Path(path).is_dir()):
+            result[hash] = hash
+        elif (remote and row.get("remote") == remote) or len(hashes) == 1:
+            result[hash] = here.hash
+        else:
+            unclear.append(path or hash)
+    if unclear:
+        raise MemoryRefused(
+            f"The export has {plural(len(unclear), 'project')} that kode does not find here: "
+            f"{', '.join(unclear)}. Nothing was imported. Say where each is: "
+            f"`--project {unclear[0]}=FOLDER`."
+        )
+    return result
+
+
+def _mapped(change: Change, hashes: Mapping[str, str]) -> Change:
+    def mapped(statement: Statement) -> Statement:
+        old, new = statement.project, hashes.get(statement.project, "")
+        if not old or old == new:
+            return statement
+        place, lines = statement.place.replace(old, new), statement.source_hash
+        return replace(statement, place=place, project=new, source_hash=lines.replace(old, new))
+
+    return replace(change, add=tuple(map(mapped, change.add)))
+
+
+def _fault(memory: OpenMemory, statement: Statement, hashes: Mapping[str, str]) -> str:
+    """Why a statement of an export may not be stored; "" if it may."""
+    layout, root = memory.layout, memory.store.project.root
+    known = {memory.store.project.hash, *hashes.values()}
+    patterns = [
+        pattern
+        for hash in known
+        for places in (layout.facts, layout.records)
+        for pattern in places(Project(root, hash, True))
+    ]
+    is_place = any(
+        fnmatchcase(statement.place, pattern) and statement.place.count("/") == pattern.count("/")
+        for pattern in patterns
+    )
+    if not is_place:
+        return f"{statement.place!r} is no place of this memory"
+    finding = scan(statement.text)
+    return finding.message if finding and not finding.is_wording else ""
+
+
+def _is_known(view: View, statement: Statement) -> bool:
+    """Whether memory has the text in this place already, or it waits for it."""
+    return any(
+        (known.place, display(known.text)) == (statement.place, display(statement.text))
+        for known in view.statements()
+    )
+
+
+def _read(path: Path) -> str:
+    """The text of a file that a person imports. Raises: MemoryRefused."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise MemoryRefused(f"{path} is larger than {MAX_BYTES // 1_000_000} MB.")
+        return path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise MemoryRefused(f"{path} is not UTF-8 text. Save it as UTF-8 and try again.") from error
+    except OSError as error:
+        raise MemoryRefused(
+            f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
+        ) from error
+
+
+# ── other agents ─────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeignSource:
+    """A file to take entries from."""
+
+    agent: str
+    """The name in `Plugin.memory_imports`."""
+    path: Path
+    about: About = "project"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeignEntry:
+    """One thing that another agent remembers."""
+
+    MAX_CHARS: ClassVar[int] = 2_000
+    """More is a document, not a fact: it is refused by name, never cut."""
+
+    text: str
+    about: About
+    line: int = 0
+    """Its first line in its file, from 1; 0 without lines."""
+    project: str = ""
+    """The folder it is about, if it says so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeignReading:
+    """The result of reading one file."""
+
+    entries: tuple[ForeignEntry, ...] = ()
+    left: tuple[str, ...] = ()
+    """What was left out, each with place and reason."""
+
+
+class ForeignReader(ABC):
+    """What a plug-in knows of one agent's memory; a value of `Plugin.memory_imports`."""
+
+    Source: TypeAlias = ForeignSource
+    Entry: TypeAlias = ForeignEntry
+    Reading: TypeAlias = ForeignReading
+
+    @abstractmethod
+    def usual(self, project: Path) -> Iterable[ForeignSource]:
+        """The existing files in the usual places: the person's own, and those of a project."""
+
+    @abstractmethod
+    def owns(self, path: Path) -> bool:
+        """Whether a file or a folder is this agent's, by its name, place or content."""
+
+    @abstractmethod
+    def named(self, path: Path) -> Iterable[ForeignSource]:
+        """A file, or the files in a folder, that the person said are this agent's."""
+
+    @abstractmethod
+    def read(self, source: ForeignSource, text: str) -> ForeignReading:
+        """The entries of a file. Raises: MemoryRefused if it is not a file of this agent."""
+
+
+async def import_foreign(
+    memory: OpenMemory,
+    path: Path | None,
+    agent: str,
+    *,
+    dry_run: bool,
+    confirm: Callable[[str], bool] | None,
+) -> str:
+    """Imports a file or folder of another agent, or the usual places. One question decides whether
+    all counts at once; where nobody can be asked, it waits for approval. Raises: MemoryRefused,
+    StorageError, BusyError."""
+    readers: dict[str, ForeignReader] = {
+        name: installed.load(*added) for name, added in installed.added("memory_imports").items()
+    }
+    if agent and agent not in readers:
+        raise MemoryRefused(f"kode does not know {agent!r}. It knows: {', '.join(readers)}.")
+    sources = _sources(memory, path, agent, readers)
+    batch = f"i{Change(who='import', kind='', system='').id[:6]}"
+    lines, new = list[str](), list[Statement]()
+    for source in sources:
+        reading = readers[source.agent].read(source, _read(source.path).replace("\r\n", "\n"))
+        taken, faults = _statements(memory, source, reading)
+        known = memory.store.view()
+        fresh = [one for one in taken if not _is_known(known, one) and not _was_known(known, one)]
+        new += fresh
+        where = paths.short_path(source.path)
+        lines.append(f"{where}: {len(fresh)} new, {len(taken) - len(fresh)} known")
+        lines += [f"  left out, {fault}" for fault in (*reading.left, *faults)]
+        lines += [f"  {shorten(display(one.text), SHOWN_CHARS)}" for one in fresh]
+    listed = "\n".join(lines)
+    if dry_run or not new:
+        return listed
+    is_approved = confirm is not None and confirm(f"{listed}\nKeep all of it?")
+    draft = memory.store.draft("import", Author("user" if is_approved else "import"), batch)
+    if is_approved:
+        new = [replace(one, who="user", state="current") for one in new]
+    await memory.store.commit(lambda view: replace(draft, add=tuple(new)))
+    rest = "" if is_approved else "\nThey wait for you: `kode memory review`."
+    return f"{listed}\nimported {len(new)} · undo with: kode memory undo --import {batch}{rest}"
+
+
+def _sources(
+    memory: OpenMemory, path: Path | None, agent: str, readers: Mapping[str, ForeignReader]
+) -> list[ForeignSource]:
+    if path is None:
+        chosen = [readers[agent]] if agent else list(readers.values())
+        sources = [source for one in chosen for source in one.usual(memory.store.project.root)]
+        if not sources:
+            raise MemoryRefused("Nothing was found. Name the file: `kode memory import FILE`.")
+        return sources
+    if not path.exists():
+        raise MemoryRefused(f"{path} is not there. Name a file or a folder.")
+    owner = agent or next((name for name, one in readers.items() if one.owns(path)), "")
+    sources = list(readers[owner].named(path.absolute())) if owner else []
+    if not sources:
+        raise MemoryRefused(
+            f"kode does not know whose memory {path} is. Say it with `--from`: "
+            f"{', '.join(readers)}."
+        )
+    return sources
+
+
+def _statements(
+    memory: OpenMemory, source: ForeignSource, reading: ForeignReading
+) -> tuple[list[Statement], list[str]]:
+    """The entries of a file as statements that wait, and why the others were left out."""
+    faults, statements = list[str](), list[Statement]()
+    at = timestamp(datetime.fromtimestamp(source.path.stat().st_mtime, UTC))
+    for entry in reading.entries:
+        where = f"{paths.short_path(source.path)}{f':{entry.line}' if entry.line else ''}"
+        finding, project = scan(entry.text), ""
+        if entry.project:
+            project = paths.path_hash(paths.project_root(Path(entry.project)))
+        if len(entry.text) > ForeignEntry.MAX_CHARS:
+            faults.append(f"{where}: {len(entry.text):,} characters, too many for a fact")
+        elif finding and not finding.is_wording:
+            faults.append(f"{where}: {finding.category} ({finding.what})")
+        elif project not in ("", memory.store.project.hash):
+            faults.append(f"{where}: it is about {entry.project}, import it there")
+        else:
+            addition = addition_about(memory.name, entry.text, entry.about)
+            statement = memory.new_statement(addition, Author("import", source=where))
+            statements.append(replace(statement, claimed_at=at, state="waiting"))
+    return statements, faults
+
+
+def _was_known(view: View, statement: Statement) -> bool:
+    """Whether the same text of the same file was imported before and withdrawn since."""
+    path = statement.source.rpartition(":")[0] or statement.source
+    return any(
+        entry.statement.text == statement.text and entry.statement.source.startswith(path)
+        for entry in view.entries.values()
+    )

@@ -1,0 +1,155 @@
+"""The policy of the vault: an index of files before the first message, five tools over the files,
+and a reflector when a session has ended.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kode.contracts import Injection, InjectReason, SessionRecord, Tool, Turn
+from kode.memory import frame
+from kode.memory.markdown import LINES, SECTIONS
+from kode.memory.opened import Addition, OpenMemory
+from kode.memory.policy import Policy
+from kode.memory.question import LearnedFact
+from kode.memory.reading import mark_read
+from kode.memory.rendering import fingerprint
+from kode.memory.statement import Author, Statement
+from kode.memory.vault.layout import as_episode, make_layout, month_place, place_in
+from kode.memory.vault.reflect import reflect
+from kode.memory.vault.tools import VaultFiles, vault_tools
+
+if TYPE_CHECKING:
+    from kode.config import MemoryConfig
+    from kode.memory.pending import Pending
+
+SHORT_CHARS = 1_000
+"""Facts of at most this total size are shown whole: reading them would cost a request, which a weak
+model does not make."""
+USED = "Use memory_read to load relevant files before responding."
+
+
+def make_policy(settings: "MemoryConfig") -> Policy:
+    return VaultPolicy(settings)
+
+
+class VaultPolicy(Policy):
+    def __init__(self, settings: "MemoryConfig") -> None:
+        super().__init__(settings)
+        self.layout = make_layout(settings.vault.facts_allowlist)
+        self._index = self._facts = ""
+        """The versions of the index and of short facts that the model saw last."""
+
+    def tools(self, memory: OpenMemory) -> tuple[Tool, ...]:
+        return vault_tools(self._files(memory))
+
+    def prompt(self, memory: OpenMemory, reason: InjectReason) -> Injection:
+        """The index, as the first user message. A resumed session has it already."""
+        if self._index and reason == "resume":
+            return Injection()
+        self._index = self._facts = ""
+        return Injection(first_user=self._changed_index(memory))
+
+    async def recall(self, memory: OpenMemory, turn: Turn) -> str:
+        """The index again if it has changed, and short facts."""
+        parts = (self._changed_index(memory), self._short_facts(memory))
+        return "\n\n".join(part for part in parts if part)
+
+    def note(self, record: SessionRecord, narrative: str, facts: Sequence[str]) -> Statement:
+        return Statement(
+            place=month_place(record.project, record.ended_at),
+            text=SECTIONS.fit(as_episode(narrative, record.ended_at)),
+            kind="episode",
+            claimed_at="",
+            who="session",
+            project=record.project.hash,
+        )
+
+    def fact(self, fact: LearnedFact, record: SessionRecord) -> Statement:
+        name = "user" if fact.about == "user" else "project"
+        return Statement(
+            place=place_in(record.project, f"facts/{name}.md"),
+            text=LINES.fit(f"- {fact.text}"),
+            claimed_at="",
+            who="session",
+            project="" if fact.about == "user" else record.project.hash,
+        )
+
+    def draft(self, memory: OpenMemory, addition: Addition, author: Author) -> Statement:
+        """A line becomes a list item; an episode gets its month and its heading."""
+        target, text, now = addition.target, addition.text.strip(), memory.context.now()
+        if target == "episodes" or target.startswith("episodes/"):
+            target = f"episodes/{now:%Y-%m}.md"
+            text = as_episode(text, now) if text else ""
+        elif text and "\n" not in text and text[0].isalnum():
+            text = f"- {text}"
+        return memory.new_statement(
+            Addition(
+                target=target,
+                text=text,
+                since=addition.since,
+                until=addition.until,
+                private=addition.private,
+            ),
+            author,
+        )
+
+    def is_worth_asking(self, record: SessionRecord) -> bool:
+        """The model judges what is worth remembering; only a session without a text of the person
+        is left out."""
+        return self.settings.llm_extract and bool(record.typed or record.messages)
+
+    async def sum_up(self, memory: OpenMemory, record: SessionRecord, pending: "Pending") -> bool:
+        return await reflect(memory, self, record, pending)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._index, self._facts = str(state.get("index", "")), str(state.get("facts", ""))
+
+    def state(self) -> Mapping[str, Any]:
+        return {"index": self._index, "facts": self._facts}
+
+    def _files(self, memory: OpenMemory) -> VaultFiles:
+        context = memory.context
+        return VaultFiles(
+            memory=memory,
+            seen=memory.seen,
+            author=lambda cited: memory.model_author("", cited),
+            outside=lambda: (context.outside() or "outside text") if context.tainted() else "",
+            now=context.now,
+        )
+
+    def _changed_index(self, memory: OpenMemory) -> str:
+        """The index in its documented format; "" if the model saw the same last time."""
+        rows = self._files(memory).rows()
+        lines = [f"- {row['path']} ({_size(row['size'])}): {_summary(row)}" for row in rows]
+        text = "\n".join(("Available memory:", *lines, "", USED)) if rows else ""
+        if fingerprint(text) == self._index:
+            return ""
+        self._index = fingerprint(text)
+        return text
+
+    def _short_facts(self, memory: OpenMemory) -> str:
+        """All facts if they are short, and the model has not seen them so."""
+        texts = {
+            place: memory.describe_file(place)
+            for place in memory.store.fact_places()
+            if not frame.suspicion(memory.store.read_text(place) or "")
+        }
+        body = "\n\n".join(f"{self.layout.label(n)}{text}" for n, text in texts.items() if text)
+        if len(body) > SHORT_CHARS or fingerprint(body) == self._facts:
+            return ""
+        self._facts = fingerprint(body)
+        for place in texts:
+            mark_read(memory.seen, place, memory.store.read_text(place) or "")
+        memory.mark_shown(frame.escape(body), memory.visible_facts())
+        return frame.wrap(frame.FACTS, body) if body else ""
+
+
+def _summary(row: Mapping[str, Any]) -> str:
+    return row["summary"] or "(no summary)"
+
+
+def _size(size: int) -> str:
+    """A size for the index: `320B`, `1.2KB`."""
+    if size < 1024:
+        return f"{size}B"
+    return f"{size / 1024:.1f}KB" if size < 1024 * 1024 else f"{size / 1024 / 1024:.1f}MB"

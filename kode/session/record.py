@@ -1,0 +1,53 @@
+"""A session as memory sums it up, read from its file."""
+
+from datetime import datetime
+from pathlib import Path
+
+from kode import paths
+from kode.contracts import Project, SessionRecord
+from kode.errors import SessionError, StorageError
+from kode.messages import Message, Text
+from kode.session.entries import TaintEntry
+from kode.session.messages import turns_of
+from kode.session.notes import conversation
+from kode.session.reading import read, session_path
+
+
+def session_record(home: Path, id: str) -> SessionRecord | None:
+    """The record of a session; None if it has no file that can be read, or nothing was said."""
+    try:
+        header, entries, _ = read(session_path(home, id))
+    except (SessionError, StorageError):
+        return None
+    messages = conversation(entries)
+    if not messages:
+        return None
+    root = paths.repository_root(Path(header.cwd))
+    project = root or paths.project_root(Path(header.cwd))
+    sources = (entry.source or "outside text" for entry in entries if isinstance(entry, TaintEntry))
+    return SessionRecord(
+        id=id,
+        project=Project(project, paths.path_hash(project), root is not None),
+        messages=tuple(messages),
+        typed=typed_texts(messages),
+        turns=turns_of(entries),
+        started_at=_time(header.created_at),
+        ended_at=_time(entries[-1].at),
+        tainted_by=next(sources, ""),
+    )
+
+
+def typed_texts(messages: list[Message]) -> tuple[str, ...]:
+    """What the person typed, message by message; not what they pasted as a block or piped."""
+    texts = (
+        part.text if part.typed is None else part.typed
+        for message in messages
+        if message.role == "user"
+        for part in message.parts
+        if isinstance(part, Text) and part.source in ("", "steering")
+    )
+    return tuple(text for text in texts if text.strip())
+
+
+def _time(at: str) -> datetime:
+    return datetime.fromisoformat(at).astimezone()

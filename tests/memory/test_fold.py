@@ -1,0 +1,36 @@
+"""A view that grows by single changes is the view of all of them."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kode.memory.fold import View, fold
+from kode.memory.statement import Amendment, Change, Statement
+from tests.effort import share
+
+_states = st.sampled_from(["current", "waiting", "archived"])
+_added = st.lists(st.tuples(st.sampled_from("ab"), _states), max_size=3)
+_steps = st.tuples(_added, st.integers(0, 9), st.integers(0, 9), st.booleans(), st.booleans())
+
+
+@given(st.lists(_steps, max_size=12))
+@settings(max_examples=share(200))
+def test_a_view_that_grows_is_the_view_of_all_changes(steps) -> None:
+    changes, ids, view = list[Change](), list[str](), View()
+    for added, ended, amended, has_end, has_amendment in steps:
+        new = [
+            Statement(place=place, text=place, claimed_at="", who="user", state=state)
+            for place, state in added
+        ]
+        ids += [statement.id for statement in new]
+        end = (ids[ended % len(ids)],) if ids and has_end else ()
+        amendment = Amendment(state="current")
+        set = {ids[amended % len(ids)]: amendment} if ids and has_amendment else {}
+        change = Change(who="user", kind="x", system="t", add=tuple(new), end=end, set=set)
+        changes.append(change)
+        assert view.places is view.places  # looked at before it grows
+        view = view.with_changes([change]).with_files([change])
+
+        whole = fold(changes)
+        grown = {place: [*listed] for place, listed in view.places.items() if listed}
+        assert grown == {place: listed for place, listed in whole.places.items() if listed}
+        assert view.entries == whole.entries

@@ -1,0 +1,68 @@
+"""An open session learns what others changed, with its next message."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kode.contracts import Turn
+from kode.memory.opened import Addition
+from tests.memory.sessions import Sessions, call
+
+TARGETS = {"tiered": "user", "journal": "memory", "notes": "rule", "vault": "user"}
+
+
+@pytest.fixture(params=TARGETS)
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Sessions:
+    return Sessions(tmp_path, system=request.param)
+
+
+async def _type(home: Sessions, text: str) -> None:
+    """Another process in which the person adds a fact."""
+    memory = await home.open(None)
+    addition = Addition(target=TARGETS[home.system], text=text)
+    opened = memory.opened
+    await opened.save(opened.new_statement(addition, opened.author("user")))
+
+
+async def test_a_change_of_another_process_comes_once(home: Sessions) -> None:
+    memory = await home.open()
+    await memory.inject("start")
+    await _type(home, "Answer in German")
+    said = await memory.recall(Turn(number=1, text="hi"))
+    assert 'New: "Answer in German" (the user, now)' in said
+    assert "German" not in await memory.recall(Turn(number=2, text="hi"))
+
+
+async def test_a_resumed_session_is_told_what_changed_meanwhile(home: Sessions) -> None:
+    memory = await home.open()
+    await memory.inject("start")
+    state = json.loads(json.dumps(dict(memory.state())))
+    await _type(home, "Answer in German")
+    other = await home.open("s1", state)
+    await other.inject("resume")
+    assert "Answer in German" in await other.recall(Turn(number=1, text="hi"))
+
+
+async def test_own_changes_of_the_model_are_no_news(tmp_path: Path) -> None:
+    home = Sessions(tmp_path)
+    memory = await home.open()
+    await call(memory, "memory", action="add", target="user", content="Use tabs")
+    assert "tabs" not in await memory.recall(Turn(number=1, text="hi"))
+    await memory.opened.store.undo()
+    assert 'No longer: "Use tabs"' in await memory.recall(Turn(number=2, text="hi"))
+
+
+async def test_an_edited_file_and_an_expired_fact_are_news(tmp_path: Path) -> None:
+    home = Sessions(tmp_path)
+    path = tmp_path / "memory/facts/env.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("Port 80")
+    memory = await home.open()
+    await call(memory, "memory", action="add", target="env", content="Freeze", until="2026-03-01")
+    path.write_text(path.read_text().replace("80", "8080"))
+    await home.open("s2")
+    said = await memory.recall(Turn(number=1, text="hi"))
+    assert said == '[Memory has changed. New: "Port 8080" (the user, now). No longer: "Port 80".]'
+    home.now = home.now.replace(day=2)
+    assert 'No longer: "Freeze"' in await memory.recall(Turn(number=2, text="hi"))

@@ -1,0 +1,196 @@
+"""What a search promises, whichever memory system is asked, and by whom: a person's command, the
+model's tool, or the recall that travels with a message. Nothing here knows how a system ranks.
+"""
+
+import tempfile
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kode.contracts import Turn
+from kode.memory.commands import memory_command
+from kode.memory.statement import Author, timestamp
+from tests.effort import share
+from tests.memory.sessions import Sessions, call
+from tests.memory.systems import BUILT
+
+NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
+NO_MATCH = ("No matching", "No note matches", "No entry")
+OFFERED = ("deploys from main", "the tokenizer was rewritten", "invoices are sent weekly")
+
+
+async def opened(name, root, *, session="s1", reply=None, at=NOW, **config):
+    config["merge_on_write"] = False
+    home = Sessions(root, system=name, settings=config, reply=reply, now=at)
+    memory = await home.open(session)
+    memory.home = home
+    return memory
+
+
+async def keep(name, root, *texts, at=NOW):
+    """The notes on sessions that ended at a time."""
+    memory = await opened(name, root, session=None, at=at)
+    store = memory.opened.store
+    for number, text in enumerate(texts):
+        id = f"{at:%Y%m%d}-{len(store.log.changes()):06}-abcdef"
+        note = memory.policy.note(memory.home.record(id, text), text, ())
+        claimed_at = timestamp(at + timedelta(milliseconds=number))
+        note = replace(note, claimed_at=claimed_at, session=id)
+        draft = store.draft("note", Author("session", id))
+        await store.commit(lambda view, draft=draft, note=note: replace(draft, add=(note,)))
+    await memory.close(1.0)
+
+
+async def by_person(system, query):
+    return await memory_command(system, ["search", query])
+
+
+async def by_model(system, query):
+    names = {tool.name for tool in system.tools()} & {"memory", "history_search", "recall"}
+    given = {"action": "search"} if "memory" in names else {}
+    return await call(system, names.pop(), query=query, **given)
+
+
+async def by_recall(system, query):
+    """What travels with a message that is not the first."""
+    return await system.recall(Turn(number=2, text=query))
+
+
+WAYS = {
+    "tiered": (by_person, by_model, by_recall),
+    "notes": (by_person, by_model, by_recall),
+    "vault": (by_person,),
+    "journal": (by_person, by_model),
+}
+"""The model reads a vault file by file and has a journal in its prompt: neither is searched so. A
+system adds its line here."""
+
+SEARCHED_BY = {name: WAYS[name] for name in BUILT}
+systems = pytest.mark.parametrize("name", SEARCHED_BY)
+ways = pytest.mark.parametrize(
+    ("name", "search"), [(name, way) for name, row in SEARCHED_BY.items() for way in row]
+)
+# ── a word finds itself ──────────────────────────────────────────────────────────────────────
+
+STYLES = {
+    "camel": lambda parts: parts[0] + "".join(map(str.capitalize, parts[1:])),
+    "Pascal": lambda parts: "".join(map(str.capitalize, parts)),
+    "snake": "_".join,
+    "SCREAMING": lambda parts: "_".join(parts).upper(),
+    "kebab": "-".join,
+    "flat": "".join,
+    "spaced": " ".join,
+}
+_part = st.from_regex(r"[bcdfgkmpt][aeiou][bdgklmnprstvz]{1,3}[aeiou]?", fullmatch=True)
+_names = st.lists(st.lists(_part, min_size=2, max_size=3), min_size=3, max_size=3)
+
+
+@ways
+@given(names=_names, data=st.data())
+@settings(max_examples=share(8), deadline=None, suppress_health_check=list(HealthCheck))
+async def test_a_word_in_lower_case_or_joined_finds_its_fact(name, search, names, data):
+    style = st.sampled_from(sorted(STYLES))
+    written = [STYLES[data.draw(style)](parts) for parts in names]
+    facts = [f"Setting {word} has the value of box {n}." for n, word in enumerate(written)]
+    with tempfile.TemporaryDirectory() as folder:
+        await keep(name, Path(folder), *facts)
+        system = await opened(name, Path(folder), llm_search=False)
+        for parts, fact in zip(names, facts, strict=True):
+            for query in (STYLES[data.draw(style)](parts), "".join(parts)):
+                if search is by_recall:  # which shows nothing twice in a session
+                    system = await opened(name, Path(folder), llm_search=False)
+                assert fact in await search(system, query), (query, fact)
+        await system.close(1.0)
+
+
+KNOWN = ["PostgreSQL", "GitHub", "TypeScript", "FastAPI", "NumPy", "GraphQL", "LaTeX", "macOS"]
+
+
+@ways
+async def test_a_product_is_found_however_it_is_written(name, search, tmp_path):
+    await keep(name, tmp_path, *(f"Prefers {product} here" for product in KNOWN))
+    for product in KNOWN:
+        for query in (product.lower(), product.upper(), product):
+            system = await opened(name, tmp_path, llm_search=False)
+            assert f"Prefers {product} here" in await search(system, query)
+            await system.close(1.0)
+
+
+@ways
+@pytest.mark.parametrize("query", ["tokenzier", "tokeniser", "tokenizr", "tokenizzer"])
+async def test_a_typo_in_a_rare_word_finds_it(name, search, query, tmp_path):
+    await keep(name, tmp_path, *OFFERED)
+    system = await opened(name, tmp_path, llm_search=False)
+
+    assert OFFERED[1] in await search(system, query)
+
+
+@ways
+@pytest.mark.parametrize(
+    "query", ["quantum chromodynamics", "bake a cake with cherries", "how are you?"]
+)
+async def test_an_unrelated_query_finds_nothing(name, search, query, tmp_path):
+    await keep(name, tmp_path, *OFFERED)
+    system = await opened(name, tmp_path, llm_search=False)
+    if search is by_recall:
+        await system.recall(Turn(number=1, text="hello"))  # the newest come with it, unasked
+
+    found = await search(system, query)
+
+    assert not any(text in found for text in OFFERED)
+    assert search is by_recall or found.startswith(NO_MATCH)
+
+
+# ── time ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@ways
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("what did we do yesterday?", {"yesterday's work"}),
+        ("what was done on 2026-01-03?", {"work of January"}),
+        ("what did we do last week?", {"work of that week"}),
+        ("continue where we stopped yesterday", {"yesterday's work"}),
+    ],
+)
+async def test_a_question_of_time_finds_by_time(name, search, query, expected, tmp_path):
+    days = {
+        "work of January": datetime(2026, 1, 3, 9, tzinfo=UTC),
+        "work of that week": datetime(2026, 2, 25, 9, tzinfo=UTC),
+        "yesterday's work": datetime(2026, 3, 3, 9, tzinfo=UTC),
+    }
+    for text, at in days.items():
+        await keep(name, tmp_path, text, at=at)
+    system = await opened(name, tmp_path, llm_search=False)
+
+    found = await search(system, query)
+
+    assert {text for text in days if text in found} >= expected
+    first = min(days, key=lambda text: found.find(text) % (len(found) + 1))
+    assert {first} == expected
+
+
+@ways
+async def test_last_time_finds_the_newest(name, search, tmp_path):
+    await keep(name, tmp_path, "an old thing", at=NOW - timedelta(days=40))
+    await keep(name, tmp_path, "the newest thing", at=NOW - timedelta(days=1))
+    system = await opened(name, tmp_path, llm_search=False)
+
+    found = await search(system, "what did we do last time?")
+
+    assert "the newest thing" in found
+    assert "an old thing" not in found or found.index("newest") < found.index("an old")
+
+
+@systems
+async def test_the_shell_asks_no_model_when_the_words_suffice(name, tmp_path):
+    await keep(name, tmp_path, *OFFERED)
+    system = await opened(name, tmp_path, reply=lambda prompt: "none", session=None)
+
+    assert OFFERED[1] in await by_person(system, "Tokenizer rewritten")
+    assert system.home.prompts == []

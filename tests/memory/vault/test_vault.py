@@ -1,0 +1,352 @@
+"""The vault: files that the model reads and writes, their summaries, the index, the reflector."""
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.contracts import Project, Request, Turn
+from kode.errors import MemoryRefused, ToolError
+from kode.memory.opened import Addition
+from kode.memory.system import Memory
+from kode.memory.vault.layout import generate_summary, place_in, summary_of
+from kode.messages import Message, Text, ToolCall, results_of
+from tests.memory.sessions import Sessions, call
+from tests.tables import for_each
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Sessions:
+    return Sessions(tmp_path, system="vault", project=tmp_path)
+
+
+def path_of(memory: Memory, name: str) -> Path:
+    return memory.opened.context.root / place_in(memory.opened.store.project, name)
+
+
+async def write(memory: Memory, name: str, text: str) -> dict[str, Any]:
+    return json.loads(await call(memory, "memory_write", path=name, content=text))
+
+
+async def append(memory: Memory, name: str, text: str, **more: str) -> dict[str, Any]:
+    return json.loads(await call(memory, "memory_append", path=name, entry=text, **more))
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_empty_vault_has_no_files_and_no_index(home: Sessions) -> None:
+    memory = await home.open()
+    assert await call(memory, "memory_list") == "[]"
+    assert (await memory.inject("start")).first_user == ""
+    assert not (home.root / "memory/vault").exists()
+
+
+async def test_a_written_file_has_a_summary_and_its_lines(home: Sessions) -> None:
+    memory = await home.open()
+    assert (await write(memory, "facts/user.md", "- Name: Zhang San\n- Role: dev\n"))["success"]
+    path = home.root / "memory/vault/facts/user.md"
+    assert path.read_text() == ("> Summary: name, role\n\n- Name: Zhang San\n- Role: dev\n")
+    await write(memory, "facts/user.md", "- Name: Li Si\n- Role: dev\n")
+    assert "Zhang" not in path.read_text()
+    rows = json.loads(await call(memory, "memory_list"))
+    size = path.stat().st_size
+    assert rows == [{"path": "facts/user.md", "summary": "name, role", "size": size}]
+
+
+@for_each(
+    "path",
+    [
+        *("../secret", "/etc/passwd", "facts/../../x", "facts/\x00a.md", "x.md"),
+        *("facts/a/b.md", "facts/a.txt", "~/x.md", "facts/.a.md", "a\\b"),
+    ],
+)
+def test_a_path_outside_the_vault_is_refused_by_name(path: str) -> None:
+    with pytest.raises(MemoryRefused) as caught:
+        place_in(Project(Path("/p"), "0" * 16, True), path)
+    assert repr(path)[1:-1].replace("\\\\", "\\") in str(caught.value)
+
+
+async def test_a_link_out_of_the_vault_is_not_read(home: Sessions) -> None:
+    memory = await home.open()
+    path = path_of(memory, "facts/link.md")
+    path.parent.mkdir(parents=True)
+    path.symlink_to("/etc/hosts")
+    with pytest.raises(ToolError, match=r"facts/link\.md"):
+        await call(memory, "memory_read", path="facts/link.md")
+
+
+async def test_patches_apply_all_or_none_and_literally(home: Sessions) -> None:
+    memory = await home.open()
+    await write(memory, "facts/project.md", "- Port: 80\n- Host: a\n")
+    path = path_of(memory, "facts/project.md")
+    before = path.read_bytes()
+    good = {"oldText": "Port: 80", "newText": "Port: $& $1"}
+    bad = {"oldText": "Color: red", "newText": "x"}
+    with pytest.raises(ToolError, match="Patch 2 of 2"):
+        await call(memory, "memory_patch", path="facts/project.md", patches=[good, bad])
+    assert path.read_bytes() == before
+
+    other = {"old_text": "Host: a", "new_text": "Host: b"}
+    said = await call(memory, "memory_patch", path="facts/project.md", patches=[good, other])
+    assert json.loads(said)["appliedCount"] == 2
+    assert path.read_text().endswith("- Port: $& $1\n- Host: b\n")
+
+
+async def test_an_episode_goes_to_the_present_month_with_a_summary(home: Sessions) -> None:
+    memory = await home.open()
+    said = await append(memory, "episodes/2019-01.md", "## Logger fix\n- Summary: stdout leak")
+    assert "episodes/2026-03.md, the present month" in said["message"]
+    path = path_of(memory, "episodes/2026-03.md")
+    assert path.read_text() == (
+        "# 2026-03 Episodes\n\n> Summary: stdout leak\n\n## Logger fix\n- Summary: stdout leak\n"
+    )
+    await append(memory, "episodes/2026-03.md", "## Short ids", summary="ids and logs")
+    assert summary_of(path.read_text()) == "ids and logs"
+    await append(memory, "episodes/2026-03.md", "Fixed the parser.")
+    assert summary_of(path.read_text()) == "Fixed the parser, Short ids, stdout leak"
+    await call(memory, "memory_read", path="episodes/2026-03.md")
+    with pytest.raises(ToolError, match="would lose 3 episodes"):
+        await write(memory, "episodes/2026-03.md", "## Short ids\n" + "x " * 60)
+
+
+async def test_a_summary_of_the_person_stays(
+    home: Sessions,
+) -> None:
+    memory = await home.open()
+    await write(memory, "facts/project.md", "- Port: 80\n")
+    path = path_of(memory, "facts/project.md")
+    path.write_text(path.read_text().replace("port", "ours alone"))
+    later = await home.open("s2")
+    assert summary_of(path.read_text()) == "ours alone"
+    await append(later, "facts/project.md", "- Host: a")
+    assert summary_of(path.read_text()) == "port, host"
+
+
+def test_a_summary_names_keys_and_what_episodes_say_of_themselves() -> None:
+    facts = "# User Facts\n\n- Name: A\n- Updated: now\n- likes strong tea a lot\n"
+    assert generate_summary("vault/facts/user.md", facts) == "name, likes strong tea"
+    many = "".join(f"- Key number {n}: x\n" for n in range(40))
+    assert len(generate_summary("vault/facts/user.md", many)) <= 120
+
+
+async def test_a_budget_and_an_allowlist_limit_what_is_written(tmp_path: Path) -> None:
+    settings = {"vault": {"facts_budget_bytes": 30, "facts_allowlist": ["user.md", "memory.md"]}}
+    home = Sessions(tmp_path, system="vault", settings=settings, project=tmp_path)
+    memory = await home.open()
+    with pytest.raises(ToolError, match="over their budget of 30"):
+        await write(memory, "facts/user.md", "- Name: " + "é" * 12)
+    await write(memory, "facts/user.md", "- Name: é")
+    for name in ("./facts/x.md", "facts/x.md"):
+        with pytest.raises(ToolError, match="not among the facts files"):
+            await write(memory, name, "- A: b")
+    with pytest.raises(ToolError, match="over their budget"):
+        await append(memory, "facts/memory.md", "- Long: " + "x" * 30)
+
+
+async def test_a_file_that_was_not_read_is_not_overwritten(home: Sessions) -> None:
+    memory = await home.open()
+    await write(memory, "facts/user.md", "- Name: A\n")
+    other = await home.open("s2")
+    with pytest.raises(ToolError, match="have not been shown"):
+        await write(other, "facts/user.md", "- Name: B\n")
+    await call(other, "memory_read", path="facts/user.md")
+    await write(other, "facts/user.md", "- Name: B\n")
+    with pytest.raises(ToolError, match="was changed since"):
+        await write(memory, "facts/user.md", "- Name: C\n")
+
+
+@for_each("text", ["sk-" + "a1B2" * 8, "hidden \u200b zero width"])
+def test_a_secret_is_not_written(text: str, tmp_path: Path) -> None:
+    import asyncio
+
+    async def run() -> None:
+        memory = await Sessions(tmp_path, system="vault", project=tmp_path).open()
+        with pytest.raises(ToolError, match="Not remembered"):
+            await write(memory, "facts/user.md", f"- Key: {text}")
+        assert await call(memory, "memory_list") == "[]"
+
+    asyncio.run(run())
+
+
+async def test_a_text_written_after_outside_text_waits(home: Sessions) -> None:
+    memory = await home.open()
+    await write(memory, "facts/project.md", "- Port: 80\n")
+    home.outside = "https://example.com"
+    await write(memory, "facts/project.md", "- Port: 80\n- Deploy: curl x | sh\n")
+    assert home.texts(memory) == ["- Port: 80"]
+    assert [one.text for one in memory.opened.store.view().waiting()] == ["- Deploy: curl x | sh"]
+
+
+async def test_a_line_of_the_person_is_a_list_item(
+    home: Sessions,
+) -> None:
+    memory = await home.open()
+    opened, person = memory.opened, memory.opened.author("user")
+    for target, text in (("project", "Deploys on Fridays"), ("episodes", "Fixed it.")):
+        await opened.save(memory.policy.draft(opened, Addition(target=target, text=text), person))
+    assert path_of(memory, "facts/project.md").read_text().endswith("- Deploys on Fridays\n")
+    assert "## 2026-03-01 12:00\nFixed it." in path_of(memory, "episodes/2026-03.md").read_text()
+
+
+# ── what a model is shown ────────────────────────────────────────────────────────────────────
+
+
+async def test_the_index_comes_once_until_it_changes(
+    home: Sessions,
+) -> None:
+    memory = await home.open()
+    await write(memory, "facts/user.md", "- Name: A\n")
+    await append(memory, "episodes/2026-03.md", "## Fix\n- Summary: leak")
+    later = await home.open("s2")
+    index = (await later.inject("start")).first_user
+    assert index == (
+        "Available memory:\n- facts/user.md (27B): name\n- episodes/2026-03.md (60B): leak\n\n"
+        "Use memory_read to load relevant files before responding."
+    )
+    assert "Available memory" not in await later.recall(Turn(number=1, text="hi"))
+    resumed = await home.open("s2", json.loads(json.dumps(dict(later.state()))))
+    assert (await resumed.inject("resume")).first_user == ""
+    assert (await resumed.inject("compacted")).first_user == index
+    await write(resumed, "facts/project.md", "- Port: 80\n")
+    assert "facts/project.md" in await resumed.recall(Turn(number=2, text="hi"))
+
+
+async def test_short_facts_are_shown_whole(home: Sessions) -> None:
+    memory = await home.open()
+    await write(memory, "facts/user.md", "- Name: Zhang San\n")
+    later = await home.open("s2")
+    await later.inject("start")
+    assert "- Name: Zhang San (the model, 2026-03-01)" in await later.recall(
+        Turn(number=1, text="")
+    )
+    assert "Zhang" not in await later.recall(Turn(number=2, text=""))
+    await write(later, "facts/user.md", "- Name: Li Si\n")
+
+
+# ── the reflector ────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Reflector:
+    """Answers a reflection with these messages, then with the last one over and over."""
+
+    steps: list[Message]
+    requests: list[Request] = field(default_factory=list)
+
+    async def __call__(self, request: Request) -> Message:
+        self.requests.append(request)
+        return self.steps[min(len(self.requests), len(self.steps)) - 1]
+
+
+def calls(*made: tuple[str, dict[str, Any] | str]) -> Message:
+    parts = tuple(
+        ToolCall(
+            id=f"c{number}",
+            name=name,
+            arguments=given if isinstance(given, str) else json.dumps(given),
+        )
+        for number, (name, given) in enumerate(made)
+    )
+    return Message(role="assistant", parts=parts, stop="tool_calls")
+
+
+def says(text: str) -> Message:
+    return Message(role="assistant", parts=(Text(text=text),), stop="end")
+
+
+async def run_session(home: Sessions, reflector: Any, *texts: str) -> Memory:
+    memory = await home.open("s1", ask_reply=reflector)
+    record = home.record("s1", *texts)
+    for number, text in enumerate(texts, 1):
+        await memory.after_turn(Turn(number=number, text=text, messages=tuple(record.messages)))
+    await memory.before_drop(record.messages, "exit")
+    return memory
+
+
+EPISODE = {"path": "episodes/2026-03.md", "entry": "## Leak\n- Summary: leak fixed"}
+
+
+async def test_a_reflector_writes_by_tools_and_relates_facts(home: Sessions) -> None:
+    memory = await home.open()
+    await write(memory, "facts/project.md", "- Port: 80\n- The port is 80\n")
+    reflector = Reflector(
+        [
+            calls(
+                ("memory_append", {"path": "facts/project.md", "entry": "- Tests: make test"}),
+                ("memory_append", EPISODE),
+                ("memory_write", "{broken"),
+                ("rm", {}),
+            ),
+            says('{"same": [[1, 2]]}'),
+        ]
+    )
+
+    await run_session(home, reflector, "the port leaks, fix it")
+
+    assert len(reflector.requests) == 2
+    assert "- Port: 80" in reflector.requests[0].system
+    [made] = [message for message in reflector.requests[1].messages if message.role == "tool"]
+    assert [result.is_error for result in results_of(made)] == [False, False, True, True]
+    assert all("error" in json.loads(r.text) for r in results_of(made)[2:])
+    later = await home.open("s2")
+    assert "- Tests: make test" in home.texts(later)
+    assert len(home.texts(later)) == 2
+    assert [note.text for note in later.opened.notes()] == ["## Leak\n- Summary: leak fixed"]
+    assert later.pending_sessions == 0
+
+
+async def test_a_reflector_that_writes_nothing_costs_one_request(home: Sessions) -> None:
+    reflector = Reflector([says("{}")])
+    memory = await run_session(home, reflector, "fix the parser")
+    assert len(reflector.requests) == 1
+    [note] = memory.opened.notes()  # what was done, so that a search finds it
+    assert 'Asked: "fix the parser"' in note.text
+
+
+async def test_a_reflector_that_loops_has_five_requests(home: Sessions) -> None:
+    reflector = Reflector([calls(("memory_read", {"path": "facts/user.md"}))])
+    memory = await run_session(home, reflector, "fix the parser")
+    assert len(reflector.requests) == 5
+    assert memory.pending_sessions == 0
+    assert any("ended after 5 calls" in getattr(event, "text", "") for event in home.events)
+
+
+async def test_a_reflection_goes_on_where_it_was_cut_off(home: Sessions) -> None:
+    class Down(Reflector):
+        async def __call__(self, request: Request) -> Message:
+            if self.requests:
+                raise ConnectionError("no network")
+            return await super().__call__(request)
+
+    down = Down([calls(("memory_append", EPISODE))])
+    memory = await run_session(home, down, "fix the leak")
+    assert memory.pending_sessions == 1
+    await memory.close(1.0)
+
+    up = Reflector([says("{}")])
+    later = await home.open("s2", ask_reply=up)
+    await later.maintain()
+
+    assert [message.role for message in up.requests[0].messages] == ["user", "assistant", "tool"]
+    assert [note.text for note in later.opened.notes()] == ["## Leak\n- Summary: leak fixed"]
+    assert later.pending_sessions == 0
+
+
+async def test_a_reflection_on_outside_text_waits(home: Sessions) -> None:
+    home.outside = "https://example.com"
+    reflector = Reflector([calls(("memory_append", EPISODE)), says("{}")])
+    memory = await run_session(home, reflector, "read the page")
+    assert memory.opened.notes() == []
+    assert [one.source for one in memory.opened.store.view().waiting()] == ["https://example.com"]
+
+
+def test_the_month_is_that_of_local_time() -> None:
+    from kode.memory.vault.layout import label, month_place
+
+    project = Project(Path("/p"), "0" * 16, True)
+    local = datetime.fromisoformat("2026-03-01T00:30+02:00")
+    assert label(month_place(project, local)) == "episodes/2026-03.md"
