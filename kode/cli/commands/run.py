@@ -37,6 +37,7 @@ from kode.messages import Usage, first_of
 
 if TYPE_CHECKING:
     from kode.cli.prompt.state import PromptState, RunningPrompt
+    from kode.cli.screen.output import EventStream
     from kode.contracts import Recorded
     from kode.conversation import Conversation
     from kode.conversation.structured import Form
@@ -235,6 +236,8 @@ async def _run_with(
         ended = await conversation.end_jobs(ended)
         conclude(ended)
     finally:
+        if face.stream is not None:
+            face.stream.has_ended = True
         closing = asyncio.ensure_future(_close(conversation))
         with cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
             if face.prompt is not None:
@@ -299,6 +302,7 @@ class _Face:
     ask: "Ask | None" = None
     elicit: "Elicit | None" = None
     prompt: "PromptState | None" = None
+    stream: "EventStream | None" = None
     shows_answer: bool = False
     """Whether the answer is on the terminal before it is printed."""
 
@@ -312,9 +316,10 @@ def _face(arguments: argparse.Namespace, *, plain: bool) -> _Face:
             "refuses what needs permission: --allow RULE and --permission-mode MODE give it."
         )
     if arguments.output_format == "stream-json":
-        from kode.cli.screen.output import stream_printer
+        from kode.cli.screen.output import EventStream
 
-        return _Face(emit=stream_printer())
+        stream = EventStream()
+        return _Face(emit=stream.emit, stream=stream)
     if arguments.output_format == "json":
         return _Face(emit=silent)
     from kode.cli.screen.screen import open_screen

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode.cli.screen.lines import one_line
-from kode.cli.screen.printer import print_line, to_json
+from kode.cli.screen.printer import complain, print_line, to_json
 from kode.errors import KodeError
-from kode.events import EXIT_CODES, Emit, Event, ToolFinished, TurnEnded
+from kode.events import EXIT_CODES, Event, Notice, ToolFinished, TurnEnded
 from kode.results import result_object
 
 if TYPE_CHECKING:
@@ -28,14 +28,19 @@ def event_object(event: Event) -> dict[str, Any]:
     return {"type": fields.pop("type"), **fields}
 
 
-def stream_printer() -> Emit:
-    """An `Emit` that prints each event as a JSON line."""
+@dataclasses.dataclass
+class EventStream:
+    """The lines of `stream-json`. Once it has ended, only notices are printed, on stderr: `result`
+    stays the last line."""
 
-    def emit(event: Event) -> None:
-        if not isinstance(event, TurnEnded):  # the last line, `result`, has its content
+    has_ended: bool = False
+
+    def emit(self, event: Event) -> None:
+        """Prints an event as a JSON line."""
+        if self.has_ended:
+            complain([event.text] if isinstance(event, Notice) else [])
+        elif not isinstance(event, TurnEnded):  # the last line, `result`, has its content
             print_line(to_json(event_object(event)))
-
-    return emit
 
 
 def wanted_format(argv: Sequence[str]) -> str:
