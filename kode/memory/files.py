@@ -120,6 +120,15 @@ class FileStore:
         """The places of facts in this project that there are, in the order of a prompt."""
         return self._existing(self.layout.facts(self.project))
 
+    def fact_file_times(self) -> Mapping[str, int]:
+        """When each file of facts of this project was last written, in nanoseconds, by name."""
+        times = dict[str, int]()
+        for place in self.fact_places():
+            for name in self._names(place, self.view()):
+                with contextlib.suppress(OSError):
+                    times[name] = (self.root / name).stat().st_mtime_ns
+        return times
+
     def record_places(self) -> list[str]:
         """The places of records of past work that there are."""
         return self._existing(self.layout.records(self.project))

@@ -126,11 +126,8 @@ class Memory(NullMemory):
         opened.seen.update({str(name): str(version) for name, version in versions.items()})
         opened.shown_notes += map(str, shown) if isinstance(shown, list) else ()
         self.policy.restore(state)
-        try:
-            for notice in await opened.store.reconcile():
-                context.emit(notice)
-        except (StorageError, BusyError) as error:  # memory works without
-            opened.warn(f"Memory was not compared with its history: {error}")
+        self._file_times: Mapping[str, int] = {}
+        await self._follow_files()
         self._known_change = str(state.get("change", ""))
         self._known_day = str(state.get("day", ""))
         if not self._known_change:
@@ -147,6 +144,8 @@ class Memory(NullMemory):
         self.opened.turn = turn
         if not self.opened.context.root.is_dir():  # nothing was ever stored
             return ""
+        if self.opened.store.fact_file_times() != self._file_times:
+            await self._follow_files()
         parts = [self._news(), await self.policy.recall(self.opened, turn)]
         return "\n\n".join(part for part in parts if part)
 
@@ -207,6 +206,16 @@ class Memory(NullMemory):
         return len(self._pending.sessions())
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    async def _follow_files(self) -> None:
+        """Takes over what a person edited in the files of facts."""
+        opened = self.opened
+        try:
+            for notice in await opened.store.reconcile():
+                opened.context.emit(notice)
+        except (StorageError, BusyError) as error:  # memory works without
+            opened.warn(f"Memory was not compared with its history: {error}")
+        self._file_times = opened.store.fact_file_times()
 
     def _mark_known(self) -> None:
         changes = self.opened.store.log.changes()

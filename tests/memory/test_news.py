@@ -61,7 +61,6 @@ async def test_an_edited_file_and_an_expired_fact_are_news(tmp_path: Path) -> No
     memory = await home.open()
     await call(memory, "memory", action="add", target="env", content="Freeze", until="2026-03-01")
     path.write_text(path.read_text().replace("80", "8080"))
-    await home.open("s2")
     said = await memory.recall(Turn(number=1, text="hi"))
     assert said == '[Memory has changed. New: "Port 8080" (the user, now). No longer: "Port 80".]'
     home.now = home.now.replace(day=2)
