@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.command import KODE, Place
 from tests.e2e.terminal import Terminal
-from tests.e2e.test_tiered import NOTE, is_extraction
+from tests.e2e.test_memory import is_of_memory
 from tests.scripted_server import ScriptedServer
 
 LOG_IMPORTS = """
@@ -30,8 +30,10 @@ sys.meta_path.insert(0, Log())
 def remembered(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """A home with a fact and an episode."""
 
+    note = json.dumps({"narrative": "The zeppelin parser is in airship.py.", "facts": []})
+
     def script(request):
-        return {"text": NOTE if is_extraction(request) else "Done."}
+        return {"text": note if is_of_memory(request) else "Done."}
 
     place = Place(tmp_path_factory.mktemp("remembered"))
     assert place.run("memory", "add", "user", "User likes tabs").code == 0
@@ -84,18 +86,3 @@ def test_enter_imports_nothing_before_the_request(
 
     assert "zeppelin parser is in airship.py" in json.dumps(server.requests[0].json)
     assert before_request[known:] == []
-
-
-def test_a_run_that_remembers_without_embeddings_imports_no_numpy(
-    remembered: Place, tmp_path: Path
-) -> None:
-    place, log = remembered, tmp_path / "imports.log"
-    log_imports(place, log)
-    place.forked = False
-
-    with ScriptedServer([{"text": "The end."}]) as server:
-        place.url = server.openai_url
-        assert place.run("run", "which zeppelin parser is it").code == 0
-        assert "airship.py" in json.dumps(server.requests[0].json)
-
-    assert not {"numpy", "sqlite_vec"} & set(log.read_text().splitlines())

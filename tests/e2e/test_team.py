@@ -7,8 +7,10 @@ import pytest
 from kode.plugins.team.address import Address
 from kode.plugins.team.command import manage
 from tests.e2e.command import Place
-from tests.e2e.test_notes import call, run
+from tests.e2e.test_memory import call, run
 from tests.postgres import SYSTEM, started
+
+NOTES = ("--memory", "notes")
 
 
 @pytest.fixture
@@ -40,11 +42,11 @@ def test_a_colleagues_note_is_prompted_even_after_an_outage(machine, server):
     rule = {"kind": "rule", "confidence": 0.9, "evidence": ["said by the user"]}
     kept = [call("remember", content="never force-push", **rule), {"text": "Kept."}]
     server.stop()
-    first, _ = run(ada, kept, "run", "never force-push")
+    first, _ = run(ada, kept, "run", "never force-push", *NOTES)
     server.start()
-    run(ada, [{"text": "Hi."}], "run", "hello")
+    run(ada, [{"text": "Hi."}], "run", "hello", *NOTES)
 
-    done, requests = run(bob, [{"text": "Hi."}], "run", "hello")
+    done, requests = run(bob, [{"text": "Hi."}], "run", "hello", *NOTES)
 
     system = str(requests[0]["messages"][0]["content"])
     assert "cannot be reached" in first.err

@@ -1,0 +1,200 @@
+"""Memory through the installed command: what one session learns, the next one knows."""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import Finished, Place
+from tests.e2e.terminal import Terminal
+from tests.scripted_server import ScriptedServer
+
+Request = dict[str, Any]
+Script = Sequence[dict[str, Any]] | Callable[[Request], dict[str, Any]]
+
+OLD, NEW = "The server listens on port 80", "The server listens on port 81"
+FACT = "Releases are cut on Fridays"
+NOTE = {"narrative": "Agreed on the day of releases.", "facts": [{"fact": FACT, "quote": FACT}]}
+
+
+def system_of(request: Request) -> str:
+    return str(request["messages"][0]["content"])
+
+
+def is_of_memory(request: Request) -> bool:
+    """Whether memory asks about an ended session."""
+    return system_of(request).startswith(("You write the note of", "You look back on a session"))
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"calls": [{"name": name, "arguments": arguments}]}
+
+
+def run(place: Place, script: Script, *arguments: str) -> tuple[Finished, list[Request]]:
+    """A command; returns it with the requests of the agent."""
+    with ScriptedServer(script) as server:
+        place.url = server.openai_url
+        done = place.run(*arguments, "--provider", "openai")
+        requests = [request.json for request in server.requests]
+    assert done.code == 0, done.err
+    return done, [request for request in requests if not is_of_memory(request)]
+
+
+@pytest.mark.smoke
+def test_a_fact_is_known_in_new_and_continued_sessions_until_it_is_undone(place: Place) -> None:
+    add = call("memory", action="add", target="user", content="User likes tabs")
+    done, own = run(place, [add, {"text": "Noted."}], "run", "I like tabs")
+    assert "User likes tabs" not in system_of(own[0])
+    assert system_of(own[0]) == system_of(own[1])
+    assert 'added to user: "User likes tabs"' in done.err
+
+    _, new = run(place, [{"text": "Hello."}], "run", "hello")
+    _, continued = run(place, [{"text": "Again."}], "continue", "and again")
+    assert "User likes tabs" in system_of(new[0])
+    assert system_of(continued[0]) == system_of(new[0])
+
+    assert "User likes tabs" in place.run("memory", "show").out
+    assert place.run("memory", "undo").code == 0
+    assert "User likes tabs" not in place.run("memory", "show").out
+
+
+def learn(request: Request) -> dict[str, Any]:
+    """A model that keeps what the person said, once memory asks for it."""
+    if not is_of_memory(request):
+        return {"text": "Fine."}
+    if not request.get("tools"):
+        return {"text": json.dumps(NOTE)}
+    if request["messages"][-1]["role"] == "tool":
+        return {"text": "{}"}
+    return call("memory_write", path="facts/project.md", content=f"- {FACT}\n")
+
+
+@pytest.mark.parametrize("system", ["tiered", "vault", "journal", "notes"])
+def test_what_an_ended_session_taught_is_known_in_the_next(place: Place, system: str) -> None:
+    place.home.mkdir()
+    settings = {"memory": {"system": system, "min_turns_for_extraction": 1}}
+    (place.home / "config.json").write_text(json.dumps(settings))
+
+    _, first = run(place, learn, "run", f"{FACT}. Please keep to it.")
+    _, second = run(place, learn, "run", "when do we release?")
+
+    assert FACT not in system_of(first[0])
+    assert FACT in json.dumps(second[0]["messages"])
+    assert list((place.home / "memory/pending" / system).iterdir()) == []
+
+
+def test_a_model_failing_at_the_end_costs_nothing(place: Place) -> None:
+    def fail(request: Request) -> dict[str, Any]:
+        return {"error": {"status": "refused"}} if is_of_memory(request) else {"text": "Done."}
+
+    done, _ = run(place, fail, "run", "I'm Zhang San", "--memory", "vault")
+
+    assert done.out == "Done.\n"
+    pending = place.home / "memory/pending/vault" / place.session_files[0].stem
+    assert pending.exists()
+
+
+def versions(place: Place) -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in (place.home / "memory").rglob("*")}
+
+
+def test_memory_that_is_off_is_neither_read_nor_written(place: Place) -> None:
+    place.run("memory", "add", "user", "User likes tabs")
+    before = versions(place)
+
+    _, own = run(place, [{"text": "Hi."}], "run", "hello", "--no-memory")
+
+    assert "User likes tabs" not in json.dumps(own)
+    assert "memory" not in [tool["function"]["name"] for tool in own[0]["tools"]]
+    assert versions(place) == before
+
+
+def test_memory_can_be_kept_elsewhere_where_no_tool_writes(place: Place) -> None:
+    place.home.mkdir()
+    (place.home / "config.json").write_text('{"memory": {"dataDir": "~/elsewhere"}}')
+    (place.project / "kode.json").write_text('{"memory": {"data_dir": "/tmp/mine"}}')
+    facts = place.folder / "elsewhere/facts/user.md"
+
+    added = place.run("memory", "add", "user", "likes tabs")
+    with ScriptedServer(
+        [call("write_file", path=str(facts), content="x"), {"text": "ok"}]
+    ) as server:
+        place.url = server.openai_url
+        place.run("run", "write it", "--permission-mode", "full")
+        refusal = str(server.requests[1].json["messages"][-1]["content"])
+
+    assert "memory.data_dir" in added.err  # what the repository wanted is said and ignored
+    assert facts.read_text() == "likes tabs"
+    assert "belongs to" in refusal
+    assert not (place.home / "memory").exists()
+
+
+# ── the review ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def pair(place: Place) -> Place:
+    """A memory with a fact of the person that a model contradicts, and one that expired."""
+    assert place.run("memory", "add", "user", OLD).code == 0
+    replace = call("memory", action="replace", target="user", old_text="port 80", content=NEW)
+    run(place, [replace, {"text": "ok"}], "run", "look at the port")
+    assert place.run("memory", "add", "user", "away", "--until", "2020-03-06").code == 0
+    return place
+
+
+def facts(place: Place) -> set[str]:
+    return set((place.home / "memory/facts/user.md").read_text().split("\n§\n"))
+
+
+def review(place: Place) -> Terminal:
+    return Terminal(
+        sys.executable, ["-m", "kode", "memory", "review"], cwd=place.project, env=place.environ
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning")
+def test_one_key_decides_and_another_undoes(pair: Place) -> None:
+    before = facts(pair)
+    with review(pair) as terminal:
+        terminal.until("contradict each other (2 waiting)", "q  quit")
+        terminal.type("2")
+        terminal.until("may no longer be true (1 waiting)", "q  quit")
+        assert OLD not in facts(pair)
+        terminal.type("u")
+        terminal.until_count("contradict each other (2 waiting)", 2)
+        assert facts(pair) == before
+        terminal.type("w", "1")
+        terminal.until_count("may no longer be true (1 waiting)", 2)
+        terminal.type("r")
+        terminal.until("Nothing else is pending.", "q  quit")
+        terminal.type("q")
+        terminal.until("2 decisions; 0 still pending.")
+        assert terminal.ended() == 0
+    assert facts(pair) == {OLD}
+
+
+@pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning")
+@pytest.mark.parametrize("keys", [("ctrl-c",), ("s", "q")])
+def test_leaving_and_skipping_decide_nothing(pair: Place, keys: tuple[str, ...]) -> None:
+    before = facts(pair)
+    with review(pair) as terminal:
+        for number, key in enumerate(keys):
+            terminal.until(f"({2 - number} waiting)", "q  quit")
+            terminal.type(key)
+        terminal.until("0 decisions; 2 still pending.")
+    assert facts(pair) == before
+    listed = pair.run("memory", "review")
+    assert listed.code == 0
+    assert all(text in listed.out for text in (OLD, NEW, "away"))
+
+
+def test_the_prompt_reviews_in_the_same_way(repl: Callable[[], Terminal]) -> None:
+    terminal = repl()
+    terminal.type("/memory review", "enter")
+    terminal.until("waiting for approval (1 waiting)", "decide:")
+    terminal.type("a")
+    terminal.until("Nothing else is pending.", "undo the last decision")
+    terminal.type("q")
+    terminal.until("1 decision; 0 still pending.")
