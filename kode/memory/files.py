@@ -35,7 +35,7 @@ from kode.memory.markdown import Format
 from kode.memory.rendering import Difference, Layout, diff, fingerprint, render
 from kode.memory.statement import Author, Change, Statement, statement_by, timestamp
 
-Step = Literal["prepare", "append", "rename", "done"]
+Step = Literal["prepare", "append", "rename", "remove", "done"]
 Made = Change | Sequence[Change] | None
 UNDO = "kode memory undo"
 """The command that undoes a change, before the change's id."""
@@ -327,6 +327,7 @@ class FileStore:
             durable.replace(target, data)
         else:
             durable.remove(target)
+        self.step("remove")
         durable.remove(prepared)
 
     # ── following what happened to the files ─────────────────────────────────────────────────
@@ -430,17 +431,22 @@ class FileStore:
         )
 
     def _remove_unused(self) -> None:
-        """Removes what was prepared for changes that were never made, or have reached their file
-        otherwise."""
-        view = self.view()
+        """Removes what was prepared for changes that were never made, or have reached their file:
+        the file of a finished change could else not be given its older text again."""
         for path in self.root.glob(".*-*"):
             match = _PREPARED.fullmatch(path.name)
-            if match and (change := self.log.change(match[1])) is not None:
-                names = (name for name in change.files if self._prepared(change.id, name) == path)
-                if any(view.before.get(name, ("",))[0] == change.id for name in names):
-                    continue
-            if match:
+            if match and not self._is_unfinished(match[1], path):
                 durable.remove(path)
+
+    def _is_unfinished(self, id: str, prepared: Path) -> bool:
+        """Whether a file still has to be given the text that was prepared for a change."""
+        view, change = self.view(), self.log.change(id)
+        for name in change.files if change else ():
+            if self._prepared(id, name) == prepared and view.before[name][0] == id:
+                with contextlib.suppress(MemoryRefused):
+                    return fingerprint(self.read_text(name) or "") != view.fingerprints[name]
+                return True
+        return False
 
 
 def _matches(name: str, pattern: str) -> bool:

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kode.memory.history import History
-
-from kode import durable, paths
+from kode import durable
 from kode.errors import SessionError
+from kode.memory.fold import View, fold
+from kode.memory.log import Log
 from kode.messages import Text, ToolCall, ToolResult, calls_of, results_of, text_of
 from kode.session import log, upkeep
 from kode.session.entries import MessageEntry, TurnEntry
@@ -32,6 +32,8 @@ ROOT = Path(__file__).parents[2]
 OLD_SESSION = "20200101-000000-aaaaaa"
 """Which the clean-up removes."""
 
+PREPARED = f".{'[0-9a-f]' * 12}-{'[0-9a-f]' * 16}"
+"""The texts of files that memory has prepared for a change."""
 ORPHAN_S = 15.0
 """A subagent whose parent was killed is gone after this."""
 
@@ -178,21 +180,20 @@ def missing_of_session(place: Place, shown: Sequence[Event]) -> list[str]:
     return faults
 
 
-def move_memory(place: Place) -> None:
-    """Gives what memory kept for the one project to the project of this place: the disk was
-    recorded elsewhere."""
-    for system in ("vault", "journal"):
-        folder = place.home / "memory" / system
-        for path in folder.glob("*"):
-            if paths.is_path_hash(path.name):
-                path.rename(paths.project_memory(folder, place.project))
+def memory_log(place: Place) -> Log:
+    return Log(place.home / "memory/history.jsonl")
+
+
+def memory_view(place: Place) -> View:
+    """What memory holds, by its log."""
+    return fold(memory_log(place).changes())
 
 
 def missing_changes(place: Place, shown: Sequence[Event]) -> list[str]:
-    """Changes to memory that were shown and whose undo is not in the history."""
-    history = History(place.home / "memory/history.jsonl")
+    """Changes to memory that were shown and that its log does not have."""
+    history = memory_log(place)
     ids = [event["change_id"] for event in shown if event["type"] == "memory_changed"]
-    return [f"the change {id}" for id in ids if id and not history.find(id)]
+    return [f"the change {id}" for id in ids if id and not history.change(id)]
 
 
 def missing_files(
@@ -252,23 +253,19 @@ def unfit(place: Place, session_id: str | None) -> list[str]:
     litter = [
         path
         for folder in (place.home, place.project)
-        for name in (f"{durable.TEMPORARY_PREFIX}*", "*.db-journal")
+        for name in (f"{durable.TEMPORARY_PREFIX}*", PREPARED)
         for path in folder.rglob(name)
     ]
     return faults + [f"left behind: {path.relative_to(place.folder)}" for path in litter]
 
 
 def damaged_history(place: Place) -> list[str]:
-    """Whole lines of memory's history that cannot be read, and changes that stand in it twice."""
-    path = place.home / "memory/history.jsonl"
-    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    ids, faults = [], []
-    for line in lines:
-        try:
-            ids.append(json.loads(line)["id"])
-        except ValueError:
-            faults.append(f"history: {line[:60]!r}")
-    return faults + [f"history has {id} twice" for id in set(ids) if ids.count(id) > 1]
+    """Whole lines of memory's log that cannot be read or stand in it twice."""
+    history = memory_log(place)
+    lines = history.path.read_bytes().count(b"\n") if history.path.exists() else 0
+    damage = history.damage()
+    faults = [f"history: {damage}"] if damage else []
+    return faults + ["history has a change twice"] * (lines > len(history.changes()))
 
 
 def _unanswered(messages: Sequence[Any]) -> list[str]:

@@ -3,30 +3,12 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from kode.memory.journal.said import new_id
 
-from kode.memory.journal import said
 from kode.session import index, log
 from tests.session.stories import plain_turn, whole_story
-
-HOUR_NS = 3_600 * 10**9
-
-
-def test_conversations_stay_in_order_when_the_clock_goes_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    session = "20260301-120000-abcdef"
-    first = new_id(session, [])
-    monkeypatch.setattr(said.time, "time_ns", lambda: time.monotonic_ns() % HOUR_NS)
-
-    second = new_id(session, [first, "20990101-120000-abcdef.99999999999999999999aaaaaa"])
-    third = new_id(session, [first, second])
-
-    assert first < second < third
 
 
 def test_a_session_goes_on_when_the_clock_went_back(tmp_path: Path) -> None:

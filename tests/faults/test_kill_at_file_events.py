@@ -25,7 +25,7 @@ from kode.session import upkeep
 from kode.session.index import list_sessions
 from tests.effort import EVERYTHING, sample
 from tests.faults.file_events import Point
-from tests.faults.kode_run import call, damaged_history, events
+from tests.faults.kode_run import PREPARED, call, damaged_history, events
 from tests.faults.test_kill_under_clients import Wire
 from tests.needs import skip_without
 from tests.plugins.imports.test_sessions import CLAUDE
@@ -157,7 +157,7 @@ class Place:
             *self.folder.rglob(f"{durable.TEMPORARY_PREFIX}*"),
             *(self.home / "sandbox").glob("*"),
             *(self.home / "unfinished").glob("*"),
-            *(self.home / "memory" / "unfinished").glob("*"),
+            *self.home.rglob(PREPARED),
             *self.temporary.glob("*"),
         ]
         faults = [f"left behind: {path.relative_to(self.folder)}" for path in litter]

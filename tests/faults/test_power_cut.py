@@ -19,14 +19,14 @@ from tests.faults.kode_run import (
     Place,
     damaged_history,
     events,
+    memory_view,
     missing_changes,
     missing_of_session,
-    move_memory,
     remove,
     session_of,
     unfit,
 )
-from tests.faults.lives import LIVES, TIERED, Life
+from tests.faults.lives import LIVES, SHORT, TIERED, Life
 from tests.faults.recorded import Recorded
 
 SAMPLE = {"tiered": 40, "notes": 15}
@@ -70,23 +70,20 @@ def wrong_with(life: Life, place: Place, shown: list[Event]) -> list[str]:
 
 @pytest.mark.timeout(7200 if EVERYTHING else 600)
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.name)
-def test_a_power_cut_loses_nothing_that_was_shown(
-    life: Life, record: Record, tmp_path: Path
-) -> None:
+def test_a_power_cut_loses_nothing_that_was_shown(life: Life, record: Record) -> None:
     recorded = record(life)
+    place = recorded.place
     every = list(states(recorded, recorded.every_call()))
     chosen = sample(every, SAMPLE.get(life.name, USUAL_SAMPLE), life.name)
     started = set(sample(range(len(chosen)), STARTED, life.name))
     faults: Counter[str] = Counter()
     for number, (tree, shown) in enumerate(chosen):
-        place = Place(tmp_path / "cut")
+        remove(place.folder)
         power_cut.build(tree, place.folder)
-        move_memory(place)
         found = wrong_with(life, place, shown)
         if number in started:
             found += starts(life, place, shown)
         faults.update(found)
-        remove(place.folder)
     print(f"\n{life.name}: {len(chosen)} of {len(every)} disks, {len(started)} started on")
     assert faults == {}
 
@@ -103,9 +100,7 @@ def starts(life: Life, place: Place, shown: list[Event]) -> list[str]:
     if done.returncode != 0:
         return [f"does not start: {done.stderr.decode()[-300:]}"]
     upkeep.check(place.home, repair=True)
-    # Where the project is now nobody knows: the session was recorded elsewhere.
-    litter = [f for f in unfit(place, session_id) if "left behind: project" not in f]
-    return life.missing(place, shown) + litter + life.unfit(place)
+    return life.missing(place, shown) + unfit(place, session_id) + life.unfit(place)
 
 
 def without_syncs(calls: Sequence[strace.Call], part: str, *, folders: bool) -> list[strace.Call]:
@@ -127,17 +122,16 @@ def without_syncs(calls: Sequence[strace.Call], part: str, *, folders: bool) -> 
 @pytest.mark.parametrize("part", ["/sessions", "/memory"])
 @pytest.mark.parametrize("life", LIVES if EVERYTHING else (TIERED,), ids=lambda life: life.name)
 def test_the_model_would_find_a_sync_left_out(
-    life: Life, part: str, folders: bool, record: Record, tmp_path: Path
+    life: Life, part: str, folders: bool, record: Record
 ) -> None:
     recorded = record(life)
     calls = without_syncs(recorded.every_call(), part, folders=folders)
-    place = Place(tmp_path / "cut")
+    place = recorded.place
     for tree, shown in states(recorded, calls):
+        remove(place.folder)
         power_cut.build(tree, place.folder)
-        move_memory(place)
         if life.missing(place, shown):
             return
-        remove(place.folder)
     raise AssertionError("a lost sync was not found")
 
 
@@ -147,9 +141,7 @@ CUTS_AFTER_KILLS = 2
 
 @pytest.mark.timeout(7200 if EVERYTHING else 600)
 @pytest.mark.parametrize("life", LIVES if EVERYTHING else (TIERED,), ids=lambda life: life.name)
-def test_work_after_a_kill_survives_a_power_cut_too(
-    life: Life, record: Record, tmp_path: Path
-) -> None:
+def test_work_after_a_kill_survives_a_power_cut_too(life: Life, record: Record) -> None:
     """What the killed process did not sync may be what the next one builds on: a folder, the name
     of a file."""
     recorded = record(life)
@@ -177,19 +169,16 @@ def test_work_after_a_kill_survives_a_power_cut_too(
         for call in [*killed, *after]:
             disk.play(call)
         for tree in disk.states():
-            cut = Place(tmp_path / "cut")
-            power_cut.build(tree, cut.folder)
+            remove(place.folder)
+            power_cut.build(tree, place.folder)
             cuts += 1
             # What memory holds after two lives in one is not looked at, but that it can be read.
             for shown in (before, events(done.stdout)):
-                lost = missing_of_session(cut, shown) + missing_changes(cut, shown)
+                lost = missing_of_session(place, shown) + missing_changes(place, shown)
                 faults += [f"{number} {point}: {fault}" for fault in lost]
-            faults += [f"{point}: {fault}" for fault in life.unreadable(cut)]
-            facts = cut.home / "memory/facts/user.md"
-            if life is TIERED and "Likes short answers" not in (
-                facts.read_text() if facts.exists() else ""
-            ):
+            faults += [f"{point}: {fault}" for fault in life.unreadable(place)]
+            facts = {one.text for one in memory_view(place).statements()}
+            if life is TIERED and SHORT not in facts:
                 faults.append(f"{point}: the fact")
-            remove(cut.folder)
     print(f"\n{life.name}: {len(points)} kills, then {cuts} disks")
     assert faults == []

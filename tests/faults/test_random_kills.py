@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kode.memory.tiered.facts import parse
 
 from kode.session import upkeep
 from tests.effort import EVERYTHING, SEED, draws
@@ -21,6 +20,7 @@ from tests.faults.kode_run import (
     Place,
     call,
     events,
+    memory_view,
     missing_of_session,
     session_of,
     task,
@@ -111,7 +111,7 @@ def test_three_processes_killed_at_random_lose_nothing(tmp_path: Path) -> None:
     with ThreadPoolExecutor(PROCESSES) as pool:
         list(pool.map(lambda worker: work(place, worker, tried), range(PROCESSES)))
 
-    facts = parse((place.home / "memory/facts/user.md").read_text())
+    facts = [one.text for one in memory_view(place).current("facts/user.md")]
     last = task(place, [EPISODE, {"text": "Here."}], "run", "Are you there?")
     started = place.run(last)
     upkeep.check(place.home, repair=True)

@@ -62,7 +62,7 @@ _OPERATIONS = st.tuples(
     _TEXTS,
     _EDITS,
     st.integers(0, 9),
-    st.sampled_from(("", "", "", "prepare", "append", "rename", "done")),
+    st.sampled_from(("", "", "", "prepare", "append", "rename", "remove", "done")),
 )
 
 
