@@ -1065,6 +1065,9 @@ class MemoryContext:
     """What the person typed in this session, message by message; not what they pasted or piped."""
     session: Callable[[str], SessionRecord | None] = lambda id: None
     """The record of a session, also of this one; None if its file is gone or cannot be read."""
+    confirm: "Callable[[str, str], Awaitable[bool]] | None" = None
+    """`await confirm(title, preview)`: whether the person says yes to a question at once. None if
+    nobody can be asked."""
     typed: Callable[[str], bool] = lambda sentence: True
     """Whether the person typed this sentence of their message, on one line. What they pasted as a
     block, or piped as the task, may say anything."""

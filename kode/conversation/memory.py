@@ -20,6 +20,7 @@ from kode.events import Emit, Notice, silent
 from kode.memory import make_system
 from kode.memory.system import NullMemory
 from kode.messages import Message, Usage
+from kode.permissions.gate import Question, visible
 from kode.providers.exchange import SdkProvider
 from kode.session.entries import UsageEntry
 from kode.session.messages import said
@@ -78,6 +79,7 @@ def memory_context(opened: OpenSession) -> MemoryContext:
         outside=lambda: session.tainted_by,
         typed_messages=lambda: _typed(opened),
         session=lambda id: session_record(place.home, id),
+        confirm=partial(_confirm, opened),
         typed=lambda text: opened.typed is None or text in " ".join(opened.typed.split()),
     )
 
@@ -86,6 +88,13 @@ def _typed(opened: OpenSession) -> tuple[str, ...]:
     """What the person typed in the session, the message of the running turn included."""
     running = (opened.typed,) if opened.typed else ()
     return (*typed_texts(said(opened.session.entries)), *running)
+
+
+async def _confirm(opened: OpenSession, title: str, preview: str) -> bool:
+    question = Question(
+        tool="memory", title=visible(title), preview=visible(preview), takes_words=False
+    )
+    return await opened.gate.confirm(question)
 
 
 def _expected_s(opened: OpenSession, input_tokens: int, output_tokens: int) -> float:

@@ -187,7 +187,8 @@ class OpenMemory:
             known = self.store.view().current(new.place)
             judgment = await judge.compare(new, known, self.settings, self.model, self.embedder)
             relations = judgment.relations
-        return self.announce(await self.store.add(new, relations), remark)
+        outcome = await self.ask_about_conflict(await self.store.add(new, relations))
+        return self.announce(outcome, remark)
 
     async def replace(self, old: Statement, text: str, author: Author) -> Outcome:
         """Puts another text in the place of a statement, and announces it; with the same care."""
@@ -196,8 +197,19 @@ class OpenMemory:
         if new.state == "waiting":
             outcome = await self.store.add(replace(new, replaces=(old.id,)))
         else:
-            outcome = await self.store.edit(old.id, text, author)
+            outcome = await self.ask_about_conflict(await self.store.edit(old.id, text, author))
         return self.announce(outcome, remark)
+
+    async def ask_about_conflict(self, outcome: Outcome) -> Outcome:
+        """Asks the person at once whether a new statement replaces one that counts for more; with a
+        yes it is their own word. Without one, both stand until they decide."""
+        old, new, confirm = outcome.conflict, outcome.statement, self.context.confirm
+        if old is None or new is None or confirm is None:
+            return outcome
+        preview = f"Remembered: {quoted(old)}\nNow:        {quoted(new)}"
+        if not await confirm("Replace what memory has", preview):
+            return outcome
+        return await self.store.decide(f"{old.id}+{new.id}", "second")
 
     def hold_back(self, new: Statement) -> Statement:
         """A statement as it may be stored: it waits if the model may have it from outside."""

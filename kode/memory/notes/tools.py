@@ -220,7 +220,8 @@ async def _replace(memory: OpenMemory, old: Statement, new: Statement) -> Outcom
     if memory.context.tainted():
         return await memory.save(replace(new, replaces=(old.id,)), is_judged=False)
     relations = Relations(outdated=((old.id, new.id),))
-    return memory.announce(await memory.store.add(new, relations, kind="replace"))
+    outcome = await memory.store.add(new, relations, kind="replace")
+    return memory.announce(await memory.ask_about_conflict(outcome))
 
 
 def _check_soul(memory: OpenMemory, soul: Statement, content: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from kode.contracts import Turn
 from kode.errors import ToolError
+from kode.memory.opened import Addition
 from kode.memory.statement import Rank
 from tests.memory.sessions import Sessions, call
 
@@ -66,6 +67,27 @@ async def test_words_of_the_person_outrank_the_models_own(home: Sessions) -> Non
         quote="The API is on port 7000 now",
     )
     assert "API port 8080" not in home.texts(memory)
+
+
+@pytest.mark.parametrize("says_yes", [True, False])
+async def test_the_person_is_asked_at_once_about_what_contradicts_them(
+    home: Sessions, says_yes: bool
+) -> None:
+    previews = list[str]()
+
+    async def confirm(title: str, preview: str) -> bool:
+        previews.append(preview)
+        return says_yes
+
+    memory = await home.open(confirm=confirm)
+    addition = Addition(target="env", text="Port 8080")
+    await memory.opened.save(memory.opened.new_statement(addition, memory.opened.author("user")))
+    await memory.inject("start")
+    await call(memory, "memory", action="replace", old_text="Port 8080", content="Port 7000")
+    assert [("8080" in text, "7000" in text) for text in previews] == [(True, True)]
+    assert home.texts(memory) == (["Port 7000"] if says_yes else ["Port 8080", "Port 7000"])
+    [*_, last] = memory.opened.store.statements()
+    assert memory.opened.store.rank(last) == (Rank.PERSON if says_yes else Rank.MODEL)
 
 
 async def test_a_fact_that_was_not_shown_is_not_replaced(home: Sessions) -> None:
