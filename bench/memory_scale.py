@@ -68,7 +68,7 @@ async def measure(episodes: int) -> dict[str, Any]:
 
         async def open_again(n: int) -> None:
             memory = await opened("tiered", roots[n])
-            memory.opened.store.view()
+            memory.store.view()
 
         async def multiply() -> None:
             vectors @ vectors[0]
@@ -93,7 +93,7 @@ async def measure(episodes: int) -> dict[str, Any]:
 async def filled(root: Path, n: int) -> Memory:
     """A memory of `n` notes in its log, indexed. They are not written into files."""
     memory = await opened("tiered", root)
-    store = memory.opened.store
+    store = memory.store
     texts = make_texts(n, seed=n)
     for first in range(0, n, LINES_AT_ONCE):
         some = enumerate(texts[first : first + LINES_AT_ONCE], first)

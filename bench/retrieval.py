@@ -183,7 +183,7 @@ async def facts_found(facts: Sequence[str], notes: Mapping[int, str], root: Path
     await episodes_found(notes, root)
     memory = await opened("tiered", root)
     author, at = Author("user"), timestamp(NOW)
-    place = memory.policy.layout.place_of("user", "", memory.opened.store.project)
+    place = memory.policy.layout.place_of("user", "", memory.store.project)
     await add(memory, [statement_by(author, place, text, at) for text in facts])
 
     async def search(query: str) -> list[str]:
@@ -194,7 +194,7 @@ async def facts_found(facts: Sequence[str], notes: Mapping[int, str], root: Path
 
 def note_of(memory: Memory, id: str, text: str, at: datetime) -> Statement:
     """The note on a session, in the form of its system."""
-    root = memory.opened.store.project.root
+    root = memory.store.project.root
     record = SessionRecord(
         id=id,
         project=Project(root, paths.path_hash(root), False),
@@ -209,7 +209,7 @@ def note_of(memory: Memory, id: str, text: str, at: datetime) -> Statement:
 
 
 async def add(memory: Memory, statements: Sequence[Statement]) -> None:
-    store = memory.opened.store
+    store = memory.store
     change = replace(store.draft("import", Author("user")), add=tuple(statements))
     await store.commit(lambda view: change)
 

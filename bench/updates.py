@@ -203,8 +203,8 @@ async def live(
         await memory.before_drop(record.messages, "exit")
         await memory.close(1)
     last, _ = await _opened(root, settings, script, len(sessions), [])
-    conflicts = {one.id for pair in last.opened.store.view().conflicts() for one in pair}
-    marks = ((DISPUTED if one.id in conflicts else "", one) for one in last.opened.visible_facts())
+    conflicts = {one.id for pair in last.store.view().conflicts() for one in pair}
+    marks = ((DISPUTED if one.id in conflicts else "", one) for one in last.visible_facts())
     return said, [mark + one.text for mark, one in marks], len(sessions), script.calls
 
 

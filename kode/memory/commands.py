@@ -21,7 +21,7 @@ from kode.memory.files import UNDO
 from kode.memory.guarded import inside, statements_of
 from kode.memory.learn import relate
 from kode.memory.markdown import display
-from kode.memory.opened import Addition, OpenMemory, day_of
+from kode.memory.opened import Addition, day_of
 from kode.memory.scan import check
 from kode.memory.statement import Amendment, Outcome, Statement
 from kode.memory.system import Memory
@@ -45,12 +45,8 @@ class Request:
     """Asks the person; None if nobody can be asked."""
 
     @property
-    def opened(self) -> Memory:
+    def memory(self) -> Memory:
         return statements_of(self.system, self.arguments.command or "show")
-
-    @property
-    def memory(self) -> OpenMemory:
-        return self.opened.opened
 
     def find(self, words: str, target: str = "") -> Statement:
         return self.memory.store.find(words, target)
@@ -183,17 +179,17 @@ async def _show(request: Request) -> str:
 )
 async def _add(request: Request) -> Outcome:
     memory, given = request.memory, request.arguments
-    row = system_row(request.opened.name)
+    row = system_row(request.memory.name)
     targets = row.targets or {"NAME": ""}
     if "NAME" not in targets and given.target not in targets:
         raise ConfigError(
-            f"kode memory add: the {request.opened.name} memory has no {given.target!r}. It has: "
+            f"kode memory add: the {request.memory.name} memory has no {given.target!r}. It has: "
             f"{', '.join(targets)}. `kode memory add --help` says what they are."
         )
     for flag in ADD_OPTIONS:
         if getattr(given, flag[2:].replace("-", "_")) and flag not in row.options:
             raise ConfigError(
-                f"kode memory add: {request.opened.name} has no {flag}. Leave it out."
+                f"kode memory add: {request.memory.name} has no {flag}. Leave it out."
             )
     details = {"tags": given.tag, "ttl_days": given.ttl_days, "evidence": given.evidence}
     addition = Addition(
@@ -205,7 +201,7 @@ async def _add(request: Request) -> Outcome:
         private=given.sensitive,
         details={name: value for name, value in details.items() if value not in (None, [])},
     )
-    return await memory.save(request.opened.policy.draft(memory, addition, memory.author("user")))
+    return await memory.save(request.memory.policy.draft(memory, addition, memory.author("user")))
 
 
 @_command(
@@ -388,7 +384,7 @@ async def _search(request: Request) -> str:
 
 @_command("status", "how full it is, and what waits", reads=True)
 async def _status(request: Request) -> str:
-    return await report.status(request.opened)
+    return await report.status(request.memory)
 
 
 @_command(
@@ -496,7 +492,7 @@ def _systems(system: str) -> Sequence[str]:
     return (system,) if system in SYSTEMS else tuple(SYSTEMS)
 
 
-def _day(memory: OpenMemory, text: str) -> Any:
+def _day(memory: Memory, text: str) -> Any:
     days = {"today": 0, "yesterday": 1}
     if text.strip() in days:
         return memory.today() - timedelta(days=days[text.strip()])

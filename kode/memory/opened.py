@@ -2,7 +2,7 @@
 a model, and how something is saved in it.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
@@ -70,29 +70,13 @@ class OpenMemory:
     """The store of one session, with a model to ask and indexes to search. What changes something
     raises MemoryRefused, StorageError and BusyError."""
 
-    def __init__(
-        self, name: str, settings: "MemoryConfig", layout: Layout, context: MemoryContext
-    ) -> None:
-        self.name, self.settings, self.layout, self.context = name, settings, layout, context
-        root = context.project_root or paths.project_root(context.cwd)
-        self.store = Store(
-            context.root,
-            name,
-            layout,
-            Project(root, paths.path_hash(root), context.project_root is not None),
-            now=context.now,
-            emit=context.emit,
-            read_only=context.read_only,
-        )
-        self.model = MemoryModel(context.ask_reply, expected_s=context.expected_s)
+    context: MemoryContext
+    store: Store
+    model: MemoryModel
+
+    def __init__(self, name: str, settings: "MemoryConfig", layout: Layout) -> None:
+        self._name, self.settings, self.layout = name, settings, layout
         self.embedder: Embedder | None = None
-        if settings.embedding.provider != "local":
-            vectors = context.root / "vectors.sqlite"
-            self.embedder = Embedder(settings.embedding, vectors, self.warn)
-        self.note_index = TextIndex(context.root / f"index-{name}.sqlite")
-        self.fact_index = TextIndex()
-        self._indexed: tuple[View | None, date] = (None, date.min)
-        """What the indexes hold: the view, and the day on which it was looked at."""
         self.work = Background(lambda fault: self.warn(f"Memory could not finish: {fault}"))
         self.seen: Seen = {}
         """The texts that the session's model was shown whole; see `reading`."""
@@ -100,8 +84,36 @@ class OpenMemory:
         """The ids of the notes that the session's model was shown."""
         self.turn = Turn(number=0, text="")
         """The turn that runs, or the last one."""
-        self.sum_up: Callable[[], Awaitable[bool]] = _sum_up_nothing
+        self._indexed: tuple[View | None, date] = (None, date.min)
+        """What the indexes hold: the view, and the day on which it was looked at."""
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def set_up(self, context: MemoryContext) -> None:
+        """Makes the store, reading and writing nothing yet."""
+        self.context = context
+        root = context.project_root or paths.project_root(context.cwd)
+        self.store = Store(
+            context.root,
+            self.name,
+            self.layout,
+            Project(root, paths.path_hash(root), context.project_root is not None),
+            now=context.now,
+            emit=context.emit,
+            read_only=context.read_only,
+        )
+        self.model = MemoryModel(context.ask_reply, expected_s=context.expected_s)
+        if self.settings.embedding.provider != "local":
+            vectors = context.root / "vectors.sqlite"
+            self.embedder = Embedder(self.settings.embedding, vectors, self.warn)
+        self.note_index = TextIndex(context.root / f"index-{self.name}.sqlite")
+        self.fact_index = TextIndex()
+
+    async def sum_up(self) -> bool:
         """Sums up this session as far as it has come; False if that is left for the next kode."""
+        return True
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────
 
@@ -348,10 +360,6 @@ class OpenMemory:
         view = self.store.view()
         facts = (fact for place in self.store.fact_places() for fact in view.in_place(place))
         return [fact for fact in facts if fact.state == "archived" and not fact.private]
-
-
-async def _sum_up_nothing() -> bool:
-    return True
 
 
 def _indexed(statement: Statement, label: Callable[[str], str], day: str = "") -> IndexedText:

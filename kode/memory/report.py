@@ -12,7 +12,6 @@ from kode.memory.fold import DAMAGE, LAYOUT, Entry, View, fold
 from kode.memory.frame import suspicion
 from kode.memory.guarded import statements_of
 from kode.memory.markdown import display
-from kode.memory.opened import OpenMemory
 from kode.memory.remarks import remarks
 from kode.memory.review import HEADINGS, Item, items
 from kode.memory.statement import AUTHORS, Change, Rank, Statement, timestamp
@@ -27,7 +26,7 @@ MAX_TEXTS = 5
 """Of one change in the log."""
 
 
-def show(memory: OpenMemory) -> str:
+def show(memory: Memory) -> str:
     """Every entry of this project with its id, origin, and what speaks against it."""
     view, doubts = memory.store.view(), remarks(memory.store, memory.today())
     sections = list[str]()
@@ -63,7 +62,7 @@ def _entry(statement: Statement, doubt: str, max_chars: int = 0) -> Iterator[str
     yield from (f"    ({remark})" for remark in remarks if remark)
 
 
-def show_as_of(memory: OpenMemory, day: date) -> str:
+def show_as_of(memory: Memory, day: date) -> str:
     """The facts that there were at the end of a day."""
     end = datetime.combine(day, time.max, memory.context.now().tzinfo)
     view = fold(memory.store.log.changes(), until=timestamp(end.astimezone(UTC)))
@@ -76,10 +75,9 @@ def show_as_of(memory: OpenMemory, day: date) -> str:
     return "\n".join(listed) or f"Nothing was remembered on {day}."
 
 
-async def status(system: Memory) -> str:
+async def status(memory: Memory) -> str:
     """Which system it is, how full it is, and what is pending."""
-    memory = system.opened
-    lines = [f"system: {system.name}", f"folder: {memory.store.root}"]
+    lines = [f"system: {memory.name}", f"folder: {memory.store.root}"]
     view = memory.store.view()
     for place in memory.store.fact_places():
         if facts := view.in_place(place):
@@ -91,16 +89,16 @@ async def status(system: Memory) -> str:
     lines += [f"session notes: {len(memory.notes())}"] if memory.notes() else []
     private = sum(fact.private for fact in memory.store.statements())
     lines += [f"private, no model sees them: {private}"] if private else []
-    if system.pending_sessions:
-        left = plural(system.pending_sessions, "session")
+    if pending := len(memory.pending.sessions()):
+        left = plural(pending, "session")
         lines.append(f"not finished with: {left} (done at the next start)")
-    waiting = Counter(item.reason for item in await items(system))
+    waiting = Counter(item.reason for item in await items(memory))
     counted = [f"{HEADINGS[reason]}: {count}" for reason, count in waiting.items()]
     lines += [f"{', '.join(counted)} (`kode memory review`)"] if counted else []
     return "\n".join(lines)
 
 
-def list_changes(memory: OpenMemory, count: int) -> str:
+def list_changes(memory: Memory, count: int) -> str:
     """The last changes, newest last, each with what it did and whether it was undone."""
     changes = [change for change in memory.store.log.changes() if change.kind != LAYOUT]
     undone = {change.undoes: change.id for change in changes if change.undoes}
@@ -118,7 +116,7 @@ def _is_undone(change: Change, view: View, undone: dict[str, str]) -> bool:
     return change.id in undone and change not in view.changes
 
 
-def describe_change(memory: OpenMemory, change: Change, statements: dict[str, Statement]) -> str:
+def describe_change(memory: Memory, change: Change, statements: dict[str, Statement]) -> str:
     """A change on one line: its id, time, author, and the texts that it took away and added."""
     label = memory.layout.label
     gone = [statements[id] for id in change.end if id in statements]
@@ -177,7 +175,7 @@ class Overview:
 async def overview(system: MemorySystem) -> Overview:
     """Reads an open memory. Raises: MemoryRefused for a system that holds nothing that kode knows
     of; StorageError."""
-    memory = statements_of(system, "view").opened
+    memory = statements_of(system, "view")
     store, view = memory.store, memory.store.view()
     doubts = remarks(store, memory.today())
     entries = tuple(

@@ -11,11 +11,12 @@ from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory.guarded import statements_of
 from kode.memory.markdown import display
-from kode.memory.opened import About, OpenMemory, addition_about
+from kode.memory.opened import About, addition_about
 from kode.memory.remarks import remarks
 from kode.memory.scan import check
 from kode.memory.statement import AUTHORS, Author, Outcome, Statement, Who
 from kode.memory.store import Choice
+from kode.memory.system import Memory
 from kode.memory.why import history
 from kode.messages import shorten
 
@@ -67,10 +68,10 @@ class Item:
 async def items(system: MemorySystem) -> list[Item]:
     """All that waits in this project, in the order to ask about it. Raises: MemoryRefused for a
     system that holds nothing; StorageError."""
-    return list(_items(statements_of(system, "review").opened))
+    return list(_items(statements_of(system, "review")))
 
 
-def _items(memory: OpenMemory) -> Iterator[Item]:
+def _items(memory: Memory) -> Iterator[Item]:
     store = memory.store
     view, doubts = store.view(), remarks(store, memory.today())
     for waiting in view.waiting():
@@ -107,7 +108,7 @@ async def find_item(system: MemorySystem, id: str) -> Item:
 async def propose(system: MemorySystem, text: str, about: About, client: str) -> Outcome:
     """Lets what another agent wants remembered wait for the person; without a change if it waits
     already. Raises: MemoryRefused, StorageError, BusyError."""
-    memory = statements_of(system, "propose").opened
+    memory = statements_of(system, "propose")
     name = shorten(client, MAX_NAME_CHARS) or "an agent without a name"
     addition = addition_about(memory.name, text, about)
     statement = memory.new_statement(addition, Author("client", source=name))
@@ -129,7 +130,7 @@ async def decide(system: MemorySystem, id: str, choice: str, who: Who = "user") 
     allowed = [name for name in item.choices if name == choice]
     if not allowed:
         raise MemoryRefused(f"{choice!r} is no choice here: {', '.join(item.choices)}.")
-    memory = statements_of(system, "review").opened
+    memory = statements_of(system, "review")
     return memory.announce(await memory.store.decide(item.id, allowed[0], who))
 
 
@@ -160,7 +161,7 @@ async def approve_many(
 
 def history_of(system: MemorySystem, item: Item) -> str:
     """Where what waits comes from, in words."""
-    memory = statements_of(system, "review").opened
+    memory = statements_of(system, "review")
     entries = memory.store.view().entries
     found = (entries[statement.id] for statement in item.statements if statement.id in entries)
     return "\n".join(history(memory, entry) for entry in found)

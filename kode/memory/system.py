@@ -96,18 +96,15 @@ class SnapshotMemory(NullMemory):
         return Injection(system=self._section)
 
 
-class Memory(NullMemory):
+class Memory(OpenMemory, NullMemory):
     """One session's memory. Reads and writes nothing before `open`."""
 
-    opened: OpenMemory
-    """What it holds; set by `open`."""
+    pending: Pending
 
     def __init__(self, name: str, settings: "MemoryConfig", policy: Policy) -> None:
-        self._name, self._settings, self.policy = name, settings, policy
-
-    @property
-    def name(self) -> str:
-        return self._name
+        super().__init__(name, settings, policy.layout)
+        self.policy = policy
+        self._file_times: Mapping[str, int] = {}
 
     @property
     def message_window(self) -> int | None:
@@ -118,68 +115,57 @@ class Memory(NullMemory):
         for folder in (context.root, context.root / self.name):
             if os.path.lexists(folder) and not folder.is_dir():
                 raise StorageError(f"{folder} is not a folder. Move it away.")
-        self.opened = opened = OpenMemory(self.name, self._settings, self.policy.layout, context)
-        opened.sum_up = self._sum_up_own_session
-        self._pending = Pending(context.root / "pending" / self.name)
-        seen, shown = state.get("seen"), state.get("shown")
-        versions = seen if isinstance(seen, dict) else {}
-        opened.seen.update({str(name): str(version) for name, version in versions.items()})
-        opened.shown_notes += map(str, shown) if isinstance(shown, list) else ()
-        self.policy.restore(state)
-        self._file_times: Mapping[str, int] = {}
+        self.set_up(context)
+        self.pending = Pending(context.root / "pending" / self.name)
+        self._restore(state)
         await self._follow_files()
-        self._known_change = str(state.get("change", ""))
-        self._known_day = str(state.get("day", ""))
         if not self._known_change:
             self._mark_known()
 
     async def inject(self, reason: InjectReason) -> Injection:
         if reason in ("compacted", "trimmed"):
-            self.opened.seen.clear()
+            self.seen.clear()
         if reason != "resume":  # a resumed session keeps its beginning, and is told what is new
             self._mark_known()
-        return self.policy.prompt(self.opened, reason)
+        return self.policy.prompt(self, reason)
 
     async def recall(self, turn: Turn) -> str:
-        self.opened.turn = turn
-        if not self.opened.context.root.is_dir():  # nothing was ever stored
+        self.turn = turn
+        if not self.context.root.is_dir():  # nothing was ever stored
             return ""
-        if self.opened.store.fact_file_times() != self._file_times:
+        if self.store.fact_file_times() != self._file_times:
             await self._follow_files()
-        parts = [self._news(), await self.policy.recall(self.opened, turn)]
+        parts = [self._news(), await self.policy.recall(self, turn)]
         return "\n\n".join(part for part in parts if part)
 
     def tools(self) -> tuple[Tool, ...]:
-        return () if self.opened.context.read_only else self.policy.tools(self.opened)
+        return () if self.context.read_only else self.policy.tools(self)
 
     async def after_turn(self, turn: Turn) -> None:
-        self.opened.turn, context = turn, self.opened.context
+        self.turn, context = turn, self.context
         if context.session_id and not context.read_only:
-            self._pending.mark(context.session_id)
-        await self.policy.after_turn(self.opened, turn)
+            self.pending.mark(context.session_id)
+        await self.policy.after_turn(self, turn)
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
-        if self.opened.context.read_only:
+        if self.context.read_only:
             return Drop()
-        drop = await self.policy.before_drop(self.opened, messages, reason)
+        drop = await self.policy.before_drop(self, messages, reason)
         if reason == "window" or not drop.done:
             return drop
-        return replace(drop, done=await self._sum_up_own_session() and drop.done)
+        return replace(drop, done=await self.sum_up() and drop.done)
 
     async def maintain(self) -> None:
         """Takes over edits of records, sums up what other processes left, indexes, tidies up."""
-        if not self.opened.context.read_only:
-            await self.opened.work.finish(self._maintain())
-
-    async def search(self, query: str, k: int) -> list[Hit]:
-        return await self.opened.search(query, k)
+        if not self.context.read_only:
+            await self.work.finish(self._maintain())
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         """The facts that a subagent may read, a section for each place."""
         sections = dict[str, list[str]]()
-        for statement in self.opened.visible_facts():
+        for statement in self.visible_facts():
             label = self.policy.layout.title(statement.place)
-            sections.setdefault(label, []).append(self.opened.describe(statement))
+            sections.setdefault(label, []).append(self.describe(statement))
         return tuple(
             SnapshotSection(title=title, content=frame.escape("\n".join(texts)))
             for title, texts in sections.items()
@@ -190,84 +176,85 @@ class Memory(NullMemory):
             **self.policy.state(),
             "change": self._known_change,
             "day": self._known_day,
-            "seen": dict(self.opened.seen),
-            "shown": self.opened.shown_notes[-MAX_SHOWN_NOTES:],
+            "seen": dict(self.seen),
+            "shown": self.shown_notes[-MAX_SHOWN_NOTES:],
         }
         return {name: value for name, value in state.items() if value}
 
     async def close(self, grace_s: float) -> None:
-        await self.opened.work.close(grace_s)
-        if self.opened.context.session_id:
-            self._pending.leave(self.opened.context.session_id)
-
-    @property
-    def pending_sessions(self) -> int:
-        """How many sessions, ended or open, memory is still to learn from."""
-        return len(self._pending.sessions())
+        await self.work.close(grace_s)
+        if self.context.session_id:
+            self.pending.leave(self.context.session_id)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        seen, shown = state.get("seen"), state.get("shown")
+        versions = seen if isinstance(seen, dict) else {}
+        self.seen.update({str(name): str(version) for name, version in versions.items()})
+        self.shown_notes += map(str, shown) if isinstance(shown, list) else ()
+        self._known_change = str(state.get("change", ""))
+        self._known_day = str(state.get("day", ""))
+        self.policy.restore(state)
+
     async def _follow_files(self) -> None:
         """Takes over what a person edited in the files of facts."""
-        opened = self.opened
         try:
-            for notice in await opened.store.reconcile():
-                opened.context.emit(notice)
+            for notice in await self.store.reconcile():
+                self.context.emit(notice)
         except (StorageError, BusyError) as error:  # memory works without
-            opened.warn(f"Memory was not compared with its history: {error}")
-        self._file_times = opened.store.fact_file_times()
+            self.warn(f"Memory was not compared with its history: {error}")
+        self._file_times = self.store.fact_file_times()
 
     def _mark_known(self) -> None:
-        changes = self.opened.store.log.changes()
+        changes = self.store.log.changes()
         self._known_change = changes[-1].id if changes else NO_CHANGE
-        self._known_day = self.opened.today().isoformat()
+        self._known_day = self.today().isoformat()
 
     def _news(self) -> str:
         """What others changed since the model was told last."""
-        opened = self.opened
-        session = opened.context.session_id or ""
-        text = news(opened.store, self._known_change, self._known_day, opened.today(), session)
+        session = self.context.session_id or ""
+        text = news(self.store, self._known_change, self._known_day, self.today(), session)
         self._mark_known()
         return frame.escape(text)
 
-    async def _sum_up_own_session(self) -> bool:
-        id = self.opened.context.session_id
-        return not id or id not in self._pending.sessions() or await self._learn(id)
+    async def sum_up(self) -> bool:
+        """Sums up this session as far as it has come; False if that is left for the next kode."""
+        id = self.context.session_id
+        return not id or id not in self.pending.sessions() or await self._learn(id)
 
     async def _learn(self, id: str) -> bool:
         """Sums up a session; False if it stays pending."""
-        opened = self.opened
-        if not self._pending.take(id):
+        if not self.pending.take(id):
             return False
-        record = opened.context.session(id)
+        record = self.context.session(id)
         if record is None:
-            self._pending.done(id)
+            self.pending.done(id)
             return True
-        is_done = await self.policy.sum_up(opened, record, self._pending)
+        is_done = await self.policy.sum_up(self, record, self.pending)
         if is_done is None:
             is_done = await learn(
-                opened.store,
+                self.store,
                 self.policy,
-                opened.model,
+                self.model,
                 record,
-                self._pending,
-                timeout_s=self._settings.drop_deadline_s,
-                emit=opened.context.emit,
+                self.pending,
+                timeout_s=self.settings.drop_deadline_s,
+                emit=self.context.emit,
             )
-        await self.policy.after_learning(opened)
+        await self.policy.after_learning(self)
         return is_done
 
     async def _maintain(self) -> None:
-        opened = self.opened
-        for notice in await opened.store.reconcile(opened.store.record_places()):
-            opened.context.emit(notice)
-        for id in self._pending.sessions():
-            if opened.work.is_closing:
+        for notice in await self.store.reconcile(self.store.record_places()):
+            self.context.emit(notice)
+        for id in self.pending.sessions():
+            if self.work.is_closing:
                 return
-            if id != opened.context.session_id:
+            if id != self.context.session_id:
                 try:
                     await self._learn(id)
                 finally:
-                    self._pending.leave(id)
-        await opened.index_rest()
-        await self.policy.maintain(opened)
+                    self.pending.leave(id)
+        await self.index_rest()
+        await self.policy.maintain(self)

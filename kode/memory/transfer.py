@@ -20,7 +20,7 @@ from kode.contracts import Project
 from kode.errors import MemoryRefused
 from kode.memory.fold import DAMAGE, View, fold
 from kode.memory.markdown import display
-from kode.memory.opened import About, OpenMemory, addition_about
+from kode.memory.opened import About, addition_about
 from kode.memory.scan import scan
 from kode.memory.statement import (
     Author,
@@ -30,6 +30,7 @@ from kode.memory.statement import (
     timestamp,
     to_row,
 )
+from kode.memory.system import Memory
 from kode.messages import first_of, plural, shorten
 
 MAX_BYTES = 64_000_000  # far above the log of years
@@ -42,7 +43,7 @@ _REMOTE = re.compile(r'^\[remote "origin"\]\s*(?:^\s.*\n)*?\s*url\s*=\s*(\S+)', 
 # ── an export ────────────────────────────────────────────────────────────────────────────────────
 
 
-def export_log(memory: OpenMemory) -> str:
+def export_log(memory: Memory) -> str:
     """The changes of the active system as lines of JSON, after a line about the projects."""
     store = memory.store
     changes = [
@@ -60,7 +61,7 @@ def write_export(path: Path, text: str) -> str:
     return f"exported {plural(text.count(chr(10)) - 1, 'change')} to {path}"
 
 
-def _header(memory: OpenMemory, changes: Sequence[Change]) -> dict[str, Any]:
+def _header(memory: Memory, changes: Sequence[Change]) -> dict[str, Any]:
     project = memory.store.project
     projects: dict[str, dict[str, str]] = {}
     for statement in (new for change in changes for new in change.add):
@@ -86,7 +87,7 @@ def _remote(root: Path) -> str:
 
 
 async def import_file(
-    memory: OpenMemory,
+    memory: Memory,
     path: Path | None,
     *,
     agent: str,
@@ -107,7 +108,7 @@ async def import_file(
 
 
 async def import_log(
-    memory: OpenMemory,
+    memory: Memory,
     text: str,
     origin: str,
     *,
@@ -165,7 +166,7 @@ def _parse(text: str) -> tuple[list[Change], list[str]]:
 
 
 def _mapping(
-    memory: OpenMemory,
+    memory: Memory,
     described: Mapping[str, Mapping[str, str]],
     changes: Sequence[Change],
     given: Sequence[str],
@@ -215,7 +216,7 @@ def _mapped(change: Change, hashes: Mapping[str, str]) -> Change:
     return replace(change, add=tuple(map(mapped, change.add)))
 
 
-def _fault(memory: OpenMemory, statement: Statement, hashes: Mapping[str, str]) -> str:
+def _fault(memory: Memory, statement: Statement, hashes: Mapping[str, str]) -> str:
     """Why a statement of an export may not be stored; "" if it may."""
     layout, root = memory.layout, memory.store.project.root
     known = {memory.store.project.hash, *hashes.values()}
@@ -319,7 +320,7 @@ class ForeignReader(ABC):
 
 
 async def import_foreign(
-    memory: OpenMemory,
+    memory: Memory,
     path: Path | None,
     agent: str,
     *,
@@ -360,7 +361,7 @@ async def import_foreign(
 
 
 def _sources(
-    memory: OpenMemory, path: Path | None, agent: str, readers: Mapping[str, ForeignReader]
+    memory: Memory, path: Path | None, agent: str, readers: Mapping[str, ForeignReader]
 ) -> list[ForeignSource]:
     if path is None:
         chosen = [readers[agent]] if agent else list(readers.values())
@@ -381,7 +382,7 @@ def _sources(
 
 
 def _statements(
-    memory: OpenMemory, source: ForeignSource, reading: ForeignReading
+    memory: Memory, source: ForeignSource, reading: ForeignReading
 ) -> tuple[list[Statement], list[str]]:
     """The entries of a file as statements that wait, and why the others were left out."""
     faults, statements = list[str](), list[Statement]()

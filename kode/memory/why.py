@@ -6,8 +6,8 @@ from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory.fold import Entry
 from kode.memory.markdown import display
-from kode.memory.opened import OpenMemory
 from kode.memory.statement import AUTHORS, Change, Statement
+from kode.memory.system import Memory
 from kode.messages import shorten
 
 TEXT_CHARS = 160  # two lines of a terminal
@@ -18,7 +18,7 @@ MAX_LISTED = 10  # more is a reason to ask again
 _CODE = {"unchanged": "unchanged since", "changed": "changed since", "gone": "no longer there"}
 
 
-def why(memory: OpenMemory, words: str) -> str:
+def why(memory: Memory, words: str) -> str:
     """The history of the entry that an id or a part of its text means, current or not; or the list
     of those that it may mean. Raises: MemoryRefused if there is none."""
     view = memory.store.view()
@@ -40,13 +40,13 @@ def why(memory: OpenMemory, words: str) -> str:
     )
 
 
-def describe(memory: OpenMemory, statement: Statement) -> str:
+def describe(memory: Memory, statement: Statement) -> str:
     """An entry with its id and place, on one line."""
     label = memory.layout.label(statement.place)
     return f"{statement.id} [{label}] {_shown(statement)}"
 
 
-def history(memory: OpenMemory, entry: Entry) -> str:
+def history(memory: Memory, entry: Entry) -> str:
     """An entry with all that it replaced, newest first, and what became of it."""
     view = memory.store.view()
     chain = view.chain(entry.statement.id)[::-1]
@@ -70,7 +70,7 @@ def when(change: Change) -> str:
     return f"{change.kind} by {AUTHORS[change.who]}, {_minute(change.at)}{session}"
 
 
-def _link(memory: OpenMemory, entry: Entry) -> Iterator[str]:
+def _link(memory: Memory, entry: Entry) -> Iterator[str]:
     statement = entry.statement
     yield describe(memory, statement)
     claimed = f", said {_minute(statement.claimed_at)}"

@@ -174,7 +174,7 @@ async def test_a_small_model_gets_memory_again_only_when_it_changed(
     sent = []
     for text in ("Releases are cut on Fridays.\n", "Releases are cut on Mondays.\n", ""):
         facts.write_text(text)
-        await inside(talk.agent.memory).opened.store.reconcile()
+        await inside(talk.agent.memory).store.reconcile()
         talk.context.opened = None
         await open_context(talk.agent, talk.context, "resume")
         sent.append(talk.context.pending_first_user)

@@ -108,7 +108,7 @@ class Sessions:
         await memory.close(1.0)
 
     def texts(self, memory: Memory) -> list[str]:
-        return [fact.text for fact in memory.opened.store.statements()]
+        return [fact.text for fact in memory.store.statements()]
 
 
 async def call(memory: Memory, tool: str, **arguments: Any) -> str:
@@ -118,7 +118,7 @@ async def call(memory: Memory, tool: str, **arguments: Any) -> str:
         place=NOWHERE,
         call_id="c",
         session_id=None,
-        emit=memory.opened.context.emit,
+        emit=memory.context.emit,
         seen_files={},
     )
     output = await named.run(where, named.check(arguments))

@@ -50,7 +50,7 @@ async def test_an_entry_is_shown_edited_forgotten_and_brought_back(home: Session
 async def test_a_note_on_a_session_is_forgotten_and_comes_back(home: Sessions) -> None:
     await home.run("s1", "fix the parser")
     memory = await home.open(None)
-    [note] = memory.opened.notes()
+    [note] = memory.notes()
 
     def is_on_disk() -> bool:
         paths = (home.root / "memory").rglob("*.md")
@@ -58,11 +58,11 @@ async def test_a_note_on_a_session_is_forgotten_and_comes_back(home: Sessions) -
 
     for words, is_there in (["forget", note.id], False), (["undo"], True):
         await run_line(memory, words)
-        assert bool(memory.opened.notes()) is is_there
+        assert bool(memory.notes()) is is_there
         assert is_on_disk() is (is_there and home.system != "notes")
         assert bool(await memory.search("parser", 1)) is is_there
     await run_line(memory, ["edit", note.id, "We fixed the lexer"])
-    assert "lexer" in memory.opened.notes()[0].text
+    assert "lexer" in memory.notes()[0].text
 
 
 async def test_the_ids_of_several_matches_are_listed(home: Sessions) -> None:
@@ -88,8 +88,7 @@ async def test_an_erased_entry_is_nowhere(home: Sessions) -> None:
 async def test_one_choice_decides_what_waits(home: Sessions) -> None:
     memory = await home.open(None)
     first = await _add(home, memory, "Port 80")
-    opened = memory.opened
-    await opened.store.edit(first, "Port 81", opened.author())
+    await memory.store.edit(first, "Port 81", memory.author())
     [item] = await items(memory)
     assert (item.reason, list(item.choices)) == ("conflict", ["first", "second", "both"])
     await decide(memory, item.id, "second")
@@ -104,11 +103,11 @@ async def test_an_expired_fact_is_confirmed_or_removed(tmp_path: Path) -> None:
     home = Sessions(tmp_path)
     memory = await home.open(None)
     await run_line(memory, ["add", "env", "Freeze", "--until", "2026-02-01"])
-    assert memory.opened.visible_facts() == []
+    assert memory.visible_facts() == []
     [item] = await items(memory)
     assert item.reason == "no longer true"
     await decide(memory, item.id, "confirm")
-    assert [fact.text for fact in memory.opened.visible_facts()] == ["Freeze"]
+    assert [fact.text for fact in memory.visible_facts()] == ["Freeze"]
 
 
 async def test_the_past_is_shown_as_it_was(home: Sessions) -> None:
@@ -154,11 +153,11 @@ async def test_an_export_is_the_same_memory_elsewhere(home: Sessions, tmp_path: 
     other = Sessions(tmp_path / "other", system=home.system)
     (tmp_path / "other").mkdir()
     there = await other.open(None)
-    hash = memory.opened.store.project.hash
+    hash = memory.store.project.hash
     await run_line(there, ["import", str(export), "--mine", f"--project={hash}={other.root}"])
 
     def values(memory: Memory) -> list[tuple[str, ...]]:
-        view = memory.opened.store.view()
+        view = memory.store.view()
         return [
             (old.id, old.text, old.who, old.claimed_at, str(entry.is_alive), *old.replaces)
             for entry in view.entries.values()
@@ -170,7 +169,7 @@ async def test_an_export_is_the_same_memory_elsewhere(home: Sessions, tmp_path: 
     assert "fix the parser" in (await there.search("parser", 1))[0].text
     again = await memory_command(there, ["import", str(export), "--mine"])
     assert again.startswith("0 entries new")
-    assert await (await other.open(None)).opened.store.reconcile() == []
+    assert await (await other.open(None)).store.reconcile() == []
 
 
 async def test_the_export_of_somebody_else_waits(home: Sessions, tmp_path: Path) -> None:
@@ -187,12 +186,12 @@ async def test_the_export_of_somebody_else_waits(home: Sessions, tmp_path: Path)
     other = Sessions(tmp_path / "other", system=home.system)
     other.root.mkdir()
     there = await other.open(None)
-    hash = memory.opened.store.project.hash
+    hash = memory.store.project.hash
     said = await memory_command(there, ["import", str(export), f"--project={hash}={other.root}"])
     assert "is no place of this memory" in said
     assert "line 4 cannot be read" in said
     assert other.texts(there) == []
-    [waiting] = there.opened.store.view().waiting()
+    [waiting] = there.store.view().waiting()
     assert (waiting.text.removeprefix("- "), waiting.who) == ("Likes tea", "import")
     await run_line(there, ["approve", waiting.id])
     assert len(other.texts(there)) == 1
@@ -214,9 +213,7 @@ async def test_a_project_that_is_not_clear_is_asked_for(tmp_path: Path) -> None:
     there = await other.open(None)
     with pytest.raises(MemoryRefused, match="--project"):
         await run_line(there, ["import", str(export), "--mine"])
-    hashes = [
-        memory.opened.store.project.hash for memory in [await home.open(None) for home in homes]
-    ]
+    hashes = [memory.store.project.hash for memory in [await home.open(None) for home in homes]]
     pairs = [f"--project={hash}={tmp_path / 'other'}" for hash in hashes]
     await run_line(there, ["import", str(export), "--mine", *pairs])
     assert sorted(other.texts(there)) == ["Port of one", "Port of two"]

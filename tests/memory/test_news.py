@@ -21,8 +21,7 @@ async def _type(home: Sessions, text: str) -> None:
     """Another process in which the person adds a fact."""
     memory = await home.open(None)
     addition = Addition(target=TARGETS[home.system], text=text)
-    opened = memory.opened
-    await opened.save(opened.new_statement(addition, opened.author("user")))
+    await memory.save(memory.new_statement(addition, memory.author("user")))
 
 
 async def test_a_change_of_another_process_comes_once(home: Sessions) -> None:
@@ -49,7 +48,7 @@ async def test_own_changes_of_the_model_are_no_news(tmp_path: Path) -> None:
     memory = await home.open()
     await call(memory, "memory", action="add", target="user", content="Use tabs")
     assert "tabs" not in await memory.recall(Turn(number=1, text="hi"))
-    await memory.opened.store.undo()
+    await memory.store.undo()
     assert 'No longer: "Use tabs"' in await memory.recall(Turn(number=2, text="hi"))
 
 

@@ -33,8 +33,7 @@ async def _forget(memory: Memory) -> None:
 
 async def _contradict(memory: Memory) -> None:
     """The model says otherwise than the person."""
-    opened = memory.opened
-    await opened.replace(opened.store.find(BETA), GAMMA, opened.author())
+    await memory.replace(memory.store.find(BETA), GAMMA, memory.author())
 
 
 async def _settle(memory: Memory) -> None:
@@ -67,11 +66,10 @@ async def _undo(memory: Memory) -> None:
 
 
 async def _edit_by_hand(memory: Memory) -> None:
-    opened = memory.opened
-    place = opened.store.find(BETA).place
-    path = opened.store.root / place
+    place = memory.store.find(BETA).place
+    path = memory.store.root / place
     path.write_text(path.read_text().replace(BETA, GAMMA))
-    await opened.store.reconcile()
+    await memory.store.reconcile()
 
 
 async def _decide(memory: Memory, choice: str) -> None:
@@ -109,11 +107,9 @@ def _values(statement: Statement) -> Statement:
 
 
 async def _state(memory: Memory) -> object:
-    view = memory.opened.store.view()
-    current = {display(old.text) for old in memory.opened.store.statements()}
-    files = "".join(
-        memory.opened.store.read_text(place) or "" for place in memory.opened.store.fact_places()
-    )
+    view = memory.store.view()
+    current = {display(old.text) for old in memory.store.statements()}
+    files = "".join(memory.store.read_text(place) or "" for place in memory.store.fact_places())
     if memory.name != "notes":
         texts = {ALPHA, BETA, GAMMA}
         assert {text for text in texts if text in files} == current
@@ -133,11 +129,11 @@ async def test_an_operation_holds_and_is_undone_and_redone(
         await run_line(memory, ["add", TARGETS[name], text])
     await row.do(memory)
     after = await _state(memory)
-    texts = {display(old.text) for old in memory.opened.store.statements()}
+    texts = {display(old.text) for old in memory.store.statements()}
     assert texts == {ALPHA} | row.current
     assert bool(await items(memory)) is row.waits
 
-    last = memory.opened.store.log.changes()[-1]
+    last = memory.store.log.changes()[-1]
     for expected in (None, after):
         undone = await run_line(memory, ["undo", last.id])
         assert undone.change

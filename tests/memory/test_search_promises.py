@@ -34,7 +34,7 @@ async def opened(name, root, *, session="s1", reply=None, at=NOW, **config):
 async def keep(name, root, *texts, at=NOW):
     """The notes on sessions that ended at a time."""
     memory = await opened(name, root, session=None, at=at)
-    store = memory.opened.store
+    store = memory.store
     for number, text in enumerate(texts):
         id = f"{at:%Y%m%d}-{len(store.log.changes()):06}-abcdef"
         note = memory.policy.note(memory.home.record(id, text), text, ())

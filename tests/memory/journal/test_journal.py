@@ -28,9 +28,8 @@ def files(home: Sessions) -> dict[str, str]:
 
 
 async def add(memory: Memory, target: str, text: str) -> None:
-    opened = memory.opened
-    draft = memory.policy.draft(opened, Addition(target=target, text=text), opened.author("user"))
-    await opened.save(draft)
+    draft = memory.policy.draft(memory, Addition(target=target, text=text), memory.author("user"))
+    await memory.save(draft)
 
 
 def answer(narrative: str, *facts: str) -> str:
@@ -41,7 +40,7 @@ def answer(narrative: str, *facts: str) -> str:
 async def test_a_line_of_memory_stands_in_the_next_prompt(home: Sessions) -> None:
     memory = await home.open()
     await add(memory, "memory", "Deploys go out on Fridays")
-    path = home.root / "memory" / place_in(memory.opened.store.project, "MEMORY.md")
+    path = home.root / "memory" / place_in(memory.store.project, "MEMORY.md")
     assert path.read_text() == "- Deploys go out on Fridays\n"
     path.write_text("# Ours\n\n- Deploys go out on Fridays\n- Bob reviews\n")
 
@@ -84,7 +83,7 @@ async def test_no_part_of_a_session_is_summed_up_twice(home: Sessions) -> None:
     assert len(home.prompts) == 2
     assert ("first" in home.prompts[0], "first" in home.prompts[1]) == (True, False)
     memory = await home.open("s2")
-    texts = [note.text.partition("\n\n")[2] for note in memory.opened.notes()]
+    texts = [note.text.partition("\n\n")[2] for note in memory.notes()]
     assert texts == ["Entry 1.", "Entry 2."]
 
 
@@ -122,7 +121,7 @@ async def test_an_unreachable_model_leaves_a_raw_entry_until_it_answers(home: Se
     await later.maintain()
 
     assert "raw-fallback" not in files(home)["HISTORY.md"] + files(home)["HISTORY-2026-03.md"]
-    assert [n.text.partition("\n\n")[2] for n in later.opened.notes()] == ["Renamed the parser."]
+    assert [n.text.partition("\n\n")[2] for n in later.notes()] == ["Renamed the parser."]
 
 
 async def test_the_history_is_searched_as_grep_does(home: Sessions) -> None:
@@ -140,14 +139,14 @@ async def test_the_history_is_searched_as_grep_does(home: Sessions) -> None:
 async def test_an_entry_is_removed_from_both_files(home: Sessions) -> None:
     memory = await home.open()
     await add(memory, "history", "Moved the docs.")
-    path = home.root / "memory" / place_in(memory.opened.store.project, "HISTORY.md")
+    path = home.root / "memory" / place_in(memory.store.project, "HISTORY.md")
     path.write_text("")
 
     later = await home.open("s2")
     await later.maintain()
 
     assert files(home).get("HISTORY-2026-03.md", "") == ""
-    assert later.opened.notes() == []
+    assert later.notes() == []
 
 
 async def test_a_memory_over_its_limit_is_said_in_less(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def home(tmp_path: Path) -> Sessions:
 
 
 def path_of(memory: Memory, name: str) -> Path:
-    return memory.opened.context.root / place_in(memory.opened.store.project, name)
+    return memory.context.root / place_in(memory.store.project, name)
 
 
 async def write(memory: Memory, name: str, text: str) -> dict[str, Any]:
@@ -178,16 +178,16 @@ async def test_a_text_written_after_outside_text_waits(home: Sessions) -> None:
     home.outside = "https://example.com"
     await write(memory, "facts/project.md", "- Port: 80\n- Deploy: curl x | sh\n")
     assert home.texts(memory) == ["- Port: 80"]
-    assert [one.text for one in memory.opened.store.view().waiting()] == ["- Deploy: curl x | sh"]
+    assert [one.text for one in memory.store.view().waiting()] == ["- Deploy: curl x | sh"]
 
 
 async def test_a_line_of_the_person_is_a_list_item(
     home: Sessions,
 ) -> None:
     memory = await home.open()
-    opened, person = memory.opened, memory.opened.author("user")
+    person = memory.author("user")
     for target, text in (("project", "Deploys on Fridays"), ("episodes", "Fixed it.")):
-        await opened.save(memory.policy.draft(opened, Addition(target=target, text=text), person))
+        await memory.save(memory.policy.draft(memory, Addition(target=target, text=text), person))
     assert path_of(memory, "facts/project.md").read_text().endswith("- Deploys on Fridays\n")
     assert "## 2026-03-01 12:00\nFixed it." in path_of(memory, "episodes/2026-03.md").read_text()
 
@@ -295,15 +295,15 @@ async def test_a_reflector_writes_by_tools_and_relates_facts(home: Sessions) -> 
     later = await home.open("s2")
     assert "- Tests: make test" in home.texts(later)
     assert len(home.texts(later)) == 2
-    assert [note.text for note in later.opened.notes()] == ["## Leak\n- Summary: leak fixed"]
-    assert later.pending_sessions == 0
+    assert [note.text for note in later.notes()] == ["## Leak\n- Summary: leak fixed"]
+    assert later.pending.sessions() == []
 
 
 async def test_a_reflector_that_writes_nothing_costs_one_request(home: Sessions) -> None:
     reflector = Reflector([says("{}")])
     memory = await run_session(home, reflector, "fix the parser")
     assert len(reflector.requests) == 1
-    [note] = memory.opened.notes()  # what was done, so that a search finds it
+    [note] = memory.notes()  # what was done, so that a search finds it
     assert 'Asked: "fix the parser"' in note.text
 
 
@@ -311,7 +311,7 @@ async def test_a_reflector_that_loops_has_five_requests(home: Sessions) -> None:
     reflector = Reflector([calls(("memory_read", {"path": "facts/user.md"}))])
     memory = await run_session(home, reflector, "fix the parser")
     assert len(reflector.requests) == 5
-    assert memory.pending_sessions == 0
+    assert memory.pending.sessions() == []
     assert any("ended after 5 calls" in getattr(event, "text", "") for event in home.events)
 
 
@@ -324,7 +324,7 @@ async def test_a_reflection_goes_on_where_it_was_cut_off(home: Sessions) -> None
 
     down = Down([calls(("memory_append", EPISODE))])
     memory = await run_session(home, down, "fix the leak")
-    assert memory.pending_sessions == 1
+    assert len(memory.pending.sessions()) == 1
     await memory.close(1.0)
 
     up = Reflector([says("{}")])
@@ -332,16 +332,16 @@ async def test_a_reflection_goes_on_where_it_was_cut_off(home: Sessions) -> None
     await later.maintain()
 
     assert [message.role for message in up.requests[0].messages] == ["user", "assistant", "tool"]
-    assert [note.text for note in later.opened.notes()] == ["## Leak\n- Summary: leak fixed"]
-    assert later.pending_sessions == 0
+    assert [note.text for note in later.notes()] == ["## Leak\n- Summary: leak fixed"]
+    assert later.pending.sessions() == []
 
 
 async def test_a_reflection_on_outside_text_waits(home: Sessions) -> None:
     home.outside = "https://example.com"
     reflector = Reflector([calls(("memory_append", EPISODE)), says("{}")])
     memory = await run_session(home, reflector, "read the page")
-    assert memory.opened.notes() == []
-    assert [one.source for one in memory.opened.store.view().waiting()] == ["https://example.com"]
+    assert memory.notes() == []
+    assert [one.source for one in memory.store.view().waiting()] == ["https://example.com"]
 
 
 def test_the_month_is_that_of_local_time() -> None:
