@@ -1028,6 +1028,13 @@ class SessionRecord:
     """When it last said anything; aware, in local time."""
     tainted_by: str = ""
     """Where the first outside text came from that the session read; "" for none."""
+    skipped: int = 0
+    """How many messages before these are left out."""
+
+    @property
+    def end(self) -> int:
+        """How many messages the session has up to the last of these."""
+        return self.skipped + len(self.messages)
 
 
 AskReply = Callable[[Request], Awaitable[Message]]

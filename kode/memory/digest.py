@@ -93,19 +93,6 @@ def lines_of_turn(messages: Sequence[Message], clock: str, max_chars: int) -> tu
     )
 
 
-def messages_after_turn(messages: Sequence[Message], turn: int) -> Sequence[Message]:
-    """The messages from the person's message after that turn on; turns count from 1."""
-    begins = [
-        number
-        for number, message in enumerate(messages)
-        if message.role == "user"
-        and any(isinstance(part, Text) and not part.source for part in message.parts)
-    ]
-    if turn <= 0:
-        return messages
-    return messages[begins[turn] :] if turn < len(begins) else ()
-
-
 def ran_a_tool(messages: Iterable[Message]) -> bool:
     """Whether a tool ran to its end in a session, so that it leaves a record."""
     results = (result for message in messages for result in results_of(message))

@@ -5,6 +5,7 @@ changes of an answer: the note of the session, and its facts with their relation
 `relate` asks about known facts alone.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -79,7 +80,8 @@ def _note(
     answer: Answer,
     lasting: Sequence[LearnedFact],
 ) -> Change | None:
-    if not answer.narrative or _is_done(view, record, NOTE):
+    draft = _draft(store, record, NOTE)
+    if not answer.narrative or store.log.change(draft.id):
         return None
     texts = [fact.text for fact in lasting if not scan.scan(fact.text)]
     narrative = answer.narrative
@@ -98,7 +100,6 @@ def _note(
         source=record.tainted_by or note.source,
         private=any(one.private and one.session == record.id for one in view.statements()),
     )
-    draft = _draft(store, record, NOTE)
     # What waits takes the place of the earlier note once the person has approved it.
     return replace(draft, add=(note,), end=() if note.state == "waiting" else note.replaces)
 
@@ -111,7 +112,8 @@ def _learned(
     answer: Answer,
     shown: Sequence[str],
 ) -> Change | None:
-    if _is_done(view, record, FACTS):
+    draft = _draft(store, record, FACTS)
+    if store.log.change(draft.id):
         return None
     ids, new, ended = _numbered(view, shown), list[Statement](), list[str]()
     for number, fact in enumerate(answer.facts, len(shown) + 1):
@@ -135,7 +137,7 @@ def _learned(
     else:
         quoted = [one for one in answer.withdrawn if verify_quote(one.quote, record.typed)]
         ended += [ids[one.line] for one in quoted if one.line in ids]
-    change = store.settle(view, new, relations, _draft(store, record, FACTS))
+    change = store.settle(view, new, relations, draft)
     change = replace(change, end=tuple(dict.fromkeys((*change.end, *ended))))
     return change if change.add or change.end or change.conflicts else None
 
@@ -227,15 +229,10 @@ def _of_session(statement: Statement, record: SessionRecord) -> Statement:
 
 
 def _draft(store: "Store", record: SessionRecord, kind: str) -> Change:
-    return store.draft(kind, Author("session", record.id, record.turns))
-
-
-def _is_done(view: "View", record: SessionRecord, kind: str) -> bool:
-    """Whether a change was made before a kill."""
-    return any(
-        (change.kind, change.session, change.turn) == (kind, record.id, record.turns)
-        for change in view.changes
-    )
+    """A change with an id that tells, after a kill, whether it was made for the same messages."""
+    draft = store.draft(kind, Author("session", record.id, record.turns))
+    made_of = f"{store.system} {kind} {record.id} {record.end}"
+    return replace(draft, id=hashlib.sha256(made_of.encode()).hexdigest()[: len(draft.id)])
 
 
 # ── one session ──────────────────────────────────────────────────────────────────────────────────
@@ -259,10 +256,10 @@ async def learn(
     BusyError.
     """
     record = policy.part_to_sum_up(store.view(), record)
-    if not record.messages:
+    progress = pending.progress(record.id)
+    if not record.messages and not progress.answer:
         pending.done(record.id)
         return True
-    progress = pending.progress(record.id)
     if not progress.answer and model.usable and policy.is_worth_asking(record):
         if progress.attempts < MAX_ATTEMPTS:
             pending.count_attempt(record.id)

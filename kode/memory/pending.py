@@ -54,10 +54,9 @@ class Pending:
         if not may_name_a_file(session):
             return False
         durable.make_folder(self._folder)
-        if not self._path(session).exists():
-            self._remove(session, ".json")  # of what was done before a kill
         held = self._take(session, create=True)
         if held:
+            self._remove(session, ".json")  # an answer about an earlier part of the session
             with durable.storage_errors(self._path(session), "make durable"):
                 durable.sync_folder(self._folder)
         return held

@@ -180,7 +180,7 @@ class Life:
             await system.inject("start")
             await system.snapshot()
             await system.search("ships", 5)
-            store = system.opened.store
+            store = system.store
             told += [notice.text for notice in await store.reconcile(store.record_places())]
             await system.close(1.0)
         except (KodeError, OSError, ValueError) as error:

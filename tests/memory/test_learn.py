@@ -285,7 +285,7 @@ async def test_outside_text_lets_only_the_persons_sentence_count(tmp_path):
 async def test_an_earlier_note_stays_until_the_new_one_is_approved(tmp_path):
     life, forms = Life(tmp_path), Forms()
     await apply(life.store, forms, record(life), Answer(narrative="First."), ())
-    later = record(life, turns=4, tainted_by="https://example.org")
+    later = record(life, "More", turns=4, tainted_by="https://example.org")
     await apply(life.store, forms, later, Answer(narrative="Second."), ())
     assert notes(life) == ["## Note\nFirst."]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kode import credentials
 from kode.contracts import Drop, DropReason, Injection, InjectReason, SessionRecord, Tool, Turn
 from kode.errors import MemoryRefused
-from kode.memory import digest, frame
+from kode.memory import frame
 from kode.memory.journal.layout import (
     HISTORY,
     MEMORY,
@@ -74,7 +74,7 @@ class JournalPolicy(Policy):
             claimed_at="",
             who="session",
             project=record.project.hash,
-            details={"raw": True} if narrative.startswith(RAW) else {},
+            details={"messages": record.end, "raw": narrative.startswith(RAW)},
         )
 
     def fact(self, fact: LearnedFact, record: SessionRecord) -> Statement:
@@ -99,10 +99,10 @@ class JournalPolicy(Policy):
         return self.settings.llm_consolidate and bool(record.messages)
 
     def part_to_sum_up(self, view: "View", record: SessionRecord) -> SessionRecord:
-        """The turns since the newest entry on this session: none is summed up twice."""
+        """The messages since the newest entry on this session: none is summed up twice."""
         done = [note for note in self._entries(view, record) if not note.details.get("raw")]
-        last = max((note.turn for note in done), default=0)
-        return replace(record, messages=digest.messages_after_turn(record.messages, last))
+        end = max(map(_end, done), default=0)
+        return replace(record, messages=record.messages[end:], skipped=end)
 
     def replaced_notes(self, view: "View", record: SessionRecord) -> list[Statement]:
         return [note for note in self._entries(view, record) if note.details.get("raw")]
@@ -169,7 +169,7 @@ class JournalPolicy(Policy):
         """Until the session can be summed up, the history has its latest messages."""
         view = memory.store.view()
         part = self.part_to_sum_up(view, record)
-        if not part.messages or any(one.turn == record.turns for one in self._entries(view, part)):
+        if not part.messages or any(_end(one) == part.end for one in self._entries(view, part)):
             return
         note = replace(
             self.note(part, self.record_without_model(part), ()),
@@ -182,6 +182,12 @@ class JournalPolicy(Policy):
         )
         draft = memory.store.draft("raw", Author("session", record.id, record.turns))
         await memory.store.commit(lambda _: replace(draft, add=(note,), end=note.replaces))
+
+
+def _end(entry: Statement) -> int:
+    """How many messages its session had when an entry was made."""
+    end = entry.details.get("messages")
+    return end if isinstance(end, int) else 0
 
 
 def _is_spoken(message: Message) -> bool:

@@ -1,6 +1,7 @@
 """The journal: MEMORY.md in the prompt, entries of the history, and a window that it keeps."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,26 @@ async def test_no_part_of_a_session_is_summed_up_twice(home: Sessions) -> None:
     memory = await home.open("s2")
     texts = [note.text.partition("\n\n")[2] for note in memory.notes()]
     assert texts == ["Entry 1.", "Entry 2."]
+
+
+async def test_a_turn_goes_on_after_its_beginning_was_summed_up(home: Sessions) -> None:
+    home.reply = lambda prompt: answer(f"Entry {len(home.prompts)}.")
+    memory = await home.open("s1")
+    whole = home.record("s1", "first", "second")
+    await memory.after_turn(Turn(number=1, text="first"))
+    home.records["s1"] = replace(whole, messages=whole.messages[:5])
+
+    assert (await memory.before_drop(whole.messages[:5], "window")).done
+    home.records["s1"] = whole
+    await memory.after_turn(Turn(number=2, text="second"))
+    await memory.before_drop(whole.messages, "exit")
+
+    assert [note.text.partition("\n\n")[2] for note in memory.notes()] == [
+        "Entry 1.",
+        "Entry 2.",
+    ]
+    assert "second" in home.prompts[0]
+    assert "assistant: done" in home.prompts[1].lower()
 
 
 async def test_a_full_window_keeps_the_recent_half(tmp_path: Path) -> None:
