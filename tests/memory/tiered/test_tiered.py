@@ -81,13 +81,13 @@ async def test_the_person_is_asked_at_once_about_what_contradicts_them(
 
     memory = await home.open(confirm=confirm)
     addition = Addition(target="env", text="Port 8080")
-    await memory.opened.save(memory.opened.new_statement(addition, memory.opened.author("user")))
+    await memory.save(memory.new_statement(addition, memory.author("user")))
     await memory.inject("start")
     await call(memory, "memory", action="replace", old_text="Port 8080", content="Port 7000")
     assert [("8080" in text, "7000" in text) for text in previews] == [(True, True)]
     assert home.texts(memory) == (["Port 7000"] if says_yes else ["Port 8080", "Port 7000"])
-    [*_, last] = memory.opened.store.statements()
-    assert memory.opened.store.rank(last) == (Rank.PERSON if says_yes else Rank.MODEL)
+    [*_, last] = memory.store.statements()
+    assert memory.store.rank(last) == (Rank.PERSON if says_yes else Rank.MODEL)
 
 
 async def test_a_fact_that_was_not_shown_is_not_replaced(home: Sessions) -> None:
