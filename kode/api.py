@@ -26,6 +26,7 @@ from kode.errors import ConfigError, KodeError, ToolError, TurnFailed, UserError
 from kode.events import Event, Notice, TurnEnded
 from kode.function_tool import plain_tool
 from kode.memory.system import NullMemory
+from kode.messages import Text
 from kode.paths import home
 from kode.permissions.gate import Answer, Ask, Question
 from kode.providers import warm_up
@@ -278,7 +279,7 @@ class Conversation:
                     "This conversation is closed. Open it again with resume=session_id."
                 )
             self._running = asyncio.current_task()
-            text = "\n\n".join((*self._take_said(), text))
+            text = "\n\n".join((*(part.text for part in self._take_said()), text))
             self._events.hear(hear)
             try:
                 self._talk.attach_files(map(str, files))
@@ -291,9 +292,9 @@ class Conversation:
             self._events.pass_on(ended)
             return ended
 
-    def _take_said(self) -> list[str]:
+    def _take_said(self) -> list[Text]:
         said, self._said = self._said, []
-        return said
+        return [Text(text=text) for text in said]
 
     async def _close(self, *, interrupted: bool) -> None:
         self._closed = True

@@ -1075,9 +1075,6 @@ class MemoryContext:
     confirm: "Callable[[str, str], Awaitable[bool]] | None" = None
     """`await confirm(title, preview)`: whether the person says yes to a question at once. None if
     nobody can be asked."""
-    typed: Callable[[str], bool] = lambda sentence: True
-    """Whether the person typed this sentence of their message, on one line. What they pasted as a
-    block, or piped as the task, may say anything."""
 
 
 @dataclass(frozen=True, kw_only=True)

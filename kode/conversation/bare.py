@@ -59,7 +59,7 @@ class BareSession:
         await open_context(self.agent, self.context, reason)
 
     async def turn(
-        self, text: str, attachments: Sequence[Text | Image], steering: Callable[[], Sequence[str]]
+        self, text: str, attachments: Sequence[Text | Image], steering: Callable[[], Sequence[Text]]
     ) -> TurnEnded:
         """Runs one turn as `engine.turn.run_turn` does, and raises what it raises."""
         return await run_turn(self.agent, self.context, text, silent, attachments, steering)

@@ -39,7 +39,7 @@ BegunBy = Literal["startup", "clear", "resume"]
 ClosingStep = Literal["memory", "hooks", "servers", "plug-ins"]
 """What the end of a session waits for."""
 
-Steering = Callable[[], Sequence[str]]
+Steering = Callable[[], Sequence[Text]]
 """Returns what the person has typed while a turn runs, each text once."""
 
 

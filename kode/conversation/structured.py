@@ -166,7 +166,7 @@ class _Insisting:
         self.held = HeldToSchema(provider, self.form.schema, self.emit, holding)
         return self.held
 
-    def steering(self) -> Sequence[str]:
+    def steering(self) -> Sequence[Text]:
         """See `run_turn`: called after each step, and after the answer."""
         if said := self.of_person():
             return said
@@ -180,7 +180,7 @@ class _Insisting:
             # Later calls leave it alone: the server may have refused.
             if self.again == 1 and self.held is not None:
                 self.held.holding = True
-            return (AGAIN.format(fault=error),)
+            return (Text(text=AGAIN.format(fault=error), typed=""),)
         return ()
 
 

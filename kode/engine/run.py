@@ -12,7 +12,7 @@ from kode.engine.agent import Agent
 from kode.engine.context import Context
 from kode.errors import ProviderError
 from kode.events import Check, Checked, Denial, Emit
-from kode.messages import ToolCall, Usage, first_of, shorten
+from kode.messages import Text, ToolCall, Usage, first_of, shorten
 
 REMIND_AT = 3  # a second call can be a check; a third is a circle
 END_AT = 5  # the reminders of the third and fourth did not help
@@ -167,7 +167,7 @@ class Run:
     agent: Agent
     context: Context
     emit: Emit
-    steering: Callable[[], Sequence[str]] = tuple
+    steering: Callable[[], Sequence[Text]] = tuple
     """Returns what the person has typed since the last call."""
     started: float = field(default_factory=time.monotonic)
     recorded: bool = False

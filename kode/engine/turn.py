@@ -15,6 +15,7 @@ A `Run` holds the turn's totals so far.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from kode.contracts import Turn
 from kode.engine.act import note_late_changes, run_calls
@@ -111,7 +112,7 @@ async def run_turn(
     text: str,
     emit: Emit,
     attachments: Sequence[Text | Image] = (),
-    steering: Callable[[], Sequence[str]] = tuple,
+    steering: Callable[[], Sequence[Text]] = tuple,
     waited_s: float = 0.0,
     evidence: Evidence | None = None,
     typed: str | None = None,
@@ -280,12 +281,12 @@ async def _steps(run: Run) -> None:
 
 def _record_steering(run: Run) -> bool:
     """Records what the person typed meanwhile, for the next step; returns whether there was any."""
-    said = run.steering()
-    for text in said:
-        part = Text(text=text, source="steering")
+    texts = run.steering()
+    for text in texts:
+        part = replace(text, source="steering")
         run.context.session.append_message(Message(role="user", parts=(part,)))
-        run.emit(Steered(text=text))
-    return bool(said)
+        run.emit(Steered(text=text.text))
+    return bool(texts)
 
 
 def _refuse_cut_calls(run: Run, calls: Sequence[ToolCall], *, give_up: bool) -> None:

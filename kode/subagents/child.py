@@ -302,10 +302,10 @@ class ParentLink:
             self._take(line)
         self.on_gone()
 
-    def take_told(self) -> list[str]:
+    def take_told(self) -> list[Text]:
         """What it was told since the last call: steers its turn."""
         told, self.told = self.told, []
-        return told
+        return [Text(text=text) for text in told]
 
     def _send(self, message: BaseModel) -> None:
         try:

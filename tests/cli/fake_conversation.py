@@ -213,8 +213,8 @@ class FakeConversation:
             while not (self.cwd / "go").exists():  # the test has seen what waits
                 await asyncio.sleep(0.05)
             said = self.steering()
-            emit(Steered(text=said[0]))
-            await self._say(f"Steered by: {said[0]}")
+            emit(Steered(text=said[0].text))
+            await self._say(f"Steered by: {said[0].text}")
             return
         if text == "ponder":
             emit(

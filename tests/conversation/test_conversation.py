@@ -78,7 +78,9 @@ async def test_words_said_during_a_turn_reach_its_next_step(
         writing("a.txt", "1"), writing("a.txt", "2"), {"text": "done"}, {"text": "with a test"}
     )
 
-    ended = await talk.turn("make it", steering=lambda: said.pop(0) if said else [])
+    ended = await talk.turn(
+        "make it", steering=lambda: [Text(text=text) for text in said.pop(0)] if said else []
+    )
 
     assert ended.result == "with a test"
     messages = talk.session.messages

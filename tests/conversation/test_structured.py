@@ -9,7 +9,7 @@ from kode.contracts import ModelInfo, Request, ToolSpec
 from kode.conversation.structured import HeldToSchema, form_of_schema
 from kode.errors import RefusedError
 from kode.events import Emit, Event, Notice, silent
-from kode.messages import Message, user_message
+from kode.messages import Message, Text, user_message
 from tests.conversation.conftest import Open
 
 NUMBER = form_of_schema({"type": "integer"}, "schema")
@@ -31,8 +31,8 @@ async def test_words_of_the_person_come_before_the_next_try(opened: Open) -> Non
     conversation = await opened({"text": "Four."}, {"text": "5"})
     said = ["I meant two and three"]
 
-    def steering() -> Sequence[str]:
-        taken = said[:]
+    def steering() -> Sequence[Text]:
+        taken = [Text(text=text) for text in said]
         said.clear()
         return taken
 

@@ -27,7 +27,7 @@ from kode.events import (
 )
 from kode.function_tool import tool
 from kode.memory.system import NullMemory
-from kode.messages import Message, Refusal, ToolCall, Usage, calls_of, results_of, text_of
+from kode.messages import Message, Refusal, Text, ToolCall, Usage, calls_of, results_of, text_of
 from kode.session import log
 from kode.session.entries import MessageEntry, RequestEntry, ToldEntry, TurnEntry
 from kode.session.requests import kept_tools
@@ -577,7 +577,7 @@ async def test_a_text_typed_behind_the_answer_is_answered(bench: MakeBench) -> N
         run.context,
         "do it",
         run.events.append,
-        steering=lambda: [typed.pop()] if typed else [],
+        steering=lambda: [Text(text=typed.pop())] if typed else [],
     )
 
     assert ended.result == "second"

@@ -272,7 +272,7 @@ async def _turn(
     conversation: "Conversation",
     form: "Form | None",
     text: str,
-    steering: Callable[[], Sequence[str]] = tuple,
+    steering: "Callable[[], Sequence[Text]]" = tuple,
     typed: str | None = None,
 ) -> TurnEnded:
     """Runs a turn for a program, which reads from the status whether it succeeded."""

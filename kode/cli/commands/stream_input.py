@@ -27,6 +27,7 @@ from pydantic import (
 from kode.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, KodeError
 from kode.events import EXIT_CODES, Notice, TurnEnded
 from kode.interrupts import cancelled_by_signals
+from kode.messages import Text
 from kode.pictures import Picture, fitting
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class InterruptLine(BaseModel):
 Line = Annotated[UserLine | InterruptLine, Field(discriminator="type")]
 LINE: TypeAdapter[UserLine | InterruptLine] = TypeAdapter(Line)
 
-Steering = Callable[[], Sequence[str]]
+Steering = Callable[[], Sequence[Text]]
 Turn = Callable[[str, Steering], Coroutine[Any, Any, TurnEnded]]
 Conclude = Callable[[TurnEnded], None]
 
@@ -191,13 +192,13 @@ class _Intake:
         text = "\n\n".join(line.said for line in lines)
         self.running = asyncio.ensure_future(self._turn(text, self.take))
 
-    def take(self) -> list[str]:
+    def take(self) -> list[Text]:
         """Returns the messages that arrived during a turn, once. Those with pictures, and what came
         after them, are for the next turn."""
         waiting = self._waiting
         until = next((n for n, line in enumerate(waiting) if line.pictures), len(waiting))
         taken, self._waiting = waiting[:until], waiting[until:]
-        return [line.said for line in taken]
+        return [Text(text=line.said) for line in taken]
 
     def _attach(self, name: str, data: bytes) -> None:
         try:

@@ -21,7 +21,7 @@ from kode.cli.screen.progress import how_to_stop, spinner_line, status_line
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Editor, Screen
 from kode.errors import KodeError
-from kode.messages import plural
+from kode.messages import Text, plural
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation, StatusLine
@@ -147,11 +147,15 @@ class PromptState:
         conversation = self.conversation
         return self.listing.offers(conversation.config, conversation.agent.provider, ask=ask)
 
-    def take_steering(self) -> list[str]:
+    def take_steering(self) -> list[Text]:
         """The messages for the model's next step; they can no longer be edited."""
         texts, self.steering = self.steering, []
         pastes = self.editor.pastes if self.editor is not None else None
-        return [pastes.unfold(text) for text in texts] if pastes else texts
+        unfolded = [pastes.unfold(text) for text in texts] if pastes else texts
+        return [
+            Text(text=whole, typed=None if whole == typed else typed)
+            for whole, typed in zip(unfolded, texts, strict=True)
+        ]
 
     def interrupt(self) -> bool:
         """Stops the running job; False if there was none."""

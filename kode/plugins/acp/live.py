@@ -237,13 +237,13 @@ class Live:
         )
         return schema.PromptResponse(stop_reason=reason, usage=usage)
 
-    def _give(self) -> list[str]:
+    def _give(self) -> list[Text]:
         """What the person has said for the running turn, which gets it with its next step. A prompt
         that cannot go there holds back those after it."""
         given = list(itertools.takewhile(lambda one: one.words is not None, self._waiting))
         del self._waiting[: len(given)]
         self._given += given
-        return [prompt.words or "" for prompt in given]
+        return [Text(text=prompt.words or "") for prompt in given]
 
     async def _turn(self, text: str, attachments: Sequence[Text | Image] = ()) -> TurnEnded:
         opened_before = self.conversation.opened

@@ -179,10 +179,10 @@ class RecordedProvider:
         """The types of the requests, and of what reduced the context, up to that reply."""
         return [e.type for e in self.upcoming() if is_request(e) or e.type in REDUCTIONS]
 
-    def steering(self) -> list[str]:
+    def steering(self) -> list[Text]:
         """What the person typed while the turn ran, before its next reply."""
         return [
-            part.text
+            part
             for entry in self.upcoming()
             if isinstance(entry, MessageEntry) and entry.role == "user"
             for part in entry.parts

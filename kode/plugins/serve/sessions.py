@@ -5,7 +5,6 @@ Nothing here knows the protocol: `server` turns it into tools.
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +18,7 @@ from kode.plugin import (
     Question,
     SessionSummary,
     TaintEntry,
+    Text,
     TurnEnded,
     UserError,
     calls_of,
@@ -129,10 +129,10 @@ class ServedSession:
                 self.question = None
                 self._wake()
 
-    def steering(self) -> Sequence[str]:
-        """Returns what the client has said meanwhile, once."""
+    def steering(self) -> list[Text]:
+        """Returns what the client has said meanwhile, once. No person typed it."""
         messages, self.messages = self.messages, []
-        return messages
+        return [Text(text=message, typed="") for message in messages]
 
     async def send(self, text: str) -> None:
         """Starts a turn; returns when the text is on disk, the turn has failed, or opening the
@@ -206,7 +206,7 @@ class ServedSession:
         """Runs turns until nothing the client said is left."""
         while text:
             try:
-                self.ended = await self.conversation.turn(text, steering=self.steering)
+                self.ended = await self.conversation.turn(text, steering=self.steering, typed="")
             except asyncio.CancelledError:
                 self.ended = TurnEnded(status="interrupted", error="Stopped.")
             except KodeError as error:
@@ -214,7 +214,8 @@ class ServedSession:
             except Exception as error:
                 self.ended = TurnEnded(status="error", error=describe_fault(error))
             self.activity = ""
-            text = "\n\n".join(self.steering()) if self.ended.status in FINISHED else ""
+            messages = self.steering() if self.ended.status in FINISHED else []
+            text = "\n\n".join(message.text for message in messages)
         self._begun.set()
         self._wake()
 

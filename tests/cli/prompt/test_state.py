@@ -86,6 +86,8 @@ async def test_a_pasted_block_does_not_count_as_typed(room):
     assert room.talk.typed == line == "echo [pasted 7 lines]"
     await run_turn(room.state, "echo")
     assert room.talk.typed == "echo"
+    room.state.steering.append(line)
+    assert room.state.take_steering() == [Text(text=pastes.unfold(line), typed=line)]
 
 
 async def test_the_text_kode_writes_for_init_is_not_typed(room):
@@ -210,7 +212,7 @@ async def test_steering_that_no_step_took_becomes_the_next_message(room):
     submit(room.state, "use tabs")
     submit(room.state, "later", later=True)
 
-    assert room.state.take_steering() == ["use tabs"]
+    assert room.state.take_steering() == [Text(text="use tabs")]
     assert room.state.take_steering() == []
     submit(room.state, "too late")
     room.state.jobs.job.cancel()
@@ -230,7 +232,7 @@ async def test_a_message_that_brings_an_attachment_waits_for_its_turn(room, name
     submit(room.state, "look at @src/a.py, it doesn't run")
 
     assert room.state.waiting == [f"look at {named}"]
-    assert room.state.take_steering() == ["look at @src/a.py, it doesn't run"]
+    assert room.state.take_steering() == [Text(text="look at @src/a.py, it doesn't run")]
     room.state.interrupt()
     await room.settled()
 

@@ -14,7 +14,7 @@ from kode import paths
 from kode.config import load_config
 from kode.conversation import Conversation, open_conversation
 from kode.events import ToolStarted
-from kode.messages import Refusal, results_of
+from kode.messages import Refusal, Text, results_of
 from kode.permissions.gate import Answer, Question
 from kode.plugins.replay.recording import Recording, recording_of
 from kode.plugins.replay.replay import RecordedProvider, play
@@ -127,7 +127,7 @@ async def test_a_request_that_did_not_fit_the_window(opened: Open, project: Path
 async def test_the_persons_words_during_a_turn_are_repeated(opened: Open) -> None:
     talk = await opened(READ, READ, DONE)
     waiting = ["be quick", "and brief"]
-    await talk.turn("look", steering=lambda: [waiting.pop(0)] if waiting else [])
+    await talk.turn("look", steering=lambda: [Text(text=waiting.pop(0))] if waiting else [])
 
     await check_same(talk, steps=3)
 
