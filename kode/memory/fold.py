@@ -224,10 +224,8 @@ class View:
         return self
 
 
-def fold(changes: Sequence[Change], until: str = "") -> View:
-    """The view after these changes, or after those up to a time in UTC."""
-    if until:
-        changes = [change for change in changes if change.at <= until]
+def fold(changes: Sequence[Change]) -> View:
+    """The view after these changes."""
     undone, effective = set[str](), list[Change]()
     for change in reversed(changes):
         if change.id in undone:

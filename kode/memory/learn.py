@@ -32,7 +32,7 @@ from kode.memory.question import (
 from kode.memory.quotes import verify_quote
 from kode.memory.relations import Relations
 from kode.memory.source import cite
-from kode.memory.statement import Author, Change, Statement, timestamp
+from kode.memory.statement import Author, Change, Outcome, Statement, timestamp
 from kode.messages import plural, shorten
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 MAX_ATTEMPTS = 5
 """Requests without an answer; then the note is the record without a model."""
+CONSOLIDATE_TIMEOUT_S = 60.0  # whoever waits has asked for it
 NOTE, FACTS = "note", "learn"
 """The kinds of the two changes that a session makes."""
 _FACT_KINDS = ("fact", "rule", "log")
@@ -300,6 +301,21 @@ async def relate(
         return change if change.end or change.conflicts else None
 
     return await store.commit(make)
+
+
+async def consolidate(
+    store: "Store",
+    model: MemoryModel,
+    place: str,
+    known: Sequence[Statement],
+    *,
+    timeout_s: float = CONSOLIDATE_TIMEOUT_S,
+) -> Outcome:
+    """Joins known facts of a place that repeat or outdate others. Raises as `relate`."""
+    changes = await relate(store, model, known, timeout_s=timeout_s)
+    left = len(known) - sum(len(change.end) for change in changes)
+    said = f"consolidated {store.layout.label(place)}: {len(known)} entries, now {left}"
+    return Outcome(text=said, change=changes[-1] if changes else None)
 
 
 async def _ask(

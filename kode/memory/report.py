@@ -4,17 +4,16 @@ plug-ins."""
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
 
 from kode.contracts import MemorySystem
 from kode.credentials import redact
-from kode.memory.fold import DAMAGE, LAYOUT, Entry, View, fold
+from kode.memory.fold import DAMAGE, LAYOUT, Entry, View
 from kode.memory.frame import suspicion
 from kode.memory.guarded import statements_of
 from kode.memory.markdown import display
 from kode.memory.remarks import remarks
 from kode.memory.review import HEADINGS, Item, items
-from kode.memory.statement import AUTHORS, Change, Rank, Statement, timestamp
+from kode.memory.statement import AUTHORS, Change, Rank, Statement
 from kode.memory.system import Memory
 from kode.messages import first_of, plural, shorten
 
@@ -60,19 +59,6 @@ def _entry(statement: Statement, doubt: str, max_chars: int = 0) -> Iterator[str
     if what := suspicion(statement.text):
         remarks.append(f"this looks like {what}: check it")
     yield from (f"    ({remark})" for remark in remarks if remark)
-
-
-def show_as_of(memory: Memory, day: date) -> str:
-    """The facts that there were at the end of a day."""
-    end = datetime.combine(day, time.max, memory.context.now().tzinfo)
-    view = fold(memory.store.log.changes(), until=timestamp(end.astimezone(UTC)))
-    facts = [fact for fact in view.current() if memory.store.is_here(fact.place)]
-    listed = [
-        f"[{memory.layout.label(fact.place)}] {redact(display(fact.text))}"
-        for fact in facts
-        if fact.kind in ("fact", "rule", "soul")
-    ]
-    return "\n".join(listed) or f"Nothing was remembered on {day}."
 
 
 async def status(memory: Memory) -> str:

@@ -63,13 +63,15 @@ class Store(FileStore):
         """How much a statement counts, with its cited code as it is now."""
         return rank(statement, self.code_state(statement))
 
-    def find(self, words: str, target: str = "") -> Statement:
-        """The statement of this project that an id or a part of a text means; `target` names the
-        places to look in. Raises: MemoryRefused for none or several."""
+    def find(self, words: str, target: str = "", *, scope: str = "") -> Statement:
+        """The statement of this project that an id or a part of a text means; `target` and `scope`
+        name the places to look in. Raises: MemoryRefused for none or several."""
         places = [place for place in self.view().places if self.is_here(place)]
         if target:
             named = [place for place in places if target in (place, self.layout.label(place))]
-            places = named or [self.layout.place_of(target, "", self.project)]
+            if scope or not named:
+                named = [self.layout.place_of(target, scope, self.project)]
+            places = named
         return the_only(self.view().find(words, places), words, target).statement
 
     def find_change(self, id: str) -> Change:
@@ -267,16 +269,17 @@ class Store(FileStore):
 
         return await self._commit(make)
 
-    async def undo_all(
-        self, is_meant: Callable[[Change], bool], name: str, *, with_derived: bool = False
-    ) -> Outcome:
-        """Undoes all changes that are meant, such as those of an import, newest first; `name` is
-        what they are for a person."""
+    async def undo_all(self, group: str, *, with_derived: bool = False) -> Outcome:
+        """Undoes all changes of a batch, such as an import, or of a session, newest first."""
 
         def make(view: View) -> tuple[Sequence[Change], Outcome]:
-            changes = [change for change in reversed(view.changes) if is_meant(change)]
+            changes = [
+                change
+                for change in reversed(view.changes)
+                if change.batch == group or (change.session == group and not change.undoes)
+            ]
             if not changes:
-                raise MemoryRefused(f"There is nothing left to undo of {name}.")
+                raise MemoryRefused(f"There is nothing left to undo of {group}.")
             return self._undoing(view, changes, with_derived=with_derived)
 
         return await self._commit(make)

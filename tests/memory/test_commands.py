@@ -110,15 +110,6 @@ async def test_an_expired_fact_is_confirmed_or_removed(tmp_path: Path) -> None:
     assert [fact.text for fact in memory.visible_facts()] == ["Freeze"]
 
 
-async def test_the_past_is_shown_as_it_was(home: Sessions) -> None:
-    memory = await home.open(None)
-    await _add(home, memory, "Likes tea")
-    home.now = home.now.replace(day=5)
-    await run_line(memory, ["edit", "tea", "Likes coffee"])
-    assert "tea" in await memory_command(memory, ["show", "--as-of", "2026-03-02"])
-    assert "coffee" in await memory_command(memory, ["show", "--as-of", "2026-03-05"])
-
-
 async def test_a_file_of_code_that_changed_makes_a_fact_doubtful(tmp_path: Path) -> None:
     home = Sessions(tmp_path)
     (tmp_path / "app.py").write_text("PORT = 80\n")

@@ -7,13 +7,12 @@ from kode.contracts import Brief, Effect, Tool, ToolContext, ToolOutput
 from kode.errors import MemoryRefused, ToolError
 from kode.function_tool import tool
 from kode.memory import frame
-from kode.memory.learn import relate
+from kode.memory.learn import consolidate
 from kode.memory.opened import Addition, OpenMemory
 from kode.memory.statement import Amendment, Outcome
 from kode.memory.tiered.layout import TARGETS, Scope, Target, place_of, target_of
 
 Action = Literal["add", "replace", "remove", "archive", "consolidate", "read", "search", "episodes"]
-CONSOLIDATE_TIMEOUT_S = 60.0  # all facts of a file are judged
 MAX_HITS = 8  # about 600 tokens
 MAX_LISTED = 20  # one line each
 
@@ -167,11 +166,8 @@ async def _consolidate(memory: OpenMemory, target: Target, scope: str) -> ToolOu
             "entries instead."
         )
     facts = memory.visible_facts([place])
-    changes = await relate(memory.store, memory.model, facts, timeout_s=CONSOLIDATE_TIMEOUT_S)
-    left = len(memory.visible_facts([place]))
-    said = f"consolidated {memory.layout.label(place)}: {len(facts)} entries, now {left}"
-    outcome = Outcome(text=said, change=changes[-1] if changes else None)
-    memory.announce(outcome)
+    outcome = await consolidate(memory.store, memory.model, place, facts)
+    said = memory.announce(outcome).text
     return ToolOutput(text=f"{said}. {memory.fill(place)}", summary=said)
 
 
