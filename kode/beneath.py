@@ -181,6 +181,16 @@ def remove(folder: int, name: str) -> None:
         os.unlink(name, dir_fd=folder)
 
 
+def remove_tree(path: Path, *, only_empty: bool = False) -> None:
+    """Removes what stands at a path without links, a folder with all that is in it; nothing is no
+    error. With `only_empty`, a folder that holds something stays."""
+    if only_empty:
+        remove_empty([path])
+        return
+    with contextlib.suppress(FileNotFoundError), open_folder(path.parent) as folder:
+        remove(folder, path.name)
+
+
 def remove_empty(folders: Iterable[Path]) -> None:
     """Removes those of these folders that are there, the innermost first, up to one that holds
     something."""

@@ -34,12 +34,19 @@ _synced: set[Path] = set()
 """Folders whose names this process has already synced."""
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: Path, *, follow: bool = True) -> None:
     """Creates a folder and its missing parents, mode 0700, each synced in its parent, also if it
-    exists: its creator may have been killed before the sync.
+    exists: its creator may have been killed before the sync. With `follow=False` a link in the path
+    is an error.
 
     Raises: StorageError.
     """
+    if not follow:
+        with (
+            storage_errors(folder, "create the folder"),
+            beneath.open_folder(folder, make=beneath.private_mode),
+        ):
+            pass
     if folder.is_dir():
         sync_names(folder)
         return

@@ -5,18 +5,14 @@ plug-in, kode's own included. Each name is imported on first use, so that a plug
 before it is needed. `docs/plugins.md` explains them by examples.
 """
 
+import re
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode import __version__ as _kode_version
     from kode.assembly import open_sandbox as open_sandbox
     from kode.assembly import run_check as run_check
-    from kode.beneath import open_below as _open_beneath
-    from kode.beneath import open_folder as _open_folder_beneath
-    from kode.beneath import private_mode as private_mode
-    from kode.beneath import remove as _remove_beneath
-    from kode.beneath import remove_empty as _remove_empty_beneath
-    from kode.beneath import usual_mode as usual_mode
+    from kode.beneath import remove_tree as remove_tree
     from kode.broken_json import object_of as object_of
     from kode.cli.commands.diagnosis import Finding as Finding
     from kode.cli.commands.init import main as _run_setup
@@ -29,7 +25,6 @@ if TYPE_CHECKING:
     from kode.cli.flags import finish_startup as finish_startup
     from kode.cli.flags import working_directory as working_directory
     from kode.cli.parser import Parser as Parser
-    from kode.cli.parser import command_of as command_of
     from kode.cli.prompt.attach import read_mentioned as read_mentioned
     from kode.cli.prompt.files import list_files as list_files
     from kode.cli.prompt.mentions import write_mention as write_mention
@@ -46,7 +41,6 @@ if TYPE_CHECKING:
     from kode.config import Loaded as Loaded
     from kode.config import load_config as load_config
     from kode.config import resolve_provider as resolve_provider
-    from kode.config.faults import must_be as must_be
     from kode.config.plugin_pages import Page as Page
     from kode.config.plugin_pages import Place as Place
     from kode.config.plugin_pages import pages as _plugin_pages
@@ -88,23 +82,14 @@ if TYPE_CHECKING:
     from kode.credentials import mask as _mask_secrets
     from kode.credentials import redact as _redact_secrets
     from kode.credentials import redact_values as _redact_secret_values
-    from kode.durable import append_to as _append_to_file
-    from kode.durable import for_each as _do_for_each
     from kode.durable import locked as _lock_file
     from kode.durable import make_folder as make_folder
-    from kode.durable import noted_length as noted_length
-    from kode.durable import open_for_append as open_for_append
-    from kode.durable import remove as _remove_file
     from kode.durable import replace as _replace_file
     from kode.durable import set_aside as set_aside
     from kode.durable import storage_errors as storage_errors
-    from kode.durable import sync_folder as sync_folder
-    from kode.durable import unlock as _unlock_file
     from kode.engine.act import parts_of as parts_of
     from kode.engine.act import subject_of as subject_of
     from kode.engine.fence import fence_text as fence_text
-    from kode.errors import EXIT_FAILED as EXIT_FAILED
-    from kode.errors import EXIT_INTERRUPTED as EXIT_INTERRUPTED
     from kode.errors import EXIT_OK as EXIT_OK
     from kode.errors import BusyError as BusyError
     from kode.errors import ConfigError as ConfigError
@@ -191,18 +176,13 @@ if TYPE_CHECKING:
     from kode.pictures import Picture as Picture
     from kode.pictures import fitting as _fitting_picture
     from kode.programs import depth as _nesting_depth
-    from kode.programs import find_program as find_program
-    from kode.programs import start_program as start_program
     from kode.providers.listing import Listing as _ModelListing
     from kode.providers.models import info_of as _model_info_of
+    from kode.record_log import RecordLog as RecordLog
     from kode.registry import Dialect as Dialect
     from kode.registry import ProviderRow as ProviderRow
     from kode.registry import ProviderSettings as ProviderSettings
     from kode.results import result_object as result_object
-    from kode.sealed import is_intact as _is_seal_intact
-    from kode.sealed import opened as _open_sealed
-    from kode.sealed import seal as _seal_object
-    from kode.sealed import sealed_object as sealed_object
     from kode.session.checkpoints import FileChanges as FileChanges
     from kode.session.content_store import Contents as Contents
     from kode.session.entries import AnyEntry as AnyEntry
@@ -216,7 +196,6 @@ if TYPE_CHECKING:
     from kode.session.entries import TaintEntry as TaintEntry
     from kode.session.entries import TurnEntry as TurnEntry
     from kode.session.entries import line_of as line_of
-    from kode.session.entries import new_session_id as new_session_id
     from kode.session.entries import timestamp as timestamp
     from kode.session.export import readable_arguments as readable_arguments
     from kode.session.git import run_git as run_git
@@ -234,8 +213,6 @@ if TYPE_CHECKING:
     from kode.session.spending import Spending as Spending
     from kode.session.spending import Spent as Spent
     from kode.session.spending import requests_by_folder as requests_by_folder
-    from kode.session.spending import spending_of as spending_of
-    from kode.session.spending import total as _total_spent
     from kode.session.transcript import Call as _TranscriptCall
     from kode.session.transcript import Item as _TranscriptItem
     from kode.session.transcript import Transcript as Transcript
@@ -245,20 +222,11 @@ if TYPE_CHECKING:
     from kode.subagents.records import Record as _SubagentRecord
     from kode.subagents.records import records as _subagent_records
     from kode.tools.builtin import BUILTIN as _builtin_tools
-    from kode.tools.processes import NO_GROUP as _NO_PROCESS_GROUP
-    from kode.tools.processes import WATCH as _PROCESS_WATCH
-    from kode.tools.processes import end as _end_processes
-    from kode.tools.processes import find as _find_processes
-    from kode.tools.processes import marked as _mark_processes
-    from kode.tools.processes import new_mark as _new_process_mark
+    from kode.tools.processes import ProcessTree as ProcessTree
     from kode.tools.program import run_program as run_program
     from kode.workplace import Workplace as Workplace
 
     kode_version = _kode_version
-    open_beneath = _open_beneath
-    open_folder_beneath = _open_folder_beneath
-    remove_beneath = _remove_beneath
-    remove_empty_beneath = _remove_empty_beneath
     run_setup = _run_setup
     slash_commands = _slash_commands
     PrintedAnswer = _PrintedAnswer
@@ -267,12 +235,8 @@ if TYPE_CHECKING:
     mask_secrets = _mask_secrets
     redact_secrets = _redact_secrets
     redact_secret_values = _redact_secret_values
-    append_to_file = _append_to_file
-    do_for_each = _do_for_each
     lock_file = _lock_file
-    remove_file = _remove_file
     replace_file = _replace_file
-    unlock_file = _unlock_file
     familiar_call_arguments = _familiar_call_arguments
     familiar_call_name = _familiar_call_name
     McpServerEntry = _McpServerEntry
@@ -290,16 +254,12 @@ if TYPE_CHECKING:
     nesting_depth = _nesting_depth
     ModelListing = _ModelListing
     model_info_of = _model_info_of
-    is_seal_intact = _is_seal_intact
-    open_sealed = _open_sealed
-    seal_object = _seal_object
     SessionSummary = _SessionSummary
     session_files = _session_files
     find_session = _find_session
     summarize_session = _summarize_session
     plan_steps = _plan_steps
     search_sessions = _search_sessions
-    total_spent = _total_spent
     TranscriptCall = _TranscriptCall
     TranscriptItem = _TranscriptItem
     unsent_text_of = _unsent_text_of
@@ -307,151 +267,23 @@ if TYPE_CHECKING:
     SubagentRecord = _SubagentRecord
     subagent_records = _subagent_records
     builtin_tools = _builtin_tools
-    NO_PROCESS_GROUP = _NO_PROCESS_GROUP
-    PROCESS_WATCH = _PROCESS_WATCH
-    end_processes = _end_processes
-    find_processes = _find_processes
-    mark_processes = _mark_processes
-    new_process_mark = _new_process_mark
 
-HOMES = {
-    "kode": "kode_version=__version__",
-    "kode.assembly": "open_sandbox run_check",
-    "kode.beneath": (
-        "open_beneath=open_below open_folder_beneath=open_folder private_mode "
-        "remove_beneath=remove remove_empty_beneath=remove_empty usual_mode"
-    ),
-    "kode.broken_json": "object_of",
-    "kode.cli.commands.diagnosis": "Finding",
-    "kode.cli.commands.init": "run_setup=main",
-    "kode.cli.commands.opening": "open_prompt",
-    "kode.cli.commands.run": "parse_run_options RunOptions",
-    "kode.cli.flags": "add_setting_flags config_flags directory finish_startup working_directory",
-    "kode.cli.parser": "command_of Parser",
-    "kode.cli.prompt.attach": "read_mentioned",
-    "kode.cli.prompt.files": "list_files",
-    "kode.cli.prompt.mentions": "write_mention",
-    "kode.cli.prompt.slash": "slash_commands=COMMANDS",
-    "kode.cli.screen.describe": "describe_event",
-    "kode.cli.screen.lines": "money one_line",
-    "kode.cli.screen.notify": "notify_terminal",
-    "kode.cli.screen.printer": "Answered complain print_either PrintedAnswer=Answer",
-    "kode.config": "Config load_config Loaded resolve_provider",
-    "kode.config.faults": "must_be",
-    "kode.config.plugin_pages": "Page Place plugin_pages=pages",
-    "kode.contracts": (
-        "Bundle Drop Effort EFFORTS Injection LedgerLine MemorySystem MODE_CALLED MODE_MEANS "
-        "ModelInfo Opens PermissionMode Replica Request Row Subscriber Tool ToolContext "
-        "ToolOutput ToolSpec Verdict"
-    ),
-    "kode.conversation": "Conversation open_conversation",
-    "kode.conversation.attachments": "file_part MAX_ATTACHED_BYTES",
-    "kode.conversation.bare": "BareSession",
-    "kode.conversation.hooking": "together",
-    "kode.conversation.memory": "open_memory=open_configured outside_context",
-    "kode.conversation.open_session": "OpenSession RunTurn",
-    "kode.conversation.plugged": "Opened Prompt ProposedCall",
-    "kode.credentials": (
-        "keep_secret mask_secrets=mask redact_secret_values=redact_values redact_secrets=redact"
-    ),
-    "kode.durable": (
-        "append_to_file=append_to do_for_each=for_each lock_file=locked make_folder noted_length "
-        "open_for_append remove_file=remove replace_file=replace set_aside storage_errors "
-        "sync_folder unlock_file=unlock"
-    ),
-    "kode.engine.act": "parts_of subject_of",
-    "kode.engine.fence": "fence_text",
-    "kode.errors": (
-        "BusyError ConfigError ContextOverflow EXIT_FAILED EXIT_INTERRUPTED EXIT_OK GitError "
-        "KodeError MemoryRefused ProviderError SessionError StorageError ToolError UserError"
-    ),
-    "kode.events": (
-        "Check Checked Emit Event FINISHED MemoryChanged Notice silent TextDelta ToolStarted "
-        "TurnEnded Working"
-    ),
-    "kode.extensions.bundle_items": "forget_servers items_in_bundle",
-    "kode.extensions.familiar_calls": "familiar_call_arguments=arguments familiar_call_name=called",
-    "kode.extensions.mcp_config": "McpServerEntry=Entry",
-    "kode.extensions.mcp_values": "Form FormField=Field",
-    "kode.extensions.trust": "Item",
-    "kode.extras": "require_extra=require",
-    "kode.fault_reports": "describe_fault=describe write_fault_report=write_report",
-    "kode.installed": "Command ExportFile Plugin",
-    "kode.interrupts": "cancelled_by_signals",
-    "kode.memory.commands": "memory_command",
-    "kode.memory.frame": "frame_memory=wrap",
-    "kode.memory.report": "memory_overview=overview",
-    "kode.memory.review": "decide_memory=decide propose_memory=propose",
-    "kode.memory.statement": "Change",
-    "kode.memory.system": "NullMemory",
-    "kode.memory.transfer": "ForeignReader",
-    "kode.messages": (
-        "calls_of columns Image images_of Message Part plural results_of Role section_of shorten "
-        "StopReason Text text_of Thinking ToolCall ToolResult"
-    ),
-    "kode.paths": (
-        "agents_folder bundles_folder expand_path=expand home_fault kode_home=home "
-        "NO_HOME path_hash project_root real_path repository_root session_file session_folder "
-        "short_path user_home"
-    ),
-    "kode.permissions.gate": "Answer Question visible ways_to_allow",
-    "kode.permissions.rules": "Rule",
-    "kode.pictures": "fitting_picture=fitting Picture",
-    "kode.programs": "find_program nesting_depth=depth start_program",
-    "kode.providers.listing": "ModelListing=Listing",
-    "kode.providers.models": "model_info_of=info_of",
-    "kode.registry": "Dialect ProviderRow ProviderSettings",
-    "kode.results": "result_object",
-    "kode.sealed": "is_seal_intact=is_intact open_sealed=opened seal_object=seal sealed_object",
-    "kode.session.checkpoints": "FileChanges",
-    "kode.session.content_store": "Contents",
-    "kode.session.entries": (
-        "AnyEntry CompactionEntry Header Import line_of MessageEntry new_session_id PluginEntry "
-        "RequestEntry SystemEntry TaintEntry timestamp TurnEntry"
-    ),
-    "kode.session.export": "readable_arguments",
-    "kode.session.git": "run_git",
-    "kode.session.index": (
-        "find_session=find list_sessions session_files=files SessionSummary=Summary "
-        "summarize_session=summarize"
-    ),
-    "kode.session.log": "Session",
-    "kode.session.plan": "plan_steps=steps_of read_plan write_plan",
-    "kode.session.reading": "session_path",
-    "kode.session.search": "search_sessions=search",
-    "kode.session.spending": "requests_by_folder Spending spending_of Spent total_spent=total",
-    "kode.session.transcript": "Transcript TranscriptCall=Call TranscriptItem=Item",
-    "kode.session.unsent": "unsent_text_of=of",
-    "kode.session.upkeep": "fork_session=fork",
-    "kode.shared_budget": "SharedBudget",
-    "kode.subagents.records": "subagent_records=records SubagentRecord=Record",
-    "kode.tools.builtin": "builtin_tools=BUILTIN",
-    "kode.tools.processes": (
-        "end_processes=end find_processes=find mark_processes=marked new_process_mark=new_mark "
-        "NO_PROCESS_GROUP=NO_GROUP PROCESS_WATCH=WATCH"
-    ),
-    "kode.tools.program": "run_program",
-    "kode.workplace": "Workplace",
-}
-"""Module → the public names that it defines; "public=defined" where they differ."""
+else:
+    with open(__file__, encoding="utf-8") as file:
+        _SOURCE = file.read()
+    _IMPORT = re.compile(r"(?m)^    from (\S+) import (\w+) as (\w+)$")
+    _PLACES = {public: f"{home}:{name}" for home, name, public in _IMPORT.findall(_SOURCE)}
+    for public, private in re.findall(r"(?m)^    (\w+) = (_\w+)$", _SOURCE):
+        _PLACES[public] = _PLACES.pop(private)
 
-_PLACES = {
-    public: f"{module}:{defined or public}"
-    for module, names in HOMES.items()
-    for public, _, defined in (name.partition("=") for name in names.split())
-}
+    __all__ = [*_PLACES]  # noqa: PLE0604
 
-__all__ = [*_PLACES]  # noqa: PLE0604
+    def __getattr__(name: str) -> object:
+        if name not in _PLACES:
+            raise AttributeError(f"module 'kode.plugin' has no attribute {name!r}")
+        import pkgutil  # takes longer than all else here
 
+        return globals().setdefault(name, pkgutil.resolve_name(_PLACES[name]))
 
-def __getattr__(name: str) -> object:
-    if name not in _PLACES:
-        raise AttributeError(f"module 'kode.plugin' has no attribute {name!r}")
-    import pkgutil  # takes longer than all else here
-
-    value: object = pkgutil.resolve_name(_PLACES[name])
-    return globals().setdefault(name, value)
-
-
-def __dir__() -> list[str]:
-    return sorted(_PLACES)
+    def __dir__() -> list[str]:
+        return sorted(_PLACES)

@@ -9,7 +9,6 @@ import pytest
 
 from kode.memory import log, statement
 from kode.messages import Text
-from kode.plugins.fleet import records
 from kode.sealed import is_intact, opened, seal, sealed_object
 from kode.session import change_log, entries
 
@@ -24,7 +23,6 @@ LINES: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
         change_log.line_of(change_log.Change(turn=1, path="/work/a.txt", before="a" * 64)),
         change_log.parse,
     ),
-    "fleet": (records.encode_record(records.Cancelled(at=1.5)), records.parse_record),
 }
 MEMORY = (
     log._line(statement.Change(who="user", kind="forget", system="tiered", reason="port 8080")),

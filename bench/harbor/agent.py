@@ -300,8 +300,8 @@ class KodeAgent(BaseInstalledAgent):
             self.logger.warning("The session of kode cannot be read: %s", error)
             return
         if transcript is not None:
-            by_model = spending.spending_of(transcript.entries)
-            spent = spending.total(by_model)
+            by_model = spending.Spending.of(transcript.entries)
+            spent = by_model.total
             context.n_input_tokens = spent.usage.input_tokens
             context.n_cache_tokens = spent.usage.cached_tokens
             context.n_output_tokens = spent.usage.output_tokens

@@ -46,7 +46,7 @@ def trajectory_of(transcript: Transcript, version: str) -> Document:
             steps.append({"step_id": len(steps) + 1, "timestamp": item.entry.at, **what})
     if not steps:
         raise SessionError(f"Session {header.id} has no message yet: there is nothing to export.")
-    spent = spending.total(spending.spending_of(transcript.entries))
+    spent = spending.Spending.of(transcript.entries).total
     document: Document = {
         "schema_version": VERSION,
         "session_id": header.id,

@@ -63,6 +63,14 @@ def _number(
     return number
 
 
+def _mode(text: str) -> str:
+    from kode.contracts import MODE_CALLED, MODE_MEANS
+
+    if text not in MODE_CALLED:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a mode: {', '.join(MODE_MEANS)}")
+    return MODE_CALLED[text]
+
+
 KINDS: Mapping[str, Callable[[str], float]] = {
     "whole": _number(int, "a whole number of 1 or more", lambda value: value >= 1),
     "natural": _number(int, "a whole number of 0 or more", lambda value: value >= 0),
@@ -107,7 +115,7 @@ class _Help(argparse.HelpFormatter):
 
 class Parser(argparse.ArgumentParser):
     """An argparse parser with kode's errors: one sentence, the nearest flag, exit 3. A flag's
-    `type` may be one of `KINDS` by name: `type="seconds"`."""
+    `type` may be one of `KINDS` by name, `type="seconds"`, or "mode", a permission mode."""
 
     takes_more = False
     """Whether plug-ins add flags, which are looked up when one is unknown or help is wanted."""
@@ -126,6 +134,7 @@ class Parser(argparse.ArgumentParser):
         )
         for name, kind in KINDS.items():
             self.register("type", name, kind)
+        self.register("type", "mode", _mode)
 
     def error(self, message: str) -> NoReturn:
         """Raises ConfigError instead of exiting."""
@@ -174,6 +183,22 @@ class Parser(argparse.ArgumentParser):
             f"`{self._where_listed} --help` lists the flags."
         )
 
+    @classmethod
+    def of_group(
+        cls, group: str, commands: Mapping[str, str], argv: Sequence[str]
+    ) -> "tuple[str, Parser, Sequence[str]]":
+        """The command of a group in a command line, with its parser and arguments. Raises:
+        ConfigError; SystemExit if the commands were listed."""
+        if not argv or argv[0] in ("-h", "--help"):
+            listed = explain([*commands.items()], shutil.get_terminal_size().columns)
+            print(f"usage: kode {group} COMMAND ...\n\n{listed}")
+            raise SystemExit(EXIT_OK if argv else ConfigError.exit_code)
+        command, *rest = argv
+        if command not in commands:
+            wrong = f"kode {group}: unknown command {command!r}"
+            raise _no_choice(wrong, command, "The commands are", commands)
+        return command, cls(f"kode {group} {command}", commands[command]), rest
+
     @property
     def _where_listed(self) -> str:
         """Where commands are listed; `kode --help` lists them itself."""
@@ -186,22 +211,6 @@ class Parser(argparse.ArgumentParser):
         if said and "--permission-mode" in self._option_string_actions:
             return f" {said}"
         return nearest(flag, self._option_string_actions)
-
-
-def command_of(
-    group: str, commands: Mapping[str, str], argv: Sequence[str]
-) -> tuple[str, Parser, Sequence[str]]:
-    """The command of a group in a command line, with its parser and arguments. Raises: ConfigError;
-    SystemExit if the commands were listed."""
-    if not argv or argv[0] in ("-h", "--help"):
-        listed = explain([*commands.items()], shutil.get_terminal_size().columns)
-        print(f"usage: kode {group} COMMAND ...\n\n{listed}")
-        raise SystemExit(EXIT_OK if argv else ConfigError.exit_code)
-    command, *rest = argv
-    if command not in commands:
-        wrong = f"kode {group}: unknown command {command!r}"
-        raise _no_choice(wrong, command, "The commands are", commands)
-    return command, Parser(f"kode {group} {command}", commands[command]), rest
 
 
 def _no_choice(wrong: str, word: str, listed: str, known: Iterable[str]) -> ConfigError:

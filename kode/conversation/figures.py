@@ -67,11 +67,11 @@ def _context_tokens(opened: OpenSession) -> int:
 async def spending(opened: OpenSession) -> "dict[str, Spending]":
     """Spending by model, for the last `turn`, the `session`, and the `day`. Raises:
     StorageError."""
-    from kode.session.spending import last_turn, spending_of, spending_since
+    from kode.session.spending import Spending, last_turn, spending_since
 
     entries = opened.session.entries
     # Made local after the fact: on a day that changes the clocks midnight has another offset.
     midnight = datetime.combine(date.today(), datetime.min.time()).astimezone()
     day = await asyncio.to_thread(spending_since, opened.place.home, midnight)
-    turn, session = spending_of(last_turn(entries)), spending_of(entries)
+    turn, session = Spending.of(last_turn(entries)), Spending.of(entries)
     return {"turn": turn, "session": session, "day": day}

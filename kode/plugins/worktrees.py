@@ -4,6 +4,7 @@ As everywhere in kode, git runs without hooks, filters or other programs that a 
 """
 
 import contextlib
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,11 +13,9 @@ from pathlib import Path
 from kode.plugin import (
     GitError,
     lock_file,
-    open_folder_beneath,
-    path_hash,
-    private_mode,
+    make_folder,
     real_path,
-    remove_beneath,
+    remove_tree,
     repository_root,
     run_git,
 )
@@ -44,24 +43,20 @@ def add_worktree(project: Path, locks: Path, arguments: Sequence[str]) -> None:
 def remove_worktree(project: Path, root: Path, locks: Path) -> None:
     """Removes a worktree with all that is in it, also one that git no longer knows. Raises:
     OSError, StorageError."""
-    if not os.path.lexists(root):
-        return
-    if not root.is_symlink() and project.is_dir():
+    if not root.is_symlink() and root.exists() and project.is_dir():
         command = ["worktree", "remove", "--force", str(root)]
         with _locked(project, locks), contextlib.suppress(GitError):
             run_git(project, command, timeout_s=MAKE_TIMEOUT_S)
-    with open_folder_beneath(Path(real_path(root.parent))) as folder:
-        remove_beneath(folder, root.name)
+    remove_tree(Path(real_path(root.parent)) / root.name)
 
 
 @contextlib.contextmanager
 def _locked(project: Path, locks: Path) -> Iterator[None]:
     """Locks a repository: git's list of worktrees does not support concurrent writers."""
-    lock = locks / path_hash(repository_root(project) or project)
-    with (
-        open_folder_beneath(lock, make=private_mode),
-        lock_file(lock, timeout_s=MAKE_TIMEOUT_S),
-    ):
+    repository = str(repository_root(project) or project)
+    lock = locks / hashlib.sha256(os.fsencode(repository)).hexdigest()[:16]
+    make_folder(lock, follow=False)
+    with lock_file(lock, timeout_s=MAKE_TIMEOUT_S):
         yield
 
 

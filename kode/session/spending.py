@@ -5,7 +5,7 @@ recorded.
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -34,8 +34,23 @@ class Spent:
         )
 
 
-Spending = Mapping[str, Spent]
-"""Model → usage and cost of its requests."""
+class Spending(dict[str, Spent]):
+    """Model → usage and cost of its requests."""
+
+    @classmethod
+    def of(cls, entries: Iterable[AnyEntry]) -> "Spending":
+        """That of these entries' requests, the most expensive model first."""
+        found: dict[str, Spent] = {}
+        for entry in entries:
+            if step := step_of(entry):
+                found[step.model] = found.get(step.model, Spent()) + step.spent
+        by_cost = sorted(found, key=lambda model: (-found[model].cost_usd, -found[model].requests))
+        return cls({model: found[model] for model in by_cost})
+
+    @property
+    def total(self) -> Spent:
+        """That of all models."""
+        return sum(self.values(), Spent())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,21 +93,6 @@ def step_of(entry: AnyEntry) -> Step | None:
     )
 
 
-def total(spending: Spending) -> Spent:
-    """The total of all models."""
-    return sum(spending.values(), Spent())
-
-
-def spending_of(entries: Iterable[AnyEntry]) -> dict[str, Spent]:
-    """Spending of these entries' requests, the most expensive model first."""
-    found: dict[str, Spent] = {}
-    for entry in entries:
-        if step := step_of(entry):
-            found[step.model] = found.get(step.model, Spent()) + step.spent
-    by_cost = sorted(found, key=lambda model: (-found[model].cost_usd, -found[model].requests))
-    return {model: found[model] for model in by_cost}
-
-
 def last_turn(entries: list[AnyEntry]) -> list[AnyEntry]:
     """The entries of the current or last turn, and what followed it."""
     for index in range(len(entries) - 1, -1, -1):
@@ -101,12 +101,12 @@ def last_turn(entries: list[AnyEntry]) -> list[AnyEntry]:
     return []
 
 
-def spending_since(home: Path, since: datetime) -> dict[str, Spent]:
+def spending_since(home: Path, since: datetime) -> Spending:
     """Spending of all sessions since a moment.
 
     Raises: StorageError if the sessions folder cannot be read.
     """
-    return spending_of(entry for _, entry in requests_since(home, since))
+    return Spending.of(entry for _, entry in requests_since(home, since))
 
 
 def requests_since(home: Path, since: datetime) -> Iterator[tuple[str, MessageEntry | UsageEntry]]:

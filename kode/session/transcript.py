@@ -52,6 +52,7 @@ class Call:
     call: ToolCall
     message: MessageEntry | None = None
     """The message with its result; None while it runs, and after a crash."""
+    type: Literal["call"] = "call"
 
     @property
     def result(self) -> ToolResult | None:

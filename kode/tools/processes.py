@@ -14,8 +14,12 @@ import secrets
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from kode.programs import start_program
 
 MARK = "KODE_SHELL_ID"
 """The environment variable with a process's marks, separated by `:`, its own last."""
@@ -264,3 +268,33 @@ class Watch:
 
 WATCH = Watch()
 """The watch of this process."""
+
+
+class ProcessTree:
+    """A program that kode starts beside itself, with everything that it starts: found by a mark,
+    also by another kode after this one was killed."""
+
+    def __init__(self, mark: str = "") -> None:
+        self.mark = mark or new_mark()
+        self._group = NO_GROUP
+
+    async def start(
+        self, *argv: str, environment: Mapping[str, str], **options: Any
+    ) -> asyncio.subprocess.Process:
+        """Starts the program in a session of its own; where this process is killed, all of it ends.
+        Raises: OSError."""
+        WATCH.begins(self.mark)
+        variables = {**environment, **marked(self.mark)}
+        process = await start_program(*argv, env=variables, start_new_session=True, **options)
+        self._group = process.pid
+        WATCH.runs(self.mark, process.pid)
+        return process
+
+    async def end(self) -> None:
+        """Ends what is left of it."""
+        if find(self._group, self.mark):
+            await end(self._group, self.mark)
+
+    def forget(self) -> None:
+        """Is called once nothing of it is left, or it could not be started."""
+        WATCH.is_over(self.mark)

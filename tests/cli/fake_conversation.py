@@ -326,7 +326,8 @@ class FakeConversation:
         spent = Spent(requests=3, usage=self.status().usage, cost_usd=0.0123)
         unpriced = Spent(requests=1, usage=self.status().usage, unpriced=1)
         both = {self.model: spent, "llama": unpriced}
-        return {"turn": {self.model: spent}, "session": both, "day": both}
+        session = Spending(both)
+        return {"turn": Spending({self.model: spent}), "session": session, "day": session}
 
     def use_model(self, model: str, provider=None) -> None:
         self.model, self.provider = model, provider or self.provider

@@ -34,7 +34,7 @@ from kode.events import ContextReduced, MemoryChanged, ToolFinished, TurnStarted
 from kode.messages import Usage
 from kode.providers.boundary import Endpoint, from_status
 from kode.session.checkpoints import Undone
-from kode.session.spending import Spent
+from kode.session.spending import Spending, Spent
 from kode.session.undo_text import undo_text
 from tests.cli.fake_conversation import DIFF, FakeConversation
 from tests.cli.screen.test_question import Person, question
@@ -288,7 +288,8 @@ def test_the_costs_are_as_before_with_several_models() -> None:
     usage = Usage(input_tokens=12_300, output_tokens=400, cached_tokens=6_150, thinking_tokens=90)
     dear = Spent(requests=2, usage=usage, cost_usd=0.5)
     local = Spent(requests=1, usage=usage, unpriced=1)
-    spent = {"turn": {"dear": dear}, "session": {"dear": dear, "local": local}, "day": {}}
+    both = Spending({"dear": dear, "local": local})
+    spent = {"turn": Spending({"dear": dear}), "session": both, "day": Spending()}
 
     lines = [*cost_lines(spent, 80), "", *cost_lines(spent, 40)]
 

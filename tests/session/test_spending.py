@@ -5,7 +5,7 @@ from pathlib import Path
 from kode.messages import Message, Text, Usage, user_message
 from kode.session import log, upkeep
 from kode.session.entries import MessageEntry, UsageEntry
-from kode.session.spending import last_turn, spending_of, spending_since, total
+from kode.session.spending import Spending, last_turn, spending_since
 
 NOW = datetime(2026, 1, 2, 15, tzinfo=UTC)
 
@@ -33,17 +33,17 @@ def session(home: Path, *entries: MessageEntry | UsageEntry) -> str:
 def test_spending_is_told_by_model_the_dearest_first() -> None:
     entries = [replied("cheap", 0.01), replied("dear", 1.0), replied("local", None)]
     extra = UsageEntry(purpose="memory", usage=Usage(input_tokens=5), cost_usd=0.5, model="dear")
-    found = spending_of([*entries, extra])
+    found = Spending.of([*entries, extra])
     assert list(found) == ["dear", "cheap", "local"]
     assert (found["dear"].requests, found["dear"].cost_usd) == (2, 1.5)
     assert (found["local"].cost_usd, found["local"].unpriced) == (0.0, 1)
-    assert total(found).usage.input_tokens == 305
+    assert found.total.usage.input_tokens == 305
 
 
 def test_the_last_turn_begins_with_what_the_person_asked_last() -> None:
     asked = MessageEntry(role="user", parts=(Text(text="hi"),))
     entries = [asked, replied("a", 0.1), asked, replied("b", 0.2)]
-    assert list(spending_of(last_turn(entries))) == ["b"]
+    assert list(Spending.of(last_turn(entries))) == ["b"]
     assert last_turn([]) == []
 
 
@@ -61,7 +61,7 @@ def test_a_day_has_what_all_sessions_took_since_midnight(tmp_path: Path) -> None
 def test_copied_entries_of_a_fork_count_once(tmp_path: Path) -> None:
     old = session(tmp_path, replied("m", 0.25))
     upkeep.fork(tmp_path, old)
-    assert total(spending_since(tmp_path, NOW.replace(hour=0))).cost_usd == 0.25
+    assert spending_since(tmp_path, NOW.replace(hour=0)).total.cost_usd == 0.25
 
 
 def test_a_file_that_has_not_changed_since_is_not_opened(tmp_path: Path) -> None:
@@ -78,12 +78,12 @@ def test_a_damaged_line_is_passed_over(tmp_path: Path) -> None:
     old = session(tmp_path, replied("m", 0.25))
     with (tmp_path / "sessions" / f"{old}.jsonl").open("ab") as file:
         file.write(b'{"type":"message","usage":{\n{"type":"message","usage":{}}\n\xff\n')
-    assert total(spending_since(tmp_path, NOW.replace(hour=0))).cost_usd == 0.25
+    assert spending_since(tmp_path, NOW.replace(hour=0)).total.cost_usd == 0.25
 
 
 def test_a_time_that_cannot_be_read_hides_no_earlier_request(tmp_path: Path) -> None:
     session(tmp_path, replied("m", 0.25), replace(replied("m", 8), at="?"))
-    assert total(spending_since(tmp_path, NOW.replace(hour=0))).cost_usd == 0.25
+    assert spending_since(tmp_path, NOW.replace(hour=0)).total.cost_usd == 0.25
 
 
 def test_a_session_keeps_each_cost_and_knows_unpriced_requests(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kode import paths
 from kode.cli.flags import working_directory
-from kode.cli.parser import command_of, nearest
+from kode.cli.parser import Parser, nearest
 from kode.cli.screen.output import DEFAULTS, settings_rows
 from kode.cli.screen.printer import Answer
 from kode.config import Faults, Loaded, flat, is_url, load_config, project_file, shown
@@ -32,7 +32,7 @@ COMMANDS = {
 
 def main(argv: Sequence[str]) -> Answer:
     """Answers `kode config ...`. Raises: ConfigError."""
-    command, parser, rest = command_of("config", COMMANDS, argv)
+    command, parser, rest = Parser.of_group("config", COMMANDS, argv)
     if command == "show":
         parser.add_argument("--all", action="store_true", help="every key")
         parser.add_argument("--json", action="store_true", help="one JSON object, of every key")

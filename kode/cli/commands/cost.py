@@ -22,7 +22,7 @@ from kode.session.cache_breaks import CacheBreak, find_breaks
 from kode.session.entries import AnyEntry
 from kode.session.index import find, newest
 from kode.session.reading import read, session_path
-from kode.session.spending import Spending, Spent, requests_by_folder, spending_of, step_of, total
+from kode.session.spending import Spending, Spent, requests_by_folder, step_of
 
 HEADS = ("uncached", "cached", "written", "output", "cost")
 _BY_TIME = "`--since` takes a date or a time: `--since 1d`; `kode view` shows projects and days."
@@ -69,7 +69,7 @@ def _show_session(arguments: argparse.Namespace) -> Answer:
         value["recorded"] = breaks is not None
         value["breaks"] = [asdict(cache_break) for cache_break in breaks or ()]
     lines = [f"Session {session_id} in {paths.short_path(one_line(header.cwd))}", ""]
-    spending, numbers = spending_of(entries), itertools.count(1)
+    spending, numbers = Spending.of(entries), itertools.count(1)
     rows: list[tuple[str, ...]] = [("time", "request", *HEADS)]
     for step in steps:
         name = f"step {next(numbers)}" if step.purpose == "turn" else step.purpose
@@ -89,9 +89,9 @@ def _show_period(since: datetime, as_json: bool) -> Answer:
     by_session: dict[tuple[str, str], list[AnyEntry]] = {}
     for session_id, cwd, entry in requests_by_folder(paths.home(), since):
         by_session.setdefault((session_id, cwd), []).append(entry)
-    sessions = [(total(spending_of(own)), *session) for session, own in by_session.items()]
+    sessions = [(Spending.of(own).total, *session) for session, own in by_session.items()]
     sessions.sort(key=lambda row: (-row[0].cost_usd, -row[0].usage.input_tokens))
-    spending = spending_of(entry for own in by_session.values() for entry in own)
+    spending = Spending.of(entry for own in by_session.values() for entry in own)
     rows: list[tuple[str, ...]] = [("session", "requests", *HEADS, "folder")]
     for spent, session_id, cwd in sessions:
         folder_name = paths.short_path(one_line(cwd))
@@ -144,7 +144,7 @@ def _summarize_breaks(breaks: Sequence[CacheBreak] | None) -> str:
 def _sums(spending: Spending) -> list[tuple[str, ...]]:
     by_name = {one_line(name): spent for name, spent in spending.items()}
     if len(by_name) > 1:
-        by_name["total"] = total(spending)
+        by_name["total"] = spending.total
     return [(name, str(spent.requests), *_figures(spent)) for name, spent in by_name.items()]
 
 
@@ -157,7 +157,7 @@ def _figures(spent: Spent) -> tuple[str, ...]:
 
 def _totals(spending: Spending) -> dict[str, object]:
     by_model = {name: _spent_object(spent) for name, spent in spending.items()}
-    return {"models": by_model, "total": _spent_object(total(spending))}
+    return {"models": by_model, "total": _spent_object(spending.total)}
 
 
 def _spent_object(spent: Spent) -> dict[str, object]:

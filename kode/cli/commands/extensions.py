@@ -15,7 +15,7 @@ from typing import Any
 from kode import installed, paths
 from kode.cli.commands.trust import main as approvals
 from kode.cli.flags import working_directory
-from kode.cli.parser import Parser, command_of
+from kode.cli.parser import Parser
 from kode.cli.screen.lines import public
 from kode.cli.screen.printer import Answer, Answered
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> Answered:
     argv = argv or ["list" if "list" in known else "--help"]
     if (of_plugin := installed.subcommand("extensions", argv)) is not None:
         return of_plugin(argv[1:])
-    command, _, rest = command_of("extensions", known, argv)
+    command, _, rest = Parser.of_group("extensions", known, argv)
     run: dict[str, Callable[[Sequence[str]], Answered]] = {
         "hooks": hooks,
         "trust": approvals,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from kode import installed
-from kode.cli.parser import command_of
+from kode.cli.parser import Parser
 from kode.cli.screen.printer import Answered
 
 COMMANDS = {
@@ -23,7 +23,7 @@ def main(argv: Sequence[str]) -> Answered:
     argv = argv or ["list"]
     if (of_plugin := installed.subcommand("mcp", argv)) is not None:
         return of_plugin(argv[1:])
-    command, _, rest = command_of("mcp", COMMANDS | installed.subcommands("mcp"), argv)
+    command, _, rest = Parser.of_group("mcp", COMMANDS | installed.subcommands("mcp"), argv)
     if command in ("list", "get", "remove"):
         from kode.cli.commands import mcp_servers
 

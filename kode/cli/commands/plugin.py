@@ -14,7 +14,7 @@ from typing import Any
 
 from kode import installed, paths
 from kode.cli.commands.diagnosis import Finding
-from kode.cli.parser import Parser, command_of, nearest
+from kode.cli.parser import Parser, nearest
 from kode.cli.screen.printer import Answer
 from kode.config.files import read_layer, write_document
 from kode.errors import ConfigError
@@ -34,7 +34,7 @@ NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 def main(argv: Sequence[str]) -> Answer:
     """Answers `kode plugin ...`. Raises: ConfigError, StorageError."""
-    command, parser, rest = command_of("plugin", COMMANDS, argv)
+    command, parser, rest = Parser.of_group("plugin", COMMANDS, argv)
     if command == "list":
         parser.add_argument("--json", action="store_true", help="one JSON list")
         return _list(as_json=parser.parse(rest).json)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kode import installed, paths
 from kode.cli.commands import session_export
 from kode.cli.flags import working_directory
-from kode.cli.parser import Parser, command_of
+from kode.cli.parser import Parser
 from kode.cli.screen.lines import one_line
 from kode.cli.screen.pager import page
 from kode.cli.screen.printer import Answer, Answered, complain, print_answer
@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> Answered:
     if (of_plugin := installed.subcommand("session", argv)) is not None:
         return of_plugin(argv[1:])
     known = {**COMMANDS, **installed.subcommands("session")}
-    command, parser, rest = command_of("session", known, argv)
+    command, parser, rest = Parser.of_group("session", known, argv)
     run: dict[str, Callable[[Parser, Sequence[str]], Answered]] = {
         "list": _list,
         "search": _search,

@@ -54,7 +54,6 @@ async def show_cost(state: PromptState, argument: str) -> None:
 
 def cost_lines(spending: "dict[str, Spending]", width: int) -> list[str]:
     """A table: a row per model, and a total if there are several."""
-    from kode.session.spending import total
 
     rows: list[tuple[str, ...]] = [("", "requests", "in", "cached", "out", "thinking", "cost")]
     for scope, by_model in spending.items():
@@ -63,7 +62,7 @@ def cost_lines(spending: "dict[str, Spending]", width: int) -> list[str]:
             ((model, spent),) = by_model.items()
             rows.append((f"{title} · {one_line(model)}", *_figures(spent)))
             continue
-        rows.append((title, *_figures(total(by_model))))
+        rows.append((title, *_figures(by_model.total)))
         rows += [(f"  {one_line(model)}", *_figures(spent)) for model, spent in by_model.items()]
     names = max(len(row[0]) for row in rows)
     columns = [1, 2, 3, 4, 5, 6]

@@ -44,19 +44,29 @@ def print_answer(answer: Answered) -> int:
         return answer
     if isinstance(answer, str):
         answer = Answer(lines=[answer])
-    lines = [*columns(answer.rows), *answer.lines] if not answer.as_json else []
-    if not (lines or answer.as_json) and answer.empty:
+    lines = [*answer.lines] if not answer.as_json else []
+    if not (lines or answer.rows or answer.as_json) and answer.empty:
         lines = [answer.empty]
-    print_either(answer.value, lines, as_json=answer.as_json)
-    complain(answer.faults)
+    print_either(
+        answer.value, lines, rows=answer.rows, as_json=answer.as_json, faults=answer.faults
+    )
     return answer.exit_code
 
 
-def print_either(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
-    """Writes what a command found to stdout: for programs `value` as JSON on one line, for people
-    the lines, cleaned."""
-    for line in [to_json(value)] if as_json else map(on_screen, lines):
+def print_either(
+    value: Any = None,
+    lines: Iterable[str] = (),
+    *,
+    rows: Sequence[Sequence[str]] = (),
+    as_json: bool = False,
+    faults: Iterable[str] = (),
+) -> None:
+    """Writes what a command found to stdout: for programs `value` as JSON on one line, for people a
+    table of `rows` and the lines below it, cleaned. Writes `faults` to stderr, see `complain`."""
+    texts = [to_json(value)] if as_json else map(on_screen, (*columns(rows), *lines))
+    for line in texts:
         print_line(line)
+    complain(faults)
 
 
 def complain(faults: Iterable[str]) -> None:

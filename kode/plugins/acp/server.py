@@ -12,7 +12,6 @@ from typing import Any
 
 from acp.agent.connection import AgentSideConnection
 
-from kode.plugin import EXIT_INTERRUPTED, EXIT_OK
 from kode.plugins.acp.agent import KodeAgent
 from kode.plugins.acp.pipes import open_pipes
 from kode.plugins.stdio import Greeted
@@ -42,7 +41,7 @@ async def serve(greeted: Greeted, **settings: Any) -> int:
         for task in over:
             task.cancel()
         await connection.close()
-    return EXIT_INTERRUPTED if stopped.is_set() else EXIT_OK
+    return 128 + signal.SIGINT if stopped.is_set() else 0
 
 
 def _drop_traceback(record: logging.LogRecord) -> bool:

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kode.plugin import (
-    EXIT_FAILED,
-    EXIT_OK,
     Answered,
     ConfigError,
     Parser,
@@ -68,7 +66,7 @@ def show_bundle(argv: Sequence[str]) -> Answered:
     items, problems = items_in_bundle(copies.bundle_of(home, approved), home)
     _say(show.summarize(approved, tree, items, problems))
     _say([f"Files in {folder}:", *(f"  {path}" for path in tree.files)])
-    return EXIT_OK
+    return 0
 
 
 def remove_bundle(argv: Sequence[str]) -> Answered:
@@ -155,7 +153,7 @@ def _confirm(
             raise ConfigError(f"{name} has no part that kode uses, so it is not added.")
         if not is_confirmed and not _is_wanted(name, is_update=before is not None):
             _say(["Nothing was changed."])
-            return EXIT_FAILED
+            return 1
         if before is not None:
             forget_servers(copies.bundle_of(home, before), home)
         copies.approve_copy(home, approved)

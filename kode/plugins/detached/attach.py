@@ -12,7 +12,6 @@ import tty
 from collections.abc import Iterator, Sequence
 
 from kode.plugin import (
-    EXIT_OK,
     ConfigError,
     Parser,
     Transcript,
@@ -56,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
         places.wait_for_end(session.folder, 5.0)
         line = end_line(places.find(home, session.id))
     print_either(None, [line], as_json=False)
-    return EXIT_OK
+    return 0
 
 
 def add_id(parser: Parser) -> None:

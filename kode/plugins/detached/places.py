@@ -25,12 +25,10 @@ from kode.plugin import (
     SessionError,
     TurnEnded,
     make_folder,
-    open_folder_beneath,
     real_path,
     redact_secret_values,
     redact_secrets,
-    remove_beneath,
-    remove_file,
+    remove_tree,
     replace_file,
     set_aside,
     storage_errors,
@@ -203,8 +201,7 @@ def find(home: Path, part: str) -> Background:
 
 def remove(folder: Path) -> None:
     """Forgets a session that is no longer alive; the conversation stays."""
-    with open_folder_beneath(Path(real_path(folder.parent))) as above:
-        remove_beneath(above, folder.name)
+    remove_tree(Path(real_path(folder.parent)) / folder.name)
 
 
 def is_alive(folder: Path) -> bool:
@@ -282,6 +279,6 @@ def _read(folder: Path, faults: list[str]) -> Background | None:
         if not alive:
             faults.append(f"{set_aside(folder / STATE)} is damaged, and was set aside.")
     if not alive:  # of one that was killed
-        remove_file(folder / SOCKET)
+        remove_tree(Path(real_path(folder)) / SOCKET)
     life: Life = "alive" if alive else "ended" if state.doing == "ended" else "killed"
     return Background(folder=folder, spec=spec, state=state, life=life)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from kode.plugin import (
-    EXIT_OK,
     ConfigError,
     GitError,
     Parser,
@@ -54,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
         session = places.find(home, part)
         line = _settle(home, session, merge=bool(arguments.merge))
         print_either({"id": session.id, "text": line}, [line], as_json=arguments.json)
-        return EXIT_OK
+        return 0
     faults: list[str] = []
     sessions = places.list_all(home, faults)
     _forget(sessions)
@@ -75,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
     nothing = ["No session in the background. `kode start TASK` starts one."]
     print_either(values, lines or nothing, as_json=arguments.json)
     complain(faults)
-    return EXIT_OK
+    return 0
 
 
 def stop(argv: Sequence[str]) -> int:
@@ -95,7 +94,7 @@ def stop(argv: Sequence[str]) -> int:
                 f"{session.id} does not end. Look for its processes: `fuser {session.folder}/lock`."
             )
     print_either(None, [end_line(places.find(home, session.id))], as_json=False)
-    return EXIT_OK
+    return 0
 
 
 def answer(argv: Sequence[str]) -> int:
@@ -119,7 +118,7 @@ def answer(argv: Sequence[str]) -> int:
         text = f"{question['preview']}\n{question['reason']}".strip().splitlines()
         print_either(None, [question["title"], *text, *question["dangers"]], as_json=False)
         if not (sys.stdin is not None and sys.stdin.isatty()):
-            return EXIT_OK
+            return 0
         line = _read_answer()
     choice, message = parse_answer(line)
     if choice == "once" and question["tool"] == "form":
@@ -131,7 +130,7 @@ def answer(argv: Sequence[str]) -> int:
     verb = "Allowed once" if choice == "once" else "Denied"
     what = one_line(question["subject"] or question["title"])
     print_either(None, [f"{verb}: {what}"], as_json=False)
-    return EXIT_OK
+    return 0
 
 
 def parse_answer(line: str) -> tuple[str, str]:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from kode.plugin import (
-    EXIT_OK,
     ConfigError,
     UserError,
     kode_home,
@@ -99,7 +98,7 @@ def main(argv: Sequence[str]) -> int:
     lines = [f"started {id} · kode attach {short} · kode ps", *filter(None, [note])]
     value = {"id": id, "cwd": spec.cwd, "branch": tree.branch if tree else None}
     print_either(value, lines, as_json=arguments.output_format == "json")
-    return EXIT_OK
+    return 0
 
 
 def _refuse_flags_of_run(arguments: Any) -> None:

@@ -10,23 +10,11 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from kode.plugin import (
-    NO_PROCESS_GROUP,
-    PROCESS_WATCH,
-    Transcript,
-    end_processes,
-    find_processes,
-    mark_processes,
-    object_of,
-    session_file,
-    spending_of,
-    start_program,
-    text_of,
-    total_spent,
-)
+from kode.plugin import ProcessTree, Spending, Transcript, object_of, session_file
 from kode.plugins.fleet.records import Figures, Fleet, Task, TaskState
 
 COMMAND = (sys.executable, "-P", "-m", "kode")
@@ -61,7 +49,8 @@ class Progress:
     """Whether it contains the task's message."""
     status: str = ""
     """How the last turn ended; "" if it was interrupted."""
-    ended_at: str = ""
+    ended_at: float = 0.0
+    """In seconds since 1970."""
     unknown: tuple[str, ...] = ()
     """Calls without a result, as "name arguments"."""
     figures: Figures = field(default_factory=Figures)
@@ -76,18 +65,20 @@ def read_progress(home: Path, session_id: str) -> Progress:
     replies = [
         item for item in transcript.items if item.message and item.message.role == "assistant"
     ]
-    spent = total_spent(spending_of(transcript.entries))
+    spent = Spending.of(transcript.entries).total
     turn = transcript.turns[-1] if transcript.turns and transcript.turns[-1].number else None
     last = next((item for item in reversed(replies) if turn and item in turn.items), None)
     calls = [call.call for call in last.calls if call.result is None] if last else []
+    texts = [part for part in last.parts if part.type == "text"] if last else []
+    answer = "\n".join(part.text for part in texts if not part.source)
     return Progress(
         has_session=True,
         has_started=turn is not None,
         status=turn.end.status if turn and turn.end else "",
-        ended_at=turn.end.at if turn and turn.end else "",
+        ended_at=datetime.fromisoformat(turn.end.at).timestamp() if turn and turn.end else 0.0,
         unknown=tuple(f"{call.name} {call.arguments}"[:200] for call in calls),
         figures=Figures(
-            answer=text_of(last.message).strip()[:ANSWER_CHARS] if last and last.message else "",
+            answer=answer.strip()[:ANSWER_CHARS],
             steps=len(replies),
             tokens=spent.usage.input_tokens + spent.usage.output_tokens,
             cost_usd=spent.cost_usd if spent.requests and not spent.unpriced else None,
@@ -137,7 +128,7 @@ def command_line(
 
 
 async def run_child(
-    command: Sequence[str], *, text: str, mark: str, cwd: Path, timeout_s: float | None
+    command: Sequence[str], *, text: str, tree: ProcessTree, cwd: Path, timeout_s: float | None
 ) -> dict[str, Any]:
     """Runs a task's process with `text` on standard input, and returns the JSON object it printed.
     If it printed none, returns one with a `status` and an `error`; the status is "killed" if a
@@ -148,34 +139,25 @@ async def run_child(
         stdin, output, errors = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         stdin.write(text.encode("utf-8", "replace"))
         stdin.seek(0)
-        PROCESS_WATCH.begins(mark)
-        files.callback(PROCESS_WATCH.is_over, mark)
+        files.callback(tree.forget)
+        streams = {"stdin": stdin, "stdout": output, "stderr": errors}
         try:
-            process = await start_program(
-                *command,
-                stdin=stdin,
-                stdout=output,
-                stderr=errors,
-                cwd=cwd,
-                env={**os.environ, **mark_processes(mark)},
-                start_new_session=True,
-            )
+            process = await tree.start(*command, environment=os.environ, cwd=cwd, **streams)
         except OSError as error:
             return {"status": "error", "error": f"kode could not be started: {error.strerror}."}
-        PROCESS_WATCH.runs(mark, process.pid)
         try:
             async with asyncio.timeout(None if timeout_s is None else timeout_s + LATE_S):
                 code = await process.wait()
         except TimeoutError:
             return {"status": "timeout", "error": f"It did not end within {timeout_s:g} s."}
         finally:
-            await asyncio.shield(_end(process, mark))
+            await asyncio.shield(_end(process, tree))
         for file in (output, errors):
             file.seek(0)
         return _result_of(output.read(), errors.read().decode("utf-8", "replace"), code)
 
 
-async def _end(process: asyncio.subprocess.Process, mark: str) -> None:
+async def _end(process: asyncio.subprocess.Process, tree: ProcessTree) -> None:
     """Asks the process to end, if it has not, and kills what it left running if it had to be ended
     or was killed."""
     if process.returncode is None:
@@ -186,14 +168,8 @@ async def _end(process: asyncio.subprocess.Process, mark: str) -> None:
                 await process.wait()
     elif process.returncode >= 0:
         return
-    await end_processes(process.pid, mark)
+    await tree.end()
     await process.wait()
-
-
-async def end_orphans(mark: str) -> None:
-    """Ends the processes that a killed worker left running on this machine."""
-    if find_processes(NO_PROCESS_GROUP, mark):
-        await end_processes(NO_PROCESS_GROUP, mark)
 
 
 def _result_of(output: bytes, errors: str, code: int) -> dict[str, Any]:

@@ -3,23 +3,20 @@
 import argparse
 import asyncio
 import contextlib
+import signal
 import sys
 from collections.abc import Coroutine, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode.plugin import (
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    EXIT_OK,
-    MODE_CALLED,
-    MODE_MEANS,
     ConfigError,
+    GitError,
     Parser,
+    ProcessTree,
     UserError,
     cancelled_by_signals,
-    command_of,
-    complain,
     kode_home,
     plural,
     print_either,
@@ -44,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
     if argv and argv[0] == "worker":
         # Cluster schedulers start this command; it is not listed for people.
         return _worker(Parser("kode fleet worker", "Run tasks of a queue."), argv[1:])
-    name, parser, rest = command_of("fleet", COMMANDS, argv)
+    name, parser, rest = Parser.of_group("fleet", COMMANDS, argv)
     commands = (_run, _status, _resume, _cancel, _collect)
     return dict(zip(COMMANDS, commands, strict=True))[name](parser, rest)
 
@@ -64,22 +61,20 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
     add("--verify", metavar="CMD", help=check)
     add("--model", metavar="M", help="the model to use")
     modes = "auto-edit, but ask with --isolate none"
-    mode: Any = lambda name: MODE_CALLED.get(name, name)  # noqa: E731
-    add("--permission-mode", dest="mode", type=mode, choices=tuple(MODE_MEANS), help=modes)
+    add("--permission-mode", dest="mode", type="mode", help=modes)
     add("--cwd", metavar="DIR", help="the folder of tasks that name none")
     end = list(argv).index("--") if "--" in argv else len(argv)
     arguments = _parse_running(parser, argv[:end])
-    from kode.plugin import new_session_id, timestamp
-    from kode.plugins.fleet.queue import create
+    from kode.plugins.fleet.queue import create, new_id
     from kode.plugins.fleet.records import Fleet
     from kode.plugins.fleet.tasks import parse_rows, tasks_from
 
     rows = parse_rows(*_text_of(arguments.tasks))
     tasks = tasks_from(rows, working_directory(arguments), vars(arguments))
-    home, id = kode_home(), new_session_id()
+    home, id = kode_home(), new_id()
     fleet = Fleet(
         id=id,
-        created_at=timestamp(),
+        created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         tasks=tasks,
         jobs=arguments.jobs or 4,
         budget_usd=arguments.total_usd,
@@ -118,8 +113,8 @@ def _worker(parser: Parser, argv: Sequence[str]) -> int:
     only = None if arguments.index is None else tasks[arguments.index]
     code = _until_stopped(work(queue, json_printer(queue), jobs=arguments.jobs, only=only))
     ends = [state.finished for name, state in queue.state.tasks.items() if only in (None, name)]
-    if code == EXIT_OK and not all(end is not None and end.is_good for end in ends):
-        return EXIT_FAILED
+    if code == 0 and not all(end is not None and end.is_good for end in ends):
+        return 1
     return code
 
 
@@ -133,26 +128,25 @@ def _status(parser: Parser, argv: Sequence[str]) -> int:
     rows = rows_of(queue)
     if arguments.json:
         for row in rows:
-            print_either(row, (), as_json=True)
+            print_either(row, as_json=True)
     else:
-        print_either(None, [*table(rows), conclusion(queue)], as_json=False)
-    return EXIT_OK
+        print_either(rows=table(rows), lines=[conclusion(queue)])
+    return 0
 
 
 def _cancel(parser: Parser, argv: Sequence[str]) -> int:
     _add_queue(parser)
     arguments = parser.parse(argv)
-    from kode.plugins.fleet.child import end_orphans
     from kode.plugins.fleet.report import conclusion
 
     queue = _open(arguments)
     for started in queue.cancel():
-        asyncio.run(end_orphans(started.mark))
+        asyncio.run(ProcessTree(started.mark).end())
     text = f"Fleet {queue.fleet.id}: {conclusion(queue)}"
     if number := sum(not queue.is_free(state) for state in queue.state.open_tasks()):
         text += f" Workers are stopping {plural(number, 'running task')}."
-    print_either(None, [text], as_json=False)
-    return EXIT_OK
+    print_either(lines=[text])
+    return 0
 
 
 def _collect(parser: Parser, argv: Sequence[str]) -> int:
@@ -177,15 +171,15 @@ def _collect(parser: Parser, argv: Sequence[str]) -> int:
         sys.stdout.flush()
         for _, patch in patches(queue, tasks):
             if sys.stdout.isatty():  # a file may contain control sequences
-                print_either(None, [patch.decode("utf-8", "replace")], as_json=False)
+                print_either(lines=[patch.decode("utf-8", "replace")])
             else:
                 sys.stdout.buffer.write(patch)
-        return EXIT_OK
+        return 0
     results = collect(queue, tasks, arguments.way)
     for result in results:
         line = f"{result.task}  {result.ref or f'left out: {result.reason}'}"
-        print_either(None, [line], as_json=False)
-    return EXIT_OK if all(result.ref for result in results) else EXIT_FAILED
+        print_either(lines=[line])
+    return 0 if all(result.ref for result in results) else 1
 
 
 def _drive(queue: "Queue", arguments: argparse.Namespace) -> int:
@@ -198,7 +192,7 @@ def _drive(queue: "Queue", arguments: argparse.Namespace) -> int:
     as_json = arguments.json or not sys.stdout.isatty()
     if not as_json:
         line = f"Fleet {queue.fleet.id}: {len(queue.state.tasks)} tasks, in {queue.folder}"
-        print_either(None, [line], as_json=False)
+        print_either(lines=[line])
     show = json_printer(queue) if as_json else line_printer(queue)
     if arguments.executor == "ray":
         from kode.plugins.fleet.ray import work_on_ray
@@ -211,7 +205,7 @@ def _drive(queue: "Queue", arguments: argparse.Namespace) -> int:
     queue.refresh()
     summary = summary_of(queue)
     print_either({"type": "fleet", **summary}, [conclusion(queue)], as_json=as_json)
-    return code or (EXIT_OK if summary["good"] == summary["tasks"] else EXIT_FAILED)
+    return code or (0 if summary["good"] == summary["tasks"] else 1)
 
 
 def _until_stopped(work: Coroutine[Any, Any, None]) -> int:
@@ -223,8 +217,8 @@ def _until_stopped(work: Coroutine[Any, Any, None]) -> int:
             try:
                 await task
             except asyncio.CancelledError:
-                return EXIT_INTERRUPTED
-        return EXIT_OK
+                return 128 + signal.SIGINT
+        return 0
 
     return asyncio.run(run())
 
@@ -244,14 +238,13 @@ def _text_of(name: str) -> tuple[str, str]:
 
 
 def _warn_of_changes(sources: set[str]) -> None:
-    from kode.plugin import GitError
     from kode.plugins.worktrees import has_changes
 
     for source in sorted(sources):
         with contextlib.suppress(GitError):
             if Path(source).is_dir() and has_changes(Path(source)):
                 changed = f"{source} has uncommitted changes, which tasks will not see."
-                complain([f"{changed} To include them: --isolate copy."])
+                print_either(faults=[f"{changed} To include them: --isolate copy."])
 
 
 def _add_queue(parser: Parser) -> None:

@@ -17,24 +17,19 @@ import secrets
 import socket
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
 
 from kode.plugin import (
+    RecordLog,
     SessionError,
     SharedBudget,
     UserError,
-    append_to_file,
+    lock_file,
     make_folder,
-    new_session_id,
-    noted_length,
-    open_folder_beneath,
-    open_for_append,
-    private_mode,
     real_path,
     replace_file,
     storage_errors,
-    unlock_file,
 )
 from kode.plugins.fleet.records import (
     Cancelled,
@@ -64,14 +59,8 @@ class Queue:
         """Its path contains no link."""
         self.fleet = fleet
         self.state = state_of(fleet.tasks)
-        self.damaged = 0
-        """How many lines of the log cannot be read or are duplicates."""
-        self.lost_bytes = 0
-        """How many bytes of the log's end are missing."""
-        self._read_to = 0
-        self._hashes: set[int] = set()
-        """Of the lines, each of which is unique."""
-        self._locks: dict[str, IO[bytes]] = {}
+        self.log = RecordLog(folder / LOG)
+        self._locks: dict[str, contextlib.ExitStack] = {}
         """Of the tasks that this process has, by id."""
         self._budget = SharedBudget(folder / SPENT)
 
@@ -81,17 +70,20 @@ class Queue:
 
     def refresh(self) -> list[Record]:
         """Reads and returns what other processes have recorded. Raises: StorageError."""
-        path = self.folder / LOG
-        with storage_errors(path, "read"), contextlib.suppress(FileNotFoundError):
-            with path.open("rb") as file:
-                return self._read(file)
-        self.lost_bytes = noted_length(path)
-        return []
+        records: list[Record] = []
+        for line in self.log.read():
+            try:
+                records.append(parse_record(line))
+            except ValueError:
+                self.log.damaged += 1
+            else:
+                self.state.apply(records[-1])
+        return records
 
     def lease(self, only: str | None = None) -> Leased | None:
         """Leases a free task to this process; with `only`, no task but that one. None if there is
         none, or if no more tasks should start. Raises: StorageError."""
-        with self._locked() as log:
+        with self._locked():
             for state in self.state.open_tasks() if not self.stopped() else ():
                 if only in (None, state.task.id) and self._take(state):
                     lease = Leased(
@@ -99,19 +91,19 @@ class Queue:
                         lease=secrets.token_hex(8),
                         host=socket.gethostname(),
                         pid=os.getpid(),
-                        session=state.session or new_session_id(),
+                        session=state.session or new_id(),
                     )
-                    self._append(log, lease)
+                    self._append(lease)
                     return lease
         return None
 
     def record(self, record: Record, *, under: Leased) -> bool:
         """Appends a record, if the lease is the current one, and gives up the task's lock if the
         record ends the lease. Returns whether it did. Raises: StorageError."""
-        with self._locked() as log:
+        with self._locked():
             is_held = self.holds(under)
             if is_held:
-                self._append(log, record)
+                self._append(record)
         if not self.holds(under):
             self._let_go(under.task)
         return is_held
@@ -124,7 +116,7 @@ class Queue:
     def resume(self, budget_usd: float | None, *, reopen_failed: bool) -> None:
         """Prepares the queue to continue, with a new budget if one is given; `reopen_failed` also
         continues failed tasks. Raises: StorageError; UserError for a cancelled queue."""
-        with self._locked() as log:
+        with self._locked():
             if self.state.cancelled:
                 raise UserError(
                     f"Fleet {self.fleet.id} was cancelled and cannot continue. `kode fleet collect "
@@ -133,7 +125,7 @@ class Queue:
             ends = [state.finished for state in self.state.tasks.values() if state.finished]
             for end in ends if reopen_failed else ():
                 if not end.is_good:
-                    self._append(log, Released(task=end.task, lease=end.lease, reason=end.status))
+                    self._append(Released(task=end.task, lease=end.lease, reason=end.status))
         if budget_usd is not None:
             self._budget.set_limit(budget_usd)
             for end in ends:
@@ -143,9 +135,9 @@ class Queue:
         """Cancels the queue: no more tasks start, and workers stop theirs. Returns the starts on
         this machine whose worker is gone: the caller must end their processes. Raises:
         StorageError."""
-        with self._locked() as log:
+        with self._locked():
             if not self.state.cancelled:
-                self._append(log, Cancelled(at=time.time()))
+                self._append(Cancelled(at=time.time()))
             starts = [state.started for state in self.state.open_tasks() if self.is_free(state)]
             return [start for start in starts if start and start.host == socket.gethostname()]
 
@@ -186,80 +178,48 @@ class Queue:
         if state.lease is None:
             return state.finished is None
         try:
-            with open(self._lock_of(state), "rb") as file:
+            with open(self.task_folder(state.task.id) / ".lock", "rb") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                unlock_file(file)
+                fcntl.flock(file, fcntl.LOCK_UN)
         except FileNotFoundError:
             return True
         except OSError:
             return False
         return True
 
-    def _lock_of(self, state: TaskState) -> Path:
-        return self.task_folder(state.task.id) / "lock"
-
     def _take(self, state: TaskState) -> bool:
         """Locks a task for this process, if no worker has it. Raises: StorageError."""
-        path = self._lock_of(state)
+        folder = self.task_folder(state.task.id)
         if state.task.id in self._locks:
             return False
-        with storage_errors(path, "open"):
-            with open_folder_beneath(path.parent, make=private_mode):
-                file = open_for_append(path)
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.close()
-                return False
-        self._locks[state.task.id] = file
+        make_folder(folder, follow=False)
+        lock = contextlib.ExitStack()
+        try:
+            lock.enter_context(lock_file(folder, timeout_s=0))
+        except UserError:
+            return False
+        self._locks[state.task.id] = lock
         return True
 
     def _let_go(self, task_id: str) -> None:
-        if (file := self._locks.pop(task_id, None)) is not None:
-            with file:
-                unlock_file(file)
+        if lock := self._locks.pop(task_id, None):
+            lock.close()
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[IO[bytes]]:
-        """The locked log, read to its end."""
-        path = self.folder / LOG
-        with storage_errors(path, "append to"), open_for_append(path) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            try:
-                self._read(file)
-                yield file
-            finally:
-                unlock_file(file)
+    def _locked(self) -> Iterator[None]:
+        """Holds the log, read to its end."""
+        with self.log.locked():
+            self.refresh()
+            yield
 
-    def _append(self, file: IO[bytes], record: Record) -> None:
-        # No record: it counts as a damaged line, so that the loss is never forgotten.
-        loss = [b'{"lost_bytes":%d}' % self.lost_bytes] if self.lost_bytes else []
-        lines = b"\n".join([*loss, encode_record(record)])
-        append_to_file(file, lines, self.folder / LOG, note_end=True)
-        self._read(file)
+    def _append(self, record: Record) -> None:
+        self.log.append(encode_record(record))
+        self.refresh()
 
-    def _read(self, file: IO[bytes]) -> list[Record]:
-        """Reads the whole lines that are new. What follows the last line feed is still being
-        written, or was cut off by a crash."""
-        noted = noted_length(self.folder / LOG)
-        size = os.fstat(file.fileno()).st_size
-        self.lost_bytes = max(0, noted - size)
-        data = os.pread(file.fileno(), max(0, size - self._read_to), self._read_to)
-        whole = data[: data.rfind(b"\n") + 1]
-        self._read_to += len(whole)
-        records: list[Record] = []
-        for line in whole.splitlines():
-            try:
-                record = None if hash(line) in self._hashes else parse_record(line)
-            except ValueError:
-                record = None
-            if record is None:
-                self.damaged += 1
-                continue
-            self._hashes.add(hash(line))
-            self.state.apply(record)
-            records.append(record)
-        return records
+
+def new_id() -> str:
+    """An id for a fleet or for a task's session."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
 def create(home: Path, fleet: Fleet) -> Queue:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from kode.plugin import KodeError, Page, Place, columns, one_line, plural, print_either
+from kode.plugin import KodeError, Page, Place, one_line, plural, print_either
 from kode.plugins.fleet.collect import choose
 from kode.plugins.fleet.queue import LOG, Queue, open_queue, queues
 from kode.plugins.fleet.records import PATCH, Figures, Record, TaskState
@@ -81,8 +81,8 @@ def summary_of(queue: Queue) -> Values:
         "cost_usd": sum(end.figures.cost_usd or 0.0 for end in ends),
         "tokens": sum(end.figures.tokens for end in ends),
         "stopped": queue.stopped(),
-        "damaged": queue.damaged,
-        "lost_bytes": queue.lost_bytes,
+        "damaged": queue.log.damaged,
+        "lost_bytes": queue.log.lost_bytes,
     }
 
 
@@ -90,7 +90,7 @@ def json_printer(queue: Queue) -> Show:
     """Prints a line of JSON whenever a task is started, released or finished."""
 
     def show(state: TaskState, record: Record) -> None:
-        print_either({"type": record.type, **row_of(queue, state)}, (), as_json=True)
+        print_either({"type": record.type, **row_of(queue, state)}, as_json=True)
 
     return show
 
@@ -107,7 +107,7 @@ def line_printer(queue: Queue) -> Show:
         text = row["error"] if row["error"] and row["status"] != "success" else row["text"]
         id, _, *cells, _ = _cells(row)
         cells = [f"{ended:>{len(total)}}/{total}", id, *cells, one_line(text)[:80]]
-        print_either(None, ["  ".join(filter(None, cells))], as_json=False)
+        print_either(lines=["  ".join(filter(None, cells))])
 
     return show
 
@@ -128,9 +128,9 @@ def _cells(row: Values) -> tuple[str, ...]:
     )
 
 
-def table(rows: Sequence[Values]) -> list[str]:
-    """One line per task, under column titles."""
-    return columns([TITLES, *map(_cells, rows)])
+def table(rows: Sequence[Values]) -> list[tuple[str, ...]]:
+    """One row per task, under column titles."""
+    return [TITLES, *map(_cells, rows)]
 
 
 def conclusion(queue: Queue) -> str:

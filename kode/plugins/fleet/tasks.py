@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -10,13 +11,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kode.plugin import (
-    MODE_CALLED,
-    MODE_MEANS,
     ConfigError,
     GitError,
+    PermissionMode,
     expand_path,
-    find_program,
-    must_be,
     real_path,
 )
 from kode.plugins.fleet.records import Isolation, Task
@@ -40,7 +38,7 @@ class Row(BaseModel):
     cwd: str | None = None
     repo: str | None = None
     model: str | None = None
-    mode: str | None = None
+    mode: PermissionMode | None = None
     budget_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     timeout_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     verify: str | None = None
@@ -78,7 +76,7 @@ def _fault(error: ValidationError) -> str:
         return f"`{key}` is missing"
     if fault["type"] == "extra_forbidden":
         return f"there is no key `{key}`"
-    return f"`{key}` must be {must_be([fault])}"
+    return f"`{key}`: {fault['msg']}"
 
 
 def tasks_from(rows: Sequence[Row], cwd: Path, flags: Mapping[str, Any]) -> tuple[Task, ...]:
@@ -109,10 +107,6 @@ def _task_of(row: Row, cwd: Path, number: str, base_of: Callable[[str], str]) ->
         raise ConfigError(
             f"{label} is longer than {MAX_TASK_BYTES:,} bytes. Put the text in a file."
         )
-    if row.mode is not None and row.mode not in MODE_CALLED:
-        raise ConfigError(
-            f"{label}: {row.mode!r} is not a mode. The modes are: {', '.join(MODE_MEANS)}."
-        )
     source, isolate, base = row.repo or row.cwd or "", row.isolate, ""
     if _ADDRESS.match(source):
         isolate = isolate or "clone"
@@ -125,7 +119,7 @@ def _task_of(row: Row, cwd: Path, number: str, base_of: Callable[[str], str]) ->
         base = base_of(source)
         isolate = isolate or ("clone" if base else "copy")
         if isolate in ("worktree", "clone") and not base:
-            if find_program("git") is None:
+            if shutil.which("git") is None:
                 raise ConfigError(f"{label}: git is not installed. Install it, or --isolate none.")
             raise ConfigError(
                 f"{label}: {source} is not a repository with a commit. Use --isolate copy, or none."
@@ -137,7 +131,7 @@ def _task_of(row: Row, cwd: Path, number: str, base_of: Callable[[str], str]) ->
         isolate=isolate,
         base=base,
         model=row.model,
-        mode=None if row.mode is None else MODE_CALLED[row.mode],
+        mode=row.mode,
         budget_usd=row.budget_usd,
         timeout_s=row.timeout_s,
         verify=row.verify or "",

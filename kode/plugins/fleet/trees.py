@@ -16,15 +16,12 @@ from pathlib import Path
 from kode.plugin import (
     GitError,
     UserError,
-    open_beneath,
-    open_folder_beneath,
-    private_mode,
+    make_folder,
     project_root,
     real_path,
-    remove_beneath,
+    remove_tree,
     replace_file,
     run_git,
-    usual_mode,
 )
 from kode.plugins.fleet.records import PATCH, Started, Task
 from kode.plugins.worktrees import (
@@ -72,14 +69,11 @@ class Trees:
             return Tree(root=root, cwd=root, base="")
         try:
             self._remove_all(task, root)
-            with (
-                open_folder_beneath(self.folder, make=private_mode) as folder,
-                open_beneath(folder, [task.id], make=usual_mode) as made,
-            ):
-                base = self._make(task, root)
-                # git and the copy opened it by its path.
-                if not os.path.samestat(os.fstat(made), os.lstat(root)):
-                    raise GitError("its folder was replaced by somebody else")
+            make_folder(root, follow=False)
+            made = os.lstat(root)
+            base = self._make(task, root)
+            if not os.path.samestat(made, os.lstat(root)):  # git and the copy open it by its path
+                raise GitError("its folder was replaced by somebody else")
             return Tree(root=root, cwd=root / _part_of(task), base=base)
         except (GitError, OSError) as error:
             with contextlib.suppress(OSError):
@@ -125,8 +119,7 @@ class Trees:
         if task.isolate != "none":
             with contextlib.suppress(GitError, OSError, UserError):
                 self._remove_all(task, self.folder / task.id)
-                with open_folder_beneath(self._folder_of(task)) as folder:
-                    remove_beneath(folder, "base.git")
+                remove_tree(self._folder_of(task) / "base.git")
 
     def _folder_of(self, task: Task) -> Path:
         return self.queue / "tasks" / task.id
@@ -151,8 +144,7 @@ class Trees:
         if Path(real_path(self.folder)).is_relative_to(source):
             raise GitError(f"its copy would lie inside it, in {self.folder}")
         shutil.copytree(source, root, symlinks=True, ignore=_special_in, dirs_exist_ok=True)
-        with open_folder_beneath(self._folder_of(task)) as folder:
-            remove_beneath(folder, "base.git")
+        remove_tree(self._folder_of(task) / "base.git")
         environ = self._store(task, root)
         run_git(root, ["init", "--quiet", "--bare", "--", environ["GIT_DIR"]])
         with staged_changes(root, "", environ) as index:
@@ -161,9 +153,8 @@ class Trees:
     def _remove_all(self, task: Task, root: Path) -> None:
         if task.isolate == "worktree":
             remove_worktree(Path(task.source), root, self.queue / "locks")
-        elif os.path.lexists(root):
-            with open_folder_beneath(root.parent) as folder:
-                remove_beneath(folder, root.name)
+        else:
+            remove_tree(root)
 
 
 def _special_in(folder: str, names: list[str]) -> set[str]:

@@ -6,6 +6,7 @@ is unknown: this is recorded and the model reads it, but kode itself never repea
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,15 +15,14 @@ from typing import Any, TypeVar, cast
 
 from kode.plugin import (
     KodeError,
+    ProcessTree,
     StorageError,
     UserError,
     kode_home,
-    new_process_mark,
     real_path,
-    remove_empty_beneath,
+    remove_tree,
     run_check,
     storage_errors,
-    timestamp,
 )
 from kode.plugins.fleet import child
 from kode.plugins.fleet.child import Progress
@@ -84,7 +84,7 @@ async def work(queue: Queue, show: Show, *, jobs: int, only: str | None = None) 
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         queue.close()
-        remove_empty_beneath([trees.folder])  # unless a tree was kept or another worker uses it
+        remove_tree(trees.folder, only_empty=True)  # unless a tree was kept, or is in use
 
 
 def _remove_leftover_trees(queue: Queue, trees: Trees) -> None:
@@ -137,12 +137,12 @@ class _TaskRun:
         task, started = self.state.task, self.state.started
         is_open = self.state.has_open_start and started is not None
         if started is not None and is_open and started.host == self.lease.host:
-            await child.end_orphans(started.mark)
+            await ProcessTree(started.mark).end()  # a killed worker left it running
         progress = await self._read_progress()
         tree = self.tree = await self._find_or_make_tree(progress)
-        since = timestamp(started.at) if started is not None and is_open else "never"
+        since = started.at if started is not None and is_open else math.inf
         # A failed start continues instead: whether the task itself failed is unknown.
-        if progress.status == "success" and "never" != since <= progress.ended_at:
+        if progress.status == "success" and since <= progress.ended_at:
             return await self._result({"status": "success"}, progress, tree)
         left_usd = None
         if task.budget_usd is not None:
@@ -153,10 +153,10 @@ class _TaskRun:
         budget = self.queue.folder / SPENT if self.queue.budget() is not None else None
         fleet, text = self.queue.fleet, child.next_message(task, progress)
         command = child.command_line(fleet, self.state, tree.cwd, progress, left_usd, budget)
-        mark, began = self._start(tree, progress), time.monotonic()
+        processes, began = self._start(tree, progress), time.monotonic()
         try:
             result = await child.run_child(
-                command, text=text, mark=mark, cwd=tree.cwd, timeout_s=task.timeout_s
+                command, text=text, tree=processes, cwd=tree.cwd, timeout_s=task.timeout_s
             )
         finally:
             self.child_seconds = time.monotonic() - began
@@ -169,9 +169,10 @@ class _TaskRun:
         self.queue.settle(self.state, progress.figures.cost_usd)
         return progress
 
-    def _start(self, tree: Tree, progress: Progress) -> str:
-        """Records the start and returns its mark. Raises: CancelledError if another worker has the
-        task."""
+    def _start(self, tree: Tree, progress: Progress) -> ProcessTree:
+        """Records the start of processes and returns them. Raises: CancelledError if another worker
+        has the task."""
+        processes = ProcessTree()
         started = Started(
             task=self.state.task.id,
             lease=self.lease.lease,
@@ -179,13 +180,13 @@ class _TaskRun:
             at=time.time(),
             tree=str(tree.root),
             base=tree.base,
-            mark=new_process_mark(),
+            mark=processes.mark,
             unknown=progress.unknown,
         )
         if not self.queue.record(started, under=self.lease):
             raise asyncio.CancelledError
         self.show(self.state, started)
-        return started.mark
+        return processes
 
     async def _outcome(
         self, result: dict[str, Any], progress: Progress, tree: Tree

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from kode.plugin import (
-    EXIT_FAILED,
-    EXIT_OK,
     Parser,
     SessionError,
     Transcript,
@@ -62,7 +60,7 @@ async def _replay(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="kode-replay-") as home:
         replay = await play(recording, config, home=Path(home), cwd=cwd)
     print_either(_as_json(recording, replay), _lines(recording, replay), as_json=arguments.json)
-    return EXIT_OK if replay.is_same else EXIT_FAILED
+    return int(not replay.is_same)
 
 
 def _recording(arguments: argparse.Namespace) -> tuple[Recording, Path]:

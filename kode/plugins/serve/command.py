@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from kode.plugin import (
-    EXIT_OK,
     ConfigError,
     Parser,
     UserError,
@@ -74,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
 
         server = make_server(sessions)
     asyncio.run(_serve(server, greeted, sessions))
-    return EXIT_OK
+    return 0
 
 
 def roots_of(named: Sequence[Path], cwd: Path) -> tuple[Path, ...]:

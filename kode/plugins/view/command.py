@@ -9,7 +9,6 @@ import webbrowser
 from collections.abc import Sequence
 
 from kode.plugin import (
-    EXIT_OK,
     ConfigError,
     Parser,
     Place,
@@ -43,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
     complain((home_fault(home), *loaded.warnings))
     place = Place(home=home, cwd=cwd, config=loaded.config)
     serve(place, port=arguments.port, opens_browser=not arguments.no_browser)
-    return EXIT_OK
+    return 0
 
 
 def serve(place: Place, *, port: int, opens_browser: bool) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from kode.plugin import AnyEntry, Page, Place, requests_by_folder, spending_of, total_spent
+from kode.plugin import AnyEntry, Page, Place, Spending, requests_by_folder
 
 PERIODS = (7, 30, 90, 365)
 """Periods, in days."""
@@ -20,13 +20,13 @@ def costs(place: Place, query: Mapping[str, str]) -> tuple[str, Mapping[str, obj
         day = f"{datetime.fromisoformat(entry.at).astimezone():%Y-%m-%d}"
         by_day.setdefault(day, []).append(entry)
         by_project.setdefault(folder or "unknown", []).append(entry)
-    models = spending_of(entry for entries in by_day.values() for entry in entries)
-    totals = [(name, total_spent(spending_of(by_project[name]))) for name in sorted(by_project)]
+    models = Spending.of(entry for entries in by_day.values() for entry in entries)
+    totals = [(name, Spending.of(by_project[name]).total) for name in sorted(by_project)]
     values = {
-        "days": [(day, total_spent(spending_of(by_day[day]))) for day in sorted(by_day)[::-1]],
+        "days": [(day, Spending.of(by_day[day]).total) for day in sorted(by_day)[::-1]],
         "projects": sorted(totals, key=lambda row: -row[1].cost_usd),
         "models": [*models.items()],
-        "total": total_spent(models),
+        "total": models.total,
     }
     return "costs.html", {"costs": values, "period": days, "periods": PERIODS}
 

@@ -25,7 +25,6 @@ from kode.plugin import (
     plural,
     short_path,
     subagent_records,
-    total_spent,
 )
 
 OWN = "kode.plugins.view"
@@ -80,7 +79,7 @@ def _environment(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"agents_in": agents_in, "total_spent": total_spent}
+    environment.globals |= {"agents_in": agents_in}
     environment.filters |= {
         "when": when,
         "dollars": lambda amount: money(amount) or "unknown",

@@ -16,7 +16,6 @@ from kode.plugin import (
     require_extra,
     session_folder,
     session_path,
-    spending_of,
     subagent_records,
 )
 from kode.plugins.view.turns import TurnView, turns_of
@@ -48,7 +47,7 @@ def session_view(transcript: Transcript) -> SessionView:
         folder=folder,
         title=next(titles, f"Session {transcript.header.id}"),
         turns=turns,
-        spending=spending_of(transcript.entries),
+        spending=Spending.of(transcript.entries),
     )
 
 
@@ -68,7 +67,7 @@ def agent_view(home: Path, session_id: str, address: str) -> SessionView:
         folder=record.folder,
         title=record.goal,
         turns=[*turns_of(transcript, FileChanges())],
-        spending=spending_of(transcript.entries),
+        spending=Spending.of(transcript.entries),
         agent_of=session_id,
         address=address,
     )

@@ -15,6 +15,7 @@ from typing import Any
 from kode.plugin import (
     FileChanges,
     Image,
+    Spending,
     Spent,
     Text,
     Transcript,
@@ -24,8 +25,6 @@ from kode.plugin import (
     object_of,
     readable_arguments,
     shorten,
-    spending_of,
-    total_spent,
 )
 
 TITLE_CHARS = 100  # one line of the list of turns
@@ -106,7 +105,7 @@ def turns_of(transcript: Transcript, changed: FileChanges) -> Iterator[TurnView]
         items = [
             shown for item in turn.items for shown in _items_of(item, turn.number, cwd, changed)
         ]
-        spent = total_spent(spending_of(turn.entries))
+        spent = Spending.of(turn.entries).total
         if turn.number or items or spent.requests:
             yield TurnView(
                 turn=turn,

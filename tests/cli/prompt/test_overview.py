@@ -2,7 +2,7 @@ from kode.cli.prompt.overview import context_lines, cost_lines
 from kode.cli.screen.lines import cell_width
 from kode.engine.window import Window
 from kode.messages import Usage
-from kode.session.spending import Spent
+from kode.session.spending import Spending, Spent
 
 USAGE = Usage(input_tokens=12_300, output_tokens=400, cached_tokens=6_150)
 WINDOW = Window(
@@ -28,7 +28,7 @@ def test_the_window_is_shown_by_kind_with_what_is_free() -> None:
 
 def test_the_table_fits_a_narrow_screen() -> None:
     spent = Spent(requests=2, usage=USAGE, cost_usd=0.5)
-    by_model = {"a-model-with-a-very-long-name": spent, "b": spent}
+    by_model = Spending({"a-model-with-a-very-long-name": spent, "b": spent})
     for width in (10, 40, 60):
         lines = cost_lines({"turn": by_model, "session": by_model, "day": by_model}, width)
         assert all(cell_width(line) <= width for line in lines)

@@ -58,7 +58,7 @@ def test_damaged_and_doubled_lines_are_ignored_and_counted(make: Make) -> None:
     log = queue.folder / LOG
     log.write_bytes(log.read_bytes() * 2 + b"\x00\x00\n")
     other = again(queue)
-    assert (other.damaged, len(other.state.tasks["a"].starts)) == (3, 1)
+    assert (other.log.damaged, len(other.state.tasks["a"].starts)) == (3, 1)
     assert other.record(finished(lease), under=lease)
     assert again(other).state.tasks["a"].finished is not None
 
@@ -134,13 +134,13 @@ def test_a_log_that_lost_its_end_says_so_for_good(make: Make) -> None:
     path = queue.folder / LOG
     lines = path.read_bytes().splitlines(keepends=True)
     path.unlink()
-    assert again(queue).lost_bytes == len(b"".join(lines))
+    assert again(queue).log.lost_bytes == len(b"".join(lines))
     path.write_bytes(b"".join(lines[:3]))
     cut = again(queue)
-    assert cut.lost_bytes == len(lines[3])
+    assert cut.log.lost_bytes == len(lines[3])
     assert leased(cut, "b").task == "b"
 
-    assert (again(queue).damaged, again(queue).lost_bytes) == (1, 0)
+    assert (again(queue).log.damaged, again(queue).log.lost_bytes) == (1, 0)
     assert again(queue).state.tasks["a"].finished is not None
 
 
@@ -149,10 +149,9 @@ def test_a_damaged_or_older_queue_is_refused_and_not_changed(
     make: Make, change: dict[str, object] | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = make("a").folder / FLEET
-    value = {**json.loads(path.read_text()), **(change or {})}
-    if change == {"version": 1}:
-        del value["sum"]
-    path.write_text(json.dumps(value) if change is not None else "{")
+    line, checksum = path.read_text().splitlines()
+    line = json.dumps({**json.loads(line), **change}) if change is not None else "{"
+    path.write_text(f"{line}\n{checksum}\n")
     before = path.read_bytes()
 
     assert main(["fleet", "resume"]) == EXIT_NOT_STARTED

@@ -40,7 +40,7 @@ def test_a_plain_folder_is_copied_and_an_address_cloned(tmp_path: Path) -> None:
 def test_a_line_overrides_the_defaults(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [
         {"task": "a"},
-        {"task": "b", "model": "two", "verify": "", "budget_usd": 2, "mode": "acceptEdits"},
+        {"task": "b", "model": "two", "verify": "", "budget_usd": 2, "mode": "auto-edit"},
     ]
     first, second = tasks(rows, tmp_path, model="one", verify="make test", budget_usd=1.0)
     assert (first.model, first.verify, first.budget_usd) == ("one", "make test", 1.0)
@@ -51,17 +51,17 @@ def test_a_line_overrides_the_defaults(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"task": ""}', "line 1: `task` must be a text that is not empty"),
+        ('{"task": ""}', "line 1: `task`: String should have at least 1"),
         ('{"prompt": "x"}', "line 1: `task` is missing"),
         ('{"task": "x", "budgt": 1}', "there is no key `budgt`"),
-        ('{"task": "x", "budget_usd": "much"}', "`budget_usd` must be a number. The keys"),
-        ('{"task": "x", "isolate": "all"}', "must be 'worktree', 'clone', 'copy' or 'none'"),
+        ('{"task": "x", "budget_usd": "much"}', "`budget_usd`: Input should be a valid number"),
+        ('{"task": "x", "isolate": "all"}', "should be 'worktree', 'clone', 'copy' or 'none'"),
         ("[1, 2]", "line 1: it must be an object"),
         ("fix the tests", "line 1 is not JSON"),
         ('{"task": "x", "id": "../up"}', "an id has letters"),
         ('{"task": "x", "cwd": "nowhere"}', "is not a folder"),
         ('{"task": "x", "cwd": ".", "repo": "."}', "mean the same"),
-        ('{"task": "x", "mode": "wild"}', "'wild' is not a mode"),
+        ('{"task": "x", "mode": "wild"}', "`mode`: Input should be 'ask'"),
         pytest.param(
             '{"task": "x", "isolate": "worktree"}',
             "is not a repository with a commit",
