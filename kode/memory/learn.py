@@ -5,10 +5,9 @@ changes of an answer: the note of the session, and its facts with their relation
 `relate` asks about known facts alone.
 """
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -56,133 +55,131 @@ async def apply(
     before. `shown`: the ids of the known statements in the question, in order. Facts that the
     system has no room for, the last first, stay in the note only. Raises: MemoryRefused,
     StorageError, BusyError."""
-    outdated = {line - len(shown) - 1 for line, _ in answer.outdated}
-    lasting = [fact for n, fact in enumerate(answer.facts) if fact.text and n not in outdated]
-    changes = await store.commit(lambda view: _note(view, store, policy, record, answer, lasting))
+    lesson = _Lesson(store, policy, record, answer, shown)
+    changes = await store.commit(lesson.note)
     left = list(answer.facts)
     while True:
-        part = replace(answer, facts=tuple(left))
         try:
-            return changes + await store.commit(
-                lambda view: _learned(view, store, policy, record, part, shown)  # noqa: B023
-            )
+            return changes + await store.commit(lesson.facts)
         except MemoryRefused:
             used = [number for number, fact in enumerate(left) if fact.text]
             if not used:
                 raise
             left[used[-1]] = LearnedFact(text="")
+            lesson = replace(lesson, answer=replace(answer, facts=tuple(left)))
 
 
-def _note(
-    view: "View",
-    store: "Store",
-    policy: "Policy",
-    record: SessionRecord,
-    answer: Answer,
-    lasting: Sequence[LearnedFact],
-) -> Change | None:
-    draft = _draft(store, record, NOTE)
-    if not answer.narrative or store.log.change(draft.id):
-        return None
-    texts = [fact.text for fact in lasting if not scan.scan(fact.text)]
-    narrative = answer.narrative
-    if scan.scan(narrative):
-        narrative = digest.record_of(record.messages)
-    if scan.scan(narrative):
-        narrative = f"(A session of {record.turns} turns, whose note was refused.)"
-    note = policy.note(record, narrative, texts)
-    earlier = policy.replaced_notes(view, record)
-    if [one.text for one in earlier] == [note.text]:
-        return None
-    note = replace(
-        _of_session(note, record),
-        replaces=tuple(one.id for one in earlier),
-        state="waiting" if record.tainted_by else note.state,
-        source=record.tainted_by or note.source,
-        private=any(one.private and one.session == record.id for one in view.statements()),
-    )
-    # What waits takes the place of the earlier note once the person has approved it.
-    return replace(draft, add=(note,), end=() if note.state == "waiting" else note.replaces)
+@dataclass(frozen=True)
+class _Lesson:
+    """What an answer about a session changes."""
 
+    store: "Store"
+    policy: "Policy"
+    record: SessionRecord
+    answer: Answer
+    shown: Sequence[str]
 
-def _learned(
-    view: "View",
-    store: "Store",
-    policy: "Policy",
-    record: SessionRecord,
-    answer: Answer,
-    shown: Sequence[str],
-) -> Change | None:
-    draft = _draft(store, record, FACTS)
-    if store.log.change(draft.id):
-        return None
-    ids, new, ended = _numbered(view, shown), list[Statement](), list[str]()
-    for number, fact in enumerate(answer.facts, len(shown) + 1):
-        statement = _statement(store, policy, record, fact, number) if fact.text else None
-        if statement is None or _was_ended(view, statement, record):
-            continue
-        equal = [one for one in view.statements() if _key(one) == _key(statement)]
-        known = [*equal, *_repeated(view, answer, number, ids)]
-        if stronger := [one for one in known if store.rank(one) >= store.rank(statement)]:
-            ids[number] = stronger[0].id
-            continue
-        ids[number] = statement.id
-        ended += [one.id for one in equal]
-        new.append(replace(statement, replaces=tuple(one.id for one in equal)))
-    relations = _relations(view, answer, ids)
-    if record.tainted_by:
-        # Outside text may have worded the answer: nothing ends because of it.
-        added = {one.id for one in new if one.state == "current"}
-        pairs = (*relations.outdated, *relations.conflict)
-        relations = Relations(conflict=tuple(pair for pair in pairs if added & {*pair}))
-    else:
-        quoted = [one for one in answer.withdrawn if verify_quote(one.quote, record.typed)]
-        ended += [ids[one.line] for one in quoted if one.line in ids]
-    change = store.settle(view, new, relations, draft)
-    change = replace(change, end=tuple(dict.fromkeys((*change.end, *ended))))
-    return change if change.add or change.end or change.conflicts else None
-
-
-def _statement(
-    store: "Store", policy: "Policy", record: SessionRecord, fact: LearnedFact, number: int
-) -> Statement | None:
-    """A new fact as it would stand; None if it is kept in the note only."""
-    quote = verify_quote(fact.quote, record.typed)
-    if (not quote and not policy.keeps_unquoted_facts) or scan.scan(fact.text):
-        return None
-    statement = replace(_of_session(policy.fact(fact, record), record), quote=quote)
-    # What was said later in the session is the later claim.
-    at = record.ended_at + timedelta(milliseconds=number)
-    statement = replace(statement, claimed_at=timestamp(at))
-    if fact.source:
-        with suppress(MemoryRefused):  # there are no such lines
-            source, source_hash = cite(store.project.root, fact.source)
-            statement = replace(statement, source=source, source_hash=source_hash)
-    if record.tainted_by and not verify_quote(fact.text, record.typed):
-        statement = replace(
-            statement, state="waiting", quote="", source=record.tainted_by, source_hash=""
+    def note(self, view: "View") -> Change | None:
+        """The change that adds the note; None if it was made before a kill, or says nothing new."""
+        record, answer, narrative = self.record, self.answer, self.answer.narrative
+        if not narrative or self._is_done(view, NOTE):
+            return None
+        outdated = {line - len(self.shown) - 1 for line, _ in answer.outdated}
+        lasting = [fact.text for n, fact in enumerate(answer.facts) if n not in outdated]
+        if scan.scan(narrative):
+            narrative = digest.record_of(record.messages)
+        if scan.scan(narrative):
+            narrative = f"(A session of {record.turns} turns, whose note was refused.)"
+        texts = [text for text in lasting if text and not scan.scan(text)]
+        note = self.policy.note(record, narrative, texts)
+        earlier = self.policy.replaced_notes(view, record)
+        if [old.text for old in earlier] == [note.text]:
+            return None
+        note = replace(
+            note,
+            replaces=tuple(old.id for old in earlier),
+            state="waiting" if record.tainted_by else note.state,
+            source=record.tainted_by or note.source,
+            private=any(old.private and old.session == record.id for old in view.statements()),
         )
-    return statement
+        # What waits takes the place of the earlier note once the person has approved it.
+        ended = () if note.state == "waiting" else note.replaces
+        return replace(self._draft(NOTE), add=(note,), end=ended)
 
+    def facts(self, view: "View") -> Change | None:
+        """The change that adds the facts and ends what they outdate; None for none."""
+        if self._is_done(view, FACTS):
+            return None
+        ids, new, ended = _numbered(view, self.shown), list[Statement](), list[str]()
+        for number, fact in enumerate(self.answer.facts, len(self.shown) + 1):
+            statement = self._statement(fact, number) if fact.text else None
+            if statement is None or self._was_ended(view, statement):
+                continue
+            equal = [old for old in view.statements() if _key(old) == _key(statement)]
+            known = [*equal, *self._repeated(view, number, ids)]
+            rank = self.store.rank(statement)
+            if stronger := [old for old in known if self.store.rank(old) >= rank]:
+                ids[number] = stronger[0].id
+                continue
+            ids[number] = statement.id
+            ended += [old.id for old in equal]
+            new.append(replace(statement, replaces=tuple(old.id for old in equal)))
+        relations = _relations(view, self.answer, ids)
+        if self.record.tainted_by:
+            # Outside text may have worded the answer: nothing ends because of it.
+            added = {statement.id for statement in new if statement.state == "current"}
+            pairs = (*relations.outdated, *relations.conflict)
+            relations = Relations(conflict=tuple(pair for pair in pairs if added & {*pair}))
+        else:
+            for line, quote in self.answer.withdrawn:
+                if line in ids and verify_quote(quote, self.record.typed):
+                    ended.append(ids[line])
+        change = self.store.settle(view, new, relations, self._draft(FACTS))
+        change = replace(change, end=tuple(dict.fromkeys((*change.end, *ended))))
+        return change if change.add or change.end or change.conflicts else None
 
-def _was_ended(view: "View", statement: Statement, record: SessionRecord) -> bool:
-    """Whether a fact is no news: this session itself withdrew or changed it, or another one did and
-    the person has not said it again."""
-    ended = [
-        entry
-        for entry in view.entries.values()
-        if not entry.is_alive and _key(entry.statement) == _key(statement)
-    ]
-    by_this = any(entry.end and entry.end.session == record.id for entry in ended)
-    return by_this or (bool(ended) and not statement.quote)
+    def _statement(self, fact: LearnedFact, number: int) -> Statement | None:
+        """A new fact as it would stand; None if it is kept in the note only."""
+        record, quote = self.record, verify_quote(fact.quote, self.record.typed)
+        if (not quote and not self.policy.keeps_unquoted_facts) or scan.scan(fact.text):
+            return None
+        # What was said later in the session is the later claim.
+        at = timestamp(record.ended_at + timedelta(milliseconds=number))
+        statement = replace(self.policy.fact(fact, record), quote=quote, claimed_at=at)
+        if record.tainted_by and not verify_quote(fact.text, record.typed):
+            return replace(statement, state="waiting", quote="", source=record.tainted_by)
+        if fact.source:
+            with suppress(MemoryRefused):  # there are no such lines
+                source, source_hash = cite(self.store.project.root, fact.source)
+                return replace(statement, source=source, source_hash=source_hash)
+        return statement
 
+    def _was_ended(self, view: "View", statement: Statement) -> bool:
+        """Whether a fact is no news: this session itself withdrew or changed it, or another one did
+        and the person has not said it again."""
+        ends = [
+            entry.end
+            for entry in view.entries.values()
+            if entry.end and _key(entry.statement) == _key(statement)
+        ]
+        by_this = any(end.session == self.record.id for end in ends)
+        return by_this or (bool(ends) and not statement.quote)
 
-def _repeated(view: "View", answer: Answer, number: int, ids: Mapping[int, str]) -> list[Statement]:
-    """The known statements that a new fact does nothing to but say them again."""
-    if any(number in pair for pair in (*answer.outdated, *answer.conflict)):
-        return []
-    lines = [line for group in answer.same if number in group for line in group if line in ids]
-    return [view.entries[ids[line]].statement for line in lines if ids[line] in view.entries]
+    def _repeated(self, view: "View", number: int, ids: Mapping[int, str]) -> list[Statement]:
+        """The known statements that a new fact does nothing to but say them again."""
+        answer = self.answer
+        if any(number in pair for pair in (*answer.outdated, *answer.conflict)):
+            return []
+        lines = [line for group in answer.same if number in group for line in group if line in ids]
+        return [view.entries[ids[line]].statement for line in lines if ids[line] in view.entries]
+
+    def _draft(self, kind: str) -> Change:
+        return self.store.draft(kind, Author("session", self.record.id, self.record.turns))
+
+    def _is_done(self, view: "View", kind: str) -> bool:
+        """Whether a change was made before a kill."""
+        made = (kind, self.record.id, self.record.turns)
+        return any((change.kind, change.session, change.turn) == made for change in view.changes)
 
 
 def _relations(view: "View", answer: Answer, ids: Mapping[int, str]) -> Relations:
@@ -190,50 +187,28 @@ def _relations(view: "View", answer: Answer, ids: Mapping[int, str]) -> Relation
     closed = {frozenset((first.id, second.id)) for first, second in view.conflicts()}
     closed |= view.distinct
 
-    def named(lines: Sequence[int]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(ids[line] for line in lines if line in ids))
-
-    def is_open(group: Sequence[str]) -> bool:
-        return len(group) > 1 and not any(
-            frozenset(two) in closed for two in combinations(group, 2)
-        )
-
-    def pairs(rows: Sequence[tuple[int, int]]) -> tuple[tuple[str, str], ...]:
-        groups = [named(row) for row in rows]
-        return tuple((group[0], group[1]) for group in groups if is_open(group))
+    def groups(rows: Iterable[Sequence[int]]) -> Iterator[tuple[str, ...]]:
+        for row in rows:
+            group = tuple(dict.fromkeys(ids[line] for line in row if line in ids))
+            is_closed = any(frozenset(pair) in closed for pair in combinations(group, 2))
+            if len(group) > 1 and not is_closed:
+                yield group
 
     return Relations(
-        same=tuple(group for group in map(named, answer.same) if is_open(group)),
-        outdated=pairs(answer.outdated),
-        conflict=pairs(answer.conflict),
+        same=tuple(groups(answer.same)),
+        outdated=tuple((old, new) for old, new in groups(answer.outdated)),
+        conflict=tuple((first, second) for first, second in groups(answer.conflict)),
     )
 
 
 def _numbered(view: "View", shown: Sequence[str]) -> dict[int, str]:
     """The numbers of the lines that still count → the ids of their statements."""
-    current = {one.id for one in view.current()}
+    current = {statement.id for statement in view.current()}
     return {number: id for number, id in enumerate(shown, 1) if id in current}
 
 
 def _key(statement: Statement) -> tuple[str, str]:
     return statement.place, statement.text
-
-
-def _of_session(statement: Statement, record: SessionRecord) -> Statement:
-    return replace(
-        statement,
-        who="session",
-        claimed_at=timestamp(record.ended_at),
-        session=record.id,
-        turn=record.turns,
-    )
-
-
-def _draft(store: "Store", record: SessionRecord, kind: str) -> Change:
-    """A change with an id that tells, after a kill, whether it was made for the same messages."""
-    draft = store.draft(kind, Author("session", record.id, record.turns))
-    made_of = f"{store.system} {kind} {record.id} {record.end}"
-    return replace(draft, id=hashlib.sha256(made_of.encode()).hexdigest()[: len(draft.id)])
 
 
 # ── one session ──────────────────────────────────────────────────────────────────────────────────

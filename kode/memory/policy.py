@@ -57,8 +57,7 @@ class Policy(ABC):
 
     @abstractmethod
     def note(self, record: SessionRecord, narrative: str, facts: Sequence[str]) -> Statement:
-        """The note on a session: place, text, kind, details and project. The author and the time
-        are filled in."""
+        """The note on a session, as `statement_of_session` makes it."""
 
     @abstractmethod
     def fact(self, fact: LearnedFact, record: SessionRecord) -> Statement:

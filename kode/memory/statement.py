@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import TypeAdapter
 
 from kode.contracts import Project as Project
+from kode.contracts import SessionRecord
 
 Who = Literal["user", "model", "session", "client", "import", "recovered"]
 """`user`: typed, edited or approved by the person; `model`: by a tool call; `session`: by the
@@ -178,6 +179,13 @@ def timestamp(moment: datetime) -> str:
 def statement_by(author: Author, place: str, text: str, at: str, **values: Any) -> Statement:
     """A new statement by an author; `values` are its other fields."""
     return replace(Statement(place=place, text=text, claimed_at=at, **author._asdict()), **values)
+
+
+def statement_of_session(record: SessionRecord, place: str, text: str, **values: Any) -> Statement:
+    """A new statement by the question at the end of a session, of its project if the place is."""
+    project, author = record.project.hash, Author("session", record.id, record.turns)
+    values = {"project": project if project in place else "", **values}
+    return statement_by(author, place, text, timestamp(record.ended_at), **values)
 
 
 def to_row(value: Statement | Change | Amendment) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from kode.memory.opened import OpenMemory
 from kode.memory.pending import Pending
 from kode.memory.policy import Policy
 from kode.memory.question import INSTRUCTIONS, Answer, LearnedFact, build, choose_known, read
-from kode.memory.statement import Author, Rank, Statement
+from kode.memory.statement import Author, Rank, Statement, statement_of_session
 from kode.messages import Message, Text, user_message
 from tests.memory.lives import LAYOUT, MODEL, PERSON, Life
 from tests.memory.models import Model
@@ -51,18 +51,12 @@ class Forms(Policy):
 
     def note(self, record: SessionRecord, narrative: str, facts: Any) -> Statement:
         text = "\n".join(["## Note", narrative, *(f"- {fact}" for fact in facts)])
-        return Statement(
-            place="facts/months.md",
-            text=SECTIONS.fit(text),
-            kind="episode",
-            claimed_at="",
-            who="session",
-        )
+        return statement_of_session(record, "facts/months.md", SECTIONS.fit(text), kind="episode")
 
     def fact(self, fact: LearnedFact, record: SessionRecord) -> Statement:
         place = USER if fact.about == "user" else ENV
         text = fact.text if fact.about == "user" else f"- {fact.text}"
-        return Statement(place=place, text=text, claimed_at="", who="session")
+        return statement_of_session(record, place, text)
 
     def is_worth_asking(self, record: SessionRecord) -> bool:
         return self.is_asked

@@ -24,7 +24,7 @@ from kode.memory.markdown import LINES
 from kode.memory.opened import Addition, OpenMemory
 from kode.memory.policy import Policy
 from kode.memory.question import LearnedFact
-from kode.memory.statement import Author, Statement, timestamp
+from kode.memory.statement import Author, Statement, statement_of_session
 from kode.messages import Message, calls_of, text_of
 
 if TYPE_CHECKING:
@@ -67,24 +67,13 @@ class JournalPolicy(Policy):
         return Injection(system=system, first_user=frame.wrap(RECAP, recap) if recap else "")
 
     def note(self, record: SessionRecord, narrative: str, facts: Sequence[str]) -> Statement:
-        return Statement(
-            place=place_in(record.project, HISTORY),
-            text=entry(narrative, record.ended_at),
-            kind="episode",
-            claimed_at="",
-            who="session",
-            project=record.project.hash,
-            details={"messages": record.end, "raw": narrative.startswith(RAW)},
-        )
+        text, place = entry(narrative, record.ended_at), place_in(record.project, HISTORY)
+        details = {"messages": record.end, "raw": narrative.startswith(RAW)}
+        return statement_of_session(record, place, text, kind="episode", details=details)
 
     def fact(self, fact: LearnedFact, record: SessionRecord) -> Statement:
-        return Statement(
-            place=place_in(record.project, MEMORY),
-            text=LINES.fit(f"- {fact.text}"),
-            claimed_at="",
-            who="session",
-            project=record.project.hash,
-        )
+        place = place_in(record.project, MEMORY)
+        return statement_of_session(record, place, LINES.fit(f"- {fact.text}"))
 
     def draft(self, memory: OpenMemory, addition: Addition, author: Author) -> Statement:
         """A line of MEMORY.md becomes a list item, an entry of the history gets its time."""
@@ -173,9 +162,6 @@ class JournalPolicy(Policy):
             return
         note = replace(
             self.note(part, self.record_without_model(part), ()),
-            claimed_at=timestamp(record.ended_at),
-            session=record.id,
-            turn=record.turns,
             replaces=tuple(one.id for one in self.replaced_notes(view, record)),
             state="waiting" if record.tainted_by else "current",
             source=record.tainted_by,

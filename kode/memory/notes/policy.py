@@ -3,7 +3,7 @@ a request with its message."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kode.contracts import Injection, InjectReason, Project, SessionRecord, Tool, Turn
 from kode.errors import MemoryRefused
@@ -24,7 +24,14 @@ from kode.memory.opened import INDEX_LIMIT_S, Addition, OpenMemory
 from kode.memory.policy import Policy
 from kode.memory.question import LearnedFact
 from kode.memory.search import recall
-from kode.memory.statement import Author, Statement, StatementKind, timestamp
+from kode.memory.statement import (
+    Author,
+    Statement,
+    StatementKind,
+    statement_by,
+    statement_of_session,
+    timestamp,
+)
 from kode.messages import keep_ends, plural
 
 if TYPE_CHECKING:
@@ -213,11 +220,15 @@ class NotesPolicy(Policy):
             expires_at=expiry(now, JOB_TTL_DAYS),
             job_id=f"{session or 'session'}#{turn.number}",
         )
-        summary = replace(
-            self._summary(memory.store.project, text, details),
-            claimed_at=timestamp(now),
-            session=session,
-            turn=turn.number,
+        place = self._place_of("summary", memory.store.project)
+        summary = statement_by(
+            Author("session", session, turn.number),
+            place,
+            text,
+            timestamp(now),
+            kind="summary",
+            project=memory.store.project.hash if memory.store.project.hash in place else "",
+            details=details,
             until=details["expires_at"][:10],
             private=any(
                 note.private and (note.session, note.turn) == (session, turn.number)
@@ -232,33 +243,19 @@ class NotesPolicy(Policy):
         """It takes the place of the summaries of the session's turns."""
         text = "\n".join((narrative, *(f"- {fact}" for fact in facts)))
         details = make_details(tags=["session"], job_id=record.id)
-        return self._summary(record.project, text, details)
+        place = self._place_of("summary", record.project)
+        return statement_of_session(record, place, text, kind="summary", details=details)
 
-    def _summary(self, project: Project, text: str, details: dict[str, Any]) -> Statement:
-        scope = "project" if project.in_repository else "user"
-        return Statement(
-            place=self.layout.place_of("summary", scope, project),
-            text=text,
-            kind="summary",
-            claimed_at="",
-            who="session",
-            project=project.hash if project.in_repository else "",
-            details=details,
-        )
+    def _place_of(self, kind: str, project: Project) -> str:
+        """Of what concerns a project, where there is one."""
+        return self.layout.place_of(kind, "project" if project.in_repository else "user", project)
 
     def fact(self, fact: LearnedFact, record: SessionRecord) -> Statement:
-        is_of_project = fact.about == "project" and record.project.in_repository
-        return Statement(
-            place=self.layout.place_of(
-                "log", "project" if is_of_project else "user", record.project
-            ),
-            text=fact.text,
-            kind="log",
-            claimed_at="",
-            who="session",
-            project=record.project.hash if is_of_project else "",
-            details=make_details(evidence=[fact.quote]),
-        )
+        place = self._place_of("log", record.project)
+        if fact.about == "user":
+            place = self.layout.place_of("log", "user", record.project)
+        details = make_details(evidence=[fact.quote])
+        return statement_of_session(record, place, fact.text, kind="log", details=details)
 
     def draft(self, memory: OpenMemory, addition: Addition, author: Author) -> Statement:
         """A note that a person or the model wants to add, checked. Raises: MemoryRefused."""

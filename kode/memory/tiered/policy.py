@@ -12,7 +12,7 @@ from kode.memory.markdown import WHOLE
 from kode.memory.opened import OpenMemory
 from kode.memory.policy import Policy
 from kode.memory.question import LearnedFact
-from kode.memory.statement import Statement, timestamp
+from kode.memory.statement import Statement, statement_of_session, timestamp
 from kode.memory.tiered.layout import (
     index_rows,
     is_of_project,
@@ -97,20 +97,18 @@ class TieredPolicy(Policy):
         if facts:
             text += "\n\n## Facts\n" + "\n".join(f"- {' '.join(fact.split())}" for fact in facts)
         started = record.started_at.astimezone(UTC)
-        return Statement(
-            place=f"episodes/{record.id}.md",
-            text=WHOLE.fit(text),
+        return statement_of_session(
+            record,
+            f"episodes/{record.id}.md",
+            WHOLE.fit(text),
             kind="episode",
-            claimed_at="",
-            who="session",
             project=record.project.hash,
             details={"created_at": timestamp(started), "path": str(record.project.root)},
         )
 
     def fact(self, fact: LearnedFact, record: SessionRecord) -> Statement:
         place = place_of("user" if fact.about == "user" else "env", "", record.project)
-        project = record.project.hash if is_of_project(place) else ""
-        return Statement(place=place, text=fact.text, claimed_at="", who="session", project=project)
+        return statement_of_session(record, place, fact.text)
 
     async def after_learning(self, memory: OpenMemory) -> None:
         """Writes the list of notes for other programs. It may be deleted at any time."""

@@ -13,7 +13,7 @@ from kode.memory.policy import Policy
 from kode.memory.question import LearnedFact
 from kode.memory.reading import mark_read
 from kode.memory.rendering import fingerprint
-from kode.memory.statement import Author, Statement
+from kode.memory.statement import Author, Statement, statement_of_session
 from kode.memory.vault.layout import as_episode, make_layout, month_place, place_in
 from kode.memory.vault.reflect import reflect
 from kode.memory.vault.tools import VaultFiles, vault_tools
@@ -55,24 +55,14 @@ class VaultPolicy(Policy):
         return "\n\n".join(part for part in parts if part)
 
     def note(self, record: SessionRecord, narrative: str, facts: Sequence[str]) -> Statement:
-        return Statement(
-            place=month_place(record.project, record.ended_at),
-            text=SECTIONS.fit(as_episode(narrative, record.ended_at)),
-            kind="episode",
-            claimed_at="",
-            who="session",
-            project=record.project.hash,
-        )
+        place = month_place(record.project, record.ended_at)
+        text = SECTIONS.fit(as_episode(narrative, record.ended_at))
+        return statement_of_session(record, place, text, kind="episode")
 
     def fact(self, fact: LearnedFact, record: SessionRecord) -> Statement:
         name = "user" if fact.about == "user" else "project"
-        return Statement(
-            place=place_in(record.project, f"facts/{name}.md"),
-            text=LINES.fit(f"- {fact.text}"),
-            claimed_at="",
-            who="session",
-            project="" if fact.about == "user" else record.project.hash,
-        )
+        place = place_in(record.project, f"facts/{name}.md")
+        return statement_of_session(record, place, LINES.fit(f"- {fact.text}"))
 
     def draft(self, memory: OpenMemory, addition: Addition, author: Author) -> Statement:
         """A line becomes a list item; an episode gets its month and its heading."""
