@@ -236,8 +236,8 @@ class FileStore:
     async def reconcile(self, places: Iterable[str] | None = None) -> list[Notice]:
         """Continues what a killed kode left, writes missing files again, and takes over what a
         person edited in the files of these places, by default in those of facts; says what it
-        did."""
-        if self.read_only:
+        did. A process that may only read does that too: they are not its changes."""
+        if not self.root.is_dir():
             return []
         async with locked(self.root):
             return self._reconcile(self.fact_places() if places is None else places)

@@ -238,38 +238,3 @@ def test_a_working_directory_that_is_gone_is_one_sentence(
     assert done.returncode == 3
     assert "the working directory does not exist" in done.stdout + done.stderr
     assert not (place.home / "logs").exists()
-
-
-@pytest.mark.parametrize("extra", [[], ["--output-format", "json"]], ids=["text", "json"])
-def test_an_output_that_cannot_be_written_is_one_sentence(place: Place, extra: list[str]) -> None:
-    with ScriptedServer([{"text": "ok"}]) as server, open("/dev/full", "w") as full:
-        place.url = server.openai_url
-        done = subprocess.run(
-            [KODE, "run", "x", *extra],
-            cwd=place.project,
-            env=place.environ,
-            stdin=subprocess.DEVNULL,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-        )
-    assert done.returncode == 1
-    assert "could not be written" in done.stderr
-    assert "error in kode" not in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_a_closed_stdout_is_an_output_that_nobody_wants(place: Place) -> None:
-    with ScriptedServer([{"text": "ok"}]) as server:
-        place.url = server.openai_url
-        done = subprocess.run(
-            ["bash", "-c", '"$0" run x >&-', KODE],
-            cwd=place.project,
-            env=place.environ,
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-        )
-    assert (done.returncode, done.stderr) == (0, "")

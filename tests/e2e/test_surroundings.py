@@ -84,13 +84,6 @@ def test_a_working_directory_may_be_called_anything(place: Place, name: bytes) -
     assert "2 turns" in listed.out
 
 
-def test_a_working_directory_that_is_gone_is_one_sentence(place: Place) -> None:
-    done = run_raw(place, 'mkdir gone && cd gone && rmdir ../gone && "$K" run --script $S hi')
-
-    assert done.returncode == 3
-    assert done.stderr.startswith(b"kode: the working directory does not exist.")
-
-
 def test_a_vanished_working_directory_ends_the_turn_in_a_report(place: Place) -> None:
     folder = place.folder / "going"
     folder.mkdir()
@@ -177,6 +170,23 @@ def test_a_narrow_terminal_may_change_its_size_in_a_stream(place: Place) -> None
 
     assert "Traceback" not in shown
     assert [word for word in words if word not in shown] == []
+
+
+def test_a_transcript_is_paged_on_a_terminal_only(place: Place) -> None:
+    pager = place.folder / "pager"
+    pager.write_text("#!/bin/sh\necho PAGED\nexec cat\n")
+    pager.chmod(0o755)
+    place.extra["PAGER"] = f"{pager} --its-own"
+    place.run("run", "--script", script(place, {"text": "Here."}), "line\n" * 50)
+    show = ["session", "show", place.session_files[0].stem]
+    for words, is_paged in (([*show, "--no-pager"], False), (show, True)):
+        with Terminal(KODE, words, cwd=place.project, env=place.environ) as terminal:
+            assert terminal.ended() == 0
+            assert ("PAGED" in terminal.text) == is_paged
+            assert "## You" in terminal.text
+    piped = place.run(*show).out
+    assert "PAGED" not in piped
+    assert "\x1b" not in piped
 
 
 STEERS = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x9b31m\u202edesrever"
