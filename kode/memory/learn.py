@@ -5,6 +5,7 @@ changes of an answer: the note of the session, and its facts with their relation
 `relate` asks about known facts alone.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -82,7 +83,8 @@ class _Lesson:
     def note(self, view: "View") -> Change | None:
         """The change that adds the note; None if it was made before a kill, or says nothing new."""
         record, answer, narrative = self.record, self.answer, self.answer.narrative
-        if not narrative or self._is_done(view, NOTE):
+        draft = self._draft(NOTE)
+        if not narrative or self.store.log.change(draft.id):
             return None
         outdated = {line - len(self.shown) - 1 for line, _ in answer.outdated}
         lasting = [fact.text for n, fact in enumerate(answer.facts) if n not in outdated]
@@ -104,11 +106,12 @@ class _Lesson:
         )
         # What waits takes the place of the earlier note once the person has approved it.
         ended = () if note.state == "waiting" else note.replaces
-        return replace(self._draft(NOTE), add=(note,), end=ended)
+        return replace(draft, add=(note,), end=ended)
 
     def facts(self, view: "View") -> Change | None:
         """The change that adds the facts and ends what they outdate; None for none."""
-        if self._is_done(view, FACTS):
+        draft = self._draft(FACTS)
+        if self.store.log.change(draft.id):
             return None
         ids, new, ended = _numbered(view, self.shown), list[Statement](), list[str]()
         for number, fact in enumerate(self.answer.facts, len(self.shown) + 1):
@@ -134,7 +137,7 @@ class _Lesson:
             for line, quote in self.answer.withdrawn:
                 if line in ids and verify_quote(quote, self.record.typed):
                     ended.append(ids[line])
-        change = self.store.settle(view, new, relations, self._draft(FACTS))
+        change = self.store.settle(view, new, relations, draft)
         change = replace(change, end=tuple(dict.fromkeys((*change.end, *ended))))
         return change if change.add or change.end or change.conflicts else None
 
@@ -174,12 +177,11 @@ class _Lesson:
         return [view.entries[ids[line]].statement for line in lines if ids[line] in view.entries]
 
     def _draft(self, kind: str) -> Change:
-        return self.store.draft(kind, Author("session", self.record.id, self.record.turns))
-
-    def _is_done(self, view: "View", kind: str) -> bool:
-        """Whether a change was made before a kill."""
-        made = (kind, self.record.id, self.record.turns)
-        return any((change.kind, change.session, change.turn) == made for change in view.changes)
+        """A change with an id that tells, after a kill, whether it was made for these messages."""
+        record = self.record
+        draft = self.store.draft(kind, Author("session", record.id, record.turns))
+        made_of = f"{self.store.system} {kind} {record.id} {record.end}"
+        return replace(draft, id=hashlib.sha256(made_of.encode()).hexdigest()[: len(draft.id)])
 
 
 def _relations(view: "View", answer: Answer, ids: Mapping[int, str]) -> Relations:
