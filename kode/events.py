@@ -230,6 +230,11 @@ class TurnEnded:
     """How a goal stands that turns like this one pursue, for programs; None: there is none."""
     type: Literal["turn_ended"] = "turn_ended"
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether the model came to its answer."""
+        return self.status in FINISHED
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanKept:

@@ -15,20 +15,14 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.beneath import remove_tree as remove_tree
     from kode.broken_json import object_of as object_of
     from kode.cli.commands.diagnosis import Finding as Finding
-    from kode.cli.commands.init import main as _run_setup
     from kode.cli.commands.opening import open_prompt as open_prompt
     from kode.cli.commands.run import RunOptions as RunOptions
     from kode.cli.commands.run import parse_run_options as parse_run_options
-    from kode.cli.flags import add_setting_flags as add_setting_flags
-    from kode.cli.flags import config_flags as config_flags
     from kode.cli.flags import directory as directory
-    from kode.cli.flags import finish_startup as finish_startup
     from kode.cli.flags import working_directory as working_directory
     from kode.cli.parser import Parser as Parser
     from kode.cli.prompt.attach import read_mentioned as read_mentioned
     from kode.cli.prompt.files import list_files as list_files
-    from kode.cli.prompt.mentions import write_mention as write_mention
-    from kode.cli.prompt.slash import COMMANDS as _slash_commands
     from kode.cli.screen.describe import describe_event as describe_event
     from kode.cli.screen.lines import money as money
     from kode.cli.screen.lines import one_line as one_line
@@ -44,12 +38,8 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.config.plugin_pages import Page as Page
     from kode.config.plugin_pages import Place as Place
     from kode.config.plugin_pages import pages as _plugin_pages
-    from kode.contracts import EFFORTS as EFFORTS
-    from kode.contracts import MODE_CALLED as MODE_CALLED
-    from kode.contracts import MODE_MEANS as MODE_MEANS
     from kode.contracts import Bundle as Bundle
     from kode.contracts import Drop as Drop
-    from kode.contracts import Effort as Effort
     from kode.contracts import Injection as Injection
     from kode.contracts import LedgerLine as LedgerLine
     from kode.contracts import MemorySystem as MemorySystem
@@ -67,8 +57,6 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.contracts import Verdict as Verdict
     from kode.conversation import Conversation as Conversation
     from kode.conversation import open_conversation as open_conversation
-    from kode.conversation.attachments import MAX_ATTACHED_BYTES as MAX_ATTACHED_BYTES
-    from kode.conversation.attachments import file_part as file_part
     from kode.conversation.bare import BareSession as BareSession
     from kode.conversation.hooking import together as together
     from kode.conversation.memory import open_configured as _open_memory
@@ -79,7 +67,6 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.conversation.plugged import Prompt as Prompt
     from kode.conversation.plugged import ProposedCall as ProposedCall
     from kode.credentials import keep_secret as keep_secret
-    from kode.credentials import mask as _mask_secrets
     from kode.credentials import redact as _redact_secrets
     from kode.credentials import redact_values as _redact_secret_values
     from kode.durable import locked as _lock_file
@@ -87,8 +74,7 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.durable import replace as _replace_file
     from kode.durable import set_aside as set_aside
     from kode.durable import storage_errors as storage_errors
-    from kode.engine.act import parts_of as parts_of
-    from kode.engine.act import subject_of as subject_of
+    from kode.engine.act import PreviewedCall as PreviewedCall
     from kode.engine.fence import fence_text as fence_text
     from kode.errors import EXIT_OK as EXIT_OK
     from kode.errors import BusyError as BusyError
@@ -102,7 +88,6 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.errors import StorageError as StorageError
     from kode.errors import ToolError as ToolError
     from kode.errors import UserError as UserError
-    from kode.events import FINISHED as FINISHED
     from kode.events import Check as Check
     from kode.events import Checked as Checked
     from kode.events import Emit as Emit
@@ -110,16 +95,12 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.events import MemoryChanged as MemoryChanged
     from kode.events import Notice as Notice
     from kode.events import TextDelta as TextDelta
-    from kode.events import ToolStarted as ToolStarted
     from kode.events import TurnEnded as TurnEnded
     from kode.events import Working as Working
     from kode.events import silent as silent
     from kode.extensions.bundle_items import forget_servers as forget_servers
     from kode.extensions.bundle_items import items_in_bundle as items_in_bundle
-    from kode.extensions.familiar_calls import arguments as _familiar_call_arguments
-    from kode.extensions.familiar_calls import called as _familiar_call_name
     from kode.extensions.mcp_config import Entry as _McpServerEntry
-    from kode.extensions.mcp_values import Field as _FormField
     from kode.extensions.mcp_values import Form as Form
     from kode.extensions.trust import Item as Item
     from kode.extras import require as _require_extra
@@ -141,7 +122,6 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.messages import Message as Message
     from kode.messages import Part as Part
     from kode.messages import Role as Role
-    from kode.messages import StopReason as StopReason
     from kode.messages import Text as Text
     from kode.messages import Thinking as Thinking
     from kode.messages import ToolCall as ToolCall
@@ -171,12 +151,8 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.permissions.gate import Answer as Answer
     from kode.permissions.gate import Question as Question
     from kode.permissions.gate import visible as visible
-    from kode.permissions.gate import ways_to_allow as ways_to_allow
     from kode.permissions.rules import Rule as Rule
-    from kode.pictures import Picture as Picture
-    from kode.pictures import fitting as _fitting_picture
     from kode.programs import depth as _nesting_depth
-    from kode.providers.listing import Listing as _ModelListing
     from kode.providers.models import info_of as _model_info_of
     from kode.record_log import RecordLog as RecordLog
     from kode.registry import Dialect as Dialect
@@ -196,7 +172,6 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.session.entries import TaintEntry as TaintEntry
     from kode.session.entries import TurnEntry as TurnEntry
     from kode.session.entries import line_of as line_of
-    from kode.session.entries import timestamp as timestamp
     from kode.session.export import readable_arguments as readable_arguments
     from kode.session.git import run_git as run_git
     from kode.session.index import Summary as _SessionSummary
@@ -205,9 +180,7 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.session.index import list_sessions as list_sessions
     from kode.session.index import summarize as _summarize_session
     from kode.session.log import Session as Session
-    from kode.session.plan import read_plan as read_plan
-    from kode.session.plan import steps_of as _plan_steps
-    from kode.session.plan import write_plan as write_plan
+    from kode.session.plan import Plan as Plan
     from kode.session.reading import session_path as session_path
     from kode.session.search import search as _search_sessions
     from kode.session.spending import Spending as Spending
@@ -217,7 +190,6 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.session.transcript import Item as _TranscriptItem
     from kode.session.transcript import Transcript as Transcript
     from kode.session.unsent import of as _unsent_text_of
-    from kode.session.upkeep import fork as _fork_session
     from kode.shared_budget import SharedBudget as SharedBudget
     from kode.subagents.records import Record as _SubagentRecord
     from kode.subagents.records import records as _subagent_records
@@ -227,20 +199,14 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.workplace import Workplace as Workplace
 
     kode_version = _kode_version
-    run_setup = _run_setup
-    slash_commands = _slash_commands
     PrintedAnswer = _PrintedAnswer
     plugin_pages = _plugin_pages
     open_memory = _open_memory
-    mask_secrets = _mask_secrets
     redact_secrets = _redact_secrets
     redact_secret_values = _redact_secret_values
     lock_file = _lock_file
     replace_file = _replace_file
-    familiar_call_arguments = _familiar_call_arguments
-    familiar_call_name = _familiar_call_name
     McpServerEntry = _McpServerEntry
-    FormField = _FormField
     require_extra = _require_extra
     describe_fault = _describe_fault
     write_fault_report = _write_fault_report
@@ -250,20 +216,16 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     propose_memory = _propose_memory
     expand_path = _expand_path
     kode_home = _kode_home
-    fitting_picture = _fitting_picture
     nesting_depth = _nesting_depth
-    ModelListing = _ModelListing
     model_info_of = _model_info_of
     SessionSummary = _SessionSummary
     session_files = _session_files
     find_session = _find_session
     summarize_session = _summarize_session
-    plan_steps = _plan_steps
     search_sessions = _search_sessions
     TranscriptCall = _TranscriptCall
     TranscriptItem = _TranscriptItem
     unsent_text_of = _unsent_text_of
-    fork_session = _fork_session
     SubagentRecord = _SubagentRecord
     subagent_records = _subagent_records
     builtin_tools = _builtin_tools

@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.config import Config, Loaded
-from kode.contracts import Effort, MemorySystem, PermissionMode
+from kode.contracts import EFFORTS, MODE_CALLED, MODE_MEANS, MemorySystem, PermissionMode
 from kode.conversation import models
-from kode.conversation.attachments import command_part, file_part, keep_picture, read_text
+from kode.conversation.attachments import (
+    MAX_ATTACHED_BYTES,
+    command_part,
+    file_part,
+    keep_picture,
+    read_text,
+)
 from kode.conversation.extensions import find_extensions_here
 from kode.conversation.figures import StatusLine, spending, status_of
 from kode.conversation.leaving import close, end_jobs, leave, let_memory_process
@@ -33,6 +39,7 @@ from kode.conversation.sessions import create_session, load_session
 from kode.conversation.starting import start
 from kode.conversation.turns import turn
 from kode.conversation.warming import import_first_turn
+from kode.engine.act import PreviewedCall, preview_call
 from kode.engine.agent import Agent
 from kode.engine.context import Context, compact, compactable_tokens
 from kode.engine.window import Window, window_of
@@ -40,10 +47,11 @@ from kode.errors import UserError
 from kode.events import ContextReduced, Emit, TurnEnded
 from kode.extensions.found_extensions import FoundExtensions
 from kode.extensions.session import Extensions
-from kode.messages import Image, Text, text_of
+from kode.messages import Image, Text, ToolCall, text_of
 from kode.permissions.gate import Ask
 from kode.session import unsent
 from kode.session.log import Session
+from kode.session.plan import Plan
 from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
@@ -173,12 +181,26 @@ class Conversation:
         self.now.outbox += parts
 
     def keep_picture(self, name: str, data: bytes) -> Image:
-        """Keeps a copy of an image with the session, to attach.
+        """Keeps a copy of an image with the session, to attach, in a size that servers take:
+        shrinking a large one takes a second.
 
-        Raises: UserError if it is not an image, is too large, or this model cannot see;
+        Raises: UserError if it is not an image, cannot be shrunk, or this model cannot see;
         StorageError.
         """
-        return keep_picture(self.now.side_folder, name, data, self.agent.provider)
+        from kode.pictures import Picture, fitting
+
+        small = fitting(Picture(name, data))
+        return keep_picture(self.now.side_folder, name, small.data, self.agent.provider)
+
+    def quote_file(self, name: str, text: str, path: Path | None) -> Text:
+        """A file's text, to attach; `path` is None if it is not a file of this machine. Raises:
+        UserError if it is too long."""
+        if len(text) > MAX_ATTACHED_BYTES:
+            raise UserError(
+                f"{name} has more than {MAX_ATTACHED_BYTES // 1024} KB. Link to it instead, so "
+                "that kode reads the parts it needs."
+            )
+        return file_part(name, text, path, self.agent.place.roots, self.agent.marks)
 
     def attach_picture(self, name: str, data: bytes) -> Image:
         """Attaches an image to the next turn. Raises: as `keep_picture`."""
@@ -195,12 +217,12 @@ class Conversation:
         self.attach(*[self._file(name) for name in names])
 
     def _file(self, name: str) -> Text | Image:
-        from kode.pictures import fitting, read_picture
+        from kode.pictures import read_picture
 
         path, agent = self.cwd / paths.expand(name), self.agent
         picture = read_picture(path)
         if picture is not None:
-            return self.keep_picture(picture.name, fitting(picture).data)
+            return self.keep_picture(picture.name, picture.data)
         try:
             return file_part(name, read_text(path), path, agent.place.roots, agent.marks)
         except UserError as error:
@@ -257,6 +279,11 @@ class Conversation:
         )
         announce(self.now)
 
+    @property
+    def plan(self) -> Plan:
+        """The plan on disk."""
+        return Plan(self.agent.place.plan)
+
     async def approve_plan(self, mode: PermissionMode) -> str:
         """Switches to `mode`; returns the prompt that starts the work, with the plan from disk.
         Raises: UserError if there is no plan; StorageError."""
@@ -267,13 +294,37 @@ class Conversation:
         its name belongs to. Raises: UserError."""
         models.use_model(self.now, model, provider)
 
-    def use_effort(self, effort: Effort | None) -> None:
-        """`/effort`: how much the model thinks from the next request on; None: its default."""
+    def offered_models(self) -> tuple[str, ...]:
+        """The models that the provider offers; asks a server on this machine. Call it in a
+        thread."""
+        from kode.providers.listing import Listing
+
+        own, *_ = Listing().offers(self.config, self.agent.provider, ask=False)
+        return own.models
+
+    def use_effort(self, level: str | None) -> None:
+        """`/effort`: how much the model thinks from the next request on; None: its default. Raises:
+        UserError for a word that is no level."""
+        effort = next((known for known in EFFORTS if known == level), None)
+        if effort is None and level is not None:
+            levels = ", ".join(EFFORTS)
+            raise UserError(f"There is no effort {level[:40]!r}. The levels are: {levels}.")
         models.use_effort(self.now, effort)
 
-    def set_permission_mode(self, mode: PermissionMode) -> None:
-        """Applies from the next call on."""
-        self.now.gate.mode = mode
+    @property
+    def modes(self) -> dict[str, str]:
+        """The permission modes to choose from → what each means. `full`, which asks nothing, is
+        among them only where the person has set it."""
+        set_by_person = (self.mode, self.config.permissions.mode)
+        return {m: what for m, what in MODE_MEANS.items() if m != "full" or m in set_by_person}
+
+    def set_permission_mode(self, mode: str) -> None:
+        """Applies from the next call on. `mode` may have the name that another agent gives it."""
+        self.now.gate.mode = MODE_CALLED[mode]
+
+    def preview_call(self, call: ToolCall) -> PreviewedCall:
+        """A call for display, before its outcome is known."""
+        return preview_call(self.agent, call)
 
     @property
     def status_line(self) -> str:

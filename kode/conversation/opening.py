@@ -37,7 +37,7 @@ from kode.permissions.gate import Ask
 from kode.permissions.rules import parse
 from kode.programs import depth
 from kode.sandbox.deferred import missing_protection
-from kode.session import unsent
+from kode.session import unsent, upkeep
 from kode.session.entries import TaintEntry
 from kode.tools.background import BackgroundCommands
 
@@ -49,6 +49,7 @@ async def open_conversation(
     emit: Emit,
     ask: Ask | None,
     session_id: str | None = None,
+    fork: bool = False,
     new_id: str | None = None,
     task: str = "",
     keep_session: bool = True,
@@ -61,9 +62,9 @@ async def open_conversation(
     provider: Provider | None = None,
     child: Child | None = None,
 ) -> Conversation:
-    """Opens a new session in `cwd` (under `new_id`, if given), or the one named. Memory opens with
-    the first turn. `task` is that turn's text, if it is known: it is on disk before anything else
-    is done.
+    """Opens a new session in `cwd` (under `new_id`, if given), or the one named; with `fork` a
+    copy of that one. Memory opens with the first turn. `task` is that turn's text, if it is known:
+    it is on disk before anything else is done.
 
     `ask` puts a permission question to the person, `elicit` a form of an MCP server; None if nobody
     can be asked. With `trust_project`, the repository's extensions count as approved. `tools` are
@@ -89,7 +90,8 @@ async def open_conversation(
             if session_id is None:
                 session = create_session(home, cwd, provider, keep=keep_session, id=new_id)
             else:
-                session = load_session(home, session_id, emit)
+                opened_id = upkeep.fork(home, session_id) if fork else session_id
+                session = load_session(home, opened_id, emit)
             cut = unsent.left(home, session)
             if task:
                 unsent.keep(home, session, unsent.joined(cut, task))

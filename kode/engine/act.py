@@ -5,6 +5,7 @@ shown second: what a person saw as done is on disk. Every call gets a result, wh
 """
 
 import asyncio
+import contextlib
 import difflib
 import json
 import os
@@ -489,6 +490,40 @@ def subject_of(tool: Tool, arguments: Mapping[str, Any]) -> str:
         return tool.target(arguments)
     value = arguments.get(tool.subject, "") if tool.subject else ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreviewedCall:
+    """A call whose outcome is not known yet, as far as its arguments tell."""
+
+    event: ToolStarted
+    """As its start would be announced."""
+    effect: str = ""
+    """The tool's; "" for a name that means no tool."""
+    arguments: Mapping[str, Any]
+    """In the tool's terms, credentials in use masked; empty if they are no JSON object."""
+
+
+def preview_call(agent: Agent, call: ToolCall) -> PreviewedCall:
+    """A call for display. Never raises, whatever its arguments are."""
+    text = mask(call.arguments, agent.secrets)
+    try:
+        arguments = json.loads(text, parse_constant=lambda name: None)  # `NaN` is not JSON
+    except (ValueError, RecursionError):
+        arguments = None
+    is_object = isinstance(arguments, dict)
+    tool, subject = agent.calling.called(agent.tools, call.name), ""
+    if tool is None:
+        event = ToolStarted(call_id=call.id, name=call.name, subject="")
+        return PreviewedCall(event=event, arguments=arguments if is_object else {})
+    whole = arguments if is_object else {"input": text} if tool.grammar else {}
+    arguments = agent.calling.arguments(tool, whole)
+    with contextlib.suppress(ToolError):
+        tool, arguments = parts_of(tool, arguments)[0]
+    with contextlib.suppress(Exception):  # a tool expects valid arguments; these may not be
+        subject = subject_of(tool, arguments)
+    event = ToolStarted(call_id=call.id, name=tool.name, subject=subject)
+    return PreviewedCall(event=event, effect=tool.effect, arguments=arguments)
 
 
 def _may_run_beside(agent: Agent, call: ToolCall) -> bool:

@@ -89,6 +89,21 @@ class Question:
     of: Literal["call", "outside", "changes"] = "call"
     """What a no would refuse, see `messages.Refusal`."""
 
+    @property
+    def ways_to_allow(self) -> dict[str, str]:
+        """The choices that allow the call, in plain words; lasting ones name the rules that they
+        add."""
+        once = "yes, until it changes" if self.until_changed else "yes, once"
+        if not self.may_always:
+            return {"once": once}
+        rules = ", ".join(visible(rule) for rule in self.rules)
+        what = f": {rules}" if rules else ""
+        return {
+            "once": once,
+            "session": f"yes, always in this session{what}",
+            "project": f"yes, always in this project{what}",
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
@@ -107,21 +122,6 @@ class Answer:
         if self.choice not in ("session", "project"):
             return ()
         return question.narrow if self.narrow else question.rules
-
-
-def ways_to_allow(question: Question) -> dict[str, str]:
-    """The choices that allow the call, in plain words; lasting ones name the rules that they
-    add."""
-    once = "yes, until it changes" if question.until_changed else "yes, once"
-    if not question.may_always:
-        return {"once": once}
-    rules = ", ".join(visible(rule) for rule in question.rules)
-    what = f": {rules}" if rules else ""
-    return {
-        "once": once,
-        "session": f"yes, always in this session{what}",
-        "project": f"yes, always in this project{what}",
-    }
 
 
 def further_ways(question: Question) -> dict[Answer, str]:

@@ -8,6 +8,7 @@ that comes first waits for the SDK, also an `initialize` that is not well-formed
 
 import asyncio
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -48,6 +49,8 @@ def greet(result: Result, modules: Sequence[str]) -> Greeted:
         unread += more
     answered = _answer(unread.partition(b"\n")[0], result)
     importing.join()
+    gc.freeze()  # kode starts without garbage collection
+    gc.enable()
     return Greeted(unread=unread, answered=answered)
 
 

@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
-from kode.events import Check, Denial, Status
+from kode.events import FINISHED, Check, Denial, Status
 from kode.messages import Message, Text, Usage
 from kode.sealed import is_intact, seal
 from kode.session.masking import masked
@@ -366,6 +366,11 @@ class TurnEntry(Entry):
     total_usage: Usage
     total_cost_usd: float
     type: Literal["turn"] = "turn"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the model came to its answer."""
+        return self.status in FINISHED
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@ lies beside the session, where a person may edit it; finished steps are ticked."
 
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 from kode import durable
@@ -52,6 +53,27 @@ def read_plan(path: Path | None) -> str:
         return path.read_text(encoding="utf-8", errors="replace") if path is not None else ""
     except OSError:
         return ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan on disk, which may be missing."""
+
+    path: Path | None
+
+    @property
+    def text(self) -> str:
+        return read_plan(self.path)
+
+    @property
+    def steps(self) -> list[tuple[str, bool]]:
+        """(text, whether done) of each step, in order."""
+        return steps_of(self.text)
+
+    def drop(self) -> None:
+        """Empties it. Raises: StorageError."""
+        if self.path is not None:
+            write_plan(self.path, "")
 
 
 def plan_in_force(path: Path | None) -> str:

@@ -17,7 +17,7 @@ from kode.cli.screen.lines import one_line, wrap_words
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen, open_screen
 from kode.permissions.approvals import id_of
-from kode.permissions.gate import Answer, Ask, Question, further_ways, visible, ways_to_allow
+from kode.permissions.gate import Answer, Ask, Question, further_ways, visible
 from kode.plain_text import clean
 
 HABIT_COUNT = 3  # after three equal answers the fourth is likely the same
@@ -199,7 +199,7 @@ def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
     behind = [
         Choice(key := f"a{number:0{digits}}", text, key) for number, text in enumerate(ways, 1)
     ]
-    choices = [Choice("y", ways_to_allow(question)["once"], "y")]
+    choices = [Choice("y", question.ways_to_allow["once"], "y")]
     if behind:
         choices.append(Choice("a", "one of them …" if question.items else "always …", "a"))
     choices.append(Choice("n", "no", "n"))

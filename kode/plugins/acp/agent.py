@@ -16,11 +16,9 @@ from acp import RequestError, schema
 from acp.interfaces import Client
 
 from kode.plugin import (
-    Loaded,
     Transcript,
     UserError,
     find_session,
-    fork_session,
     kode_home,
     list_sessions,
     load_config,
@@ -100,9 +98,9 @@ class KodeAgent:
         """Opens an earlier session and sends its whole history, then answers."""
         async with self.opening[session_id]:
             live = await self._open(session_id, cwd, **more)
-            session, place = live.conversation.session, live.conversation.agent.place
+            session = live.conversation.session
             log = Transcript(header=session.header, entries=session.entries)
-            live.outbox.put(*history(log, live.updates, place.plan))
+            live.outbox.put(*history(log, live.updates, live.conversation.plan))
             await live.outbox.sent()
             return schema.LoadSessionResponse(**self._release(live))
 
@@ -120,9 +118,7 @@ class KodeAgent:
         self, session_id: str, cwd: str, **more: Any
     ) -> schema.ForkSessionResponse:
         """Opens a copy of a session; the original may be open."""
-        found = await asyncio.to_thread(find_session, kode_home(), session_id)
-        copy = await asyncio.to_thread(fork_session, kode_home(), found)
-        live = await self._open(copy, cwd, **more)
+        live = await self._open(session_id, cwd, fork=True, **more)
         return schema.ForkSessionResponse(session_id=live.id, **self._release(live))
 
     @translate_faults
@@ -198,6 +194,7 @@ class KodeAgent:
         cwd: str,
         additional_directories: Sequence[str] | None = None,
         mcp_servers: Sequence[Named] | None = None,
+        fork: bool = False,
         **_: Any,
     ) -> Live:
         """Opens a session, or returns the open one with this id.
@@ -208,7 +205,7 @@ class KodeAgent:
         loaded = self._load(where, [str(_folder(name)) for name in additional_directories or ()])
         if session_id is not None:
             session_id = await asyncio.to_thread(find_session, kode_home(), session_id)
-            if (live := self.sessions.get(session_id)) is not None:
+            if not fork and (live := self.sessions.get(session_id)) is not None:
                 if live.work:
                     raise UserError(
                         "A prompt is running in this session. Cancel it, or wait until it ends."
@@ -222,13 +219,14 @@ class KodeAgent:
             entries_of(mcp_servers or (), where),
             self.can.elicitation is not None,
             session_id=session_id,
+            fork=fork,
             keep_session=self.keep_sessions,
             trust_project=self.trust_project,
         )
         self.sessions[live.id] = live
         return live
 
-    def _load(self, cwd: Path, directories: Sequence[str] = ()) -> Loaded:
+    def _load(self, cwd: Path, directories: Sequence[str] = ()) -> Any:
         """The settings. Raises: ConfigError; RequestError that says how to get a key; clients know
         its code."""
         flags = dict(self.flags)

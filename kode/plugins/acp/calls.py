@@ -1,9 +1,8 @@
 """A tool call for display in a client: kind, title and place, and its edits as old and new text.
 Pure functions of the call and a diff."""
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,19 +10,7 @@ from typing import Any
 from acp import schema
 from acp.helpers import start_tool_call, text_block, tool_content, tool_diff_content
 
-from kode.plugin import (
-    Tool,
-    ToolCall,
-    ToolError,
-    ToolStarted,
-    describe_event,
-    expand_path,
-    familiar_call_arguments,
-    familiar_call_name,
-    parts_of,
-    shorten,
-    subject_of,
-)
+from kode.plugin import PreviewedCall, describe_event, expand_path, shorten
 
 Edit = schema.FileEditToolCallContent
 Content = schema.ContentToolCallContent | Edit | schema.TerminalToolCallContent
@@ -62,46 +49,26 @@ class ShownCall:
         return arguments
 
 
-def show_call(call: ToolCall, tools: Sequence[Tool], cwd: Path) -> ShownCall:
-    """A call of the model, using the available tools."""
-    tool = familiar_call_name(tools, call.name)
-    name, subject, arguments = call.name, "", _arguments(call.arguments)
-    kind: schema.ToolKind = "other"
-    if tool is not None:
-        whole = familiar_call_arguments(
-            tool, arguments or ({"input": call.arguments} if tool.grammar else {})
-        )
-        try:
-            tool, arguments = parts_of(tool, whole)[0]
-        except ToolError:
-            arguments = whole
-        name = tool.name
-        kind = "search" if name in SEARCHES else KINDS.get(tool.effect, "other")
-        try:
-            subject = subject_of(tool, arguments)
-        except Exception:  # a tool expects valid arguments here; these may not be
-            subject = ""
+def show_call(call: PreviewedCall, cwd: Path) -> ShownCall:
+    """A call of the model."""
+    name, arguments = call.event.name, call.arguments
+    kind = "search" if name in SEARCHES else KINDS.get(call.effect, "other")
     path = arguments.get("path") if kind in ("read", "edit", "search") else None
-    path = _absolute(cwd, path) if isinstance(path, str) and path else ""
+    path = str(cwd / expand_path(path)) if isinstance(path, str) and path else ""
     line = arguments.get("offset") if kind == "read" else None
     line = line if isinstance(line, int) and 0 < line <= MAX_LINE else None
+    described = describe_event(call.event, TITLE_CHARS)
+    title = call.event.subject if name == "shell" else described.text if described else ""
     start = start_tool_call(
-        call.id,
-        title_of(name, subject),
+        call.event.call_id,
+        shorten(title, TITLE_CHARS) or name,
         kind=kind,
         status="pending",
         content=_proposed_edits(path, arguments) if kind == "edit" and path else None,
         locations=[schema.ToolCallLocation(path=path, line=line)] if path else None,
         raw_input=dict(arguments),
     )
-    return ShownCall(name=name, subject=subject, start=start)
-
-
-def title_of(name: str, subject: str) -> str:
-    """One line: a command unchanged, `Reading a.py` for others."""
-    line = describe_event(ToolStarted(call_id="", name=name, subject=subject), TITLE_CHARS)
-    words = subject if name == "shell" else line.text if line is not None else ""
-    return shorten(words, TITLE_CHARS) or name
+    return ShownCall(name=name, subject=call.event.subject, start=start)
 
 
 def text_content(text: str) -> schema.ContentToolCallContent:
@@ -115,7 +82,7 @@ def edits_of(diff: str, cwd: Path) -> Iterator[tuple[Edit, schema.ToolCallLocati
     path = ""
     for line in lines:
         if line.startswith("+++ b/"):
-            path = _absolute(cwd, line[len("+++ b/") :].rstrip("\t"))
+            path = str(cwd / line[len("+++ b/") :].rstrip("\t"))
         header = _HEADER.match(line)
         if header is None or not path:
             continue
@@ -143,16 +110,3 @@ def _proposed_edits(path: str, arguments: Mapping[str, Any]) -> list[Content] | 
         for old, new in texts
         if isinstance(old, str) and isinstance(new, str)
     ] or None
-
-
-def _absolute(cwd: Path, path: str) -> str:
-    return str(cwd / expand_path(path))
-
-
-def _arguments(text: str) -> Mapping[str, Any]:
-    try:
-        # `NaN` is not JSON for the client.
-        value = json.loads(text, parse_constant=lambda name: None)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -1,17 +1,14 @@
 """`kode acp`: kode as an agent in an editor, on standard input and output."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 
 from kode.plugin import (
     Parser,
     UserError,
-    add_setting_flags,
-    config_flags,
-    finish_startup,
     require_extra,
-    run_setup,
 )
 from kode.plugins.acp.hello import result
 from kode.plugins.stdio import can_wait, greet
@@ -21,13 +18,13 @@ def main(argv: Sequence[str]) -> int:
     """Runs `kode acp` with these arguments and returns its exit code. Raises: UserError if standard
     input or output is a file."""
     parser = Parser("kode acp", "Serve an editor by the Agent Client Protocol on stdin and stdout.")
-    add_setting_flags(parser)
+    parser.add_settings()
     parser.add_argument("--no-session", action="store_true", help="do not save sessions")
     setup = "set up a key in this terminal, then exit"
     parser.add_argument("--setup", action="store_true", help=setup)
     arguments = parser.parse(argv)
     if arguments.setup:
-        return run_setup([])
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "kode", "init"])
     require_extra("acp")
     if not all(map(can_wait, (0, 1))):
         raise UserError(
@@ -39,7 +36,6 @@ def main(argv: Sequence[str]) -> int:
     greeted = greet(result, ("kode.plugins.acp.schema", "kode.plugins.acp.server"))
     from kode.plugins.acp.server import serve
 
-    finish_startup()
-    flags, trusts = config_flags(arguments), arguments.trust_project
+    flags, trusts = parser.settings(arguments), arguments.trust_project
     keeps = not arguments.no_session
     return asyncio.run(serve(greeted, flags=flags, trust_project=trusts, keep_sessions=keeps))

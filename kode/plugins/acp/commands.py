@@ -10,15 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from acp.helpers import update_available_commands
 from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
 
-from kode.plugin import (
-    Conversation,
-    UserError,
-    memory_command,
-    read_plan,
-    slash_commands,
-    write_plan,
-)
-from kode.plugins.acp.options import DEFAULT, effort_named
+from kode.plugin import Conversation, UserError
+from kode.plugins.acp.options import DEFAULT
 from kode.plugins.acp.updates import Update
 
 Run = Callable[[Conversation, str], Awaitable[str]]
@@ -36,17 +29,17 @@ async def _compact(conversation: Conversation, argument: str) -> str:
 
 async def _plan(conversation: Conversation, argument: str) -> str:
     """Without a word: switches to mode plan, and shows the plan if there is one."""
-    path = conversation.agent.place.plan
     if argument not in ("", "show", "drop"):
         raise UserError("/plan takes show, go, drop or nothing.")
     if not argument:
         conversation.set_permission_mode("plan")
-    plan = await asyncio.to_thread(read_plan, path)
-    if argument == "drop" and path is not None:
-        await asyncio.to_thread(write_plan, path, "")
+    if argument == "drop":
+        conversation.plan.drop()
         return "Plan dropped. The model learns of it with your next message."
     mode = "" if argument else "Mode: plan. Nothing changes until you approve a plan.\n\n"
-    return f"{mode}{plan.strip() or 'There is no plan yet: say what you want done.'}"
+    return (
+        f"{mode}{conversation.plan.text.strip() or 'There is no plan yet: say what you want done.'}"
+    )
 
 
 async def _memory(conversation: Conversation, argument: str) -> str:
@@ -54,8 +47,8 @@ async def _memory(conversation: Conversation, argument: str) -> str:
         words = shlex.split(argument)
     except ValueError as error:
         raise UserError(f"/memory: {error}. Close the quotes and try again.") from error
-    text = await memory_command(await conversation.opened_memory(), words or ["show"])
-    return f"```\n{text.rstrip()}\n```"
+    outcome = await conversation.memory_command(words or ["show"])
+    return f"```\n{outcome.text.rstrip()}\n```"
 
 
 async def _context(conversation: Conversation, argument: str) -> str:
@@ -72,21 +65,21 @@ async def _model(conversation: Conversation, argument: str) -> str:
 
 async def _effort(conversation: Conversation, argument: str) -> str:
     if argument:
-        conversation.use_effort(effort_named(argument))
+        conversation.use_effort(None if argument == DEFAULT else argument)
     return f"Effort: {conversation.agent.effort or DEFAULT}"
 
 
-COMMANDS: Mapping[str, Run] = {
-    "undo": lambda conversation, _: conversation.past.undo(),
-    "redo": lambda conversation, _: conversation.past.redo(),
-    "compact": _compact,
-    "plan": _plan,
-    "memory": _memory,
-    "context": _context,
-    "model": _model,
-    "effort": _effort,
+COMMANDS: Mapping[str, tuple[Run, str, str]] = {
+    "undo": (lambda conversation, _: conversation.past.undo(), "undo the last turn's files", ""),
+    "redo": (lambda conversation, _: conversation.past.redo(), "take back the last undo", ""),
+    "compact": (_compact, "summarize the conversation, or undo that", "[WHAT MATTERS | undo]"),
+    "plan": (_plan, "plan first: nothing changes until you approve", "[show | go | drop]"),
+    "memory": (_memory, "show and change what kode remembers", "[COMMAND]"),
+    "context": (_context, "show what fills the model's window", ""),
+    "model": (_model, "show or switch the model", "[NAME]"),
+    "effort": (_effort, "set how much the model thinks", "[LEVEL]"),
 }
-"""Those of the prompt that make sense in a client."""
+"""Those of the prompt that make sense in a client: what each runs, does, and takes."""
 
 
 def command_in(text: str) -> tuple[Run, str] | None:
@@ -95,14 +88,12 @@ def command_in(text: str) -> tuple[Run, str] | None:
     if "\n" in line or not line.startswith("/"):
         return None
     name, _, argument = line[1:].partition(" ")
-    run = COMMANDS.get(name)
-    return (run, argument.strip()) if run is not None else None
+    return (COMMANDS[name][0], argument.strip()) if name in COMMANDS else None
 
 
 def offer_commands(conversation: Conversation) -> Update:
     """The commands that a message may begin with."""
-    rows = {name: slash_commands[f"/{name}"] for name in COMMANDS}
-    offered = {name: (row.summary, row.takes) for name, row in rows.items()}
+    offered = {name: (summary, takes) for name, (_, summary, takes) in COMMANDS.items()}
     found = conversation.offered()
     if conversation.extensions is not None:
         found |= conversation.extensions.commands()

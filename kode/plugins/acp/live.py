@@ -18,23 +18,16 @@ from acp.helpers import update_current_mode
 from acp.interfaces import Client
 
 from kode.plugin import (
-    FINISHED,
-    MODE_CALLED,
     Answer,
     Conversation,
     Event,
     Form,
     Image,
-    Loaded,
-    ModelListing,
     PermissionMode,
     Question,
     Text,
     TurnEnded,
-    fitting_picture,
-    mask_secrets,
     open_conversation,
-    read_plan,
     visible,
 )
 from kode.plugin import McpServerEntry as Entry
@@ -153,13 +146,12 @@ class Live:
         """Chooses a mode, a model or an effort. Raises: UserError for what is not on offer, or
         cannot be used."""
         if option == choices.EFFORT:
-            self.conversation.use_effort(choices.effort_named(value))
+            self.conversation.use_effort(None if value == choices.DEFAULT else value)
         else:
-            value = MODE_CALLED.get(value, value) if option == choices.MODE else value
             known = choices.config_options(self.conversation, self.models)
             choices.check_choice(known, option, value)
             if option == choices.MODE:
-                self.conversation.set_permission_mode(MODE_CALLED[value])
+                self.conversation.set_permission_mode(value)
             else:
                 await asyncio.to_thread(self.conversation.use_model, value)
         self.send_choices()
@@ -215,12 +207,14 @@ class Live:
             run, argument = found
             self.outbox.put(to_update.message(await run(conversation, argument)))
             return schema.PromptResponse(stop_reason="end_turn")
-        small = [await asyncio.to_thread(fitting_picture, one) for one in prompt.pictures]
-        pictures = [conversation.keep_picture(picture.name, picture.data) for picture in small]
+        pictures = [
+            await asyncio.to_thread(conversation.keep_picture, name, data)
+            for name, data in prompt.pictures
+        ]
         ended = await self._turn(text, (*pictures, *prompt.attachments))
-        while conversation.fresh_plan and ended.status in FINISHED:
+        while conversation.fresh_plan and ended.is_finished:
             await self.outbox.sent()
-            plan = await asyncio.to_thread(read_plan, conversation.agent.place.plan)
+            plan = conversation.plan.text
             mode = await ask_about_plan(self.client, self.id, plan)
             if mode is None:
                 break
@@ -268,7 +262,7 @@ class Live:
 
     def _stop_reason(self, ended: TurnEnded) -> schema.StopReason:
         """Raises: RequestError for a failed turn."""
-        if ended.status in FINISHED:
+        if ended.is_finished:
             return "end_turn"
         if ended.status == "interrupted":
             return "cancelled"
@@ -282,7 +276,7 @@ class Live:
 
 
 async def open_live(
-    client: Client, loaded: Loaded, cwd: Path, servers: Sequence[Entry], has_forms: bool, **how: Any
+    client: Client, loaded: Any, cwd: Path, servers: Sequence[Entry], has_forms: bool, **how: Any
 ) -> Live:
     """Opens a new session, or the one named, for a client, which may support forms. `how`: more for
     `open_conversation`. Sends nothing before `release`.
@@ -294,19 +288,15 @@ async def open_live(
     async def send(update: to_update.Update) -> None:
         await client.session_update(live.id, update)
 
-    live = Live(client=client, outbox=Outbox(send), updates=to_update.Updates(cwd))
+    updates = to_update.Updates(cwd, lambda call: live.conversation.preview_call(call))
+    live = Live(client=client, outbox=Outbox(send), updates=updates)
     elicit = live.elicit if has_forms else None
     conversation = live.opened = await open_conversation(
         loaded, cwd=cwd, emit=live.emit, ask=live.ask, elicit=elicit, servers=servers, **how
     )
     live.updates.titled = conversation.session.turns > 0
-    live.updates.tools = lambda: conversation.agent.tools
-    live.updates.mask = lambda text: mask_secrets(text, conversation.agent.secrets)
     live.updates.cost_usd = lambda: conversation.status().cost_usd
     if conversation.extensions is not None:
         conversation.extensions.start_all()
-    # Asks a local server.
-    offers, provider = ModelListing().offers, conversation.agent.provider
-    listed, *_ = await asyncio.to_thread(offers, conversation.config, provider, ask=False)
-    live.models = listed.models
+    live.models = await asyncio.to_thread(conversation.offered_models)
     return live

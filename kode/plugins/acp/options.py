@@ -5,7 +5,7 @@ from typing import Literal
 
 from acp import schema
 
-from kode.plugin import EFFORTS, MODE_MEANS, Conversation, Effort, UserError
+from kode.plugin import Conversation, UserError
 
 ConfigOption = schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean
 
@@ -18,25 +18,10 @@ DEFAULT = "default"
 MAX_NAMED = 8  # a sentence that can be read
 
 
-def effort_named(name: str) -> Effort | None:
-    """Raises: UserError for a word that is no level."""
-    for level in EFFORTS:
-        if level == name:
-            return level
-    if name != DEFAULT:
-        levels = ", ".join((DEFAULT, *EFFORTS))
-        raise UserError(f"There is no effort {name[:40]!r}. The levels are: {levels}.")
-    return None
-
-
 def config_options(conversation: Conversation, models: Iterable[str]) -> list[ConfigOption]:
-    """The choices as options; what is chosen is always among them. `full`, which asks nothing, is
-    no click away unless the person has set it."""
+    """The choices as options; what is chosen is always among them."""
     status, effort = conversation.status(), conversation.agent.effort or DEFAULT
-    set_by_person = (status.mode, conversation.config.permissions.mode)
-    modes: dict[str, str | None] = {
-        mode: what for mode, what in MODE_MEANS.items() if mode != "full" or mode in set_by_person
-    }
+    modes: dict[str, str | None] = {**conversation.modes}
     efforts = conversation.agent.provider.info.efforts
     options = [
         _option(MODE, "Permission mode", "mode", status.mode, modes),

@@ -6,6 +6,7 @@ Anything linked or embedded from outside the working folders is outside text, as
 
 import base64
 import binascii
+import json
 import os
 import re
 from collections.abc import Sequence
@@ -15,16 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from acp import schema
 
-from kode.plugin import (
-    MAX_ATTACHED_BYTES,
-    Conversation,
-    Picture,
-    Text,
-    UserError,
-    file_part,
-    read_mentioned,
-    write_mention,
-)
+from kode.plugin import Conversation, Text, UserError, read_mentioned
 
 Block = (
     schema.TextContentBlock
@@ -41,7 +33,8 @@ class ClientMessage:
 
     text: str = ""
     attachments: list[Text] = field(default_factory=list)
-    pictures: list[Picture] = field(default_factory=list)
+    pictures: list[tuple[str, bytes]] = field(default_factory=list)
+    """Each with a name."""
 
     def add_words(self, words: str) -> None:
         """Adds a piece of the text; a link may stand in the middle of a sentence."""
@@ -55,7 +48,7 @@ class ClientMessage:
         link = os.path.basename(unquote(urlsplit(uri or "").path))
         name = link or f"image-{len(self.pictures) + 1}"
         try:
-            self.pictures.append(Picture(name, base64.b64decode(data, validate=True)))
+            self.pictures.append((name, base64.b64decode(data, validate=True)))
         except (binascii.Error, ValueError) as error:
             raise UserError(f"{name} is not base64 data, so the model cannot see it.") from error
 
@@ -76,8 +69,9 @@ def read_prompt(blocks: Sequence[Block], conversation: Conversation) -> ClientMe
         elif isinstance(block, schema.ResourceContentBlock):
             message.add_words(_mention(block.uri, cwd))
             if (path := path_of(block.uri)) is not None:  # as a file after `@` at the terminal
-                pictures, folders = read_mentioned(f"@{write_mention(str(path))}", cwd)
-                message.pictures += pictures
+                quoted = json.dumps(str(path), ensure_ascii=False)
+                pictures, folders = read_mentioned(f"@{quoted}", cwd)
+                message.pictures += ((picture.name, picture.data) for picture in pictures)
                 message.attachments += (folder.text for folder in folders)
         else:
             resource = block.resource
@@ -135,12 +129,6 @@ def _part_of(uri: str) -> str:
 
 
 def _read_embedded(resource: schema.TextResourceContents, conversation: Conversation) -> Text:
-    if len(resource.text) > MAX_ATTACHED_BYTES:
-        raise UserError(
-            f"{resource.uri} has more than {MAX_ATTACHED_BYTES // 1024} KB. Link to it instead, so "
-            "that kode reads the parts it needs."
-        )
     path = path_of(resource.uri)
     name = f"{path}{_part_of(resource.uri)}" if path is not None else resource.uri
-    roots, marks = conversation.agent.place.roots, conversation.agent.marks
-    return file_part(name, resource.text, path, roots, marks)
+    return conversation.quote_file(name, resource.text, path)

@@ -10,8 +10,7 @@ from acp import RequestError, schema
 from acp.interfaces import Client
 from pydantic import AnyUrl
 
-from kode.plugin import Answer, Form, PermissionMode, Question, visible, ways_to_allow
-from kode.plugin import FormField as Field
+from kode.plugin import Answer, Form, PermissionMode, Question, visible
 from kode.plugins.acp.calls import Content, ShownCall, edits_of, text_content
 
 Options = list[schema.PermissionOption]
@@ -50,7 +49,7 @@ async def ask_permission(
     if call is not None:
         known = ("tool_call_id", "title", "kind", "raw_input", *(() if places else ("locations",)))
         update = update.model_copy(update={name: getattr(call.start, name) for name in known})
-    chosen = await _choose(client, session_id, update, permission_options(ways_to_allow(question)))
+    chosen = await _choose(client, session_id, update, permission_options(question.ways_to_allow))
     return Answer(choice=cast(Any, chosen) if chosen in ("once", "session", "project") else "no")
 
 
@@ -127,7 +126,7 @@ def _content(question: Question, cwd: Path) -> tuple[list[Content], list[schema.
     return [*content, *(edit for edit, _ in edits)], [place for _, place in edits]
 
 
-def _property(field: Field) -> dict[str, Any]:
+def _property(field: Any) -> dict[str, Any]:
     """A field as a JSON schema."""
     known = {"title": visible(field.title), "default": field.default}
     if field.kind == "choices":

@@ -8,7 +8,7 @@ from pathlib import Path
 from acp.helpers import image_block, text_block, update_tool_call, update_user_message
 from acp.schema import ImageContentBlock, TextContentBlock
 
-from kode.plugin import Image, Text, Thinking, Transcript, TranscriptCall, read_plan
+from kode.plugin import Image, Plan, Text, Thinking, Transcript
 from kode.plugins.acp import updates as to_update
 from kode.plugins.acp.calls import text_content
 from kode.plugins.acp.updates import MAX_RESULT_CHARS, Update, Updates
@@ -16,7 +16,7 @@ from kode.plugins.acp.updates import MAX_RESULT_CHARS, Update, Updates
 _ATTACHED = re.compile(r'<(?:file|folder) path="([^"\n]*)">')
 
 
-def history(transcript: Transcript, updates: Updates, plan: Path | None) -> Iterator[Update]:
+def history(transcript: Transcript, updates: Updates, plan: Plan) -> Iterator[Update]:
     """Everything not rewound, oldest first; then the current plan and title. `updates` are those of
     the loaded session."""
     last_plan: Update | None = None
@@ -34,7 +34,8 @@ def history(transcript: Transcript, updates: Updates, plan: Path | None) -> Iter
                         yield _of_person(text_block(f"[attached: {name}]\n"), message.id)
                 case Thinking(text=text) if text:
                     yield to_update.thought(text, message.id)
-                case TranscriptCall(call=call, answer=answer):
+                case _ if part.type == "call":
+                    call, answer = part.call, part.answer
                     yield updates.start(call)
                     shown = updates.calls.pop(call.id)
                     is_edit = shown.start.kind == "edit" and not answer.is_error
@@ -50,7 +51,7 @@ def history(transcript: Transcript, updates: Updates, plan: Path | None) -> Iter
                     yield _of_person(_picture(part), message.id)
     plans = (one for one in transcript.items if one.entry.type == "plan" and one.gone != "rewound")
     if last_plan is None and any(plans):
-        last_plan = to_update.plan_update(read_plan(plan))
+        last_plan = to_update.plan_update(plan.steps)
     if last_plan is not None:
         yield last_plan
     if first_words:

@@ -2,8 +2,9 @@
 output so far, the current message."""
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from acp import schema
@@ -18,15 +19,11 @@ from acp.helpers import (
 
 from kode.plugin import (
     Event,
-    StopReason,
-    Tool,
+    Plan,
+    PreviewedCall,
     ToolCall,
-    calls_of,
     describe_event,
-    plan_steps,
-    read_plan,
     shorten,
-    timestamp,
 )
 from kode.plugins.acp.calls import ShownCall, edits_of, show_call, text_content
 
@@ -45,13 +42,11 @@ class Updates:
     """Converts the events of one session for its client."""
 
     cwd: Path
-    tools: Callable[[], Sequence[Tool]] = tuple
-    """The current tools."""
-    mask: Callable[[str], str] = lambda text: text
-    """Masks the values of keys in the model's text."""
+    preview: Callable[[ToolCall], PreviewedCall]
+    """See `Conversation.preview_call`."""
     cost_usd: Callable[[], float | None] = lambda: None
     """Cost of the session's finished turns."""
-    last_stop: StopReason | None = None
+    last_stop: str | None = None
     """The stop reason of the last reply."""
     titled: bool = False
     calls: dict[str, ShownCall] = field(default_factory=dict)
@@ -68,7 +63,7 @@ class Updates:
         match event.type:
             case "turn_started" if not self.titled and event.text.strip():
                 self.titled = True
-                return [info_update(timestamp(), event.text)]
+                return [info_update(_now(), event.text)]
             case "step_started":
                 self._message_id = str(uuid.uuid4())
             case "text_delta":
@@ -78,7 +73,7 @@ class Updates:
             case "replied":
                 self.last_stop = event.message.stop
                 self._turn_usd += event.cost_usd or 0.0
-                starts = [self.start(call) for call in calls_of(event.message)]
+                starts = [self.start(p) for p in event.message.parts if p.type == "tool_call"]
                 return [*starts, *self.usage(event.context_tokens, event.context_window)]
             case "tool_started":
                 begun = self._begin(event.call_id, event.name, event.subject)
@@ -91,7 +86,7 @@ class Updates:
             case "tool_finished":
                 return self._finish(event)
             case "plan_kept":
-                return [plan_update(read_plan(Path(event.path)))]
+                return [plan_update(Plan(Path(event.path)).steps)]
             case "agent_progress" | "agent_finished":
                 return self._show_agent(event)
             case "retry_scheduled" | "context_reduced" | "memory_changed" | "notice":
@@ -106,13 +101,12 @@ class Updates:
                 self.calls.clear()
                 self._output.clear()
                 self._turn_usd = 0.0
-                return [*stopped, info_update(timestamp())]
+                return [*stopped, info_update(_now())]
         return []
 
     def start(self, call: ToolCall) -> Update:
         """A call that the model has made, before any outcome."""
-        masked = ToolCall(id=call.id, name=call.name, arguments=self.mask(call.arguments))
-        shown = self.calls[call.id] = show_call(masked, self.tools(), self.cwd)
+        shown = self.calls[call.id] = show_call(self.preview(call), self.cwd)
         return shown.start
 
     def usage(self, used: int, size: int) -> list[Update]:
@@ -177,6 +171,10 @@ def info_update(updated_at: str, text: str = "") -> Update:
     )
 
 
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
 def todo_update(call: ShownCall) -> Update:
     """The model's todo list as a plan."""
     listed = call.arguments.get("items")
@@ -189,9 +187,8 @@ def todo_update(call: ShownCall) -> Update:
     )
 
 
-def plan_update(plan: str) -> Update:
+def plan_update(steps: Iterable[tuple[str, bool]]) -> Update:
     """The steps of the session's plan file."""
     return update_plan(
-        plan_entry(text, status="completed" if done else "pending")
-        for text, done in plan_steps(plan)
+        plan_entry(text, status="completed" if done else "pending") for text, done in steps
     )

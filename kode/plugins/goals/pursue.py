@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kode.plugin import (
-    FINISHED,
     Check,
     Checked,
     Notice,
@@ -93,7 +92,7 @@ class Pursuit:
         turn, failed = None, self.goal.attempts[-1] if self.goal.attempts else None
         if text == words.RESUME:
             last = forms.history_of(self.goal, self.opened.session)[1]
-            if last is not None and last.status in FINISHED:  # its check has not run
+            if last is not None and last.is_finished:  # its check has not run
                 files = last.files_changed
                 turn = TurnEnded(status=last.status, steps=last.steps, files_changed=files)
             elif failed is None:
@@ -114,7 +113,7 @@ class Pursuit:
             over = self._used_up(turn)
             # Else the turn failed of the model, in circles for instance: its check may pass.
             is_answered = 0 < turn.steps == self.spent.requests - before
-            has_failed = turn.status not in FINISHED and turn.steps < self.opened.config.max_steps
+            has_failed = not turn.is_finished and turn.steps < self.opened.config.max_steps
             if turn.status == "interrupted" or (has_failed and not over and not is_answered):
                 self._notice(words.UNFINISHED)
                 return replace(self.total, goal=self.report())

@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,10 @@ from kode.plugin import (
     MessageEntry,
     Part,
     Role,
-    StopReason,
     ToolCall,
     ToolResult,
     Transcript,
     object_of,
-    timestamp,
 )
 
 MAX_NAME_CHARS = 64  # the longest name of a tool that vendors take
@@ -96,7 +94,9 @@ def first_text(lines: Iterable[Line], key: str) -> str:
 
 def first_time(lines: Iterable[Line]) -> str:
     """When a session began, by its lines; now if none says so."""
-    return next(filter(None, (line.time("") for line in lines)), "") or timestamp()
+    return next(filter(None, (line.time("") for line in lines)), "") or datetime.now(UTC).isoformat(
+        timespec="milliseconds"
+    )
 
 
 def build_transcript(
@@ -159,17 +159,14 @@ def entries_of(pieces: Iterable[Piece | CompactionEntry]) -> tuple[list[AnyEntry
                     answers.append(MessageEntry(role="tool", parts=(result,), at=at))
             parts.append(part)
         if parts:
-            has_call = any(isinstance(part, ToolCall) for part in parts)
-            stop: StopReason = "tool_calls" if has_call else "end"
-            entries.append(
-                MessageEntry(
-                    role=first.role,
-                    parts=tuple(parts),
-                    stop=stop if first.role == "assistant" else None,
-                    model=first.model,
-                    at=first.at,
-                )
+            reply = MessageEntry(
+                role=first.role, parts=tuple(parts), stop="end", model=first.model, at=first.at
             )
+            if first.role != "assistant":
+                reply = replace(reply, stop=None)
+            elif any(isinstance(part, ToolCall) for part in parts):
+                reply = replace(reply, stop="tool_calls")
+            entries.append(reply)
             entries += answers
     return entries, sum(map(len, results.values()))
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from kode.plugin import (
-    FINISHED,
     AnyEntry,
     BareSession,
     CompactionEntry,
@@ -211,7 +210,7 @@ class RecordedProvider:
     def _end_of_turn(self) -> BaseException:
         """How the recorded turn ended, if it has no further reply."""
         end = self._turn.end
-        if end is not None and end.status in FINISHED:
+        if end is not None and end.is_finished:
             return KodeError("The recorded turn ended here, and the replay continues.")
         if end is not None and end.status == "error":
             return ProviderError(end.error or "The recorded turn failed here.")

@@ -21,7 +21,6 @@ from kode.plugin import (
     cancelled_by_signals,
     complain,
     directory,
-    finish_startup,
     kode_version,
     nesting_depth,
     require_extra,
@@ -61,7 +60,6 @@ def main(argv: Sequence[str]) -> int:
     from kode.plugins.serve.bounds import Bounds
     from kode.plugins.serve.sessions import ServedSessions
 
-    finish_startup()
     bounds = Bounds(roots=roots, full=arguments.allow_full, depth=nesting_depth(os.environ))
     sessions = ServedSessions(bounds)
     if arguments.memory_only:

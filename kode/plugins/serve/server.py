@@ -33,7 +33,6 @@ from kode.plugin import (
     UserError,
     describe_fault,
     kode_version,
-    ways_to_allow,
 )
 from kode.plugins.serve import INSTRUCTIONS, NAME
 from kode.plugins.serve.bounds import Wish
@@ -331,5 +330,5 @@ def _form(question: Question) -> ElicitRequestFormParams:
 def _choices(question: Question) -> dict[str, str]:
     """The possible answers and their meaning. Permanent permission would loosen the person's own
     sessions, and a client may fill in a form itself."""
-    ways = {choice: text for choice, text in ways_to_allow(question).items() if choice in CHOICES}
+    ways = {choice: text for choice, text in question.ways_to_allow.items() if choice in CHOICES}
     return {**ways, "no": "no" + "; a message says what to do instead" * question.takes_words}

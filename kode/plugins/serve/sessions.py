@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kode.plugin import (
-    FINISHED,
     Answer,
     Conversation,
     Event,
@@ -214,7 +213,7 @@ class ServedSession:
             except Exception as error:
                 self.ended = TurnEnded(status="error", error=describe_fault(error))
             self.activity = ""
-            messages = self.steering() if self.ended.status in FINISHED else []
+            messages = self.steering() if self.ended.is_finished else []
             text = "\n\n".join(message.text for message in messages)
         self._begun.set()
         self._wake()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kode.diffs import unified_diff
 from kode.messages import ToolCall
 from kode.plugins.acp.calls import edits_of, show_call
-from kode.tools.builtin import BUILTIN
+from tests.plugins.acp.conftest import preview
 
 CWD = Path("/p")
 LINES = st.lists(st.sampled_from(["a", "b", "", "--- c", "+++ b/d", "@@ -1 +1 @@", "-", "+ x"]))
@@ -53,7 +53,7 @@ SHOWN = {
 
 def test_a_call_is_shown_with_kind_title_and_place() -> None:
     for (name, arguments), expected in SHOWN.items():
-        start = show_call(ToolCall(id="1", name=name, arguments=arguments), BUILTIN, CWD).start
+        start = show_call(preview(ToolCall(id="1", name=name, arguments=arguments)), CWD).start
         (place,) = start.locations or [None]
         path, line = (place.path, place.line) if place is not None else (None, None)
         assert (start.kind, start.title, path, line) == expected
@@ -69,7 +69,7 @@ def test_malformed_calls_are_shown_all_the_same() -> None:
         ("shell", '{"command": ["a"], "timeout_s": NaN}'),
         ("read_file", '{"offset": 99999999999999}'),
     ):
-        call = show_call(ToolCall(id="1", name=name, arguments=arguments), BUILTIN, CWD)
+        call = show_call(preview(ToolCall(id="1", name=name, arguments=arguments)), CWD)
 
         assert call.start.title
         assert "NaN" not in json.dumps(dict(call.arguments))

@@ -13,7 +13,7 @@ from acp.schema import (
 
 from kode.diffs import unified_diff
 from kode.extensions.mcp_values import Field, Form
-from kode.permissions.gate import Question, ways_to_allow
+from kode.permissions.gate import Question
 from kode.plugins.acp.questions import ask_permission, fill_form, permission_options
 
 CWD = Path("/p")
@@ -95,11 +95,11 @@ async def test_changes_of_a_command_show_old_and_new_text() -> None:
 
 
 def test_a_lasting_answer_names_the_rules_it_adds() -> None:
-    ways = ways_to_allow(question(may_always=True, rules=("shell(make:*)",)))
+    ways = question(may_always=True, rules=("shell(make:*)",)).ways_to_allow
     options = permission_options(ways)
 
     assert ["shell(make:*)" in one.name for one in options] == [False, True, True, False]
-    until = permission_options(ways_to_allow(question(until_changed=True)))
+    until = permission_options(question(until_changed=True).ways_to_allow)
     assert until[0].name == "Yes, until it changes"
 
 

@@ -20,12 +20,12 @@ from kode.events import (
 )
 from kode.messages import Message, ToolCall, Usage
 from kode.plugins.acp.updates import Updates
-from kode.tools.builtin import BUILTIN
+from tests.plugins.acp.conftest import preview
 
 
 @pytest.fixture
 def updates() -> Updates:
-    return Updates(Path("/p"), tools=lambda: BUILTIN)
+    return Updates(Path("/p"), preview)
 
 
 def replied(*calls: ToolCall, cost_usd: float | None = None) -> Replied:
@@ -78,13 +78,12 @@ def test_the_cost_counts_the_turn_that_runs(updates: Updates) -> None:
 
 
 def test_values_of_keys_are_masked_in_what_a_call_shows(updates: Updates) -> None:
-    updates.mask = lambda text: text.replace("sk-secret", "***")
     call = ToolCall(id="1", name="shell", arguments='{"command": "echo sk-secret"}')
 
     shown = str(wire(updates.of(replied(call))))
 
     assert "sk-secret" not in shown
-    assert "echo ***" in shown
+    assert "echo [redacted]" in shown
 
 
 def test_a_call_that_no_reply_asked_for_is_shown_too(updates: Updates) -> None:
