@@ -23,7 +23,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from kode import durable
 from kode.contracts import Project
@@ -213,6 +213,14 @@ class FileStore:
             turn=author.turn,
             batch=batch,
         )
+
+    def new_statement(self, author: Author, place: str, text: str, **values: Any) -> Statement:
+        """A statement of now as it can stand in a place; `values` are its other fields."""
+        layout, project = self.layout, self.project.hash
+        format, of_project = layout.format_of(place), project if project in place else ""
+        text = format.fit(text) if format else text.strip()
+        values = {"kind": layout.kind_of(place), "project": of_project, **values}
+        return statement_by(author, place, text, timestamp(self.now()), **values)
 
     async def commit(
         self, make: Callable[[View], Made], drafts: Mapping[str, str] = _NO_DRAFTS
@@ -404,14 +412,8 @@ class FileStore:
             if text in present:
                 continue
             older = edit.versions.get(text)
-            new = statement_by(author, file.place, text, draft.at)
-            new = replace(
-                new,
-                kind=self.layout.kind_of(file.place),
-                project=self.project.hash if self.project.hash in file.place else "",
-                replaces=(older.id,) if older and older.id in ended else (),
-            )
-            added.append(new)
+            replaces = (older.id,) if older and older.id in ended else ()
+            added.append(self.new_statement(author, file.place, text, replaces=replaces))
         if not added and not ended:
             draft = replace(draft, kind=RESTORE if file.text is None else LAYOUT)
         return replace(draft, add=tuple(added), end=tuple(sorted(ended)))

@@ -34,10 +34,15 @@ class Format:
     split: Callable[[str], list[Piece]]
     append: Callable[[str, str], str]
     """`append(text, new)` → the text of a file with one more statement."""
-    fit: Callable[[str], str]
-    """A text as it can stand there, so that it is read back as this one statement."""
+    reshape: Callable[[str], str]
+    """A text that would be read back as something else, as it can stand there."""
     tidy: Callable[[str], str] = str
     """The text of a file after statements were taken out of it."""
+
+    def fit(self, text: str) -> str:
+        """A text as it can stand there, so that it is read back as this one statement."""
+        text = plain_lines(text).strip()
+        return text if self.texts(text) == [text] else self.reshape(text)
 
     def texts(self, text: str) -> list[str]:
         """The statements of a file, each once."""
@@ -120,8 +125,8 @@ def _append_fact(text: str, new: str) -> str:
     return new if is_empty else f"{text.rstrip()}\n{SEPARATOR}\n{new}"
 
 
-def _fit_fact(text: str) -> str:
-    return "\n".join(piece.text for piece in _split_facts(plain_lines(text)) if piece.text)
+def _reshape_fact(text: str) -> str:
+    return "\n".join(piece.text for piece in _split_facts(text) if piece.text)
 
 
 def _tidy_facts(text: str) -> str:
@@ -130,7 +135,7 @@ def _tidy_facts(text: str) -> str:
     return f"\n{SEPARATOR}\n".join(parts)
 
 
-FACTS = Format(split=_split_facts, append=_append_fact, fit=_fit_fact, tidy=_tidy_facts)
+FACTS = Format(split=_split_facts, append=_append_fact, reshape=_reshape_fact, tidy=_tidy_facts)
 """Entries of any text, separated by lines that hold only `§`."""
 
 
@@ -170,16 +175,13 @@ def _append_line(text: str, new: str) -> str:
     return f"{text}{'' if continues else _gap(text)}{new}\n"
 
 
-def _fit_line(text: str) -> str:
-    text = plain_lines(text).strip()
-    if [piece.text for piece in _split_lines(text)] == [text]:
-        return text
+def _reshape_line(text: str) -> str:
     lines = [line.strip() for line in display(text).split("\n")]
     lines = [line for line in lines if line and not _FENCE.match(line)]
     return "- " + "\n    ".join(lines) if lines else ""
 
 
-LINES = Format(split=_split_lines, append=_append_line, fit=_fit_line)
+LINES = Format(split=_split_lines, append=_append_line, reshape=_reshape_line)
 """List items with what is indented below them, `Key: value` lines, paragraphs, fenced code."""
 
 
@@ -206,17 +208,15 @@ def _append_section(text: str, new: str) -> str:
     return _append_line(head, new) + (f"\n{tail}" if tail else "")
 
 
-def _fit_section(text: str) -> str:
-    text = plain_lines(text).strip()
+def _reshape_section(text: str) -> str:
     if not _SECTION.match(text):
-        return _fit_line(text)
+        return LINES.fit(text)
     head, *lines = text.split("\n")
     body = (f"#{line}" if _SECTION.match(line) else line for line in lines)
-    text = "\n".join((head, *body))
-    return text if not _Fence(text).mark else _piece(text).text
+    return _piece("\n".join((head, *body))).text
 
 
-SECTIONS = Format(split=_split_sections, append=_append_section, fit=_fit_section)
+SECTIONS = Format(split=_split_sections, append=_append_section, reshape=_reshape_section)
 """Parts that begin with `## `; before the first one, lists and paragraphs."""
 
 
@@ -237,12 +237,11 @@ def _append_whole(text: str, new: str) -> str:
     return f"{text}{new}\n"
 
 
-def _fit_whole(text: str) -> str:
-    text = plain_lines(text).strip()
+def _reshape_whole(text: str) -> str:
     while match := _FRONT.match(text):
         text = text[match.end() :].strip()
     return text
 
 
-WHOLE = Format(split=_split_whole, append=_append_whole, fit=_fit_whole)
+WHOLE = Format(split=_split_whole, append=_append_whole, reshape=_reshape_whole)
 """One statement below front matter."""

@@ -24,7 +24,7 @@ from kode.memory.relations import NO_RELATIONS, Relations
 from kode.memory.remarks import is_expired, remarks, since_then
 from kode.memory.rendering import Layout
 from kode.memory.search import TextIndex, recall, search
-from kode.memory.statement import Author, Outcome, Statement, Who, statement_by, timestamp
+from kode.memory.statement import Author, Outcome, Statement, Who
 from kode.memory.store import Store, quoted
 from kode.registry import system_row
 
@@ -146,21 +146,16 @@ class OpenMemory:
 
     def new_statement(self, addition: Addition, author: Author) -> Statement:
         """The statement of an addition, in the form of its place. Raises: MemoryRefused."""
-        layout, project = self.layout, self.store.project
-        place = layout.place_of(addition.target, addition.scope, project)
+        place = self.layout.place_of(addition.target, addition.scope, self.store.project)
         if not addition.text.strip():
             raise MemoryRefused("The text is empty: say in one sentence what to remember.")
-        format, text = layout.format_of(place), addition.text.strip()
         since = " ".join(addition.since.split())
         if len(since) > SINCE_CHARS:
             raise MemoryRefused(f"`since` has {len(since)} characters and may have {SINCE_CHARS}.")
-        return statement_by(
+        return self.store.new_statement(
             author,
             place,
-            format.fit(text) if format else text,
-            timestamp(self.context.now()),
-            kind=layout.kind_of(place),
-            project=project.hash if project.hash in place else "",
+            addition.text,
             since=since,
             until=day_of(addition.until, "until").isoformat() if addition.until.strip() else "",
             private=addition.private,

@@ -27,8 +27,6 @@ from kode.memory.statement import (
     Statement,
     Who,
     rank,
-    statement_by,
-    timestamp,
 )
 from kode.messages import shorten
 
@@ -123,18 +121,14 @@ class Store(FileStore):
         first, where = new[0], self.layout.label(new[0].place)
 
         def make(view: View) -> tuple[Change | None, Outcome]:
-            known = {
-                (old.place, old.text) for old in (*view.in_place(first.place), *view.waiting())
-            }
+            alive = (*view.in_place(first.place), *view.waiting())
+            known = {(old.place, old.text) for old in alive}
             added = tuple(one for one in new if (one.place, one.text) not in known)
             if not added:
                 return None, Outcome(text=f"already in {where}: {quoted(first)}", statement=first)
             draft = self.draft("add", Author(first.who, first.session, first.turn))
-            did = (
-                "waits for the user's approval" if first.state == "waiting" else f"added to {where}"
-            )
-            said = f"{did}: {', '.join(map(quoted, added))}"
-            return replace(draft, add=added), Outcome(text=said, statement=added[0])
+            change = replace(draft, add=added)
+            return change, self._added(change, view)
 
         return await self._commit(make)
 
@@ -147,20 +141,9 @@ class Store(FileStore):
 
     def new_version(self, old: Statement, text: str, author: Author) -> Statement:
         """A statement that could take the place of another one, in the form of its place."""
-        format = self.layout.format_of(old.place)
-        return statement_by(
-            author,
-            old.place,
-            format.fit(text) if format else text.strip(),
-            timestamp(self.now()),
-            kind=old.kind,
-            project=old.project,
-            private=old.private,
-            details=old.details,
-            state=old.state,
-            since=old.since,
-            until=old.until,
-        )
+        names = ("kind", "project", "private", "details", "state", "since", "until")
+        values = {name: getattr(old, name) for name in names}
+        return self.new_statement(author, old.place, text, **values)
 
     async def forget(self, id: str, author: Author, *, erase: bool = False) -> Outcome:
         """Withdraws a statement. With `erase` its text, and that of what it replaced, is blanked in
@@ -207,22 +190,20 @@ class Store(FileStore):
         def make(view: View) -> tuple[Change | None, Outcome]:
             draft, old = self.draft("write", author), view.current(place)
             edit = diff(format, old, text)
-            values = {
-                "kind": self.layout.kind_of(place),
-                "project": self.project.hash if self.project.hash in place else "",
+            new = [self.new_statement(author, place, text) for text in edit.new]
+            versions = {
+                edit.versions[statement.text].id: statement.id
+                for statement in new
+                if statement.text in edit.versions
             }
-            new = [statement_by(author, place, text, draft.at, **values) for text in edit.new]
-            versions = [
-                (edit.versions[one.text].id, one.id) for one in new if one.text in edit.versions
-            ]
-            replaced = {older for older, _ in versions}
-            change = self.settle(view, new, Relations(outdated=tuple(versions)), draft)
-            own_rank = self.rank(statement_by(author, place, "", draft.at))
-            dropped = [one for one in edit.gone if one.id not in replaced]
-            weak = tuple(one.id for one in dropped if self.rank(one) <= own_rank)
+            relations = Relations(outdated=tuple(versions.items()))
+            change = self.settle(view, new, relations, draft)
+            limit = self.rank(self.new_statement(author, place, ""))
+            dropped = [old for old in edit.gone if old.id not in versions]
+            weak = tuple(old.id for old in dropped if self.rank(old) <= limit)
             change = replace(change, end=(*change.end, *weak))
             ended = tuple(view.entries[id].statement for id in change.end)
-            stay = [one for one in edit.gone if one.id not in change.end]
+            stay = [old for old in edit.gone if old.id not in change.end]
             said = f"wrote {label}: {len(change.add)} new, {len(ended)} withdrawn"
             if stay:
                 said += f"; what the user said stays: {', '.join(map(quoted, stay))}"
@@ -317,14 +298,15 @@ class Store(FileStore):
         )
 
     def _added(self, change: Change, view: View) -> Outcome:
-        """What a change that adds one statement did, for whom asked."""
+        """What a change that adds statements did, for whom asked."""
         new, where = change.add[0], self.layout.label(change.add[0].place)
         ended = tuple(view.entries[id].statement for id in change.end)
-        said = f"added to {where}: {quoted(new)}"
+        texts = ", ".join(map(quoted, change.add))
+        said = f"added to {where}: {texts}"
         if new.state == "waiting":
-            said = f"waits for the user's approval (`kode memory review`): {quoted(new)}"
+            said = f"waits for the user's approval (`kode memory review`): {texts}"
         elif ended:
-            said = f"replaced in {where}: {', '.join(map(quoted, ended))} by {quoted(new)}"
+            said = f"replaced in {where}: {', '.join(map(quoted, ended))} by {texts}"
         conflict = None
         for first, second in change.conflicts:
             counts = view.entries[first].statement if first in view.entries else new
