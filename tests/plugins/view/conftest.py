@@ -6,25 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from kode.memory.base import Addition
-from kode.memory.tiered.episode_files import Episode, EpisodeFiles
 from starlette.testclient import TestClient
 
 from kode import paths
 from kode.config import Config
-from kode.conversation.memory import outside_context
-from kode.events import silent
-from kode.memory import make_system
 from kode.memory.commands import memory_command
+from kode.memory.review import propose
 from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_message
 from kode.plugin import Place
 from kode.plugins.view.access import Keys
+from kode.plugins.view.memory import opened_memory
 from kode.plugins.view.pages import application
 from kode.session.log import Session
 from tests.session.stories import new_session, turn_entry
 
 ADDRESS = "127.0.0.1:8000"
-TAINTED = "20260101-101010-aaaaaa"
 
 HOSTILE = (
     "<script>document.title='owned'; alert(1)</script>"
@@ -125,21 +121,11 @@ def hostile_session(home: Path) -> str:
 
 
 async def remember(place: Place) -> None:
-    """Facts with a history, and an episode that waits for approval."""
-    system = make_system(place.config.memory)
-    await system.open(outside_context(place.config, place.cwd, emit=silent), {})
-    for target, text in (("user", "prefers tabs"), ("env", "the port is 8080")):
-        await system.add(Addition(target=target, text=text))  # type: ignore[attr-defined]
-    await memory_command(system, ["replace", "env", "8080", "the port is 9090"])
-    await system.close(60.0)
-    files = EpisodeFiles(paths.memory_folder(place.home, None) / "episodes")
-    async with files.lock():
-        episode = Episode(
-            session_id=TAINTED,
-            turns=3,
-            created_at="2026-01-01T10:10:10+00:00",
-            updated_at="2026-01-01T10:10:10+00:00",
-            narrative=f"Read the vendor's page. {HOSTILE}",
-            tainted=True,
-        )
-        files.write(episode)
+    """Facts with a history, one of them written into its file, and a proposal that waits."""
+    async with opened_memory(place, read_only=False) as (memory, _):
+        await memory_command(memory, ["add", "user", "prefers tabs"])
+        await memory_command(memory, ["add", "env", "the port is 8080"])
+        await memory_command(memory, ["edit", "8080", "the port is 9090"])
+        await propose(memory, HOSTILE.partition("\x1b")[0], "user", "zed")
+    facts = paths.memory_folder(place.home, None) / "facts" / "user.md"
+    facts.write_text(f"{facts.read_text()}\n§\n{HOSTILE}")
