@@ -70,8 +70,7 @@ async def test_an_approval_counts_once_and_can_be_undone(browser):
 async def test_a_button_decides_a_contradiction(browser):
     async with opened_memory(browser.place, read_only=False) as (memory, _):
         await memory_command(memory, ["add", "user", "the port is 80"])
-        opened = memory.opened
-        await opened.replace(opened.store.find("port"), "the port is 81", opened.author())
+        await memory.replace(memory.store.find("port"), "the port is 81", memory.author())
     page = browser.get("/memory")
     assert "Contradict each other" in words_of(page)
     _, second, _ = re.findall(r'action="(/memory/review/[\w+]+/(?:first|second|both))"', page)
