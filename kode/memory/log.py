@@ -84,16 +84,18 @@ class Log:
         if not self._bad_lines:
             return None
         aside = durable.keep_aside(self.path, b"\n".join(self._bad_lines) + b"\n")
-        self._rewrite(self._changes)
+        with durable.storage_errors(self.path, "read"):
+            lines = self.path.read_bytes()[: self._position].split(b"\n")
+        self._rewrite([line for line in lines if _read(line)])
         return aside
 
     def erase(self, ids: Collection[str]) -> None:
         """Blanks the texts and quotations of these statements wherever the log has them. The caller
         holds the folder's lock."""
-        self._rewrite([_without_texts(change, ids) for change in self.changes()])
+        self._rewrite([_line(_without_texts(change, ids)) for change in self.changes()])
 
-    def _rewrite(self, changes: Sequence[Change]) -> None:
-        data = b"".join(_line(change) + b"\n" for change in changes)
+    def _rewrite(self, lines: Sequence[bytes]) -> None:
+        data = b"".join(line + b"\n" for line in lines)
         durable.replace(self.path, data)
         durable.note_length(self.path, len(data))
         self._forget()

@@ -85,8 +85,13 @@ async def status(memory: Memory) -> str:
 
 
 def list_changes(memory: Memory, count: int) -> str:
-    """The last changes, newest last, each with what it did and whether it was undone."""
-    changes = [change for change in memory.store.log.changes() if change.kind != LAYOUT]
+    """The last changes of this system, newest last, each with what it did and whether it was
+    undone."""
+    changes = [
+        change
+        for change in memory.store.log.changes()
+        if change.system == memory.name and change.kind != LAYOUT
+    ]
     undone = {change.undoes: change.id for change in changes if change.undoes}
     view = memory.store.view()
     statements = {new.id: new for change in changes for new in change.add}

@@ -5,15 +5,19 @@ theirs waits for their approval.
 """
 
 import json
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from pydantic import TypeAdapter
 
 from kode import durable, installed, paths
 from kode.contracts import Project
@@ -36,7 +40,7 @@ from kode.messages import first_of, plural, shorten
 MAX_BYTES = 64_000_000  # far above the log of years
 MAX_FAULTS = 10  # more tell a person nothing new
 SHOWN_CHARS = 100  # a line of a terminal
-FORMAT = "kode memory"
+FORMAT: Literal["kode memory"] = "kode memory"
 _REMOTE = re.compile(r'^\[remote "origin"\]\s*(?:^\s.*\n)*?\s*url\s*=\s*(\S+)', re.MULTILINE)
 
 
@@ -72,7 +76,24 @@ def _header(memory: Memory, changes: Sequence[Change]) -> dict[str, Any]:
         described = {"path": str(project.root), "name": project.root.name}
         remote = _remote(project.root)
         projects[project.hash] = described | ({"remote": remote} if remote else {})
-    return {"format": FORMAT, "version": 1, "system": memory.name, "projects": projects}
+    return asdict(Header(system=memory.name, projects=projects))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """The first line of an export."""
+
+    format: Literal["kode memory"] = FORMAT
+    version: Literal[1] = 1
+    system: str
+    projects: Mapping[str, Mapping[str, str]]
+    """The hash of each project → its `path`, and for the project of the export its `name` and the
+    address of its git `remote`."""
+
+
+@cache
+def _header_form() -> TypeAdapter[Header]:
+    return TypeAdapter(Header)
 
 
 def _remote(root: Path) -> str:
@@ -120,8 +141,14 @@ async def import_log(
     another's, what counts there waits for approval. `projects`: `OLD=NEW` for each project of the
     export that has another folder here. Raises as `import_file`."""
     changes, faults = _parse(text)
-    header = json.loads(text.partition("\n")[0])
-    hashes = _mapping(memory, header.get("projects", {}), changes, projects)
+    try:
+        described = _header_form().validate_json(text.partition("\n")[0]).projects
+    except ValueError:
+        raise MemoryRefused(
+            f"The first line of {origin} is damaged: it says of which projects the entries are. "
+            "Nothing was imported. Export them again."
+        ) from None
+    hashes = _mapping(memory, described, changes, projects)
     batch = f"i{Change(who='import', kind='', system='').id[:6]}"
     taken = list[Change]()
     for change in changes:
@@ -190,7 +217,7 @@ def _mapping(
         names = (hash, path, row.get("name", ""))
         if chosen := next((named[name] for name in names if name and name in named), ""):
             result[hash] = chosen
-        elif hash == here.hash or (path and Path(path).is_dir()):
+        elif hash == here.hash or (path and os.path.isdir(path)):
             result[hash] = hash
         elif (remote and row.get("remote") == remote) or len(hashes) == 1:
             result[hash] = here.hash

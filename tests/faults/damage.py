@@ -5,6 +5,8 @@ Bytes are flipped, cut, doubled and put in; values inside JSON get other types, 
 """
 
 import json
+import re
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 DEEP = b"[" * 20_000 + b"]" * 20_000
 HUGE = b"9" * 5_000
+_CHECKSUM = re.compile(rb"[0-9a-f]{8} ")
 SHOWN_BYTES = 3_000
 _DEEP, _HUGE, _HALF = "@deep@", "@huge@", "@half@"
 """Stand for what `json.dumps` cannot write."""
@@ -167,7 +170,8 @@ def _lines_swapped(data: bytes) -> st.SearchStrategy[bytes]:
 
 
 def _parts(data: bytes) -> list[tuple[int, Any]]:
-    """(number of the line, value) of each JSON line, or the whole as line -1; else empty."""
+    """(number of the line, value) of each JSON line, also behind a checksum, or the whole as line
+    -1; else empty."""
     try:
         return [(-1, json.loads(data))]
     except (ValueError, RecursionError):
@@ -175,7 +179,7 @@ def _parts(data: bytes) -> list[tuple[int, Any]]:
     parts = []
     for number, line in enumerate(data.split(b"\n")):
         try:
-            value = json.loads(line)
+            value = json.loads(_CHECKSUM.sub(b"", line))
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict | list):
@@ -201,7 +205,8 @@ def _value_changed(data: bytes) -> st.SearchStrategy[bytes]:
         if number < 0:
             return new
         lines = data.split(b"\n")
-        lines[number] = new
+        is_checked = _CHECKSUM.match(lines[number])
+        lines[number] = b"%08x %s" % (zlib.crc32(new), new) if is_checked else new
         return b"\n".join(lines)
 
     return changed()

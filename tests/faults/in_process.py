@@ -15,27 +15,15 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from kode.memory.change import Change
-from kode.memory.history import History
-from kode.memory.journal.consolidate import Answer
-from kode.memory.journal.files import MEMORY, JournalFiles
-from kode.memory.journal.said import Conversation, Queue
-from kode.memory.project import ProjectFolder
-from kode.memory.queue import Item
-from kode.memory.tiered.episode_files import Episode, EpisodeFiles
-from kode.memory.tiered.episodes import open_queue as ended_sessions
-
 from kode.cli.main import main
 from kode.config import load_config
 from kode.conversation import open_conversation
 from kode.errors import KodeError
 from kode.events import silent
-from kode.memory.vault.reflect import open_queue as tasks
-from kode.paths import path_hash, project_memory
+from kode.memory.pending import Pending
+from kode.messages import user_message
 from kode.permissions import approvals
 from kode.permissions.rules import parse
-from tests.memory.journal.life import add_entry
-from tests.memory.life import NOON, write_facts
 
 FAULT = re.compile(
     r"an internal error in kode|Traceback|\b(Type|Attribute|Key|Index|Value|Recursion|Overflow|"
@@ -137,14 +125,13 @@ def made(folder: Path) -> Here:
     }
     (here.home / "config.json").write_text(json.dumps(config, indent=1))
     _session(here)
-    _memory(here.home / "memory", here.project)
-    here.kode("memory", "add", "user", "Likes short answers")
-    (here.folder / "notes.jsonl").write_text('{"content": "Prefers tabs", "kind": "rule"}\n')
-    here.kode("memory", "--memory", "notes", "import", str(here.folder / "notes.jsonl"))
+    for system, *words in ADDED:
+        done = here.kode("memory", "--memory", system, "add", *words)
+        assert done.code == 0, done.told
     for system in ("tiered", "vault", "journal", "notes"):
-        archive = here.folder / f"{system}-archive"
-        here.kode("memory", "--memory", system, "export", f"{archive}.jsonl")
-    _waiting(here.home / "memory", here.project)
+        here.kode("memory", "--memory", system, "export", str(here.folder / f"{system}.jsonl"))
+    _pending(here, "tiered", json.dumps({"narrative": "Did x.", "facts": ["is x"]}))
+    _pending(here, "vault", json.dumps([asdict(user_message("hi"))]))
     approvals.change(here.home, here.project, give=(parse("shell(make:*)"),))
     (here.home / "history").write_bytes(b"\n# 2026-03-01 12:00:00.000000\n+fix the tests\n")
     here.keep()
@@ -177,60 +164,25 @@ def _session(here: Here) -> None:
     (agent / "transcript.jsonl").write_text("{}\n")
 
 
-def _memory(memory: Path, project: Path) -> None:
-    at = NOON.isoformat()
-    write_facts(memory / "facts" / "env.md", "Tests run with pytest", "Python is 3.11 — größer")
-    episodes = EpisodeFiles(memory / "episodes")
-    for number, tainted in ((1, False), (2, True)):
-        episodes.write(
-            Episode(
-                session_id=f"20260301-12000{number}-abcdef",
-                turns=4,
-                created_at=at,
-                updated_at=at,
-                narrative="Fixed the race in the uploader.",
-                facts=("The uploader locks per file",),
-                tainted=tainted,
-            )
-        )
-    history = History(memory / "history.jsonl")
-    for system in ("tiered", "vault", "journal", "notes"):
-        history.append(
-            Change(kind="add", target="facts/env.md", system=system, who="user", after=("x",))
-        )
-    vault = project_memory(memory / "vault", project)
-    (vault / "facts").mkdir(parents=True)
-    (vault / "facts" / "tools.md").write_text("# Tools\n\n> Summary: which tools\n\n- uses make\n")
-    (vault / "episodes").mkdir()
-    (vault / "episodes" / "2026-03.md").write_text("# 2026-03\n\n## 2026-03-01 12:00\nDid it.\n")
-    journal = JournalFiles(ProjectFolder(memory / "journal", path_hash(project)))
-    journal.root.mkdir(parents=True, exist_ok=True)
-    (journal.root / MEMORY).write_text("# Facts\n- likes spaces\n")
-    add_entry(journal, "Did it.", NOON)
+ADDED = (
+    ("tiered", "user", "Likes short answers"),
+    ("tiered", "env", "Python is 3.11 — größer"),
+    ("tiered", "env", "Tests run with pytest, also the uploader's"),
+    ("vault", "tools", "uses make"),
+    ("vault", "episodes", "Did it."),
+    ("journal", "memory", "likes spaces"),
+    ("journal", "history", "Did it."),
+    ("notes", "rule", "Prefers tabs"),
+)
+"""The system, the place and the text of what memory holds."""
 
 
-def _waiting(memory: Path, project: Path) -> None:
-    """What is left for a later start."""
-    at = NOON.isoformat()
-    ended, other = "20260302-120000-abcdef", "20260301-120001-abcdef"
-    ended_sessions(memory / "episodes").write(
-        Item(id=f"{ended}.0004", session=ended, turn=4, at=at, text="User: hi", said=("hi",))
-    )
-    tasks(project_memory(memory / "vault", project)).write(
-        Item(id=f"{other}.0001", session=other, turn=1, at=at, text="User: hi")
-    )
-    answer = Answer(text=json.dumps({"narrative": "Did x.", "facts": ["is x"]}), at=at, shown=())
-    Queue(project_memory(memory / "journal", project) / "queue").write(
-        Item(
-            id=f"{other}.00000000000000000001abcdef",
-            session=other,
-            turn=1,
-            at=at,
-            text="User: hi",
-            more=asdict(Conversation(keys=("k1", "k2"), raw=("hi",))),
-            answer=json.dumps(asdict(answer)),
-        )
-    )
+def _pending(here: Here, system: str, answer: str) -> None:
+    """Leaves a session for a later start, with the answer of a model about it."""
+    pending = Pending(here.home / "memory/pending" / system)
+    pending.mark(here.session)
+    pending.answer(here.session, answer, ())
+    pending.leave(here.session)
 
 
 def undone_and_diffed(here: Here, session_id: str | None = None) -> Finished:

@@ -13,11 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from kode.memory.journal.said import Conversation
-from kode.memory.queue import read_item
-from kode.memory.tiered.episodes import Ended
 
-from kode.memory.vault.reflect import Asked
 from tests.effort import EVERYTHING
 from tests.faults.damage import damaged
 from tests.faults.in_process import FAULT, Finished, Here, made, undone_and_diffed
@@ -138,44 +134,35 @@ FORMATS = (
     Format(
         "facts", "kode-home/memory/facts/user.md", (*TIERED, kode("memory", "add", "user", "New"))
     ),
-    Format("history of memory", "kode-home/memory/history.jsonl", TIERED),
-    Format("episode", "kode-home/memory/episodes/*1-*.md", TIERED),
-    Format(
-        "untrusted episode",
-        "kode-home/memory/episodes/*2-*.md",
-        (kode("memory", "approve", "20260301-120002-abcdef"), kode("memory", "undo"), *TIERED),
-    ),
-    Format("episodes' index", "kode-home/memory/episodes/index.json", TIERED, keeps=never),
-    Format(
-        "pending episode",
-        "kode-home/memory/episodes/pending/*.json",
-        TIERED,
-        keeps=lambda found: read_item(found, Ended) is None,
-    ),
+    Format("log of memory", "kode-home/memory/history.jsonl", (*TIERED, *memory("notes"))),
+    Format("note", "kode-home/memory/episodes/*.md", TIERED),
     Format("vault's facts", "kode-home/memory/vault/*/facts/tools.md", memory("vault")),
     Format("vault's episodes", "kode-home/memory/vault/*/episodes/*.md", memory("vault")),
-    Format(
-        "vault's task",
-        "kode-home/memory/vault/*/pending/*.json",
-        memory("vault"),
-        keeps=lambda found: read_item(found, Asked) is None,
-    ),
     Format("journal's memory", "kode-home/memory/journal/*/MEMORY.md", memory("journal")),
     Format("journal's history", "kode-home/memory/journal/*/HISTORY.md", memory("journal")),
-    Format(
-        "journal's queue",
-        "kode-home/memory/journal/*/queue/*.json",
-        memory("journal"),
-        keeps=lambda found: read_item(found, Conversation) is None,
-    ),
-    Format("notes", "kode-home/memory/notes/notes.db", memory("notes"), keeps=never),
     *(
         Format(
-            f"{system} archive",
-            f"{system}-archive.jsonl",
-            (
-                kode("memory", "--memory", system, "import", f"FOLDER/{system}-archive.jsonl"),
-                kode("memory", "--memory", system, "show"),
+            f"answer for {system}",
+            f"kode-home/memory/pending/{system}/*.json",
+            memory(system),
+            keeps=never,
+        )
+        for system in ("tiered", "vault")
+    ),
+    *(
+        Format(
+            f"export of {system}",
+            f"{system}.jsonl",
+            tuple(
+                kode("memory", "--memory", system, *words)
+                for words in (
+                    ("import", f"FOLDER/{system}.jsonl"),
+                    ("approve", "--all", "--yes"),
+                    ("show",),
+                    ("import", "--mine", f"FOLDER/{system}.jsonl"),
+                    ("show",),
+                    ("log",),
+                )
             ),
         )
         for system in ("tiered", "vault", "journal", "notes")
@@ -220,10 +207,11 @@ def test_no_file_content_breaks_a_command_or_loses_data(
 
 
 def _lines(data: bytes) -> list[bytes]:
-    """Without what surrounds a text: marks of byte order, white space, a NUL."""
+    """Without what surrounds a text, marks of byte order, white space, a NUL; and without the
+    summary of a file, which kode words."""
     lines = re.split(rb"[\r\n]+", data.removeprefix(b"\xef\xbb\xbf"))
     bare = (line.strip(b" \t\v\f\x1c\x1d\x1e\x1f") for line in lines)
-    return [line for line in bare if line]
+    return [line for line in bare if line and not line.startswith(b"> Summary:")]
 
 
 def _in_json(line: bytes) -> bytes:

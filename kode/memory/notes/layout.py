@@ -73,7 +73,7 @@ def make_layout(user: str) -> Layout:
 
 
 def kind_of(place: str) -> StatementKind:
-    return TARGETS[place.split("/")[1]]
+    return TARGETS.get("".join(place.split("/")[1:2]), "log")
 
 
 def label(place: str) -> str:
