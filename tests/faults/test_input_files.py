@@ -207,11 +207,14 @@ def test_no_file_content_breaks_a_command_or_loses_data(
 
 
 def _lines(data: bytes) -> list[bytes]:
-    """Without what surrounds a text, marks of byte order, white space, a NUL; and without the
-    summary of a file, which kode words."""
+    """Without what surrounds a text, marks of byte order, white space, a NUL; and without what
+    kode words in memory's files."""
     lines = re.split(rb"[\r\n]+", data.removeprefix(b"\xef\xbb\xbf"))
     bare = (line.strip(b" \t\v\f\x1c\x1d\x1e\x1f") for line in lines)
-    return [line for line in bare if line and not line.startswith(b"> Summary:")]
+    return [line for line in bare if line and not WORDED.match(line)]
+
+
+WORDED = re.compile(rb"> Summary:|# Tools Facts$|# [\d-]+ Episodes$|(turns|\w+_at|session_id|project): ")
 
 
 def _in_json(line: bytes) -> bytes:
