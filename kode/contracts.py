@@ -1082,12 +1082,9 @@ class Injection:
     system: str = ""
     """A section for the system prompt; "" for none. A function of what memory holds, never of the
     session's own turns or the hour, and stable line by line: another fact changes no other lines. A
-    session sends the one it began with until a compaction, and later only the lines that differ."""
+    session sends the one it began with until a compaction."""
     first_user: str = ""
     """Text to send once, in a message of its own; "" for none."""
-    known: bool = True
-    """False if memory could not be read: then an empty `system` says nothing about what it holds,
-    and what a session was told before still counts."""
 
 
 @dataclass(frozen=True, kw_only=True)

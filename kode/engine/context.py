@@ -119,8 +119,6 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     known = {**context.sections, **session.told}
     has_pair = any(spec.name == CALLS_ANY for spec in context.specs)
     sections["servers"] = "\n".join(agent.servers) if has_pair else known.get("servers", "")
-    if not injection.known:
-        sections["memory"] = known.get("memory", "")
     context.news = news_of(sections, known)
     context.opening, context.pending_first_user = _opening(agent), injection.first_user
     context.opened = None

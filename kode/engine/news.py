@@ -9,14 +9,10 @@ from kode.session.entries import ToldEntry
 HEADINGS = {
     "given": "# Your instructions have changed since this session began",
     "appended": "# Further instructions have changed since this session began",
-    "memory": "# Memory has changed since this session began",
     "servers": "# The MCP servers have changed since this session began: see mcp_search",
 }
 """Sections whose changes the model is told. Kode's own text may differ in another version; a
-session keeps the one that it began with."""
-
-
-MAY_END = ("memory", "servers")
+session keeps the one that it began with. Memory tells its own changes."""
 
 
 def news_of(now: Mapping[str, str], known: Mapping[str, str]) -> tuple[tuple[ToldEntry, str], ...]:
@@ -27,7 +23,7 @@ def news_of(now: Mapping[str, str], known: Mapping[str, str]) -> tuple[tuple[Tol
         (ToldEntry(section=name, text=text), told(name, known.get(name, ""), text))
         for name in HEADINGS
         if _lines(text := now.get(name, "")) != _lines(known.get(name, ""))
-        and (text or name in MAY_END)
+        and (text or name == "servers")
     )
 
 
@@ -45,14 +41,7 @@ def told(name: str, before: str, after: str) -> str:
     added = [line for kind, _, _, i, j in steps if kind != "equal" for line in new[i:j]]
     gone = [line for kind, i, j, _, _ in steps if kind != "equal" for line in old[i:j]]
     pieces = [HEADINGS[name]]
-    pieces += [f"New:\n{_as_data(name, added)}"] if added else []
-    pieces += [f"No longer there:\n{_as_data(name, gone)}"] if gone else []
+    pieces += ["\n".join(["New:", *added])] if added else []
+    pieces += ["\n".join(["No longer there:", *gone])] if gone else []
     changed, whole = "\n".join(pieces), f"{HEADINGS[name]}\n{after}"
     return changed if before and len(changed) < len(whole) else whole
-
-
-def _as_data(name: str, lines: list[str]) -> str:
-    """Lines of memory stay what they were in its section: data, not orders. They cannot close the
-    frame: its marker was escaped when the section was rendered."""
-    text = "\n".join(lines)
-    return f"<memory>\n{text}\n</memory>" if name == "memory" else text

@@ -83,7 +83,7 @@ class Guarded:
 
     async def inject(self, reason: InjectReason) -> Injection:
         return await self._call(
-            "inject", lambda: self.system.inject(reason), Injection(known=False)
+            "inject", lambda: self.system.inject(reason), Injection()
         )
 
     async def recall(self, turn: Turn) -> str:

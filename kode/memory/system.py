@@ -52,7 +52,7 @@ class NullMemory:
         return None
 
     async def inject(self, reason: InjectReason) -> Injection:
-        return Injection(known=False)
+        return Injection()
 
     async def recall(self, turn: Turn) -> str:
         return ""

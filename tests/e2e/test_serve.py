@@ -222,7 +222,7 @@ def test_memory_alone_over_stdio(place: Place, serve: Any) -> None:
 
     assert all(name.startswith("memory_") for name in tools)
     listed = place.run("memory", "approve").out
-    assert "by a test" in listed
+    assert "from a test" in listed
     assert place.run("memory", "approve", listed.split()[0]).code == 0
     assert "tabs" in place.run("memory", "show").out
     assert added["id"] in place.run("memory", "log").out

@@ -2,41 +2,38 @@
 
 from kode.engine.news import news_of, told
 
-FACTS = "\n\n".join(
+RULES = "\n\n".join(
     [
-        "# Memory\n<memory>\nReference data.",
         "Tests need Redis.",
         *(f"Service {number} listens on port {9000 + number}." for number in range(9)),
-        "Use tabs.\n</memory>",
+        "Use tabs.",
     ]
 )
 
 
 def test_unchanged_sections_and_blank_lines_are_not_news() -> None:
-    known = {"kode": "You are kode.", "memory": FACTS}
+    known = {"kode": "You are kode.", "given": RULES, "memory": "Facts."}
 
-    assert news_of({"kode": "Another version.", "memory": FACTS.replace("\n\n", "\n")}, known) == ()
+    now = {"kode": "Another version.", "given": RULES.replace("\n\n", "\n"), "memory": "Others."}
+    assert news_of(now, known) == ()
 
 
-def test_only_new_and_gone_lines_are_told_as_data() -> None:
-    now = FACTS.replace("Use tabs.", "Use spaces.")
+def test_only_new_and_gone_lines_are_told() -> None:
+    now = RULES.replace("Use tabs.", "Use spaces.")
 
-    ((entry, text),) = news_of({"memory": now}, {"memory": FACTS})
+    ((entry, text),) = news_of({"given": now}, {"given": RULES})
 
-    assert (entry.section, entry.text) == ("memory", now)
+    assert (entry.section, entry.text) == ("given", now)
     assert "Redis" not in text
-    before, _, after = text.partition("Use spaces.")
-    assert before.endswith("<memory>\n")
-    assert after.startswith("\n</memory>")
-    assert "Use tabs." in after
+    assert text.endswith("New:\nUse spaces.\nNo longer there:\nUse tabs.")
 
 
-def test_memory_that_is_empty_now_is_told_once() -> None:
-    ((entry, text),) = news_of({}, {"memory": FACTS})
+def test_servers_that_are_all_gone_are_told_once() -> None:
+    ((entry, text),) = news_of({}, {"servers": RULES})
 
-    assert (entry.section, entry.text) == ("memory", "")
+    assert (entry.section, entry.text) == ("servers", "")
     assert "Redis" not in text
-    assert news_of({}, {"memory": ""}) == ()
+    assert news_of({}, {"servers": ""}) == ()
 
 
 def test_instructions_that_are_not_given_again_still_hold() -> None:
@@ -47,4 +44,4 @@ def test_instructions_that_are_not_given_again_still_hold() -> None:
 
 
 def test_a_section_that_is_all_new_is_told_whole() -> None:
-    assert told("memory", "", FACTS).endswith(FACTS)
+    assert told("given", "", RULES).endswith(RULES)
