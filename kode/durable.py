@@ -413,6 +413,7 @@ def storage_errors(path: Path, doing: str) -> Iterator[None]:
             errno.EPERM: "Permission denied: check who owns it, or set KODE_HOME elsewhere.",
             errno.EEXIST: "A part of that path is a file: set KODE_HOME to a folder.",
             errno.ENOTDIR: "A part of that path is a file: set KODE_HOME to a folder.",
+            errno.EISDIR: "A folder stands in its place: move it away.",
             errno.EIO: "The disk reported an error: check the disk before you continue.",
         }.get(error.errno or 0, f"The system says: {error.strerror or error}.")
         raise StorageError(f"Could not {doing} {path}. {advice}") from error

@@ -219,8 +219,6 @@ class SystemRow:
     """A pattern of its files in a project's folder that tools may read."""
     drop_deadline: str = "end_deadline_s"
     """The setting for how long the end of a session may wait for it."""
-    server: str = ""
-    """The setting with the server that it shares memory through, if it is set; "" for none."""
 
 
 SYSTEMS: Mapping[str, SystemRow] = {
@@ -247,7 +245,6 @@ SYSTEMS: Mapping[str, SystemRow] = {
         about_user="note",
         about_project="note",
         options=frozenset({"--scope", "--tag", "--ttl-days", "--evidence", "--sensitive"}),
-        server="notes.url",
     ),
     "vault": SystemRow(
         opens="kode.memory.vault.policy:make_policy",

@@ -178,12 +178,6 @@ class MemoryConfig(Part):
     notes: Notes = Notes()
 
     @property
-    def is_of_a_team(self) -> bool:
-        """Whether memory is shared with others through a server."""
-        server = system_row(self.system).server
-        return self.enabled and server != "" and attrgetter(server)(self) is not None
-
-    @property
     def drop_deadline_s(self) -> float:
         """How long the end of a session may wait for the chosen system."""
         deadline_s: float = attrgetter(system_row(self.system).drop_deadline)(self)

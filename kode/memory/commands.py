@@ -49,8 +49,6 @@ class Command(NamedTuple):
     """Of these at most one is given."""
     of_all: bool
     """Whether every system has it, and not only those whose row says so."""
-    reads: bool
-    """Whether it changes nothing, and creates not even an empty file."""
 
     def is_of(self, system: str) -> bool:
         return self.of_all or any(self.name in SYSTEMS[name].commands for name in _systems(system))
@@ -75,12 +73,11 @@ def _command(
     *arguments: Argument,
     one_of: Sequence[Argument] = (),
     of_all: bool = True,
-    reads: bool = False,
 ) -> Callable[[Run], Run]:
     """Declares what a command does, and its arguments."""
 
     def declare(run: Run) -> Run:
-        COMMANDS.append(Command(name, help, run, arguments, one_of, of_all, reads))
+        COMMANDS.append(Command(name, help, run, arguments, one_of, of_all))
         return run
 
     return declare
@@ -139,7 +136,6 @@ _SCOPE = _argument("--scope", choices=("global", "project"), default="")
     "show",
     "the entries, with their ids",
     _argument("id", nargs="?", metavar="ID", help="one entry or session note, whole"),
-    reads=True,
 )
 async def _show(memory: Memory, given: argparse.Namespace) -> str:
     if not given.id:
@@ -174,8 +170,8 @@ async def _add(memory: Memory, given: argparse.Namespace) -> Outcome:
     return await memory.save(memory.policy.draft(memory, addition, memory.author("user")))
 
 
-@_command("edit", "change one entry: WHAT is its id or a part of its text", _WORDS)
 @_command("replace", "as edit: [TARGET] OLD NEW", _TARGET_AND_TEXT, _SCOPE)
+@_command("edit", "change one entry: WHAT is its id or a part of its text", _WORDS)
 async def _edit(memory: Memory, given: argparse.Namespace) -> Outcome:
     *words, new = _texts(given, 2)
     remark = check(new, author="user")
@@ -184,8 +180,8 @@ async def _edit(memory: Memory, given: argparse.Namespace) -> Outcome:
     return memory.announce(outcome, remark)
 
 
-@_command("forget", "forget one entry", _WORDS, _flag("--erase", "also blank it in the history"))
 @_command("remove", "as forget", _TARGET_AND_TEXT, _SCOPE)
+@_command("forget", "forget one entry", _WORDS, _flag("--erase", "also blank it in the history"))
 async def _forget(memory: Memory, given: argparse.Namespace) -> Outcome:
     statement, erase = _find(memory, given, _texts(given, 1)), getattr(given, "erase", False)
     outcome = await memory.store.forget(statement.id, memory.author("user"), erase=erase)
@@ -230,7 +226,7 @@ async def _consolidate(memory: Memory, given: argparse.Namespace) -> Outcome:
     return memory.announce(await consolidate(memory.store, memory.model, place, facts))
 
 
-@_command("episodes", "session notes, the newest first", _COUNT, reads=True)
+@_command("episodes", "session notes, the newest first", _COUNT)
 async def _episodes(memory: Memory, given: argparse.Namespace) -> str:
     here = memory.store.project.hash
     lines = [
@@ -241,7 +237,7 @@ async def _episodes(memory: Memory, given: argparse.Namespace) -> str:
     return "\n".join(lines) or "There is no note on a session yet."
 
 
-@_command("review", "decide what waits, one key each", _flag("--list", "only list it"), reads=True)
+@_command("review", "decide what waits, one key each", _flag("--list", "only list it"))
 async def _review(memory: Memory, given: argparse.Namespace) -> str:
     return review.list_items(await review.items(memory))
 
@@ -271,12 +267,12 @@ async def _drop(memory: Memory, given: argparse.Namespace) -> Outcome:
     return await review.decide(memory, given.id, "drop")
 
 
-@_command("log", "history: the last changes", _COUNT, reads=True)
+@_command("log", "history: the last changes", _COUNT)
 async def _log(memory: Memory, given: argparse.Namespace) -> str:
     return report.list_changes(memory, max(1, given.n))
 
 
-@_command("why", "history: who said an entry, and when", _WORDS, reads=True)
+@_command("why", "history: who said an entry, and when", _WORDS)
 async def _why(memory: Memory, given: argparse.Namespace) -> str:
     return why(memory, " ".join(given.words))
 
@@ -305,7 +301,6 @@ async def _undo(memory: Memory, given: argparse.Namespace) -> Outcome:
     "facts and session notes",
     _argument("query", nargs="+", metavar="QUERY"),
     _argument("-k", type=int, default=8, metavar="N", help="at most N hits (8)"),
-    reads=True,
 )
 async def _search(system: MemorySystem, given: argparse.Namespace) -> str:
     query = " ".join(given.query)
@@ -314,7 +309,7 @@ async def _search(system: MemorySystem, given: argparse.Namespace) -> str:
     return "\n".join(lines) or f"No matching memory for: {query}"
 
 
-@_command("status", "how full it is, and what waits", reads=True)
+@_command("status", "how full it is, and what waits")
 async def _status(memory: Memory, given: argparse.Namespace) -> str:
     return await report.status(memory)
 
@@ -322,7 +317,7 @@ async def _status(memory: Memory, given: argparse.Namespace) -> str:
 _FILE = _argument("file", nargs="?", type=Path, metavar="FILE")
 
 
-@_command("export", "all of it as lines of JSON", _FILE, reads=True)
+@_command("export", "all of it as lines of JSON", _FILE)
 async def _export(memory: Memory, given: argparse.Namespace) -> str:
     text = transfer.export_log(memory)
     return transfer.write_export(given.file, text) if given.file else text

@@ -34,6 +34,7 @@ from kode.memory.log import Log
 from kode.memory.markdown import Format
 from kode.memory.rendering import Difference, Layout, diff, fingerprint, render
 from kode.memory.statement import Author, Change, Statement, statement_by, timestamp
+from kode.messages import plural
 
 Step = Literal["prepare", "append", "rename", "remove", "done"]
 Made = Change | Sequence[Change] | None
@@ -244,9 +245,11 @@ class FileStore:
     async def reconcile(self, places: Iterable[str] | None = None) -> list[Notice]:
         """Continues what a killed kode left, writes missing files again, and takes over what a
         person edited in the files of these places, by default in those of facts; says what it
-        did. A process that may only read does that too: they are not its changes."""
-        if not self.root.is_dir():
+        did. A process that may only read just says what it cannot read."""
+        if not self.root.is_dir():  # nothing was ever stored
             return []
+        if self.read_only:
+            return self._faults(self.fact_places() if places is None else places)
         async with locked(self.root):
             return self._reconcile(self.fact_places() if places is None else places)
 
@@ -352,6 +355,21 @@ class FileStore:
         self._remove_unused()
         return notices
 
+    def _faults(self, places: Iterable[str]) -> list[Notice]:
+        """What cannot be read of the log and of the files of these places."""
+        texts = list[str]()
+        if damage := self.log.damage():
+            texts.append(
+                f"{self.log.path} is damaged: {damage}. `kode memory show` puts aside what cannot "
+                "be read, and takes over what the files of memory still have."
+            )
+        for place in places:
+            try:
+                list(self._files(place, self.view()))
+            except MemoryRefused as error:
+                texts.append(str(error))
+        return [Notice(text=text) for text in texts]
+
     def _mend_log(self) -> list[Notice]:
         damage = self.log.damage()
         if not damage:
@@ -426,7 +444,8 @@ class FileStore:
             case "restore" if not change.add:
                 return f"{label} was missing or damaged and was written again from the history."
             case "restore":
-                return f"{label} had {len(change.add)} entries that the history has lost."
+                entries = plural(len(change.add), "entry", "entries")
+                return f"{label} had {entries} that the history has lost."
         return (
             f"{label} was edited: {len(change.add)} new, {len(change.end)} withdrawn · undo with: "
             f"{UNDO} {change.id}"

@@ -116,6 +116,7 @@ class Memory(OpenMemory, NullMemory):
             if os.path.lexists(folder) and not folder.is_dir():
                 raise StorageError(f"{folder} is not a folder. Move it away.")
         self.set_up(context)
+        self.store.view()  # a history that cannot be read is a fault before any other
         self.pending = Pending(context.root / "pending" / self.name)
         self._restore(state)
         await self._follow_files()

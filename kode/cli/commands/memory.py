@@ -97,20 +97,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.conversation.memory import open_configured, outside_context
-    from kode.memory.commands import COMMANDS, run_command, with_undo
+    from kode.memory.commands import run_command, with_undo
 
     config = loaded.config
     asks = arguments.command in ASKS_A_MODEL
     asks = asks or (arguments.command == "search" and _has_model(loaded))
-    reads = {None, *(command.name for command in COMMANDS if command.reads)}
     context = outside_context(
         config,
         working_directory(arguments),
         emit=_say,
         ask_reply=_ask_reply(loaded) if asks else None,
-        # Synchronizing a team's copy is not a change by this command.
-        read_only=(arguments.command in reads and not config.memory.is_of_a_team)
-        or getattr(arguments, "dry_run", False),
     )
     durable.remove_all_stale_temporaries(context.root)
     async with open_configured(config.memory, context) as system:

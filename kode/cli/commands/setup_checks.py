@@ -217,7 +217,7 @@ def memory(case: Case) -> Finding:
         )
     if faults:
         return optional(
-            " ".join(faults), f"check it in {folder}; its content is ignored until then"
+            " ".join(faults), "do as it says; until then memory is what its history has"
         )
     damaged = sorted(p.name for p in folder.rglob("*.damaged-*")) if folder.is_dir() else []
     if damaged:

@@ -101,7 +101,7 @@ class MemoryTools:
         once the person has approved it."""
         client = context.request_context.session.client_params
         name = client.client_info.name if client is not None else ""
-        async with self._open(cwd, read_only=False) as system:
+        async with self._open(cwd) as system:
             outcome = await propose_memory(system, text, about, name)
         if outcome.change is None:
             return {"done": "it waits already for the person"}
@@ -130,7 +130,7 @@ class MemoryTools:
         cwd: Folder = "",
     ) -> dict[str, Any]:
         """Withdraws a proposal of an agent that still waits."""
-        async with self._open(cwd, read_only=False) as system:
+        async with self._open(cwd) as system:
             proposals, waiting = await _proposals(system)
             statements = [change.add[0].id for change in proposals if change.id == id]
             if not waiting.intersection(statements):
@@ -144,13 +144,11 @@ class MemoryTools:
     def _folder(self, cwd: str) -> Path:
         return self.bounds.folder(cwd) if cwd else self.bounds.roots[0]
 
-    def _open(
-        self, cwd: str, *, read_only: bool = True
-    ) -> AbstractAsyncContextManager[MemorySystem]:
+    def _open(self, cwd: str) -> AbstractAsyncContextManager[MemorySystem]:
         """Memory as it is on disk now, for one call."""
         folder = self._folder(cwd)
         config = _config(folder)
-        context = outside_context(config, folder, emit=silent, read_only=read_only)
+        context = outside_context(config, folder, emit=silent)
         return open_memory(config.memory, context)
 
 

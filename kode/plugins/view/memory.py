@@ -1,6 +1,6 @@
 """The content of the memory page.
 
-The only module here that opens memory: for each request, read-only unless something is decided.
+The only module here that opens memory, for each request.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ async def memory_values(place: Place) -> Mapping[str, object]:
 async def decide(place: Place, id: str, choice: str) -> tuple[str, str]:
     """Carries out a choice about the waiting item with this id; returns a message and the id of the
     change that it is. Raises: MemoryRefused, StorageError, BusyError."""
-    async with opened_memory(place, read_only=False) as (system, _):
+    async with opened_memory(place) as (system, _):
         outcome = await decide_memory(system, id, choice)
         return outcome.text, outcome.change.id if outcome.change else ""
 
@@ -46,14 +46,12 @@ async def decide(place: Place, id: str, choice: str) -> tuple[str, str]:
 async def undo(place: Place, change_id: str) -> str:
     """Undoes one change; returns a message about it. Raises: MemoryRefused, StorageError,
     BusyError."""
-    async with opened_memory(place, read_only=False) as (system, _):
+    async with opened_memory(place) as (system, _):
         return await memory_command(system, ["undo", change_id])
 
 
 @contextlib.asynccontextmanager
-async def opened_memory(
-    place: Place, *, read_only: bool = True
-) -> AsyncIterator[tuple[MemorySystem, list[str]]]:
+async def opened_memory(place: Place) -> AsyncIterator[tuple[MemorySystem, list[str]]]:
     """Opens the configured system; also yields its notices."""
     notices: list[str] = []
 
@@ -61,6 +59,6 @@ async def opened_memory(
         if isinstance(event, Notice):
             notices.append(event.text)
 
-    context = outside_context(place.config, place.cwd, emit=note, read_only=read_only)
+    context = outside_context(place.config, place.cwd, emit=note)
     async with open_memory(place.config.memory, context) as system:
         yield system, notices

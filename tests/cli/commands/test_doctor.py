@@ -15,6 +15,7 @@ from kode import installed
 from kode.cli.commands import diagnosis, doctor, plugin
 from kode.cli.commands.diagnosis import Case, Finding
 from kode.cli.commands.doctor import examine
+from kode.cli.main import main
 from kode.installed import Command, Installed, Plugin
 from tests.scripted_server import ScriptedServer
 
@@ -292,24 +293,23 @@ def test_a_memory_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:
     assert finding.next_step
 
 
-def test_a_damaged_memory_database_is_reported(tmp_path: Path) -> None:
-    configured(tmp_path, '{"memory": {"system": "notes"}}')
-    folder = tmp_path / "home" / "memory" / "notes"
-    folder.mkdir(parents=True)
-    (folder / "notes.db").write_bytes(b"no database" * 1000)
-    finding = found(tmp_path, "memory")
-    assert finding.state != "ok"
-    assert "notes.db" in finding.detail
-    assert finding.next_step
+@pytest.mark.parametrize("name", ["facts/user.md", "history.jsonl"])
+def test_an_unreadable_memory_file_is_reported(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "home/memory" / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"\xff\xfe bad\n")
 
-
-def test_an_unreadable_memory_file_is_reported(tmp_path: Path) -> None:
-    folder = tmp_path / "home" / "memory" / "facts"
-    folder.mkdir(parents=True)
-    (folder / "user.md").write_bytes(b"\xff\xfe bad")
     finding = found(tmp_path, "memory")
+
     assert finding.state == "optional"
-    assert "user.md is not UTF-8 text" in finding.detail
+    assert str(path) in finding.detail
+    for command in ("status", "show"):
+        path.write_bytes(b"\xff\xfe bad\n")
+        assert main(["memory", command]) == 0
+        assert str(path) in capsys.readouterr().err
 
 
 def test_memory_files_that_were_set_aside_are_reported(tmp_path: Path) -> None:

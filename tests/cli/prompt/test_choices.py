@@ -34,7 +34,7 @@ def test_sessions_are_offered_with_what_was_asked(tmp_path):
 def test_the_words_of_memory_are_those_of_its_commands():
     first = dict(memory_choices(()))
 
-    assert {"show", "search", "log", "undo", "add", "reload"} <= set(first)
+    assert {"show", "search", "log", "undo", "add"} <= set(first)
     assert {"user", "env", "rule", "soul", "memory", "episodes"} <= dict(
         memory_choices(("add",))
     ).keys()
