@@ -134,9 +134,11 @@ class FileStore:
         """The places of records of past work that there are."""
         return self._existing(self.layout.records(self.project))
 
-    def is_here(self, place: str) -> bool:
-        """Whether a place concerns this project, whether anything stands there or not."""
-        patterns = (*self.layout.facts(self.project), *self.layout.records(self.project))
+    def is_here(self, place: str, project: Project | None = None) -> bool:
+        """Whether a place concerns a project, this one by default, whether anything stands there or
+        not."""
+        project = project or self.project
+        patterns = (*self.layout.facts(project), *self.layout.records(project))
         return any(_matches(place, pattern) for pattern in patterns)
 
     def read_text(self, name: str) -> str | None:

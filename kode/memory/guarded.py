@@ -82,9 +82,7 @@ class Guarded:
         await self._call("open", lambda: self.system.open(context, state), None)
 
     async def inject(self, reason: InjectReason) -> Injection:
-        return await self._call(
-            "inject", lambda: self.system.inject(reason), Injection()
-        )
+        return await self._call("inject", lambda: self.system.inject(reason), Injection())
 
     async def recall(self, turn: Turn) -> str:
         return await self._call("recall", lambda: self.system.recall(turn), "")

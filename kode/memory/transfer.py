@@ -6,13 +6,11 @@ theirs waits for their approval.
 
 import json
 import os
-import re
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -41,7 +39,6 @@ MAX_BYTES = 64_000_000  # far above the log of years
 MAX_FAULTS = 10  # more tell a person nothing new
 SHOWN_CHARS = 100  # a line of a terminal
 FORMAT: Literal["kode memory"] = "kode memory"
-_REMOTE = re.compile(r'^\[remote "origin"\]\s*(?:^\s.*\n)*?\s*url\s*=\s*(\S+)', re.MULTILINE)
 
 
 # ── an export ────────────────────────────────────────────────────────────────────────────────────
@@ -66,16 +63,11 @@ def write_export(path: Path, text: str) -> str:
 
 
 def _header(memory: Memory, changes: Sequence[Change]) -> dict[str, Any]:
-    project = memory.store.project
-    projects: dict[str, dict[str, str]] = {}
-    for statement in (new for change in changes for new in change.add):
-        if statement.project:
-            path = str(statement.details.get("path", ""))
-            projects.setdefault(statement.project, {"path": path} if path else {})
+    project, projects = memory.store.project, dict[str, str]()
+    for statement in (new for change in changes for new in change.add if new.project):
+        projects.setdefault(statement.project, str(statement.details.get("path", "")))
     if project.hash in projects:
-        described = {"path": str(project.root), "name": project.root.name}
-        remote = _remote(project.root)
-        projects[project.hash] = described | ({"remote": remote} if remote else {})
+        projects[project.hash] = str(project.root)
     return asdict(Header(system=memory.name, projects=projects))
 
 
@@ -86,22 +78,13 @@ class Header:
     format: Literal["kode memory"] = FORMAT
     version: Literal[1] = 1
     system: str
-    projects: Mapping[str, Mapping[str, str]]
-    """The hash of each project → its `path`, and for the project of the export its `name` and the
-    address of its git `remote`."""
+    projects: Mapping[str, str]
+    """The hash of each project → its folder; "" if that is unknown."""
 
 
 @cache
 def _header_form() -> TypeAdapter[Header]:
     return TypeAdapter(Header)
-
-
-def _remote(root: Path) -> str:
-    """The address of the repository that a project was cloned from; "" if there is none."""
-    with suppress(OSError, ValueError):
-        match = _REMOTE.search((root / ".git" / "config").read_text(encoding="utf-8"))
-        return match[1] if match else ""
-    return ""
 
 
 # ── an import ────────────────────────────────────────────────────────────────────────────────────
@@ -133,9 +116,9 @@ async def import_log(
     text: str,
     origin: str,
     *,
-    projects: Sequence[str] = (),
-    is_mine: bool = False,
-    dry_run: bool = False,
+    projects: Sequence[str],
+    is_mine: bool,
+    dry_run: bool,
 ) -> str:
     """Appends the changes of an export that are unknown here, if it is the person's own; of
     another's, what counts there waits for approval. `projects`: `OLD=NEW` for each project of the
@@ -149,13 +132,17 @@ async def import_log(
             "Nothing was imported. Export them again."
         ) from None
     hashes = _mapping(memory, described, changes, projects)
-    batch = f"i{Change(who='import', kind='', system='').id[:6]}"
-    taken = list[Change]()
+    batch, taken = _new_batch(), list[Change]()
+    places = [memory.store.project, *(Project(Path(), hash, True) for hash in hashes.values())]
     for change in changes:
         mapped = _mapped(change, hashes)
+        known = [any(memory.store.is_here(new.place, p) for p in places) for new in mapped.add]
         if change.system != memory.name:
             faults.append(f"{change.id} is of the {change.system} memory")
-        elif fault := next(filter(None, (_fault(memory, new, hashes) for new in mapped.add)), ""):
+        elif not all(known):
+            place = mapped.add[known.index(False)].place
+            faults.append(f"{change.id}: {place!r} is no place of this memory")
+        elif fault := next(filter(None, (_fault(new.text) for new in mapped.add)), ""):
             faults.append(f"{change.id}: {fault}")
         else:
             taken.append(replace(mapped, batch=mapped.batch or batch, files={}))
@@ -172,13 +159,22 @@ async def import_log(
         return [replace(draft, add=waiting)] if waiting else []
 
     preview = make(memory.store.view())
-    count = sum(len(change.add) for change in preview)
-    said = f"{plural(count, 'entry', 'entries')} new"
+    said = f"{plural(sum(len(change.add) for change in preview), 'entry', 'entries')} new"
     if preview and not dry_run:
         await memory.store.commit(make)
         said = f"imported {said} · undo with: kode memory undo --import {batch}"
         said += "" if is_mine else "\nThey wait for you: `kode memory review`."
     return "\n".join((said, *(f"  left out: {fault}" for fault in first_of(faults, MAX_FAULTS))))
+
+
+def _new_batch() -> str:
+    return f"i{secrets.token_hex(3)}"
+
+
+def _fault(text: str) -> str:
+    """Why a text from elsewhere may not be stored; "" if it may."""
+    finding = scan(text)
+    return f"{finding.category} ({finding.what})" if finding and not finding.is_wording else ""
 
 
 def _parse(text: str) -> tuple[list[Change], list[str]]:
@@ -194,14 +190,13 @@ def _parse(text: str) -> tuple[list[Change], list[str]]:
 
 def _mapping(
     memory: Memory,
-    described: Mapping[str, Mapping[str, str]],
+    described: Mapping[str, str],
     changes: Sequence[Change],
     given: Sequence[str],
 ) -> dict[str, str]:
     """Each project's hash in the export → the hash of the folder that it has here. Raises:
     MemoryRefused if that is not clear."""
-    here = memory.store.project
-    named = dict[str, str]()
+    here, named, unclear = memory.store.project.hash, dict[str, str](), list[str]()
     for pair in given:
         old, separator, new = pair.partition("=")
         if not separator or not Path(new).is_dir():
@@ -209,18 +204,15 @@ def _mapping(
                 f"`--project` is {pair!r}: write OLD=NEW, and NEW is a folder here."
             )
         named[old] = paths.path_hash(paths.project_root(Path(new)))
-    hashes = dict.fromkeys(new.project for change in changes for new in change.add if new.project)
-    result, unclear, remote = dict[str, str](), list[str](), _remote(here.root)
+    hashes = {new.project: "" for change in changes for new in change.add if new.project}
     for hash in hashes:
-        row = described.get(hash, {})
-        path = row.get("path", "")
-        names = (hash, path, row.get("name", ""))
-        if chosen := next((named[name] for name in names if name and name in named), ""):
-            result[hash] = chosen
-        elif hash == here.hash or (path and os.path.isdir(path)):
-            result[hash] = hash
-        elif (remote and row.get("remote") == remote) or len(hashes) == 1:
-            result[hash] = here.hash
+        path = described.get(hash, "")
+        if chosen := named.get(hash) or named.get(path):
+            hashes[hash] = chosen
+        elif hash == here or (path and os.path.isdir(path)):
+            hashes[hash] = hash
+        elif len(hashes) == 1:
+            hashes[hash] = here
         else:
             unclear.append(path or hash)
     if unclear:
@@ -229,7 +221,7 @@ def _mapping(
             f"{', '.join(unclear)}. Nothing was imported. Say where each is: "
             f"`--project {unclear[0]}=FOLDER`."
         )
-    return result
+    return hashes
 
 
 def _mapped(change: Change, hashes: Mapping[str, str]) -> Change:
@@ -243,31 +235,15 @@ def _mapped(change: Change, hashes: Mapping[str, str]) -> Change:
     return replace(change, add=tuple(map(mapped, change.add)))
 
 
-def _fault(memory: Memory, statement: Statement, hashes: Mapping[str, str]) -> str:
-    """Why a statement of an export may not be stored; "" if it may."""
-    layout, root = memory.layout, memory.store.project.root
-    known = {memory.store.project.hash, *hashes.values()}
-    patterns = [
-        pattern
-        for hash in known
-        for places in (layout.facts, layout.records)
-        for pattern in places(Project(root, hash, True))
-    ]
-    is_place = any(
-        fnmatchcase(statement.place, pattern) and statement.place.count("/") == pattern.count("/")
-        for pattern in patterns
-    )
-    if not is_place:
-        return f"{statement.place!r} is no place of this memory"
-    finding = scan(statement.text)
-    return finding.message if finding and not finding.is_wording else ""
-
-
 def _is_known(view: View, statement: Statement) -> bool:
-    """Whether memory has the text in this place already, or it waits for it."""
+    """Whether memory has the text in this place already, or it waits for it; or it was imported
+    from the same file before and withdrawn since."""
+    path = statement.source.rpartition(":")[0] or statement.source
+    key = (statement.place, display(statement.text))
     return any(
-        (known.place, display(known.text)) == (statement.place, display(statement.text))
-        for known in view.statements()
+        (entry.is_alive or (path and entry.statement.source.startswith(path)))
+        and (entry.statement.place, display(entry.statement.text)) == key
+        for entry in view.entries.values()
     )
 
 
@@ -363,25 +339,25 @@ async def import_foreign(
     if agent and agent not in readers:
         raise MemoryRefused(f"kode does not know {agent!r}. It knows: {', '.join(readers)}.")
     sources = _sources(memory, path, agent, readers)
-    batch = f"i{Change(who='import', kind='', system='').id[:6]}"
+    batch = _new_batch()
     lines, new = list[str](), list[Statement]()
     for source in sources:
         reading = readers[source.agent].read(source, _read(source.path).replace("\r\n", "\n"))
         taken, faults = _statements(memory, source, reading)
-        known = memory.store.view()
-        fresh = [one for one in taken if not _is_known(known, one) and not _was_known(known, one)]
+        view = memory.store.view()
+        fresh = [statement for statement in taken if not _is_known(view, statement)]
         new += fresh
         where = paths.short_path(source.path)
         lines.append(f"{where}: {len(fresh)} new, {len(taken) - len(fresh)} known")
         lines += [f"  left out, {fault}" for fault in (*reading.left, *faults)]
-        lines += [f"  {shorten(display(one.text), SHOWN_CHARS)}" for one in fresh]
+        lines += [f"  {shorten(display(statement.text), SHOWN_CHARS)}" for statement in fresh]
     listed = "\n".join(lines)
     if dry_run or not new:
         return listed
     is_approved = confirm is not None and confirm(f"{listed}\nKeep all of it?")
     draft = memory.store.draft("import", Author("user" if is_approved else "import"), batch)
     if is_approved:
-        new = [replace(one, who="user", state="current") for one in new]
+        new = [replace(statement, who="user", state="current") for statement in new]
     await memory.store.commit(lambda view: replace(draft, add=tuple(new)))
     rest = "" if is_approved else "\nThey wait for you: `kode memory review`."
     return f"{listed}\nimported {len(new)} · undo with: kode memory undo --import {batch}{rest}"
@@ -392,13 +368,15 @@ def _sources(
 ) -> list[ForeignSource]:
     if path is None:
         chosen = [readers[agent]] if agent else list(readers.values())
-        sources = [source for one in chosen for source in one.usual(memory.store.project.root)]
+        sources = [
+            source for reader in chosen for source in reader.usual(memory.store.project.root)
+        ]
         if not sources:
             raise MemoryRefused("Nothing was found. Name the file: `kode memory import FILE`.")
         return sources
     if not path.exists():
         raise MemoryRefused(f"{path} is not there. Name a file or a folder.")
-    owner = agent or next((name for name, one in readers.items() if one.owns(path)), "")
+    owner = agent or next((name for name, reader in readers.items() if reader.owns(path)), "")
     sources = list(readers[owner].named(path.absolute())) if owner else []
     if not sources:
         raise MemoryRefused(
@@ -416,13 +394,13 @@ def _statements(
     at = timestamp(datetime.fromtimestamp(source.path.stat().st_mtime, UTC))
     for entry in reading.entries:
         where = f"{paths.short_path(source.path)}{f':{entry.line}' if entry.line else ''}"
-        finding, project = scan(entry.text), ""
+        fault, project = _fault(entry.text), ""
         if entry.project:
             project = paths.path_hash(paths.project_root(Path(entry.project)))
         if len(entry.text) > ForeignEntry.MAX_CHARS:
             faults.append(f"{where}: {len(entry.text):,} characters, too many for a fact")
-        elif finding and not finding.is_wording:
-            faults.append(f"{where}: {finding.category} ({finding.what})")
+        elif fault:
+            faults.append(f"{where}: {fault}")
         elif project not in ("", memory.store.project.hash):
             faults.append(f"{where}: it is about {entry.project}, import it there")
         else:
@@ -430,12 +408,3 @@ def _statements(
             statement = memory.new_statement(addition, Author("import", source=where))
             statements.append(replace(statement, claimed_at=at, state="waiting"))
     return statements, faults
-
-
-def _was_known(view: View, statement: Statement) -> bool:
-    """Whether the same text of the same file was imported before and withdrawn since."""
-    path = statement.source.rpartition(":")[0] or statement.source
-    return any(
-        entry.statement.text == statement.text and entry.statement.source.startswith(path)
-        for entry in view.entries.values()
-    )

@@ -214,7 +214,9 @@ def _lines(data: bytes) -> list[bytes]:
     return [line for line in bare if line and not WORDED.match(line)]
 
 
-WORDED = re.compile(rb"> Summary:|# Tools Facts$|# [\d-]+ Episodes$|(turns|\w+_at|session_id|project): ")
+WORDED = re.compile(
+    rb"> Summary:|# Tools Facts$|# [\d-]+ Episodes$|(turns|\w+_at|session_id|project): "
+)
 
 
 def _in_json(line: bytes) -> bytes:
