@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kode import credentials
 from kode.contracts import SessionRecord
 from kode.errors import MemoryRefused
-from kode.events import Emit, MemoryChanged, Notice
+from kode.events import MemoryChanged
 from kode.memory import digest, scan
 from kode.memory.ask import MemoryModel
 from kode.memory.markdown import display
@@ -37,6 +37,7 @@ from kode.messages import plural, shorten
 
 if TYPE_CHECKING:
     from kode.memory.fold import View
+    from kode.memory.opened import OpenMemory
     from kode.memory.pending import Pending
     from kode.memory.policy import Policy
     from kode.memory.store import Store
@@ -217,14 +218,7 @@ def _key(statement: Statement) -> tuple[str, str]:
 
 
 async def learn(
-    store: "Store",
-    policy: "Policy",
-    model: MemoryModel,
-    record: SessionRecord,
-    pending: "Pending",
-    *,
-    timeout_s: float,
-    emit: Emit,
+    memory: "OpenMemory", policy: "Policy", record: SessionRecord, pending: "Pending"
 ) -> bool:
     """Sums up a pending session that this process has taken. Returns False if it stays pending,
     because the model could not be reached.
@@ -233,27 +227,54 @@ async def learn(
     note is a record of what was done, if a tool ran. Raises: MemoryRefused, StorageError,
     BusyError.
     """
-    record = policy.part_to_sum_up(store.view(), record)
-    progress = pending.progress(record.id)
+    record = policy.part_to_sum_up(memory.store.view(), record)
+    progress, emit = pending.progress(record.id), memory.context.emit
     if not record.messages and not progress.answer:
         pending.done(record.id)
         return True
-    if not progress.answer and model.usable and policy.is_worth_asking(record):
+    if memory.model.usable and policy.is_worth_asking(record):
         if progress.attempts < MAX_ATTEMPTS:
-            pending.count_attempt(record.id)
-            if not await _ask(store, policy, model, record, pending, timeout_s):
+            if not await policy.ask(memory, record, pending):
                 return False
             progress = pending.progress(record.id)
-        else:
-            text = f"No model could sum up session {record.id}: its note says what was done."
-            emit(Notice(text=text))
-    answer = read(progress.answer, len(progress.shown))
-    if not answer.narrative:
-        answer = replace(answer, narrative=policy.record_without_model(record))
-    for change in await apply(store, policy, record, answer, progress.shown):
+        elif not progress.answer:
+            memory.warn(f"No model could sum up session {record.id}: its note says what was done.")
+    answer = policy.read_answer(memory, record, progress)
+    for change in await apply(memory.store, policy, record, answer, progress.shown):
         emit(MemoryChanged(text=describe_change(change), change_id=change.id, of_session=True))
     pending.done(record.id)
     return True
+
+
+async def ask(
+    memory: "OpenMemory", policy: "Policy", record: SessionRecord, pending: "Pending"
+) -> bool:
+    """Asks about a session, unless that was done before a kill, and stores the answer; whether
+    there is one."""
+    if pending.progress(record.id).answer:
+        return True
+    pending.count_attempt(record.id)
+    store, text = memory.store, digest.transcript(record.messages)
+    facts = [fact for fact in store.statements() if fact.kind in _FACT_KINDS and not fact.private]
+    shown = choose_known(facts, "\n".join(record.typed) or text, record.id)
+    prompt = build(
+        text,
+        shown,
+        conflicts=store.view().conflicts(),
+        earlier="\n".join(note.text for note in policy.replaced_notes(store.view(), record)),
+        keeps_unquoted=policy.keeps_unquoted_facts,
+    )
+    reply = await memory.model.ask(
+        INSTRUCTIONS,
+        prompt,
+        max_output_tokens=MAX_OUTPUT_TOKENS,
+        timeout_s=memory.settings.drop_deadline_s,
+        patient=True,
+    )
+    if reply.message is not None:
+        ids = tuple(fact.id for fact in shown)
+        pending.answer(record.id, credentials.redact(reply.text), ids)
+    return reply.message is not None
 
 
 async def relate(
@@ -293,39 +314,6 @@ async def consolidate(
     left = len(known) - sum(len(change.end) for change in changes)
     said = f"consolidated {store.layout.label(place)}: {len(known)} entries, now {left}"
     return Outcome(text=said, change=changes[-1] if changes else None)
-
-
-async def _ask(
-    store: "Store",
-    policy: "Policy",
-    model: MemoryModel,
-    record: SessionRecord,
-    pending: "Pending",
-    timeout_s: float,
-) -> bool:
-    """Asks about a session and stores the answer; whether there is one."""
-    facts = [one for one in store.statements() if one.kind in _FACT_KINDS and not one.private]
-    text = digest.transcript(record.messages)
-    shown = choose_known(facts, "\n".join(record.typed) or text, record.id)
-    earlier = [one.text for one in policy.replaced_notes(store.view(), record)]
-    reply = await model.ask(
-        INSTRUCTIONS,
-        build(
-            text,
-            shown,
-            conflicts=store.view().conflicts(),
-            earlier="\n".join(earlier),
-            keeps_unquoted=policy.keeps_unquoted_facts,
-        ),
-        max_output_tokens=MAX_OUTPUT_TOKENS,
-        timeout_s=timeout_s,
-        patient=True,
-    )
-    if reply.message is None:
-        return False
-    ids = tuple(one.id for one in shown)
-    pending.answer(record.id, credentials.redact(reply.text), ids)
-    return True
 
 
 def describe_change(change: Change) -> str:

@@ -3,12 +3,13 @@ a model, and how something is saved in it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
 from kode import credentials, paths
-from kode.contracts import Hit, MemoryContext, Project, Turn
+from kode.contracts import Hit, MemoryContext, Project, SessionRecord, Turn
 from kode.errors import MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame, judge, scan, source
@@ -73,6 +74,8 @@ class OpenMemory:
     context: MemoryContext
     store: Store
     model: MemoryModel
+    writer: Who = "model"
+    """Who writes by tools."""
 
     def __init__(self, name: str, settings: "MemoryConfig", layout: Layout) -> None:
         self._name, self.settings, self.layout = name, settings, layout
@@ -124,9 +127,24 @@ class OpenMemory:
         """Tells the person something in a line."""
         self.context.emit(Notice(text=text))
 
-    def author(self, who: Who = "model") -> Author:
-        """The model, or the person, in this turn."""
-        return Author(who, self.context.session_id or "", self.turn.number)
+    def at_end_of(self, record: SessionRecord) -> "OpenMemory":
+        """This memory for the one who looks back on a session: what is written counts as said when
+        that ended, and rests on what it read and on what was typed in it."""
+        memory = copy(self)
+        memory.writer, memory.seen, memory.turn = "session", {}, Turn(number=record.turns, text="")
+        memory.context = replace(
+            self.context,
+            session_id=record.id,
+            now=lambda: record.ended_at,
+            tainted=lambda: bool(record.tainted_by),
+            outside=lambda: record.tainted_by,
+            typed_messages=lambda: record.typed,
+        )
+        return memory
+
+    def author(self, who: Who | None = None) -> Author:
+        """The model, or somebody else, in this turn."""
+        return Author(who or self.writer, self.context.session_id or "", self.turn.number)
 
     def model_author(self, quote: str, lines: str = "") -> tuple[Author, str]:
         """The model with what it rests on, and a remark on what of that does not count: the
@@ -220,7 +238,7 @@ class OpenMemory:
 
     def hold_back(self, new: Statement) -> Statement:
         """A statement as it may be stored: it waits if the model may have it from outside."""
-        if new.who != "model" or not self.context.tainted():
+        if new.who == "user" or not self.context.tainted():
             return new
         if verify_quote(display(new.text), self.context.typed_messages()):
             return new

@@ -7,6 +7,7 @@ row in `kode.registry.SYSTEMS`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kode.contracts import (
@@ -18,9 +19,9 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.memory import digest
+from kode.memory import digest, learn
 from kode.memory.opened import Addition, OpenMemory
-from kode.memory.question import LearnedFact
+from kode.memory.question import Answer, LearnedFact, read
 from kode.memory.rendering import Layout
 from kode.memory.statement import Author, Statement
 from kode.messages import Message
@@ -28,7 +29,7 @@ from kode.messages import Message
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
     from kode.memory.fold import View
-    from kode.memory.pending import Pending
+    from kode.memory.pending import Pending, Progress
 
 
 class Policy(ABC):
@@ -83,13 +84,19 @@ class Policy(ABC):
         """The text of a note that no model wrote; "" for a session without a trace."""
         return digest.record_of(record.messages) if digest.ran_a_tool(record.messages) else ""
 
-    async def sum_up(
-        self, memory: OpenMemory, record: SessionRecord, pending: "Pending"
-    ) -> bool | None:
-        """Sums up a pending session that this process has taken in the system's own way; False if
-        it stays pending, because the model could not be reached. None: by the closing question.
-        Raises: MemoryRefused, StorageError, BusyError."""
-        return None
+    async def ask(self, memory: OpenMemory, record: SessionRecord, pending: "Pending") -> bool:
+        """Asks the model about a pending session that this process has taken, and stores what it
+        answers; False if it could not be reached. Raises: StorageError, BusyError."""
+        return await learn.ask(memory, self, record, pending)
+
+    def read_answer(
+        self, memory: OpenMemory, record: SessionRecord, progress: "Progress"
+    ) -> Answer:
+        """What the model answered about a session; a record in place of a note that it did not
+        write."""
+        answer = read(progress.answer, len(progress.shown))
+        narrative = answer.narrative or self.record_without_model(record)
+        return replace(answer, narrative=narrative)
 
     async def recall(self, memory: OpenMemory, turn: Turn) -> str:
         """Text for this turn's message, framed; "" for none."""

@@ -232,17 +232,7 @@ class Memory(OpenMemory, NullMemory):
         if record is None:
             self.pending.done(id)
             return True
-        is_done = await self.policy.sum_up(self, record, self.pending)
-        if is_done is None:
-            is_done = await learn(
-                self.store,
-                self.policy,
-                self.model,
-                record,
-                self.pending,
-                timeout_s=self.settings.drop_deadline_s,
-                emit=self.context.emit,
-            )
+        is_done = await learn(self, self.policy, record, self.pending)
         await self.policy.after_learning(self)
         return is_done
 

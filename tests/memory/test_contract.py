@@ -370,7 +370,7 @@ def _writes(name, word, number):
                     },
                 )
         case "vault":
-            yield "memory_append", {"path": "episodes/2026-03.md", "content": word}
+            yield "memory_append", {"path": "episodes/2026-03.md", "entry": word}
         case "notes":
             yield "remember", {"content": word}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kode.config import MemoryConfig
-from kode.contracts import Injection, InjectReason, SessionRecord, Tool
+from kode.contracts import Injection, InjectReason, MemoryContext, SessionRecord, Tool
 from kode.errors import MemoryRefused
 from kode.memory.ask import MemoryModel
 from kode.memory.fold import View
@@ -308,19 +308,28 @@ async def test_secrets_and_orders_of_an_answer_are_left_out(tmp_path):
 WHOLE = json.dumps({"narrative": "Fixed it.", "facts": []})
 
 
+def opened(life: Life, model: Any) -> OpenMemory:
+    memory = OpenMemory("test", MemoryConfig(), LAYOUT)
+    memory.set_up(
+        MemoryContext(
+            root=life.root,
+            cwd=life.root,
+            project_root=life.root,
+            session_id=None,
+            emit=life.events.append,
+            ask_reply=model,
+            now=life.now,
+        )
+    )
+    memory.store = life.store
+    return memory
+
+
 async def sum_up(life: Life, model: Any, taken: SessionRecord, forms: Any = None) -> bool:
     pending = Pending(life.root / "pending")
     assert pending.take(SESSION)
     try:
-        return await learn(
-            life.store,
-            forms or Forms(),
-            MemoryModel(model),
-            taken,
-            pending,
-            timeout_s=5,
-            emit=life.events.append,
-        )
+        return await learn(opened(life, model), forms or Forms(), taken, pending)
     finally:
         pending.leave(SESSION)
 

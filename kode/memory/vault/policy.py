@@ -3,6 +3,7 @@ and a reflector when a session has ended.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kode.contracts import Injection, InjectReason, SessionRecord, Tool, Turn
@@ -10,17 +11,23 @@ from kode.memory import frame
 from kode.memory.markdown import LINES, SECTIONS
 from kode.memory.opened import Addition, OpenMemory
 from kode.memory.policy import Policy
-from kode.memory.question import LearnedFact
+from kode.memory.question import Answer, LearnedFact, read
 from kode.memory.reading import mark_read
 from kode.memory.rendering import fingerprint
 from kode.memory.statement import Author, Statement, statement_of_session
-from kode.memory.vault.layout import as_episode, make_layout, month_place, place_in
-from kode.memory.vault.reflect import reflect
-from kode.memory.vault.tools import VaultFiles, vault_tools
+from kode.memory.vault.layout import (
+    as_episode,
+    is_episodes,
+    make_layout,
+    month_place,
+    place_in,
+)
+from kode.memory.vault.reflect import last_answer, reflect
+from kode.memory.vault.tools import index_rows, vault_tools
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
-    from kode.memory.pending import Pending
+    from kode.memory.pending import Pending, Progress
 
 SHORT_CHARS = 1_000
 """Facts of at most this total size are shown whole: reading them would cost a request, which a weak
@@ -40,7 +47,7 @@ class VaultPolicy(Policy):
         """The versions of the index and of short facts that the model saw last."""
 
     def tools(self, memory: OpenMemory) -> tuple[Tool, ...]:
-        return vault_tools(self._files(memory))
+        return vault_tools(memory)
 
     def prompt(self, memory: OpenMemory, reason: InjectReason) -> Injection:
         """The index, as the first user message. A resumed session has it already."""
@@ -72,24 +79,27 @@ class VaultPolicy(Policy):
             text = as_episode(text, now) if text else ""
         elif text and "\n" not in text and text[0].isalnum():
             text = f"- {text}"
-        return memory.new_statement(
-            Addition(
-                target=target,
-                text=text,
-                since=addition.since,
-                until=addition.until,
-                private=addition.private,
-            ),
-            author,
-        )
+        return memory.new_statement(replace(addition, target=target, text=text), author)
 
     def is_worth_asking(self, record: SessionRecord) -> bool:
         """The model judges what is worth remembering; only a session without a text of the person
         is left out."""
         return self.settings.llm_extract and bool(record.typed or record.messages)
 
-    async def sum_up(self, memory: OpenMemory, record: SessionRecord, pending: "Pending") -> bool:
-        return await reflect(memory, self, record, pending)
+    async def ask(self, memory: OpenMemory, record: SessionRecord, pending: "Pending") -> bool:
+        return await reflect(memory, record, pending)
+
+    def read_answer(
+        self, memory: OpenMemory, record: SessionRecord, progress: "Progress"
+    ) -> Answer:
+        """How facts relate; what is new was written by tools. A session without an episode gets a
+        record."""
+        answer = read(last_answer(progress), len(progress.shown))
+        view = memory.store.view()
+        statements = (*view.statements(), *view.waiting())
+        has_episode = any(s.session == record.id and is_episodes(s.place) for s in statements)
+        narrative = "" if has_episode else self.record_without_model(record)
+        return replace(answer, facts=(), withdrawn=(), narrative=narrative)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self._index, self._facts = str(state.get("index", "")), str(state.get("facts", ""))
@@ -97,20 +107,13 @@ class VaultPolicy(Policy):
     def state(self) -> Mapping[str, Any]:
         return {"index": self._index, "facts": self._facts}
 
-    def _files(self, memory: OpenMemory) -> VaultFiles:
-        context = memory.context
-        return VaultFiles(
-            memory=memory,
-            seen=memory.seen,
-            author=lambda cited: memory.model_author("", cited),
-            outside=lambda: (context.outside() or "outside text") if context.tainted() else "",
-            now=context.now,
-        )
-
     def _changed_index(self, memory: OpenMemory) -> str:
         """The index in its documented format; "" if the model saw the same last time."""
-        rows = self._files(memory).rows()
-        lines = [f"- {row['path']} ({_size(row['size'])}): {_summary(row)}" for row in rows]
+        rows = index_rows(memory)
+        lines = [
+            f"- {row['path']} ({_size(row['size'])}): {row['summary'] or '(no summary)'}"
+            for row in rows
+        ]
         text = "\n".join(("Available memory:", *lines, "", USED)) if rows else ""
         if fingerprint(text) == self._index:
             return ""
@@ -134,12 +137,6 @@ class VaultPolicy(Policy):
         return frame.wrap(frame.FACTS, body) if body else ""
 
 
-def _summary(row: Mapping[str, Any]) -> str:
-    return row["summary"] or "(no summary)"
-
-
 def _size(size: int) -> str:
     """A size for the index: `320B`, `1.2KB`."""
-    if size < 1024:
-        return f"{size}B"
-    return f"{size / 1024:.1f}KB" if size < 1024 * 1024 else f"{size / 1024 / 1024:.1f}MB"
+    return f"{size}B" if size < 1024 else f"{size / 1024:.1f}KB"

@@ -1,28 +1,23 @@
 """The five tools over the vault, with their documented names and parameters, for the model of a
 session and for the reflector.
-
-A patch accepts both spellings (`oldText` and `old_text`), and an append accepts `content` for
-`entry`: models confuse them.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from kode.contracts import Brief, Tool, ToolContext, ToolOutput
 from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.function_tool import tool
 from kode.memory import frame, scan
-from kode.memory.markdown import Format, display, plain_lines
-from kode.memory.opened import OpenMemory
-from kode.memory.quotes import verify_quote
-from kode.memory.reading import IN_PART, Seen, check_read, mark_read
+from kode.memory.markdown import plain_lines
+from kode.memory.opened import Addition, OpenMemory
+from kode.memory.reading import IN_PART, check_read, mark_read
 from kode.memory.remarks import remarks
-from kode.memory.rendering import diff
-from kode.memory.statement import Author, Outcome, Statement, statement_by, timestamp
+from kode.memory.statement import Outcome
 from kode.memory.vault.layout import (
     as_episode,
     clean_summary,
@@ -37,182 +32,26 @@ from kode.messages import shorten
 
 READ_CHARS = 40_000
 """No model sees a longer file in full."""
-TO_READ = (
-    "Read it with `memory_read`, then write all of it; or change lines with `memory_patch`, add "
-    "some with `memory_append`."
-)
-TO_LOSE = "Name what goes as `oldText` of `memory_patch`, or write what still holds."
 Cited = Annotated[str, "path:line or path:first-last of the code that shows it"]
 
 
-@dataclass(frozen=True)
-class Patch:
-    oldText: str
-    newText: str
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic, never changed
+class Patch(BaseModel):
+    """The other spelling is that of kode's tool for files, which models confuse with this one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    oldText: str = Field(validation_alias=AliasChoices("oldText", "old_text"))
+    newText: str = Field(validation_alias=AliasChoices("newText", "new_text"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class VaultFiles:
-    """The files of one project, as one author reads and writes them. What changes something raises
-    MemoryRefused, StorageError and BusyError; then nothing was changed."""
-
-    memory: OpenMemory
-    seen: Seen
-    """The versions of the files that the author was shown or has written."""
-    author: Callable[[str], tuple[Author, str]]
-    """(cited code) → the author of a change, and a remark on the citation."""
-    outside: Callable[[], str]
-    """Where outside text came from that the author has read; "" for none: then what it writes
-    waits for the person."""
-    now: Callable[[], datetime]
-
-    def names(self) -> list[str]:
-        """The places of all files: facts, then episodes, newest month first."""
-        store = self.memory.store
-        places = [*store.fact_places(), *reversed(store.record_places())]
-        return [place for place in places if store.read_text(place) is not None]
-
-    def read(self, path: str) -> tuple[str, str]:
-        """Place and text of a file. Raises: MemoryRefused if there is none."""
-        place = place_in(self.memory.store.project, path)
-        text = self.memory.store.read_text(place)
-        if text is None:
-            listed = ", ".join(map(label, self.names()[:20])) or "nothing"
-            raise MemoryRefused(f"There is no {label(place)}. Memory holds: {listed}.")
-        if len(text) > READ_CHARS:
-            self.seen[place] = IN_PART
-        else:
-            mark_read(self.seen, place, text)
-        return place, text
-
-    def rows(self) -> list[dict[str, Any]]:
-        """The index for a model. A summary that looks like an attack is withheld: it is not
-        framed."""
-        rows = []
-        for place in self.names():
-            text = self.memory.store.read_text(place) or ""
-            summary, size = summary_of(text), len(text.encode(errors="replace"))
-            what = frame.suspicion(summary)
-            shown = f"(not shown: it looks like {what})" if what else clean_summary(redact(summary))
-            rows.append({"path": label(place), "summary": shown, "size": size})
-        return rows
-
-    async def write(self, path: str, content: str) -> Outcome:
-        """Creates or overwrites a file."""
-        place = place_in(self.memory.store.project, path)
-        text = without_summary(_checked(content))
-        before = self.memory.store.read_text(place) or ""
-        check_read(self.seen, place, before, text, label=label(place), **_ADVICE)
-        format = _format(self.memory, place)
-        lost = [t for t in format.texts(without_summary(before)) if t not in format.texts(text)]
-        if is_episodes(place) and lost:
-            raise MemoryRefused(
-                f'{label(place)} would lose {len(lost)} episodes, among them "{_quote(lost[0])}". '
-                "Use `memory_append` to add one, or `memory_patch` to change one. Nothing was "
-                "changed."
-            )
-        return await self._change(place, before, text, "")
-
-    async def patch(self, path: str, patches: Sequence[Patch], cited: str) -> Outcome:
-        """Applies patches in order, all or none."""
-        place, before = self.read(path)
-        if not patches:
-            raise MemoryRefused("`patches` is empty: give at least one {oldText, newText}.")
-        text = before = plain_lines(before)
-        for number, patch in enumerate(patches, 1):
-            scan.check(patch.newText)
-            old = plain_lines(patch.oldText)
-            count = text.count(old) if old else 0
-            if count != 1:
-                found = f"occurs {count} times" if count else "was not found"
-                hint = "Quote more of the lines around it" if count else "Read the file again"
-                raise MemoryRefused(
-                    f'Patch {number} of {len(patches)}: oldText "{_quote(old)}" {found} in '
-                    f"{label(place)}. {hint}, then send all patches again. Nothing was changed."
-                )
-            text = text.replace(old, plain_lines(patch.newText))
-        if not scan.scan(before):  # two harmless patches may form one harmful text
-            scan.check(text, max_chars=len(text))
-        return await self._change(place, before, text, cited)
-
-    async def append(self, path: str, entry: str, cited: str, summary: str) -> Outcome:
-        """Appends an entry. Episodes go to the present month, whatever month was given."""
-        memory, asked = self.memory, place_in(self.memory.store.project, path)
-        place = month_place(memory.store.project, self.now()) if is_episodes(asked) else asked
-        block = _checked(entry).strip()
-        scan.check(summary)
-        block = as_episode(block, self.now()) if is_episodes(place) else block
-        before = memory.store.read_text(place) or ""
-        self._check_budget(place, before, f"{before}\n{block}")
-        author, remark = self.author(cited)
-        format, texts = _format(memory, place), list[str]()
-        for text in format.texts(block):
-            texts += [text] if text not in texts else []
-        details = {"summary": clean_summary(summary)} if summary.strip() else {}
-        new = [self._statement(place, text, author, details) for text in texts]
-        was_known = self.seen.get(place) is not None
-        outcome = await memory.store.add_all(new)
-        if was_known and not self.outside():
-            mark_read(self.seen, place, memory.store.read_text(place) or "")
-        moved = f"stored under {label(place)}, the present month" if asked != place else ""
-        return memory.announce(outcome, "; ".join(filter(None, (moved, remark))))
-
-    async def _change(self, place: str, before: str, text: str, cited: str) -> Outcome:
-        """Makes `text` the text of a file. After outside text only what is new in it is stored, and
-        waits for the person."""
-        memory = self.memory
-        self._check_budget(place, before, text)
-        author, remark = self.author(cited)
-        if self.outside():
-            edit = diff(_format(memory, place), memory.store.view().current(place), text)
-            new = [self._statement(place, new, author, {}) for new in edit.new]
-            return memory.announce(await memory.store.add_all(new), remark)
-        outcome = await memory.store.write_file(place, text, author)
-        mark_read(self.seen, place, memory.store.read_text(place) or "")
-        return memory.announce(outcome, remark)
-
-    def _statement(
-        self, place: str, text: str, author: Author, details: Mapping[str, Any]
-    ) -> Statement:
-        layout, project = self.memory.layout, self.memory.store.project
-        new = statement_by(
-            author,
-            place,
-            text,
-            timestamp(self.now()),
-            kind=layout.kind_of(place),
-            project=project.hash if project.hash in place else "",
-            details=details,
-        )
-        outside = self.outside()
-        if outside and not verify_quote(display(text), self.memory.context.typed_messages()):
-            return replace(new, state="waiting", source=outside)
-        return new
-
-    def _check_budget(self, place: str, before: str, after: str) -> None:
-        """Raises: MemoryRefused if the facts would become larger than they may be."""
-        budget = self.memory.settings.vault.facts_budget_bytes
-        if budget is None or is_episodes(place):
-            return
-        store, own = self.memory.store, _counted(before)
-        facts = sum(_counted(store.read_text(other) or "") for other in store.fact_places())
-        total = facts - own + _counted(after)
-        if total > budget and _counted(after) >= own:
-            raise MemoryRefused(
-                f"The facts would take {total:,} bytes, over their budget of {budget:,}; they take "
-                f"{facts:,} now. Condense {label(place)} (say the same in less, drop what is no "
-                "longer true), then try again. Nothing was changed."
-            )
-
-
-def vault_tools(files: VaultFiles) -> tuple[Tool, ...]:
+def vault_tools(memory: OpenMemory) -> tuple[Tool, ...]:
     """`memory_list`, `memory_read`, `memory_write`, `memory_patch`, `memory_append`."""
+    project = memory.store.project
 
     @tool(effect="memory-read")
     async def memory_list(context: ToolContext) -> ToolOutput:
         """List the files of memory."""
-        rows = files.rows()
+        rows = index_rows(memory)
         text = json.dumps(rows, ensure_ascii=False)
         return ToolOutput(text=text, summary=f"{len(rows)} files")
 
@@ -222,9 +61,8 @@ def vault_tools(files: VaultFiles) -> tuple[Tool, ...]:
     ) -> ToolOutput:
         """Read one file of memory."""
         with frame.as_tool_errors():
-            place, text = files.read(path)
-        notes = describe_doubts(files.memory, place)
-        body = "\n\n".join(part for part in (text.rstrip("\n"), notes) if part)
+            place, text = _read(memory, path)
+        body = "\n\n".join(part for part in (text.rstrip("\n"), _doubts(memory, place)) if part)
         framed = frame.wrap(f"The memory file {label(place)}.", body)
         return ToolOutput(text=framed, summary=f"{text.count(chr(10))} lines")
 
@@ -243,7 +81,24 @@ def vault_tools(files: VaultFiles) -> tuple[Tool, ...]:
     ) -> ToolOutput:
         """Create or overwrite a file of facts that you have read."""
         with frame.as_tool_errors():
-            return _answer(await files.write(path, content))
+            place, text = place_in(project, path), without_summary(_checked(content))
+            if is_episodes(place):
+                raise MemoryRefused(
+                    f"{label(place)} holds episodes, which are not overwritten. Use "
+                    "`memory_append` to add one, `memory_patch` to change one."
+                )
+            before = memory.store.read_text(place) or ""
+            check_read(
+                memory.seen,
+                place,
+                before,
+                text,
+                label=label(place),
+                to_read="Read it with `memory_read`, then write all of it; or change lines with "
+                "`memory_patch`, add some with `memory_append`.",
+                to_lose="Name what goes as `oldText` of `memory_patch`, or write what still holds.",
+            )
+            return _answer(await _change(memory, place, before, text, ""))
 
     @tool(
         effect="memory",
@@ -261,7 +116,9 @@ def vault_tools(files: VaultFiles) -> tuple[Tool, ...]:
     ) -> ToolOutput:
         """Change parts of a memory file."""
         with frame.as_tool_errors():
-            outcome = await files.patch(path, patches, source)
+            place, before = _read(memory, path)
+            text = _patched(plain_lines(before), patches, label(place))
+            outcome = await _change(memory, place, before, text, source)
         return _answer(outcome, appliedCount=len(patches))
 
     @tool(
@@ -281,18 +138,126 @@ def vault_tools(files: VaultFiles) -> tuple[Tool, ...]:
     ) -> ToolOutput:
         """Append an entry to a memory file."""
         with frame.as_tool_errors():
-            return _answer(await files.append(path, entry, source, summary))
+            place, block, moved = place_in(project, path), _checked(entry).strip(), ""
+            scan.check(summary)
+            if is_episodes(place):
+                now = memory.context.now()
+                month, block = month_place(project, now), as_episode(block, now)
+                if place != month:  # whatever month the model takes it for
+                    place, moved = month, f"stored under {label(month)}, the present month"
+            before = memory.store.read_text(place) or ""
+            _check_budget(memory, place, before, f"{before}\n{block}")
+            was_read = place in memory.seen and not memory.context.tainted()
+            outcome = await _add(memory, place, block, source, summary, moved)
+            if was_read:
+                mark_read(memory.seen, place, memory.store.read_text(place) or "")
+        return _answer(outcome)
 
-    return (
-        memory_list,
-        memory_read,
-        memory_write,
-        _with_aliases(memory_patch, {"old_text": "oldText", "new_text": "newText"}),
-        _with_aliases(memory_append, {"content": "entry"}),
-    )
+    return memory_list, memory_read, memory_write, memory_patch, memory_append
 
 
-def describe_doubts(memory: OpenMemory, place: str) -> str:
+def index_rows(memory: OpenMemory) -> list[dict[str, Any]]:
+    """The files for a model. A summary that looks like an attack is withheld: it is not framed."""
+    rows = []
+    for place in _places(memory):
+        text = memory.store.read_text(place) or ""
+        summary, size = summary_of(text), len(text.encode(errors="replace"))
+        what = frame.suspicion(summary)
+        shown = f"(not shown: it looks like {what})" if what else clean_summary(redact(summary))
+        rows.append({"path": label(place), "summary": shown, "size": size})
+    return rows
+
+
+def _places(memory: OpenMemory) -> list[str]:
+    """The places of all files: facts, then episodes, newest month first."""
+    store = memory.store
+    places = [*store.fact_places(), *reversed(store.record_places())]
+    return [place for place in places if store.read_text(place) is not None]
+
+
+def _read(memory: OpenMemory, path: str) -> tuple[str, str]:
+    """Place and text of a file. Raises: MemoryRefused if there is none."""
+    place = place_in(memory.store.project, path)
+    text = memory.store.read_text(place)
+    if text is None:
+        listed = ", ".join(map(label, _places(memory)[:20])) or "nothing"
+        raise MemoryRefused(f"There is no {label(place)}. Memory holds: {listed}.")
+    mark_read(memory.seen, place, text)
+    if len(text) > READ_CHARS:
+        memory.seen[place] = IN_PART
+    return place, text
+
+
+def _patched(text: str, patches: Sequence[Patch], name: str) -> str:
+    """A text after all patches. Raises: MemoryRefused if one of them does not fit."""
+    if not patches:
+        raise MemoryRefused("`patches` is empty: give at least one {oldText, newText}.")
+    was_harmless = not scan.scan(text)
+    for number, patch in enumerate(patches, 1):
+        scan.check(patch.newText)
+        old = plain_lines(patch.oldText)
+        count = text.count(old) if old else 0
+        if count != 1:
+            fault = f"occurs {count} times" if count else "was not found"
+            hint = "Quote more of the lines around it" if count else "Read the file again"
+            raise MemoryRefused(
+                f'Patch {number} of {len(patches)}: oldText "{shorten(old, 80)}" {fault} in '
+                f"{name}. {hint}, then send all patches again. Nothing was changed."
+            )
+        text = text.replace(old, plain_lines(patch.newText))
+    if was_harmless:  # two harmless patches may form one harmful text
+        scan.check(text, max_chars=len(text))
+    return text
+
+
+async def _change(memory: OpenMemory, place: str, before: str, text: str, source: str) -> Outcome:
+    """Makes `text` the text of a file. After outside text only what is new in it is stored, and
+    waits for the person."""
+    _check_budget(memory, place, before, text)
+    if memory.context.tainted():
+        return await _add(memory, place, text, source)
+    author, remark = memory.model_author("", source)
+    outcome = await memory.store.write_file(place, text, author)
+    mark_read(memory.seen, place, memory.store.read_text(place) or "")
+    return memory.announce(outcome, remark)
+
+
+async def _add(
+    memory: OpenMemory, place: str, text: str, source: str, summary: str = "", moved: str = ""
+) -> Outcome:
+    """Adds the statements of a text that the file does not have."""
+    author, remark = memory.model_author("", source)
+    format = memory.layout.format_of(place)
+    details = {"summary": clean_summary(summary)} if summary.strip() else {}
+    new = [
+        memory.new_statement(Addition(target=label(place), text=part, details=details), author)
+        for part in (format.texts(text) if format else ())
+    ]
+    outcome = await memory.store.add_all([memory.hold_back(statement) for statement in new])
+    return memory.announce(outcome, "; ".join(filter(None, (moved, remark))))
+
+
+def _check_budget(memory: OpenMemory, place: str, before: str, after: str) -> None:
+    """Raises: MemoryRefused if the facts would become larger than they may be."""
+    budget = memory.settings.vault.facts_budget_bytes
+    if budget is None or is_episodes(place):
+        return
+    sizes = [_size(memory.store.read_text(other) or "") for other in memory.store.fact_places()]
+    total = sum(sizes) - _size(before) + _size(after)
+    if total > budget and _size(after) >= _size(before):
+        raise MemoryRefused(
+            f"The facts would take {total:,} bytes, over their budget of {budget:,}; they take "
+            f"{sum(sizes):,} now. Condense {label(place)} (say the same in less, drop what is no "
+            "longer true), then try again. Nothing was changed."
+        )
+
+
+def _size(text: str) -> int:
+    """Bytes, without the summary, which nobody chose."""
+    return len(without_summary(text).strip("\n").encode(errors="replace"))
+
+
+def _doubts(memory: OpenMemory, place: str) -> str:
     """What may not hold any more in a file, a line each; "" if all does."""
     doubts = remarks(memory.store, memory.today())
     facts = (fact for fact in memory.store.view().current(place) if fact.id in doubts)
@@ -300,51 +265,16 @@ def describe_doubts(memory: OpenMemory, place: str) -> str:
     return "\n".join(("What may not hold any more:", *lines)) if lines else ""
 
 
-def _with_aliases(base: Tool, names: Mapping[str, str]) -> Tool:
-    """A tool whose parameters may have other names, which models confuse."""
-    return replace(base, check=lambda arguments: base.check(_rename(arguments, names)))
-
-
-def _rename(value: Any, names: Mapping[str, str]) -> Any:
-    """Translates other names of known keys, unless the known key is given as well."""
-    if isinstance(value, list):
-        return [_rename(item, names) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    return {
-        names[key] if key in names and names[key] not in value else key: _rename(item, names)
-        for key, item in value.items()
-    }
-
-
-def _answer(outcome: Outcome, **more: Any) -> ToolOutput:
-    message = f"{outcome.text[:1].upper()}{outcome.text[1:]}."
-    answer = {"success": True, **more, "message": message}
-    return ToolOutput(text=json.dumps(answer, ensure_ascii=False), summary=outcome.text)
-
-
 def _checked(content: str) -> str:
     """The text with normalized line ends. Raises: MemoryRefused."""
     text = plain_lines(content)
     if not text.strip():
         raise MemoryRefused("There is nothing to write: give the text in Markdown.")
-    scan.check(text, author="model", max_chars=max(len(text), 1))
+    scan.check(text, max_chars=len(text))
     return text
 
 
-def _format(memory: OpenMemory, place: str) -> Format:
-    format = memory.layout.format_of(place)
-    assert format is not None
-    return format
-
-
-def _counted(text: str) -> int:
-    """Bytes, without the summary, which nobody chose."""
-    return len(without_summary(text).strip("\n").encode(errors="replace"))
-
-
-def _quote(text: str) -> str:
-    return shorten(text.lstrip("# "), 80)
-
-
-_ADVICE = {"to_read": TO_READ, "to_lose": TO_LOSE}
+def _answer(outcome: Outcome, **more: Any) -> ToolOutput:
+    message = f"{outcome.text[:1].upper()}{outcome.text[1:]}."
+    answer: Mapping[str, Any] = {"success": True, **more, "message": message}
+    return ToolOutput(text=json.dumps(answer, ensure_ascii=False), summary=outcome.text)

@@ -109,7 +109,7 @@ async def test_an_episode_goes_to_the_present_month_with_a_summary(home: Session
     await append(memory, "episodes/2026-03.md", "Fixed the parser.")
     assert summary_of(path.read_text()) == "Fixed the parser, Short ids, stdout leak"
     await call(memory, "memory_read", path="episodes/2026-03.md")
-    with pytest.raises(ToolError, match="would lose 3 episodes"):
+    with pytest.raises(ToolError, match="not overwritten"):
         await write(memory, "episodes/2026-03.md", "## Short ids\n" + "x " * 60)
 
 
