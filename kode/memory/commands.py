@@ -4,8 +4,10 @@ Commands return an outcome, which the shell and the prompt show.
 """
 
 import argparse
+import contextlib
 import difflib
 import functools
+import io
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -57,10 +59,12 @@ class Command(NamedTuple):
         """Adds the arguments to a parser, for one system or for all ("")."""
         if self.name == "add":
             _declare_targets(parser, system)
-        group = parser.add_mutually_exclusive_group()
-        for to, arguments in ((parser, self.arguments), (group, self.one_of)):
-            for names, options in arguments:
-                to.add_argument(*names, **options)
+        for names, options in self.arguments:
+            parser.add_argument(*names, **options)
+        if self.one_of:  # an empty group has no help
+            group = parser.add_mutually_exclusive_group()
+            for names, options in self.one_of:
+                group.add_argument(*names, **options)
 
 
 COMMANDS: list[Command] = []
@@ -126,7 +130,7 @@ def _declare_targets(parser: argparse.ArgumentParser, system: str) -> None:
 _COUNT = _argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N ({LOG_LINES})")
 _WORDS = _argument("words", nargs="+", metavar="WHAT")
 _TARGET_AND_TEXT = _argument("words", nargs="+", metavar="[TARGET] OLD")
-_SCOPE = _argument("--scope", choices=("global", "project"), default="")
+_SCOPE = _argument("--scope", default="", **ADD_OPTIONS["--scope"])
 
 
 # ── what each command does ───────────────────────────────────────────────────────────────────────
@@ -171,7 +175,7 @@ async def _add(memory: Memory, given: argparse.Namespace) -> Outcome:
 
 
 @_command("replace", "as edit: [TARGET] OLD NEW", _TARGET_AND_TEXT, _SCOPE)
-@_command("edit", "change one entry: WHAT is its id or a part of its text", _WORDS)
+@_command("edit", "change one entry: WHAT (its id or a part of it), NEW", _WORDS)
 async def _edit(memory: Memory, given: argparse.Namespace) -> Outcome:
     *words, new = _texts(given, 2)
     remark = check(new, author="user")
@@ -388,10 +392,13 @@ async def run_command(
 async def run_line(system: MemorySystem, argv: Sequence[str]) -> Outcome:
     """Runs one command line (`["search", "tabs"]`) on an open memory. Raises as `run_command`, and
     ConfigError for an invalid command line."""
-    parser = _parser(inside(system).name)
-    if list(argv)[:1] == ["help"]:
-        return Outcome(text=parser.format_help())
-    return await run_command(system, parser.parse_args(list(argv) or ["show"]))
+    words = [*argv[1:2], "--help"] if argv[:1] == ["help"] else [*argv] or ["show"]
+    try:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            arguments = _parser(inside(system).name).parse_args(words)
+    except SystemExit:  # argparse prints help, and would end the process
+        return Outcome(text=printed.getvalue())
+    return await run_command(system, arguments)
 
 
 async def memory_command(system: MemorySystem, argv: Sequence[str], *, undo: str = UNDO) -> str:
@@ -407,7 +414,7 @@ def with_undo(outcome: Outcome, undo: str = UNDO) -> str:
 
 @functools.cache
 def _parser(system: str) -> "CommandParser":
-    parser = CommandParser(prog="/memory", add_help=False)
+    parser = CommandParser(prog="/memory")
     add_commands(parser, system)
     return parser
 
