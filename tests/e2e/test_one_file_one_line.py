@@ -108,7 +108,7 @@ def test_the_pages_pass_the_tests_of_what_they_add(tree: Path) -> None:
     tests = (
         *("tools/test_count_lines.py", "tools/test_adding_a_tool.py", "test_config.py"),
         *("contracts/test_tool_contract.py", "providers/test_chat_dialects.py"),
-        *("memory/test_by_hand.py", "memory/test_reconcile.py"),
+        "memory/test_contract.py",
     )
     assert_passes(
         tree,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -223,7 +224,8 @@ def test_memory_alone_over_stdio(place: Place, serve: Any) -> None:
     assert all(name.startswith("memory_") for name in tools)
     listed = place.run("memory", "approve").out
     assert "from a test" in listed
-    assert place.run("memory", "approve", listed.split()[0]).code == 0
+    (waiting,) = re.findall(r"^  (\w+)$", listed, re.MULTILINE)
+    assert place.run("memory", "approve", waiting).code == 0
     assert "tabs" in place.run("memory", "show").out
     assert added["id"] in place.run("memory", "log").out
 
