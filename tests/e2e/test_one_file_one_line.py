@@ -24,7 +24,7 @@ LEFT_OUT = (".git", ".venv*", ".*_cache", ".hypothesis", "__pycache__")
 CHECK = re.findall(r"^check:.*\n(?:\t.*\n)+", (ROOT / "Makefile").read_text(), re.MULTILINE)
 CHANGED = (
     *("kode/registry.py", "kode/tools/builtin.py", "kode/tools/count_lines.py"),
-    *("kode/providers/echo.py", "kode/memory/requests.py"),
+    *("kode/providers/echo.py", "kode/memory/plain.py"),
 )
 Run = Callable[..., str]
 
@@ -64,11 +64,11 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(tree: Path, place: Place) -> Run:
-    """Runs the copy's `kode run` with these arguments and gives its answer."""
+    """Runs the copy's `kode` with these arguments and gives its answer."""
 
     def run(*arguments: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "kode", "run", *arguments],
+            [sys.executable, "-m", "kode", *arguments],
             cwd=place.project,
             env={**place.environ, "PYTHONPATH": str(tree), "PYTHONSAFEPATH": "1"},
             stdin=subprocess.DEVNULL,
@@ -108,25 +108,25 @@ def test_the_pages_pass_the_tests_of_what_they_add(tree: Path) -> None:
     tests = (
         *("tools/test_count_lines.py", "tools/test_adding_a_tool.py", "test_config.py"),
         *("contracts/test_tool_contract.py", "providers/test_chat_dialects.py"),
-        "memory/test_contract.py",
+        *("memory/test_commands.py", "memory/test_operations.py"),
     )
     assert_passes(
         tree,
         *("pytest", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow"),
         *(f"tests/{name}" for name in tests),
-        *("-k", "count_lines or adding_a_tool or acme or requests or explained"),
+        *("-k", "count_lines or adding_a_tool or acme or plain or explained"),
     )
 
 
 def test_a_provider(run: Run) -> None:
-    assert run("--provider", "echo", "hello there") == "hello there\n"
+    assert run("run", "--provider", "echo", "hello there") == "hello there\n"
 
 
 def test_a_tool(run: Run, place: Place) -> None:
     (place.project / "a.txt").write_text("one\n\ntwo\n")
     script = write_script(place, {"name": "count_lines", "arguments": {"path": "a.txt"}})
 
-    assert run("--provider", "scripted", "--script", script, "count") == "Done.\n"
+    assert run("run", "--provider", "scripted", "--script", script, "count") == "Done.\n"
     (session,) = place.session_files
     assert "a.txt has 3 lines." in session.read_text()
 
@@ -135,7 +135,7 @@ def test_a_tool_may_be_named_in_a_rule(run: Run, place: Place) -> None:
     (place.project / "a.txt").write_text("one\n")
     script = write_script(place, {"name": "count_lines", "arguments": {"path": "a.txt"}})
 
-    run("--provider", "scripted", "--script", script, "--deny", "count_lines", "count")
+    run("run", "--provider", "scripted", "--script", script, "--deny", "count_lines", "count")
     (session,) = place.session_files
     assert "has 1 lines" not in session.read_text()
 
@@ -143,17 +143,15 @@ def test_a_tool_may_be_named_in_a_rule(run: Run, place: Place) -> None:
 def test_a_memory_system(run: Run, place: Place) -> None:
     place.home.mkdir()
     config = place.home / "config.json"
-    config.write_text(json.dumps({"memory": {"system": "requests"}}))
+    config.write_text(json.dumps({"memory": {"system": "plain"}}))
     os.chmod(config, 0o600)
     script = write_script(place)
 
-    run("--provider", "scripted", "--script", script, "rename the parser")
-    run("--provider", "scripted", "--script", script, "and now?")
+    run("memory", "add", "facts", "Answer in German")
+    run("run", "--provider", "scripted", "--script", script, "rename the parser")
 
-    first, second = (path.read_text() for path in place.session_files)
-    assert "What was asked before" not in first
-    assert "What was asked before" in second
-    assert second.count("rename the parser") == 1
+    (session,) = place.session_files
+    assert session.read_text().count("Answer in German") == 1
 
 
 def write_script(place: Place, *calls: dict[str, object]) -> str:

@@ -1,7 +1,21 @@
-"""The memory systems that are built on the new core."""
+"""The memory systems under test: kode's, and the one of the page on adding one, from its code."""
 
-from importlib.util import find_spec
+import re
+from dataclasses import replace
+from pathlib import Path
 
-from kode.registry import SYSTEMS
+from kode.registry import SystemRow
 
-BUILT = [name for name in SYSTEMS if find_spec(f"kode.memory.{name}")]
+PAGE = Path(__file__).parents[2] / "docs" / "adding-a-memory-system.md"
+TARGETS = {
+    "tiered": "user",
+    "journal": "memory",
+    "notes": "rule",
+    "vault": "user",
+    "plain": "facts",
+}
+"""Where a person adds a fact that every prompt shows. A system adds its line here."""
+
+((CODE, ROW),) = re.findall(r"```python\n(.*?)```.*?```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
+exec(compile(CODE, str(PAGE), "exec"))
+PAGE_ROW = replace(eval(f"{{{ROW}}}", {"SystemRow": SystemRow})["plain"], opens=f"{__name__}:Plain")

@@ -10,9 +10,7 @@ from kode.memory.commands import COMMANDS, memory_command, run_line
 from kode.memory.review import decide, items
 from kode.memory.system import Memory
 from tests.memory.sessions import Sessions, call
-
-TARGETS = {"tiered": "user", "journal": "memory", "notes": "rule", "vault": "user"}
-"""Where a person adds a fact that every prompt shows."""
+from tests.memory.systems import TARGETS
 
 
 @pytest.fixture(params=TARGETS)

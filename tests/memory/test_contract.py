@@ -1,5 +1,5 @@
-"""What every memory system promises the loop, whichever it is. A new system is tested by standing
-in `SYSTEMS`; the null one is no entry of that table.
+"""What every memory system promises the loop, whichever it is. A new system is tested by its
+line in `systems.py`; the null one has none.
 """
 
 import asyncio
@@ -19,15 +19,11 @@ from kode.memory.commands import memory_command
 from kode.memory.guarded import inside
 from kode.memory.log import Log
 from kode.messages import Message, Text, user_message
-from kode.registry import SYSTEMS
 from kode.workplace import NOWHERE
-from tests.memory.systems import BUILT
+from tests.memory.systems import TARGETS
 
-KEEPING = BUILT
-NAMES = [*KEEPING, "none"]
+NAMES = [*TARGETS, "none"]
 SESSION = "20260301-123400-abcdef"
-IN_PROMPTS = {"notes": "rule"}
-"""Where a person adds an entry that prompts show, if not where what they say goes."""
 REPEATS = {"tiered", "journal"}
 """Systems that say what the last turns were about after messages were dropped."""
 
@@ -67,9 +63,8 @@ async def add(name, root, *texts):
     """A person adds entries at the command line, where the system keeps any."""
     memory = make(name)
     await memory.open(context(root, session_id=None), {})
-    for text in texts if name in SYSTEMS else ():
-        target = IN_PROMPTS.get(name, SYSTEMS[name].about_user)
-        await memory_command(memory, ["add", target, text])
+    for text in texts if name in TARGETS else ():
+        await memory_command(memory, ["add", TARGETS[name], text])
     await memory.close(1.0)
 
 
@@ -249,7 +244,7 @@ async def test_another_entry_adds_only_lines_that_hold_it(name, tmp_path):
     assert all("The zeppelin parser is in airship.py" in line for line in new)
 
 
-@pytest.mark.parametrize("name", KEEPING)
+@pytest.mark.parametrize("name", TARGETS)
 async def test_an_undone_entry_leaves_the_section_as_it_was_before(name, tmp_path):
     await add(name, tmp_path, "Deploys go out on Fridays", "The build runs with make")
     first = (await injected(name, tmp_path, "start")).system
@@ -400,7 +395,7 @@ async def _write_many(name, root, writer, both_ready):
     await memory.close(1.0)
 
 
-@pytest.mark.parametrize("name", [n for n in BUILT if [*_writes(n, "x", 0)]])
+@pytest.mark.parametrize("name", [n for n in TARGETS if [*_writes(n, "x", 0)]])
 @pytest.mark.slow
 def test_two_processes_lose_no_write_they_were_told_of(name, tmp_path):
     spawn = multiprocessing.get_context("spawn")

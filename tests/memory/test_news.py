@@ -8,8 +8,7 @@ import pytest
 from kode.contracts import Turn
 from kode.memory.opened import Addition
 from tests.memory.sessions import Sessions, call
-
-TARGETS = {"tiered": "user", "journal": "memory", "notes": "rule", "vault": "user"}
+from tests.memory.systems import TARGETS
 
 
 @pytest.fixture(params=TARGETS)

@@ -13,10 +13,9 @@ from kode.memory.review import decide, items, propose
 from kode.memory.statement import Statement
 from kode.memory.system import Memory
 from tests.memory.sessions import Sessions
-from tests.memory.systems import BUILT
+from tests.memory.systems import TARGETS
 
 ALPHA, BETA, GAMMA = "alpha lies in the cellar", "beta is built with make", "gamma has port 7100"
-TARGETS = {"tiered": "user", "journal": "memory", "notes": "rule", "vault": "user"}
 
 
 async def _add(memory: Memory) -> None:
@@ -116,7 +115,7 @@ async def _state(memory: Memory) -> object:
     return sorted(map(_values, view.statements()), key=lambda old: old.id), await items(memory)
 
 
-@pytest.mark.parametrize("name", BUILT)
+@pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("operation", OPERATIONS)
 async def test_an_operation_holds_and_is_undone_and_redone(
     name: str, operation: str, tmp_path: Path

@@ -16,7 +16,6 @@ from kode.memory.commands import memory_command
 from kode.memory.statement import Author, timestamp
 from tests.effort import share
 from tests.memory.sessions import Sessions, call
-from tests.memory.systems import BUILT
 
 NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 NO_MATCH = ("No matching", "No note matches", "No entry")
@@ -65,14 +64,14 @@ WAYS = {
     "notes": (by_person, by_model, by_recall),
     "vault": (by_person,),
     "journal": (by_person, by_model),
+    "plain": (by_person, by_recall),
 }
 """The model reads a vault file by file and has a journal in its prompt: neither is searched so. A
 system adds its line here."""
 
-SEARCHED_BY = {name: WAYS[name] for name in BUILT}
-systems = pytest.mark.parametrize("name", SEARCHED_BY)
+systems = pytest.mark.parametrize("name", WAYS)
 ways = pytest.mark.parametrize(
-    ("name", "search"), [(name, way) for name, row in SEARCHED_BY.items() for way in row]
+    ("name", "search"), [(name, way) for name, row in WAYS.items() for way in row]
 )
 # ── a word finds itself ──────────────────────────────────────────────────────────────────────
 
