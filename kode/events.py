@@ -24,7 +24,7 @@
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT, Setting
@@ -229,6 +229,27 @@ class TurnEnded:
     goal: Mapping[str, Any] | None = None
     """How a goal stands that turns like this one pursue, for programs; None: there is none."""
     type: Literal["turn_ended"] = "turn_ended"
+
+    def followed_by(self, later: "TurnEnded") -> "TurnEnded":
+        """Both turns as one: the result of the later, the totals of both."""
+        unknown = self.cost_usd is None or later.cost_usd is None
+        return replace(
+            later,
+            steps=self.steps + later.steps,
+            usage=self.usage + later.usage,
+            cost_usd=None if unknown else (self.cost_usd or 0.0) + (later.cost_usd or 0.0),
+            files_changed=tuple(dict.fromkeys((*self.files_changed, *later.files_changed))),
+            denials=(*self.denials, *later.denials),
+            fallback_model=later.fallback_model or self.fallback_model,
+            goal=later.goal or self.goal,
+            duration_ms=self.duration_ms + later.duration_ms,
+        )
+
+    def with_check(self, command: str, *, passed: bool) -> "TurnEnded":
+        """The same with a check that ran after it."""
+        run = Check(command=command, passed=passed, after_last_edit=True)
+        checked: Checked = "passed" if passed else "failed"
+        return replace(self, checks=(*self.checks, run), checked=checked)
 
     @property
     def is_finished(self) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.cli.commands.opening import open_prompt as open_prompt
     from kode.cli.commands.run import RunOptions as RunOptions
     from kode.cli.commands.run import parse_run_options as parse_run_options
-    from kode.cli.flags import directory as directory
+    from kode.cli.flags import add_setting_flags as add_setting_flags
     from kode.cli.flags import working_directory as working_directory
     from kode.cli.parser import Parser as Parser
     from kode.cli.prompt.attach import read_mentioned as read_mentioned
@@ -27,12 +27,8 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.cli.screen.lines import money as money
     from kode.cli.screen.lines import one_line as one_line
     from kode.cli.screen.notify import notify_terminal as notify_terminal
-    from kode.cli.screen.printer import Answer as _PrintedAnswer
-    from kode.cli.screen.printer import Answered as Answered
-    from kode.cli.screen.printer import complain as complain
     from kode.cli.screen.printer import print_either as print_either
     from kode.config import Config as Config
-    from kode.config import Loaded as Loaded
     from kode.config import load_config as load_config
     from kode.config import resolve_provider as resolve_provider
     from kode.config.plugin_pages import Page as Page
@@ -42,14 +38,12 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.contracts import Drop as Drop
     from kode.contracts import Injection as Injection
     from kode.contracts import LedgerLine as LedgerLine
-    from kode.contracts import MemorySystem as MemorySystem
     from kode.contracts import ModelInfo as ModelInfo
     from kode.contracts import Opens as Opens
     from kode.contracts import PermissionMode as PermissionMode
     from kode.contracts import Replica as Replica
     from kode.contracts import Request as Request
     from kode.contracts import Row as Row
-    from kode.contracts import Subscriber as Subscriber
     from kode.contracts import Tool as Tool
     from kode.contracts import ToolContext as ToolContext
     from kode.contracts import ToolOutput as ToolOutput
@@ -58,24 +52,20 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.conversation import Conversation as Conversation
     from kode.conversation import open_conversation as open_conversation
     from kode.conversation.bare import BareSession as BareSession
-    from kode.conversation.hooking import together as together
-    from kode.conversation.memory import open_configured as _open_memory
-    from kode.conversation.memory import outside_context as outside_context
+    from kode.conversation.memory import open_outside as _open_memory
     from kode.conversation.open_session import OpenSession as OpenSession
     from kode.conversation.open_session import RunTurn as RunTurn
     from kode.conversation.plugged import Opened as Opened
     from kode.conversation.plugged import Prompt as Prompt
     from kode.conversation.plugged import ProposedCall as ProposedCall
     from kode.credentials import keep_secret as keep_secret
-    from kode.credentials import redact as _redact_secrets
-    from kode.credentials import redact_values as _redact_secret_values
+    from kode.credentials import redact_values as _redact_secrets
     from kode.durable import locked as _lock_file
     from kode.durable import make_folder as make_folder
     from kode.durable import replace as _replace_file
     from kode.durable import set_aside as set_aside
     from kode.durable import storage_errors as storage_errors
     from kode.engine.act import PreviewedCall as PreviewedCall
-    from kode.engine.fence import fence_text as fence_text
     from kode.errors import EXIT_OK as EXIT_OK
     from kode.errors import BusyError as BusyError
     from kode.errors import ConfigError as ConfigError
@@ -88,34 +78,23 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.errors import StorageError as StorageError
     from kode.errors import ToolError as ToolError
     from kode.errors import UserError as UserError
-    from kode.events import Check as Check
-    from kode.events import Checked as Checked
     from kode.events import Emit as Emit
     from kode.events import Event as Event
     from kode.events import MemoryChanged as MemoryChanged
     from kode.events import Notice as Notice
     from kode.events import TextDelta as TextDelta
     from kode.events import TurnEnded as TurnEnded
-    from kode.events import Working as Working
-    from kode.events import silent as silent
     from kode.extensions.bundle_items import forget_servers as forget_servers
     from kode.extensions.bundle_items import items_in_bundle as items_in_bundle
     from kode.extensions.mcp_config import Entry as _McpServerEntry
     from kode.extensions.mcp_values import Form as Form
-    from kode.extensions.trust import Item as Item
     from kode.extras import require as _require_extra
     from kode.fault_reports import describe as _describe_fault
-    from kode.fault_reports import write_report as _write_fault_report
     from kode.installed import Command as Command
     from kode.installed import ExportFile as ExportFile
     from kode.installed import Plugin as Plugin
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
-    from kode.memory.commands import memory_command as memory_command
     from kode.memory.frame import wrap as _frame_memory
-    from kode.memory.report import overview as _memory_overview
-    from kode.memory.review import decide as _decide_memory
-    from kode.memory.review import propose as _propose_memory
-    from kode.memory.statement import Change as Change
     from kode.memory.system import NullMemory as NullMemory
     from kode.memory.transfer import ForeignReader as ForeignReader
     from kode.messages import Image as Image
@@ -126,39 +105,24 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.messages import Thinking as Thinking
     from kode.messages import ToolCall as ToolCall
     from kode.messages import ToolResult as ToolResult
-    from kode.messages import calls_of as calls_of
-    from kode.messages import columns as columns
-    from kode.messages import images_of as images_of
     from kode.messages import plural as plural
-    from kode.messages import results_of as results_of
-    from kode.messages import section_of as section_of
     from kode.messages import shorten as shorten
-    from kode.messages import text_of as text_of
-    from kode.paths import NO_HOME as NO_HOME
-    from kode.paths import agents_folder as agents_folder
-    from kode.paths import bundles_folder as bundles_folder
     from kode.paths import expand as _expand_path
     from kode.paths import home as _kode_home
-    from kode.paths import home_fault as home_fault
     from kode.paths import path_hash as path_hash
     from kode.paths import project_root as project_root
     from kode.paths import real_path as real_path
     from kode.paths import repository_root as repository_root
     from kode.paths import session_file as session_file
-    from kode.paths import session_folder as session_folder
-    from kode.paths import short_path as short_path
-    from kode.paths import user_home as user_home
     from kode.permissions.gate import Answer as Answer
     from kode.permissions.gate import Question as Question
     from kode.permissions.gate import visible as visible
     from kode.permissions.rules import Rule as Rule
-    from kode.programs import depth as _nesting_depth
     from kode.providers.models import info_of as _model_info_of
     from kode.record_log import RecordLog as RecordLog
     from kode.registry import Dialect as Dialect
     from kode.registry import ProviderRow as ProviderRow
     from kode.registry import ProviderSettings as ProviderSettings
-    from kode.results import result_object as result_object
     from kode.session.checkpoints import FileChanges as FileChanges
     from kode.session.content_store import Contents as Contents
     from kode.session.entries import AnyEntry as AnyEntry
@@ -166,67 +130,42 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.session.entries import Header as Header
     from kode.session.entries import Import as Import
     from kode.session.entries import MessageEntry as MessageEntry
-    from kode.session.entries import PluginEntry as PluginEntry
     from kode.session.entries import RequestEntry as RequestEntry
     from kode.session.entries import SystemEntry as SystemEntry
-    from kode.session.entries import TaintEntry as TaintEntry
     from kode.session.entries import TurnEntry as TurnEntry
-    from kode.session.entries import line_of as line_of
-    from kode.session.export import readable_arguments as readable_arguments
     from kode.session.git import run_git as run_git
-    from kode.session.index import Summary as _SessionSummary
-    from kode.session.index import files as _session_files
     from kode.session.index import find as _find_session
     from kode.session.index import list_sessions as list_sessions
-    from kode.session.index import summarize as _summarize_session
     from kode.session.log import Session as Session
     from kode.session.plan import Plan as Plan
-    from kode.session.reading import session_path as session_path
     from kode.session.search import search as _search_sessions
     from kode.session.spending import Spending as Spending
-    from kode.session.spending import Spent as Spent
     from kode.session.spending import requests_by_folder as requests_by_folder
-    from kode.session.transcript import Call as _TranscriptCall
-    from kode.session.transcript import Item as _TranscriptItem
     from kode.session.transcript import Transcript as Transcript
     from kode.session.unsent import of as _unsent_text_of
     from kode.shared_budget import SharedBudget as SharedBudget
-    from kode.subagents.records import Record as _SubagentRecord
-    from kode.subagents.records import records as _subagent_records
+    from kode.subagents.records import records_beside as _subagent_records
     from kode.tools.builtin import BUILTIN as _builtin_tools
     from kode.tools.processes import ProcessTree as ProcessTree
     from kode.tools.program import run_program as run_program
     from kode.workplace import Workplace as Workplace
 
     kode_version = _kode_version
-    PrintedAnswer = _PrintedAnswer
     plugin_pages = _plugin_pages
     open_memory = _open_memory
     redact_secrets = _redact_secrets
-    redact_secret_values = _redact_secret_values
     lock_file = _lock_file
     replace_file = _replace_file
     McpServerEntry = _McpServerEntry
     require_extra = _require_extra
     describe_fault = _describe_fault
-    write_fault_report = _write_fault_report
     frame_memory = _frame_memory
-    memory_overview = _memory_overview
-    decide_memory = _decide_memory
-    propose_memory = _propose_memory
     expand_path = _expand_path
     kode_home = _kode_home
-    nesting_depth = _nesting_depth
     model_info_of = _model_info_of
-    SessionSummary = _SessionSummary
-    session_files = _session_files
     find_session = _find_session
-    summarize_session = _summarize_session
     search_sessions = _search_sessions
-    TranscriptCall = _TranscriptCall
-    TranscriptItem = _TranscriptItem
     unsent_text_of = _unsent_text_of
-    SubagentRecord = _SubagentRecord
     subagent_records = _subagent_records
     builtin_tools = _builtin_tools
 

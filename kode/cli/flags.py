@@ -3,6 +3,7 @@
 import argparse
 import gc
 import shlex
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,8 +64,8 @@ def model_flags(arguments: argparse.Namespace) -> str:
     return shlex.join(word for flag, value in given if value for word in (flag, value))
 
 
-def add_setting_flags(parser: Parser) -> None:
-    """Adds the flags that change settings: those `config_flags` reads, and trust."""
+def add_setting_flags(parser: Parser) -> Callable[[argparse.Namespace], dict[str, Any]]:
+    """Adds the flags that change settings, and trust; returns what reads them, `config_flags`."""
     parser.epilog = ALSO_TAKEN
     add_model_flags(parser)
     add = parser.add_argument
@@ -83,6 +84,7 @@ def add_setting_flags(parser: Parser) -> None:
     add("--memory", metavar="SYSTEM", help="the memory system: tiered, vault, journal, notes")
     add("--no-agents", action="store_true", help="do not read AGENTS.md and similar files")
     _add_other_names(parser)
+    return config_flags
 
 
 def add_model_flags(parser: Parser) -> None:

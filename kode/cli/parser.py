@@ -183,19 +183,6 @@ class Parser(argparse.ArgumentParser):
             f"`{self._where_listed} --help` lists the flags."
         )
 
-    def add_settings(self) -> None:
-        """Adds the flags that change settings, which `settings` reads."""
-        from kode.cli.flags import add_setting_flags
-
-        add_setting_flags(self)
-
-    @staticmethod
-    def settings(arguments: argparse.Namespace) -> dict[str, Any]:
-        """The settings that such flags name, by dotted key. Raises: ConfigError."""
-        from kode.cli.flags import config_flags
-
-        return config_flags(arguments)
-
     @classmethod
     def of_group(
         cls, group: str, commands: Mapping[str, str], argv: Sequence[str]

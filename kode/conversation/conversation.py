@@ -7,7 +7,7 @@ A facade: the functions of this package do the work, on the `OpenSession` that i
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kode import paths
 from kode.config import Config, Loaded
@@ -50,6 +50,7 @@ from kode.extensions.session import Extensions
 from kode.messages import Image, Text, ToolCall, text_of
 from kode.permissions.gate import Ask
 from kode.session import unsent
+from kode.session.entries import TaintEntry
 from kode.session.log import Session
 from kode.session.plan import Plan
 from kode.tools.background import BackgroundCommands
@@ -303,12 +304,12 @@ class Conversation:
         return own.models
 
     def use_effort(self, level: str | None) -> None:
-        """`/effort`: how much the model thinks from the next request on; None: its default. Raises:
-        UserError for a word that is no level."""
+        """`/effort`: how much the model thinks from the next request on; None or "default": as kode
+        and the model decide. Raises: UserError for a word that is no level."""
         effort = next((known for known in EFFORTS if known == level), None)
-        if effort is None and level is not None:
-            levels = ", ".join(EFFORTS)
-            raise UserError(f"There is no effort {level[:40]!r}. The levels are: {levels}.")
+        if effort is None and level not in (None, "default"):
+            levels = ", ".join(("default", *EFFORTS))
+            raise UserError(f"There is no effort {str(level)[:40]!r}. The levels are: {levels}.")
         models.use_effort(self.now, effort)
 
     @property
@@ -360,6 +361,19 @@ class Conversation:
         """The open memory, to review entries that wait for approval. Raises: KodeError."""
         await self.open()
         return self.agent.memory
+
+    def mark_outside(self, source: str) -> None:
+        """Marks what is said in the session as coming from outside, unless it is marked already.
+        Raises: StorageError."""
+        if not self.session.tainted:
+            self.session.append(TaintEntry(source=source))
+
+    def result_object(self, ended: TurnEnded) -> dict[str, Any]:
+        """A turn's result as `kode run --output-format json` prints it."""
+        from kode.results import result_object
+
+        untrusted = self.extensions.untrusted if self.extensions else ()
+        return result_object(ended, self.session.id, self.cwd, untrusted)
 
     async def end_jobs(self, ended: TurnEnded) -> TurnEnded:
         """Ends what runs in the background, before a program reads how the last turn ended; returns

@@ -293,7 +293,7 @@ async def end_turn(opened: OpenSession, hooks: Hooks, ended: TurnEnded, run: Run
         # A hook may print text of a file or command: no turn treats it as the person's words.
         if said := _said(answer.reason):
             opened.note(said)
-        ended = together(ended, await run(NOT_DONE))
+        ended = ended.followed_by(await run(NOT_DONE))
     return ended
 
 
@@ -328,19 +328,3 @@ async def end_session(opened: OpenSession, hooks: Hooks, reason: str, wait_s: fl
 
 def _said(text: str) -> str:
     return f"[hook] {text}" if text else ""
-
-
-def together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
-    """Merges two turns: the result of the second, the totals of both."""
-    unknown = before.cost_usd is None or after.cost_usd is None
-    return replace(
-        after,
-        steps=before.steps + after.steps,
-        usage=before.usage + after.usage,
-        cost_usd=None if unknown else (before.cost_usd or 0.0) + (after.cost_usd or 0.0),
-        files_changed=tuple(dict.fromkeys((*before.files_changed, *after.files_changed))),
-        denials=(*before.denials, *after.denials),
-        fallback_model=after.fallback_model or before.fallback_model,
-        goal=after.goal or before.goal,
-        duration_ms=before.duration_ms + after.duration_ms,
-    )

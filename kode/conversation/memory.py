@@ -2,12 +2,13 @@
 
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from kode import paths
 from kode.assembly import cost_function, is_small, make_provider
@@ -16,7 +17,7 @@ from kode.contracts import AskReply, MemoryContext, MemorySystem, Provider, Requ
 from kode.conversation.open_session import OpenSession
 from kode.engine.tokens import asked_in_passing
 from kode.errors import AuthenticationError, RefusedError
-from kode.events import Emit, Notice, silent
+from kode.events import Emit, Event, Notice, silent
 from kode.memory import make_system
 from kode.memory.system import NullMemory
 from kode.messages import Message, Usage
@@ -26,6 +27,10 @@ from kode.session.entries import UsageEntry
 from kode.session.messages import said
 from kode.session.record import session_record, typed_texts
 from kode.session.requests import request_entry
+
+if TYPE_CHECKING:
+    from kode.memory.report import Overview
+    from kode.memory.statement import Outcome, Who
 
 
 def outside_context(
@@ -60,6 +65,53 @@ async def open_configured(
         yield system
     finally:
         await system.close(1.0)
+
+
+@dataclass(frozen=True)
+class OutsideMemory:
+    """Memory that is open outside a session, for what shows it or lets a person decide."""
+
+    system: MemorySystem
+    notices: list[str]
+    """What it had to say since it was opened."""
+
+    async def overview(self) -> "Overview":
+        """All of it. Raises: MemoryRefused, StorageError."""
+        from kode.memory.report import overview
+
+        return await overview(self.system)
+
+    async def propose(self, text: str, about: Literal["user", "project"], client: str) -> "Outcome":
+        """Adds what an outsider says, which waits for the person. Raises: MemoryRefused."""
+        from kode.memory.review import propose
+
+        return await propose(self.system, text, about, client)
+
+    async def decide(self, id: str, choice: str, who: "Who" = "user") -> "Outcome":
+        """Carries out a choice about what waits. Raises: MemoryRefused, StorageError."""
+        from kode.memory.review import decide
+
+        return await decide(self.system, id, choice, who)
+
+    async def command(self, argv: Sequence[str]) -> str:
+        """Runs `kode memory ...`. Raises: KodeError."""
+        from kode.memory.commands import memory_command
+
+        return await memory_command(self.system, argv)
+
+
+@asynccontextmanager
+async def open_outside(config: Config, cwd: Path) -> AsyncIterator[OutsideMemory]:
+    """Opens the configured memory for the project of `cwd`. Raises: ConfigError."""
+    notices: list[str] = []
+
+    def emit(event: Event) -> None:
+        if isinstance(event, Notice):
+            notices.append(event.text)
+
+    context = outside_context(config, cwd, emit=emit)
+    async with open_configured(config.memory, context) as system:
+        yield OutsideMemory(system, notices)
 
 
 def memory_context(opened: OpenSession) -> MemoryContext:

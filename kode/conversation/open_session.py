@@ -15,8 +15,9 @@ from kode.config import Config, Loaded
 from kode.contracts import Interceptor, MemorySystem, ModelInfo, PermissionMode, Provider, Tool
 from kode.engine.agent import Agent
 from kode.engine.context import Context
+from kode.engine.fence import fence_text
 from kode.errors import StorageError
-from kode.events import Emit, Notice, SessionStarted, TurnEnded
+from kode.events import Emit, Notice, SessionStarted, TurnEnded, Working
 from kode.extensions.found_extensions import FoundExtensions
 from kode.extensions.session import Extensions
 from kode.messages import Image, Text, shorten
@@ -199,6 +200,14 @@ class OpenSession:
     def note(self, text: str) -> None:
         """Attaches a note of kode's to the next message."""
         self.outbox.append(Text(text=text, source="note"))
+
+    def note_outside(self, text: str, source: str) -> None:
+        """Attaches text from outside to the next message, fenced as such."""
+        self.outbox.append(Text(text=fence_text(text, source), source="outside"))
+
+    def note_work(self, what: str) -> None:
+        """Says to the person what kode does beside the model; "" once it is over."""
+        self.emit(Working(what=what))
 
     def report(self, error: StorageError) -> None:
         """Reports a fault, unless it is the one that the last turn ended with."""

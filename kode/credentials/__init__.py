@@ -8,7 +8,7 @@ start from `str.find` and match forward, so that the time is linear in any text.
 
 import base64
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from kode.credentials.assigned import assignments, headers, url_passwords
 from kode.credentials.shapes import prefixed_tokens, private_keys, rarer_shapes, shaped_tokens
@@ -27,6 +27,8 @@ __all__ = [
     "redact_values",
     "spellings",
 ]
+
+Value = TypeVar("Value")
 
 _KEYS: dict[str, None] = {}
 """The keys this process uses. Many have no telling shape: 32 hex digits could be a hash."""
@@ -113,15 +115,16 @@ def redact(text: str) -> str:
     return text
 
 
-def redact_values(value: Any) -> Any:
+def redact_values(value: Value) -> Value:
     """A JSON value in which every text is redacted."""
+    redacted: Any = value
     if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, list):
-        return [redact_values(item) for item in value]
-    if isinstance(value, dict):
-        return {key: redact_values(item) for key, item in value.items()}
-    return value
+        redacted = redact(value)
+    elif isinstance(value, list):
+        redacted = [redact_values(item) for item in value]
+    elif isinstance(value, dict):
+        redacted = {key: redact_values(item) for key, item in value.items()}
+    return redacted  # type: ignore[no-any-return]
 
 
 def _without_overlaps(credentials: list[Credential]) -> list[Credential]:

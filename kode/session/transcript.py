@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from kode import paths
 from kode.broken_json import object_of
@@ -30,12 +30,14 @@ from kode.session.entries import (
     AnyEntry,
     Header,
     MessageEntry,
+    PluginEntry,
     RestoreEntry,
     RewindEntry,
     SystemEntry,
     TrimEntry,
     TurnEntry,
     is_turn,
+    line_of,
 )
 from kode.session.messages import UNKNOWN_RESULT, effective
 from kode.session.notes import as_message
@@ -150,6 +152,15 @@ class Transcript:
         """
         header, entries, faults = read(path)
         return cls(header=header, entries=entries, faults=tuple(faults), path=path)
+
+    def records(self, plugin: str) -> list[Mapping[str, Any]]:
+        """What a plug-in has recorded, rewound records included."""
+        own = (one for one in self.entries if isinstance(one, PluginEntry))
+        return [entry.value for entry in own if entry.type == f"x-{plugin}"]
+
+    def lines(self) -> Iterator[bytes]:
+        """The lines of its file, without line feeds and with credentials masked."""
+        return map(line_of, (self.header, *self.entries))
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:

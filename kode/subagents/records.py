@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kode import durable
+from kode import durable, paths
 from kode.broken_json import object_of
 from kode.credentials import redact
 from kode.engine.fence import fence_text
@@ -129,6 +129,11 @@ def records(agents: Path) -> list[Record]:
     except OSError:
         return []
     return [_record(folder) for folder in folders]
+
+
+def records_beside(folder: Path) -> list[Record]:
+    """The children recorded in the folder of a session or of another child, oldest first."""
+    return records(paths.agents_folder(folder))
 
 
 async def settle(agents: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from kode.plugin import (
     Parser,
     UserError,
+    add_setting_flags,
     require_extra,
 )
 from kode.plugins.acp.hello import result
@@ -18,7 +19,7 @@ def main(argv: Sequence[str]) -> int:
     """Runs `kode acp` with these arguments and returns its exit code. Raises: UserError if standard
     input or output is a file."""
     parser = Parser("kode acp", "Serve an editor by the Agent Client Protocol on stdin and stdout.")
-    parser.add_settings()
+    read_settings = add_setting_flags(parser)
     parser.add_argument("--no-session", action="store_true", help="do not save sessions")
     setup = "set up a key in this terminal, then exit"
     parser.add_argument("--setup", action="store_true", help=setup)
@@ -36,6 +37,6 @@ def main(argv: Sequence[str]) -> int:
     greeted = greet(result, ("kode.plugins.acp.schema", "kode.plugins.acp.server"))
     from kode.plugins.acp.server import serve
 
-    flags, trusts = parser.settings(arguments), arguments.trust_project
+    flags, trusts = read_settings(arguments), arguments.trust_project
     keeps = not arguments.no_session
     return asyncio.run(serve(greeted, flags=flags, trust_project=trusts, keep_sessions=keeps))

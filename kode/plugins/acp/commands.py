@@ -65,7 +65,7 @@ async def _model(conversation: Conversation, argument: str) -> str:
 
 async def _effort(conversation: Conversation, argument: str) -> str:
     if argument:
-        conversation.use_effort(None if argument == DEFAULT else argument)
+        conversation.use_effort(argument)
     return f"Effort: {conversation.agent.effort or DEFAULT}"
 
 

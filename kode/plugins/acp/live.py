@@ -146,7 +146,7 @@ class Live:
         """Chooses a mode, a model or an effort. Raises: UserError for what is not on offer, or
         cannot be used."""
         if option == choices.EFFORT:
-            self.conversation.use_effort(None if value == choices.DEFAULT else value)
+            self.conversation.use_effort(value)
         else:
             known = choices.config_options(self.conversation, self.models)
             choices.check_choice(known, option, value)

@@ -77,7 +77,8 @@ def check_choice(options: Sequence[ConfigOption], option_id: str, value: str) ->
     values = values_of(option)
     if value not in values:
         named = ", ".join([*values][:MAX_NAMED])
-        more = " `kode acp --permission-mode full` offers full." if value == "full" else ""
+        is_limited = option_id == MODE and "full" not in values
+        more = " `kode acp --permission-mode full` offers full." if is_limited else ""
         raise UserError(
             f"There is no {option_id} {value[:80]!r} here. The {option_id}s are: {named}.{more}"
         )

@@ -6,11 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kode.plugin import (
-    Answered,
     ConfigError,
     Parser,
-    PrintedAnswer,
-    directory,
     forget_servers,
     items_in_bundle,
     kode_home,
@@ -25,7 +22,7 @@ from kode.plugins.bundles.tree import read_tree
 YES = "do not ask for confirmation"
 
 
-def list_bundles(argv: Sequence[str]) -> Answered:
+def list_bundles(argv: Sequence[str]) -> str | int:
     """Runs `kode extensions list`. Raises: ConfigError."""
     parser = Parser("kode extensions list", "List what is installed.")
     parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -48,11 +45,11 @@ def list_bundles(argv: Sequence[str]) -> Answered:
     lines += [f"  {r['name']} {r['version']}  {r['state']}  {r['source']}" for r in rows]
     lines += ["To add more:", *(f"  {way}" for way in sources.WAYS)]
     lines += ["What files bring: `kode extensions --help`."]
-    shown = map(show.printable, lines)
-    return PrintedAnswer(value={"installed": rows}, as_json=as_json, lines=shown)
+    print_either({"installed": rows}, map(show.printable, lines), as_json=as_json)
+    return 0
 
 
-def show_bundle(argv: Sequence[str]) -> Answered:
+def show_bundle(argv: Sequence[str]) -> str | int:
     """Runs `kode extensions show`. Raises: ConfigError."""
     parser = Parser("kode extensions show", "Show a bundle: its parts, and what each may do.")
     home, approved, _ = _named_bundle(parser, argv)
@@ -69,7 +66,7 @@ def show_bundle(argv: Sequence[str]) -> Answered:
     return 0
 
 
-def remove_bundle(argv: Sequence[str]) -> Answered:
+def remove_bundle(argv: Sequence[str]) -> str | int:
     """Runs `kode extensions remove`. Raises: ConfigError, StorageError, BusyError."""
     parser = Parser("kode extensions remove", "Remove a bundle.")
     home, approved, _ = _named_bundle(parser, argv)
@@ -78,7 +75,7 @@ def remove_bundle(argv: Sequence[str]) -> Answered:
     return f"Removed {approved.name}."
 
 
-def update_bundle(argv: Sequence[str]) -> Answered:
+def update_bundle(argv: Sequence[str]) -> str | int:
     """Runs `kode extensions update`. Raises: ConfigError, StorageError, BusyError."""
     parser = Parser("kode extensions update", "Fetch again, and ask about what changed.")
     parser.add_argument("--yes", action="store_true", help=YES)
@@ -87,14 +84,14 @@ def update_bundle(argv: Sequence[str]) -> Answered:
     return _confirm(home, approved.source, fetched, approved, approved.network, arguments.yes)
 
 
-def add_bundle(argv: Sequence[str]) -> Answered:
+def add_bundle(argv: Sequence[str]) -> str | int:
     """Runs `kode extensions add`. Raises: ConfigError, StorageError, BusyError."""
     parser = Parser("kode extensions add", "Show a bundle whole, and add it once you approve.")
     parser.add_argument("source", metavar="SOURCE", help="a folder, a git address, NAME@SOURCE")
     parser.add_argument("--yes", action="store_true", help=YES)
     parser.add_argument("--network", action="store_true", help="its servers may use the network")
     arguments, home = parser.parse(argv), kode_home()
-    source = sources.parse_source(arguments.source, directory(None, "--cwd"))
+    source = sources.parse_source(arguments.source, Path.cwd())
     fetched = sources.fetch(source)
     name = fetched.parts.name
     before = copies.read_records(home).get(name)
@@ -128,7 +125,7 @@ def _confirm(
     before: ApprovedBundle | None,
     network: bool,
     is_confirmed: bool,
-) -> Answered:
+) -> str | int:
     """Shows what is new, asks, and approves it. Raises: ConfigError, StorageError, BusyError."""
     tree, parts, commit = fetched
     bundle = ApprovedBundle(source=source, commit=commit, parts=parts, network=network)
@@ -173,4 +170,4 @@ def _is_wanted(name: str, *, is_update: bool) -> bool:
 
 
 def _say(lines: Iterable[str]) -> None:
-    print_either(None, map(show.printable, lines), as_json=False)
+    print_either(lines=map(show.printable, lines))

@@ -14,7 +14,6 @@ from kode.plugin import (
     Bundle,
     ConfigError,
     StorageError,
-    bundles_folder,
     make_folder,
     real_path,
     remove_tree,
@@ -97,7 +96,7 @@ def bundle_of(home: Path, approved: ApprovedBundle) -> Bundle:
 
 def folder_of(home: Path, approved: ApprovedBundle) -> Path:
     """Where the copy of a bundle is: a folder of its name, as programs in it may expect."""
-    top = Path(real_path(bundles_folder(home)))
+    top = Path(real_path(home / "bundles"))
     return top / approved.digest[:HASH_CHARS] / approved.name
 
 
@@ -115,7 +114,7 @@ def read_records(home: Path) -> dict[str, ApprovedBundle]:
     """What was approved, by name. Raises: ConfigError if a record cannot be read; then nothing is
     used."""
     records = []
-    for path in sorted(bundles_folder(home).glob(f"*/{RECORD}")):
+    for path in sorted((home / "bundles").glob(f"*/{RECORD}")):
         try:
             values = json.loads(path.read_bytes())
             values |= {"source": Source(**values["source"]), "parts": Parts(**values["parts"])}
@@ -163,7 +162,7 @@ def approve_copy(home: Path, approved: ApprovedBundle) -> None:
 
 def remove_copies(home: Path, name: str, but: ApprovedBundle | None = None) -> None:
     """Removes the copies of a bundle, `but` for an approved one. Raises: StorageError."""
-    top = Path(real_path(bundles_folder(home)))
+    top = Path(real_path(home / "bundles"))
     with storage_errors(top, "remove a copy in"):
         for folder in [path.parent for path in top.glob(f"*/{name}")]:
             if but is None or folder.name != but.digest[:HASH_CHARS]:

@@ -4,8 +4,9 @@ changes. Text of a bundle is shown with its control characters spelt, and withou
 import difflib
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from kode.plugin import Item, redact_secrets, visible
+from kode.plugin import redact_secrets, visible
 from kode.plugins.bundles.copies import ApprovedBundle
 from kode.plugins.bundles.tree import File, Tree
 
@@ -21,7 +22,7 @@ ABILITIES: Mapping[str, str] = {
 
 
 def summarize(
-    approved: ApprovedBundle, tree: Tree, items: Sequence[Item], problems: Sequence[str]
+    approved: ApprovedBundle, tree: Tree, items: Sequence[Any], problems: Sequence[str]
 ) -> Iterator[str]:
     """What a bundle is, and what each part may do."""
     parts = approved.parts

@@ -54,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
     else:
         places.wait_for_end(session.folder, 5.0)
         line = end_line(places.find(home, session.id))
-    print_either(None, [line], as_json=False)
+    print_either(lines=[line])
     return 0
 
 

@@ -26,7 +26,6 @@ from kode.plugin import (
     TurnEnded,
     make_folder,
     real_path,
-    redact_secret_values,
     redact_secrets,
     remove_tree,
     replace_file,
@@ -46,7 +45,7 @@ WAIT_S = 10.0
 
 Redacted = Annotated[str, PlainSerializer(redact_secrets, when_used="json")]
 """A text that may hold a credential, which is not written to disk."""
-RedactedValues = Annotated[Any, PlainSerializer(redact_secret_values, when_used="json")]
+RedactedValues = Annotated[Any, PlainSerializer(redact_secrets, when_used="json")]
 
 Doing = Literal["opening", "works", "asks", "idle", "ended"]
 

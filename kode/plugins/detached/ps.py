@@ -14,11 +14,8 @@ from kode.plugin import (
     GitError,
     Parser,
     SessionError,
-    columns,
-    complain,
     kode_home,
     money,
-    nesting_depth,
     one_line,
     print_either,
 )
@@ -65,15 +62,12 @@ def main(argv: Sequence[str]) -> int:
         or (not is_done and now - session.state.since < SHOWN_S)
     ]
     rows = [_row(session, now) for session in shown]
-    lines = columns([("ID", "STATE", "FOR", "TASK"), *rows]) if rows else []
-    lines = [
-        *lines,
-        *(line for session in shown for line in _lines_below(session, is_done=is_done)),
-    ]
+    rows = [("ID", "STATE", "FOR", "TASK"), *rows] if rows else []
+    lines = [line for session in shown for line in _lines_below(session, is_done=is_done)]
+    if not rows:
+        lines = ["No session in the background. `kode start TASK` starts one."]
     values = [_value(session, is_done=is_done) for session in shown]
-    nothing = ["No session in the background. `kode start TASK` starts one."]
-    print_either(values, lines or nothing, as_json=arguments.json)
-    complain(faults)
+    print_either(values, lines, rows=rows, as_json=arguments.json, faults=faults)
     return 0
 
 
@@ -93,7 +87,7 @@ def stop(argv: Sequence[str]) -> int:
             raise SessionError(
                 f"{session.id} does not end. Look for its processes: `fuser {session.folder}/lock`."
             )
-    print_either(None, [end_line(places.find(home, session.id))], as_json=False)
+    print_either(lines=[end_line(places.find(home, session.id))])
     return 0
 
 
@@ -106,7 +100,7 @@ def answer(argv: Sequence[str]) -> int:
     words = "yes, no, or no and what to do instead; without it you are asked here"
     parser.add_argument("words", nargs="*", metavar="WORDS", help=words)
     arguments = parser.parse(argv)
-    if nesting_depth(os.environ):
+    if os.environ.get("KODE_DEPTH", "0") != "0":
         raise ConfigError("An agent's command cannot answer a question to a person: ask them.")
     home = kode_home()
     session = places.find(home, arguments.id)
@@ -116,7 +110,7 @@ def answer(argv: Sequence[str]) -> int:
     line = " ".join(arguments.words)
     if not arguments.words:
         text = f"{question['preview']}\n{question['reason']}".strip().splitlines()
-        print_either(None, [question["title"], *text, *question["dangers"]], as_json=False)
+        print_either(lines=[question["title"], *text, *question["dangers"]])
         if not (sys.stdin is not None and sys.stdin.isatty()):
             return 0
         line = _read_answer()
@@ -129,7 +123,7 @@ def answer(argv: Sequence[str]) -> int:
         _wait_until_taken(home, session, question["number"])
     verb = "Allowed once" if choice == "once" else "Denied"
     what = one_line(question["subject"] or question["title"])
-    print_either(None, [f"{verb}: {what}"], as_json=False)
+    print_either(lines=[f"{verb}: {what}"])
     return 0
 
 
@@ -150,7 +144,7 @@ def parse_answer(line: str) -> tuple[str, str]:
 
 def _read_answer() -> str:
     lines = ["Answer: yes, no, or no and what to do instead. Ctrl-C leaves it waiting."]
-    print_either(None, lines, as_json=False)
+    print_either(lines=lines)
     try:
         return input("answer: ")
     except (EOFError, KeyboardInterrupt):

@@ -25,7 +25,6 @@ from kode.plugin import (
     print_either,
     repository_root,
     session_file,
-    short_path,
     working_directory,
 )
 from kode.plugins.detached import holder, places, trees
@@ -68,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
         project = repository_root(cwd)
         tree, where = trees.make(home, cwd, id)
         if project is not None and has_changes(project):
-            note = f"Uncommitted changes of {short_path(project)} are not in its worktree."
+            note = f"Uncommitted changes of {project} are not in its worktree."
         cwd = where
     spec = Spec(
         id=id,

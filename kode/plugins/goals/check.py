@@ -20,12 +20,11 @@ from kode.plugin import (
     Opened,
     Opens,
     OpenSession,
-    Working,
     one_line,
     open_sandbox,
     redact_secrets,
     run_program,
-    session_folder,
+    session_file,
 )
 from kode.plugins.goals.forms import Attempt, CheckRun, FileCount
 from kode.plugins.goals.guard import state_of
@@ -56,7 +55,7 @@ async def run_check(
 ) -> tuple[CheckRun, Opens]:
     """Runs a check to its end or `timeout_s`; returns how it ended, and what it opened, relative to
     the project: nothing where the sandbox cannot tell. `what` says to the person what it is for."""
-    session.emit(Working(what=f"{what}: {one_line(command)}"))
+    session.note_work(f"{what}: {one_line(command)}")
     place = session.agent.place
     sandbox = open_sandbox(session.config, place)
     if sandbox is not None and not await asyncio.to_thread(sandbox.holds):
@@ -73,7 +72,7 @@ async def run_check(
     finally:
         if sandbox is not None:
             await asyncio.to_thread(sandbox.close)
-        session.emit(Working(what=""))
+        session.note_work("")
     blocked = ran.hits if ran.exit_code != 0 else ()
     hits = (f"[In the sandbox it {hit.words}, which is not possible there.]" for hit in blocked)
     output = "\n".join(filter(None, (ran.stdout.rstrip(), *hits)))
@@ -116,7 +115,7 @@ def count_changes(opened: Opened, first: int, more: Iterable[str]) -> list[FileC
     session_id, project = opened.session_id, opened.place.project
     past = FileChanges()
     if session_id is not None:
-        past = FileChanges.of_session(session_folder(opened.home, session_id))
+        past = FileChanges.of_session(session_file(opened.home, session_id).with_suffix(""))
     groups = [group for group in reversed(past.groups) if group.turn >= first]
     turns = {path: group.turn for group in groups for path in group.files}
     counts = []

@@ -13,8 +13,9 @@ from kode.plugin import (
     SessionError,
     Transcript,
     UserError,
+    find_session,
     kode_home,
-    session_path,
+    session_file,
     unsent_text_of,
 )
 from kode.plugins.goals import words
@@ -66,7 +67,9 @@ def task(arguments: argparse.Namespace, text: str | None, session_id: str | None
     if session_id is None or (text or "").strip():
         return text
     try:
-        transcript = Transcript.read(session_path(kode_home(), session_id))
+        transcript = Transcript.read(
+            session_file(kode_home(), find_session(kode_home(), session_id))
+        )
     except SessionError:
         return text
     if current(records_of(transcript.entries)) is not None:

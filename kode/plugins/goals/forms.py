@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from kode.plugin import AnyEntry, MessageEntry, PluginEntry, Session, TurnEntry
+from kode.plugin import AnyEntry, MessageEntry, Session, TurnEntry
 from kode.plugins.goals.guard import Guard
 
 Record = Mapping[str, Any]
@@ -114,8 +114,7 @@ class Goal:
 
 def records_of(entries: Iterable[AnyEntry]) -> list[Record]:
     """What the plug-in has recorded in a session."""
-    own = (entry for entry in entries if isinstance(entry, PluginEntry))
-    return [entry.value for entry in own if entry.type == "x-goals"]
+    return [vars(entry)["value"] for entry in entries if entry.type == "x-goals"]
 
 
 def goals_of(records: Iterable[Record]) -> list[Goal]:

@@ -24,7 +24,7 @@ from kode.plugin import (
     expand_path,
     list_files,
     run_git,
-    session_folder,
+    session_file,
 )
 
 CONFIG = (
@@ -229,7 +229,7 @@ def keep_copies(guard: Guard, opened: Opened) -> None:
     """Keeps the content of what is protected beside the session, to put it back. Raises:
     StorageError."""
     if opened.session_id is not None and guard.held:
-        folder = session_folder(opened.home, opened.session_id) / "goals"
+        folder = session_file(opened.home, opened.session_id).with_suffix("") / "goals"
         copies_in(folder).keep_all(str(opened.place.project / name) for name in guard.held)
 
 
@@ -238,7 +238,7 @@ def put_back(guard: Guard, opened: Opened) -> list[str]:
     what stood there; returns those that it made so."""
     if opened.session_id is None:
         return []
-    copies = copies_in(session_folder(opened.home, opened.session_id) / "goals")
+    copies = copies_in(session_file(opened.home, opened.session_id).with_suffix("") / "goals")
     restored = []
     for name in differing(guard, opened.place):
         path = opened.place.project / name

@@ -9,18 +9,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kode.plugin import (
-    Check,
-    Checked,
     Notice,
     Opened,
     OpenSession,
     RunTurn,
-    Text,
     TurnEnded,
-    fence_text,
     one_line,
     plural,
-    together,
 )
 from kode.plugins.goals import check, forms, guard, words
 from kode.plugins.goals.command import limits_of
@@ -109,7 +104,7 @@ class Pursuit:
                 number = len(self.goal.attempts) + 1
                 self.opened.record({"began": number, "turn": self.opened.session.turns + 1})
                 turn = await run(text, **self._turn_limits())
-            self.total = turn if self.total is None else together(self.total, turn)
+            self.total = turn if self.total is None else self.total.followed_by(turn)
             over = self._used_up(turn)
             # Else the turn failed of the model, in circles for instance: its check may pass.
             is_answered = 0 < turn.steps == self.spent.requests - before
@@ -187,8 +182,7 @@ class Pursuit:
         session, output = self.session, attempt.output or "(none)"
         session.note(words.output_note(self.goal, attempt))
         if source := session.agent.marks.among(None):
-            fenced = fence_text(output, f"the goal's check, after {source}")
-            session.outbox.append(Text(text=fenced, source="outside"))
+            session.note_outside(output, f"the goal's check, after {source}")
         else:
             session.note(output)
 
@@ -234,9 +228,7 @@ class Pursuit:
         self._notice(error or f"Goal reached: {one_line(goal.verify)}", report)
         ended = replace(self.total or TurnEnded(status="incomplete"), goal=report)
         if goal.attempts:
-            run = Check(command=goal.verify, passed=is_reached, after_last_edit=True)
-            checked: Checked = "passed" if is_reached else "failed"
-            ended = replace(ended, checks=(*ended.checks, run), checked=checked)
+            ended = ended.with_check(goal.verify, passed=is_reached)
         if is_reached:
             return replace(ended, status="success", error=None, setting=None)
         return replace(ended, status="incomplete", error=error)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kode.plugin import NO_HOME, ForeignReader, expand_path, project_root, user_home
+from kode.plugin import ForeignReader, expand_path, project_root
 from kode.plugins.imports.markdown import read_blocks, split_front_matter
 
 _INSTRUCTIONS = {"CLAUDE.md": "claude", "CLAUDE.local.md": "claude", "AGENTS.md": "agents"}
@@ -33,7 +33,7 @@ class ForeignAgent(ForeignReader):
 
     def usual(self, project: Path) -> Iterable[ForeignReader.Source]:
         """The existing files in the usual places: the person's own, and those of a project."""
-        home, root = user_home() or NO_HOME, project_root(project)
+        home, root = _home(), project_root(project)
         own = Path(os.environ.get("CODEX_HOME") or home / ".codex")
         if self.name == "claude":
             own = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
@@ -60,7 +60,7 @@ class ForeignAgent(ForeignReader):
 
     def named(self, path: Path) -> Iterable[ForeignReader.Source]:
         """A file, or the files of this agent in a folder."""
-        home = user_home() or NO_HOME
+        home = _home()
         is_personal = path.parent in (home / ".claude", home / ".codex") and not path.is_dir()
         files = self._files(path) if path.is_dir() else [path]
         return self._existing(files, "user" if is_personal else "project")
@@ -106,6 +106,11 @@ class ForeignAgent(ForeignReader):
         for path in files:
             if path.is_file():
                 yield ForeignReader.Source(agent=self.name, path=path, about=about)
+
+
+def _home() -> Path:
+    home = expand_path("~")  # stays as it is for a person without a home folder
+    return home if home.is_absolute() else Path("/nonexistent")
 
 
 def _owner_of_folder(folder: Path) -> str:

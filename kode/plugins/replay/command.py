@@ -18,7 +18,7 @@ from kode.plugin import (
     plural,
     print_either,
     project_root,
-    session_path,
+    session_file,
     working_directory,
 )
 from kode.plugins.replay.comparison import Difference
@@ -67,7 +67,7 @@ def _recording(arguments: argparse.Namespace) -> tuple[Recording, Path]:
     """The named session or cassette, and the folder to replay it in."""
     if not Path(arguments.session).is_file():
         session_id = find_session(kode_home(), arguments.session)
-        recording = recording_of(Transcript.read(session_path(kode_home(), session_id)))
+        recording = recording_of(Transcript.read(session_file(kode_home(), session_id)))
         named = working_directory(arguments) if arguments.cwd else None
         return recording, named or Path(recording.header.cwd)
     recording = read_cassette(Path(arguments.session))

@@ -21,7 +21,6 @@ from kode.plugin import (
     ToolResult,
     ToolSpec,
     redact_secrets,
-    section_of,
 )
 
 MAX_DIFF_LINES = 80
@@ -123,8 +122,8 @@ class Comparison:
     def _pieces(self, message: Message) -> Iterator[Piece]:
         for part in message.parts:
             match part:
-                case Text(text=text) if "memory" not in (part.source, section_of(part)):
-                    name = section_of(part) if part.source == "opening" else part.source
+                case Text(text=text) if "memory" not in (part.source, part.section_name):
+                    name = part.section_name if part.source == "opening" else part.source
                     yield "message", name or message.role, self.normalize(text)
                 case Thinking(text=text):
                     yield "message", "thinking", self.normalize(text)

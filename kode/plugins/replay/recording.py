@@ -22,10 +22,8 @@ from kode.plugin import (
     SystemEntry,
     Transcript,
     TurnEntry,
-    images_of,
     kode_home,
     kode_version,
-    line_of,
     plural,
     project_root,
     storage_errors,
@@ -162,7 +160,7 @@ def export_cassette(transcript: Transcript) -> ExportFile:
     recording = recording_of(transcript)
     places = {"project": recording.project, "home": recording.home}
     about = {"type": "cassette", "version": VERSION, "kode": kode_version, **places}
-    lines = [json.dumps(about).encode(), *map(line_of, (transcript.header, *transcript.entries))]
+    lines = [json.dumps(about).encode(), *transcript.lines()]
     return ExportFile(
         data=b"\n".join(lines) + b"\n",
         contains=tuple(_contents(recording)),
@@ -176,6 +174,6 @@ def _contents(recording: Recording) -> Iterator[str]:
     if recording.beginning is not None and "memory" in recording.beginning.sections:
         yield "what kode remembered of you and the project, as the model was shown it"
     messages = (each for each in recording.transcript.entries if isinstance(each, MessageEntry))
-    if any(map(images_of, messages)):
+    if any(part.type == "image" for message in messages for part in message.parts):
         yield "left out: images"
     yield "masked: anything that looks like a key"

@@ -43,12 +43,8 @@ from kode.plugin import (
     TurnEnded,
     Verdict,
     builtin_tools,
-    calls_of,
     model_info_of,
-    results_of,
-    section_of,
     shorten,
-    text_of,
 )
 from kode.plugins.replay.comparison import Comparison, Difference
 from kode.plugins.replay.recording import (
@@ -156,8 +152,9 @@ class RecordedProvider:
         self._advance(len(upcoming))
         entry = self._turn.entries[self._next]
         assert isinstance(entry, MessageEntry)
-        calls = ", ".join(call.name for call in calls_of(entry))
-        summary = calls or text_of(entry) or f"({entry.stop or 'nothing'})"
+        calls = ", ".join(part.name for part in entry.parts if part.type == "tool_call")
+        text = " ".join(part.text for part in entry.parts if part.type == "text")
+        summary = calls or text or f"({entry.stop or 'nothing'})"
         self._compare(request, shorten(summary, SUMMARY_CHARS))
         self._advance(1)
         return await self._send(entry, emit)
@@ -339,7 +336,7 @@ class _Player:
         specs = [ToolSpec(**tool) for tool in begun.tools] if begun is not None else []
         bare.staff(provider, _tools_of(specs), memory=CompactingMemory(provider))
         texts = (part for part in turn.prompt.parts if isinstance(part, Text))
-        skills = (part.text for part in texts if section_of(part) == "skills")
+        skills = (part.text for part in texts if part.section_name == "skills")
         self.skills = next(skills, self.skills)
         recorded, opening = {"skills": self.skills} if self.skills else {}, bare.agent.opening
         bare.agent = replace(
@@ -385,7 +382,8 @@ class ReplayedSession(Session):
         if not (queue := self.recorded[_kind(entry)]):
             return entry
         recorded = queue.popleft()
-        results = results_of(entry) if isinstance(entry, MessageEntry) else ()
+        parts = entry.parts if isinstance(entry, MessageEntry) else ()
+        results = (part for part in parts if isinstance(part, ToolResult))
         is_answered = any(result.call_id in self.answered for result in results)
         if is_answered or entry.type == "compaction":
             return recorded
@@ -412,7 +410,7 @@ def _kind(entry: AnyEntry) -> str:
     """A key that corresponding entries share; results come in any order."""
     if not isinstance(entry, MessageEntry):
         return entry.type
-    results = results_of(entry)
+    results = [part for part in entry.parts if isinstance(part, ToolResult)]
     is_of_memory = all(isinstance(p, Text) and p.source == "memory" for p in entry.parts)
     role = "memory" if is_of_memory else entry.role
     return f"result {results[0].call_id}" if results else f"message {role}"

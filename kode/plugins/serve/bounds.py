@@ -7,9 +7,9 @@ own settings allow.
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from kode.plugin import (
-    Loaded,
     PermissionMode,
     UserError,
     expand_path,
@@ -37,7 +37,7 @@ class Bounds:
     full: bool = False
     """Whether mode `full` may be requested."""
     depth: int = 0
-    """How many kodes this process is nested in; see `kode.programs.depth`."""
+    """How many kodes this process is nested in; from `KODE_DEPTH`."""
 
     def holds(self, folder: Path) -> bool:
         """Whether a real path is a root, or below one."""
@@ -60,7 +60,7 @@ class Bounds:
             )
         return folder
 
-    def settings(self, cwd: Path, wish: Wish) -> Loaded:
+    def settings(self, cwd: Path, wish: Wish) -> Any:
         """The person's settings for a session in `cwd`, with the client's wishes, which can only
         lower limits.
 

@@ -19,10 +19,8 @@ from kode.plugin import (
     Parser,
     UserError,
     cancelled_by_signals,
-    complain,
-    directory,
     kode_version,
-    nesting_depth,
+    print_either,
     require_extra,
     working_directory,
 )
@@ -52,15 +50,17 @@ def main(argv: Sequence[str]) -> int:
     require_extra("mcp")
     if sys.stdin is None:
         raise UserError("Standard input is closed: `kode mcp serve` is started by a client.")
-    cwd = working_directory(argparse.Namespace(cwd=None))
-    roots = roots_of([directory(root, "--root") for root in arguments.root], cwd)
+    cwd, *named = (working_directory(argparse.Namespace(cwd=r)) for r in (None, *arguments.root))
+    roots = roots_of(named, cwd)
     # What memory serves depends on the configuration, so its SDK gives the first answer.
     waits = not arguments.memory_only and can_wait(0)
     greeted = greet(initialize_result, MODULES) if waits else Greeted()
     from kode.plugins.serve.bounds import Bounds
     from kode.plugins.serve.sessions import ServedSessions
 
-    bounds = Bounds(roots=roots, full=arguments.allow_full, depth=nesting_depth(os.environ))
+    bounds = Bounds(
+        roots=roots, full=arguments.allow_full, depth=int(os.environ.get("KODE_DEPTH", "0"))
+    )
     sessions = ServedSessions(bounds)
     if arguments.memory_only:
         from kode.plugins.serve.memory import make_memory_server
@@ -144,7 +144,9 @@ async def _lines_of(reader: asyncio.StreamReader) -> AsyncIterator[str]:
         try:
             line = await reader.readline()
         except ValueError:
-            complain([f"a message of more than {MAX_LINE_BYTES >> 20} MB: the server ends."])
+            print_either(
+                faults=[f"a message of more than {MAX_LINE_BYTES >> 20} MB: the server ends."]
+            )
             return
         if not line:
             return

@@ -15,21 +15,13 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from kode.plugin import (
-    Change,
-    Config,
     ConfigError,
     MemoryRefused,
-    MemorySystem,
-    decide_memory,
     frame_memory,
     kode_home,
     kode_version,
     load_config,
-    memory_overview,
     open_memory,
-    outside_context,
-    propose_memory,
-    silent,
 )
 from kode.plugins.serve.bounds import Bounds
 from kode.plugins.serve.server import READS, as_tool
@@ -74,16 +66,16 @@ class MemoryTools:
         cwd: Folder = "",
     ) -> dict[str, Any]:
         """Facts and past sessions that fit, best first."""
-        async with self._open(cwd) as system:
-            hits = await system.search(query, limit)
+        async with self._open(cwd) as memory:
+            hits = await memory.system.search(query, limit)
         texts = "\n\n".join(f"[{hit.where}] {hit.text}" for hit in hits)
         about = "What memory holds on this, best first."
         return {"memory": frame_memory(about, texts) if hits else "", "hits": len(hits)}
 
     async def memory_read(self, cwd: Folder = "") -> dict[str, Any]:
         """What a new session of kode in this project begins with."""
-        async with self._open(cwd) as system:
-            sections = await system.snapshot()
+        async with self._open(cwd) as memory:
+            sections = await memory.system.snapshot()
         texts = "\n\n".join(f"── {section.title} ──\n{section.content}" for section in sections)
         about = "What kode remembers of the person and this project."
         return {"memory": frame_memory(about, texts) if texts else ""}
@@ -101,8 +93,8 @@ class MemoryTools:
         once the person has approved it."""
         client = context.request_context.session.client_params
         name = client.client_info.name if client is not None else ""
-        async with self._open(cwd) as system:
-            outcome = await propose_memory(system, text, about, name)
+        async with self._open(cwd) as memory:
+            outcome = await memory.propose(text, about, name)
         if outcome.change is None:
             return {"done": "it waits already for the person"}
         return {"done": "it waits for the person", "id": outcome.change.id}
@@ -111,8 +103,8 @@ class MemoryTools:
         self, limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 20, cwd: Folder = ""
     ) -> dict[str, Any]:
         """What agents proposed, the newest first, and whether it waits still."""
-        async with self._open(cwd) as system:
-            proposals, waiting = await _proposals(system)
+        async with self._open(cwd) as memory:
+            proposals, waiting = _proposals(await memory.overview())
         rows = [
             {
                 "id": change.id,
@@ -130,37 +122,29 @@ class MemoryTools:
         cwd: Folder = "",
     ) -> dict[str, Any]:
         """Withdraws a proposal of an agent that still waits."""
-        async with self._open(cwd) as system:
-            proposals, waiting = await _proposals(system)
+        async with self._open(cwd) as memory:
+            proposals, waiting = _proposals(await memory.overview())
             statements = [change.add[0].id for change in proposals if change.id == id]
             if not waiting.intersection(statements):
                 raise MemoryRefused(
                     f"{id[:40]!r} is no proposal of an agent that waits here: `memory_log` lists "
                     "those."
                 )
-            await decide_memory(system, statements[0], "drop", "client")
+            await memory.decide(statements[0], "drop", "client")
         return {"done": f"withdrew {id}"}
 
-    def _folder(self, cwd: str) -> Path:
-        return self.bounds.folder(cwd) if cwd else self.bounds.roots[0]
-
-    def _open(self, cwd: str) -> AbstractAsyncContextManager[MemorySystem]:
+    def _open(self, cwd: str) -> AbstractAsyncContextManager[Any]:
         """Memory as it is on disk now, for one call."""
-        folder = self._folder(cwd)
-        config = _config(folder)
-        context = outside_context(config, folder, emit=silent)
-        return open_memory(config.memory, context)
+        folder = self.bounds.folder(cwd) if cwd else self.bounds.roots[0]
+        return open_memory(_config(folder), folder)
 
 
-async def _proposals(system: MemorySystem) -> tuple[list[Change], set[str]]:
+def _proposals(overview: Any) -> tuple[list[Any], set[str]]:
     """What agents proposed, the newest first, and the ids of the statements of which the person has
     still to decide."""
-    overview = await memory_overview(system)
-    changes = (change for change in overview.changes if change.who == "client" and change.add)
-    return list(changes), {
-        statement.id for item in overview.waiting for statement in item.statements
-    }
+    changes = [change for change in overview.changes if change.who == "client" and change.add]
+    return changes, {statement.id for item in overview.waiting for statement in item.statements}
 
 
-def _config(folder: Path) -> Config:
+def _config(folder: Path) -> Any:
     return load_config(kode_home(), folder, environ=os.environ, flags={}).config

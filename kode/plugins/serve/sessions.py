@@ -15,12 +15,10 @@ from kode.plugin import (
     Event,
     KodeError,
     Question,
-    SessionSummary,
-    TaintEntry,
     Text,
+    Transcript,
     TurnEnded,
     UserError,
-    calls_of,
     describe_event,
     describe_fault,
     find_session,
@@ -28,11 +26,8 @@ from kode.plugin import (
     list_sessions,
     open_conversation,
     real_path,
-    result_object,
     session_file,
     shorten,
-    summarize_session,
-    text_of,
     visible,
 )
 from kode.plugins.serve.bounds import Bounds, Wish
@@ -103,8 +98,11 @@ class ServedSession:
         if event.type == "turn_started":
             self._begun.set()
         line = describe_event(event, LINE_CHARS)
-        if event.type == "replied" and calls_of(event.message):
-            self.lines += filter(None, [shorten(text_of(event.message), LINE_CHARS)])
+        if event.type == "replied":
+            parts = event.message.parts
+            if any(part.type == "tool_call" for part in parts):
+                said = " ".join(part.text for part in parts if part.type == "text")
+                self.lines += filter(None, [shorten(said, LINE_CHARS)])
         elif line is not None and line.mark == "…":
             self.activity = line.text
         elif line is not None:
@@ -193,10 +191,7 @@ class ServedSession:
         if self.activity and self.status == "working":
             state["now"] = self.activity
         if self.status == "done" and self.ended is not None:
-            # With the names of `kode run --output-format json`.
-            extensions = self.conversation.extensions
-            untrusted = extensions.untrusted if extensions else ()
-            whole = result_object(self.ended, None, self.conversation.cwd, untrusted)
+            whole = self.conversation.result_object(self.ended)
             result = {key: whole[key] for key in RESULT_KEYS if whole[key] not in (None, [], "")}
             state["result"] = result
         return state
@@ -243,9 +238,9 @@ class ServedSessions:
         """
         async with self._opening:
             id = find_session(kode_home(), session)
-            summary = summarize_session(session_file(kode_home(), id))
-            self.bounds.folder(summary.cwd)
-            return self.opened.get(id) or await self._open(Path(summary.cwd), Wish(), id)
+            cwd = Transcript.read(session_file(kode_home(), id)).header.cwd
+            self.bounds.folder(cwd)
+            return self.opened.get(id) or await self._open(Path(cwd), Wish(), id)
 
     def find(self, session: str) -> ServedSession:
         """The open conversation. Raises: UserError."""
@@ -275,7 +270,9 @@ class ServedSessions:
         rows: list[dict[str, Any]] = []
         for session in list_sessions(kode_home()):
             served = self.opened.get(session.id)
-            if len(rows) < limit and self._may_see(session) and (served or session.turns):
+            is_own = bool(session.cwd) and not session.parent
+            may_see = is_own and self.bounds.holds(Path(real_path(session.cwd)))
+            if len(rows) < limit and may_see and (served or session.turns):
                 row = {
                     "session": session.id,
                     "status": served.status if served is not None else "closed",
@@ -299,14 +296,9 @@ class ServedSessions:
         session = served.conversation.session
         assert session.id is not None
         try:
-            if not session.tainted:
-                session.append(TaintEntry(source=CLIENT))
+            served.conversation.mark_outside(CLIENT)
         except BaseException:
             await served.conversation.close()
             raise
         self.opened[session.id] = served
         return served
-
-    def _may_see(self, summary: SessionSummary) -> bool:
-        is_own = bool(summary.cwd) and not summary.parent
-        return is_own and self.bounds.holds(Path(real_path(summary.cwd)))

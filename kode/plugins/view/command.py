@@ -12,10 +12,9 @@ from kode.plugin import (
     ConfigError,
     Parser,
     Place,
-    complain,
-    home_fault,
     kode_home,
     load_config,
+    print_either,
     require_extra,
     working_directory,
 )
@@ -39,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     require_extra("view")
     home, cwd = kode_home(), working_directory(arguments)
     loaded = load_config(home, cwd, environ=os.environ, flags={})
-    complain((home_fault(home), *loaded.warnings))
+    print_either(faults=loaded.warnings)
     place = Place(home=home, cwd=cwd, config=loaded.config)
     serve(place, port=arguments.port, opens_browser=not arguments.no_browser)
     return 0

@@ -17,13 +17,13 @@ from kode.plugin import (
     Place,
     SessionError,
     Transcript,
-    complain,
+    describe_fault,
+    find_session,
     list_sessions,
     plugin_pages,
+    print_either,
     search_sessions,
-    session_files,
-    session_path,
-    write_fault_report,
+    session_file,
 )
 from kode.plugins.view import memory, render
 from kode.plugins.view.access import Guard, Keys, has_form_token
@@ -59,7 +59,7 @@ class _Pages:
     def __init__(self, place: Place, keys: Keys) -> None:
         self._place = place
         self._keys = keys
-        self.added = plugin_pages(lambda fault: complain([fault]))
+        self.added = plugin_pages(lambda fault: print_either(faults=[fault]))
         titles = sorted((page.title, page.path) for _, page in self.added if page.title)
         self._views = {"/": "Sessions", "/memory": "Memory"} | {path: name for name, path in titles}
         """Addresses and names in the navigation."""
@@ -82,12 +82,13 @@ class _Pages:
             rows=rows[:SESSIONS],
             places=search_sessions(home, query.split(), MATCHES) if query and not start else [],
             query=query,
-            count=len(session_files(home)),
+            count=sum(1 for _ in session_file(home, "any").parent.glob("*.jsonl")),
             part=_part(request, has_more=len(rows) > SESSIONS),
         )
 
     def session(self, request: Request) -> Response:
-        path = session_path(self._place.home, request.path_params["id"])
+        home = self._place.home
+        path = session_file(home, find_session(home, request.path_params["id"]))
         view = session_view(Transcript.read(path))
         entry = request.query_params.get("at", "")
         for index, shown in enumerate(view.turns):
@@ -151,7 +152,7 @@ class _Pages:
             case KodeError():
                 text, status = str(error), 404 if isinstance(error, NOT_FOUND) else 500
             case _:
-                title, text = "An internal error in kode", write_fault_report(error)
+                title, text = "An internal error in kode", describe_fault(error)
         values = {"title": title, "text": text, "back": "/", "to": "Sessions"}
         return self._page("message.html", status, **values)
 

@@ -9,7 +9,6 @@ import base64
 import functools
 import hashlib
 import re
-from collections.abc import Sequence
 from datetime import datetime
 from importlib import resources
 from pathlib import Path
@@ -19,11 +18,8 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kode.plugin import (
-    SubagentRecord,
-    agents_folder,
     money,
     plural,
-    short_path,
     subagent_records,
 )
 
@@ -79,14 +75,14 @@ def _environment(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"agents_in": agents_in}
+    environment.globals |= {"agents_in": subagent_records}
     environment.filters |= {
         "when": when,
         "dollars": lambda amount: money(amount) or "unknown",
         "number": "{:,.0f}".format,
         "plural": plural,
         "seconds": seconds,
-        "folder": short_path,
+        "folder": lambda path: str(path).replace(str(Path.home()), "~", 1),
     }
     return environment
 
@@ -97,11 +93,6 @@ def when(at: str) -> str:
         return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError, OSError):
         return at or "unknown"
-
-
-def agents_in(folder: Path) -> Sequence[SubagentRecord]:
-    """The subagents recorded in the folder of a session or of another one, oldest first."""
-    return subagent_records(agents_folder(folder))
 
 
 def seconds(duration_ms: int) -> str:

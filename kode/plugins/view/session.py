@@ -12,10 +12,9 @@ from kode.plugin import (
     SessionError,
     Spending,
     Transcript,
-    agents_folder,
+    find_session,
     require_extra,
-    session_folder,
-    session_path,
+    session_file,
     subagent_records,
 )
 from kode.plugins.view.turns import TurnView, turns_of
@@ -53,11 +52,10 @@ def session_view(transcript: Transcript) -> SessionView:
 
 def agent_view(home: Path, session_id: str, address: str) -> SessionView:
     """A subagent's transcript. Raises: SessionError if it is missing; StorageError."""
-    session_path(home, session_id)
-    folder, record = session_folder(home, session_id), None
+    folder = session_file(home, find_session(home, session_id)).with_suffix("")
+    record = None
     for name in address.split("/"):
-        records = subagent_records(agents_folder(folder))
-        record = next((each for each in records if each.id == name), None)
+        record = next((each for each in subagent_records(folder) if each.id == name), None)
         folder = record.folder if record else folder / "missing"
     if record is None or not record.transcript.is_file():
         raise SessionError(f"Session {session_id} keeps no transcript of such a subagent.")

@@ -16,14 +16,10 @@ from kode.plugin import (
     FileChanges,
     Image,
     Spending,
-    Spent,
     Text,
     Transcript,
-    TranscriptCall,
-    TranscriptItem,
     builtin_tools,
     object_of,
-    readable_arguments,
     shorten,
 )
 
@@ -93,7 +89,7 @@ class TurnView:
     items: Sequence[TextView | CallView]
     files: Sequence[str]
     """What it changed, relative to the session's folder."""
-    spent: Spent
+    spent: Any
 
 
 def turns_of(transcript: Transcript, changed: FileChanges) -> Iterator[TurnView]:
@@ -117,14 +113,14 @@ def turns_of(transcript: Transcript, changed: FileChanges) -> Iterator[TurnView]
 
 
 def _items_of(
-    item: TranscriptItem, turn: int, cwd: str, changed: FileChanges
+    item: Any, turn: int, cwd: str, changed: FileChanges
 ) -> Iterator[TextView | CallView]:
     message = item.message
     if message is None:
         yield from _events_of(item)
         return
     for part in item.parts:
-        if isinstance(part, TranscriptCall):
+        if part.type == "call":
             yield _view_of(part, cwd, lambda path: changed.before(turn, str(Path(cwd, path))))
             continue
         source = part.source if isinstance(part, Text) else part.type
@@ -140,7 +136,7 @@ def _items_of(
         yield TextView(kind="event", title=f"The reply ended early: {message.stop}")
 
 
-def _events_of(item: TranscriptItem) -> Iterator[TextView]:
+def _events_of(item: Any) -> Iterator[TextView]:
     """What an entry that is no message tells a person; nothing for one that only kode reads."""
     entry, fields = item.entry, vars(item.entry)
     kind = "redo" if fields.get("redo") else entry.type
@@ -162,7 +158,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False)
 
 
-def _view_of(call: TranscriptCall, cwd: str, before: Callable[[str], str]) -> CallView:
+def _view_of(call: Any, cwd: str, before: Callable[[str], str]) -> CallView:
     """A call for display. `before` gives the content of a file before its turn, "" if unknown."""
     name, arguments, result = call.call.name, object_of(call.call.arguments) or {}, call.result
     has_failed = result is not None and result.is_error
@@ -178,7 +174,7 @@ def _view_of(call: TranscriptCall, cwd: str, before: Callable[[str], str]) -> Ca
     return CallView(
         name=name,
         subject=shorten(subject, SUBJECT_CHARS),
-        arguments="" if diff else readable_arguments(call.call.arguments),
+        arguments="" if diff else _text(arguments) or call.call.arguments,
         diff=diff,
         outcome="without a result" if result is None else "failed" if has_failed else "done",
         output=result.text if result is not None else "",
