@@ -13,7 +13,6 @@ from datetime import timedelta
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from kode import credentials
 from kode.contracts import SessionRecord
 from kode.errors import MemoryRefused
 from kode.events import MemoryChanged
@@ -26,7 +25,6 @@ from kode.memory.question import (
     Answer,
     LearnedFact,
     build,
-    choose_known,
     read,
 )
 from kode.memory.quotes import verify_quote
@@ -47,7 +45,6 @@ MAX_ATTEMPTS = 5
 CONSOLIDATE_TIMEOUT_S = 60.0  # whoever waits has asked for it
 NOTE, FACTS = "note", "learn"
 """The kinds of the two changes that a session makes."""
-_FACT_KINDS = ("fact", "rule", "log")
 
 
 async def apply(
@@ -244,37 +241,6 @@ async def learn(
         emit(MemoryChanged(text=describe_change(change), change_id=change.id, of_session=True))
     pending.done(record.id)
     return True
-
-
-async def ask(
-    memory: "OpenMemory", policy: "Policy", record: SessionRecord, pending: "Pending"
-) -> bool:
-    """Asks about a session, unless that was done before a kill, and stores the answer; whether
-    there is one."""
-    if pending.progress(record.id).answer:
-        return True
-    pending.count_attempt(record.id)
-    store, text = memory.store, digest.transcript(record.messages)
-    facts = [fact for fact in store.statements() if fact.kind in _FACT_KINDS and not fact.private]
-    shown = choose_known(facts, "\n".join(record.typed) or text, record.id)
-    prompt = build(
-        text,
-        shown,
-        conflicts=store.view().conflicts(),
-        earlier="\n".join(note.text for note in policy.replaced_notes(store.view(), record)),
-        keeps_unquoted=policy.keeps_unquoted_facts,
-    )
-    reply = await memory.model.ask(
-        INSTRUCTIONS,
-        prompt,
-        max_output_tokens=MAX_OUTPUT_TOKENS,
-        timeout_s=memory.settings.drop_deadline_s,
-        patient=True,
-    )
-    if reply.message is not None:
-        ids = tuple(fact.id for fact in shown)
-        pending.answer(record.id, credentials.redact(reply.text), ids)
-    return reply.message is not None
 
 
 async def relate(

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kode import credentials
 from kode.contracts import (
     Drop,
     DropReason,
@@ -19,9 +20,17 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.memory import digest, learn
+from kode.memory import digest
 from kode.memory.opened import Addition, OpenMemory
-from kode.memory.question import Answer, LearnedFact, read
+from kode.memory.question import (
+    INSTRUCTIONS,
+    MAX_OUTPUT_TOKENS,
+    Answer,
+    LearnedFact,
+    build,
+    choose_known,
+    read,
+)
 from kode.memory.rendering import Layout
 from kode.memory.statement import Author, Statement
 from kode.messages import Message
@@ -85,9 +94,33 @@ class Policy(ABC):
         return digest.record_of(record.messages) if digest.ran_a_tool(record.messages) else ""
 
     async def ask(self, memory: OpenMemory, record: SessionRecord, pending: "Pending") -> bool:
-        """Asks the model about a pending session that this process has taken, and stores what it
-        answers; False if it could not be reached. Raises: StorageError, BusyError."""
-        return await learn.ask(memory, self, record, pending)
+        """Asks the model about a pending session that this process has taken, unless that was done
+        before a kill, and stores what it answers; whether it answered. Raises: StorageError,
+        BusyError."""
+        if pending.progress(record.id).answer:
+            return True
+        pending.count_attempt(record.id)
+        store, text = memory.store, digest.transcript(record.messages)
+        facts = [fact for fact in store.statements() if fact.kind != "soul" and not fact.private]
+        shown = choose_known(facts, "\n".join(record.typed) or text, record.id)
+        prompt = build(
+            text,
+            shown,
+            conflicts=store.view().conflicts(),
+            earlier="\n".join(note.text for note in self.replaced_notes(store.view(), record)),
+            keeps_unquoted=self.keeps_unquoted_facts,
+        )
+        reply = await memory.model.ask(
+            INSTRUCTIONS,
+            prompt,
+            max_output_tokens=MAX_OUTPUT_TOKENS,
+            timeout_s=self.settings.drop_deadline_s,
+            patient=True,
+        )
+        if reply.message is not None:
+            ids = tuple(fact.id for fact in shown)
+            pending.answer(record.id, credentials.redact(reply.text), ids)
+        return reply.message is not None
 
     def read_answer(
         self, memory: OpenMemory, record: SessionRecord, progress: "Progress"
