@@ -390,8 +390,6 @@ async def main() -> int:
 
     async def opening() -> FakeConversation:
         await asyncio.sleep(conversation.pause_s)
-        if os.environ.get("FAIL_TO_OPEN"):
-            raise SessionError("No such session. See `kode session list`.")
         return conversation
 
     code = await run_repl(opening, os.environ.get("FIRST_TASK"), screen=screen, renderer=renderer)

@@ -33,8 +33,6 @@ def repl(tmp_path):
         opened.append(terminal)
         terminal.type(typed_ahead)
         terminal.until("kode in")
-        if env.get("FAIL_TO_OPEN"):
-            return terminal
         if env.get("TERM") != "dumb":
             terminal.until("ask · big-model")
         return terminal

@@ -11,50 +11,6 @@ pytestmark = [
 ]
 
 
-def asked(terminal):
-    terminal.type("ask", "enter")
-    terminal.until("y  yes, once", "answer:")
-
-
-def test_one_key_answers_a_question_which_folds_to_a_line(repl):
-    terminal = repl()
-    asked(terminal)
-
-    terminal.type("y")
-
-    text = terminal.until("The answer was once", "Allowed once: rm -rf build")
-    assert "yes, once" not in text
-
-
-def test_words_behind_tab_go_with_a_no(repl):
-    terminal = repl()
-    asked(terminal)
-
-    terminal.type("\t", "please use trash", "enter")
-
-    terminal.until("The answer was no: please use trash", "said to the model: please use trash")
-
-
-@pytest.mark.parametrize(
-    ("keys", "choice"),
-    [
-        (("enter",), "no"),
-        (("esc",), "no"),
-        (("a", "1"), "session"),
-        (("up", "enter", "\x1b[B", "enter"), "session"),
-        (("\x1b[B", "enter"), "once"),
-        (("a2",), "project"),
-    ],
-)
-def test_arrows_numbers_and_esc_choose(repl, keys, choice):
-    terminal = repl()
-    asked(terminal)
-
-    terminal.type(*keys)
-
-    terminal.until(f"The answer was {choice}")
-
-
 def test_shift_tab_goes_through_the_modes(repl):
     terminal = repl()
 
@@ -71,14 +27,6 @@ def test_enter_takes_the_entry_of_the_menu(repl):
     terminal.type("enter")
 
     terminal.until("> /model", "Model: big-model")
-
-
-def test_a_unique_beginning_is_enough(repl):
-    terminal = repl()
-
-    terminal.type("/mod", "enter")
-
-    terminal.until("Model: big-model")
 
 
 def test_enter_inserts_a_files_name_and_sends_nothing_yet(repl):
@@ -172,19 +120,6 @@ def test_enter_steers_the_running_turn_and_alt_enter_waits(repl, tmp_path):
 
     text = terminal.until("Steered by: use tabs", "You said: echo")
     assert text.index("\n> use tabs") < text.index("Steered by") < text.index("\n> echo")
-
-
-def test_up_takes_back_what_waits_for_the_next_step(repl):
-    terminal = repl()
-
-    terminal.type("slow", "enter")
-    terminal.until("Running sleep 60")
-    terminal.type("use tabs", "enter")
-    terminal.until("next step: use tabs")
-    terminal.type("up")
-
-    terminal.until_gone("next step")
-    terminal.until("> use tabs")
 
 
 def test_ctrl_t_unfolds_and_folds_the_thinking(repl, tmp_path):

@@ -170,35 +170,6 @@ def test_up_searches_the_history_of_earlier_sessions_which_is_private(repl, tmp_
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
 
 
-def test_ctrl_r_searches_inside_the_history(repl):
-    terminal = repl()
-    terminal.type("echo", "enter")
-    terminal.until("You said: echo")
-    terminal.type("/cost", "enter")
-    terminal.until("last turn · big-model")
-
-    terminal.type("\x12", "cho")
-    terminal.until("history: cho", "> echo\n")
-    terminal.type("ctrl-c")
-    terminal.until_gone("history: cho")
-    terminal.type("\x12", "cho", "enter", "enter")
-
-    terminal.until_gone("history: cho")
-    while terminal.text.count("You said: echo") < 2:
-        terminal.read()
-
-
-def test_esc_esc_edits_the_last_message(repl):
-    terminal = repl()
-
-    terminal.type("echo", "enter")
-    terminal.until("You said: echo")
-    terminal.until_gone("Ctrl-C stops")
-    terminal.type("esc", "esc")
-
-    terminal.until("> echo\nask ·")
-
-
 def test_esc_stops_the_turn_on_an_empty_line_only(repl):
     terminal = repl()
 
@@ -213,16 +184,6 @@ def test_esc_stops_the_turn_on_an_empty_line_only(repl):
     assert "Running sleep 60" in text
     terminal.type("ctrl-c")
     terminal.until_gone("Running sleep 60")
-
-
-def test_esc_esc_stops_the_turn_whose_message_is_edited(repl):
-    terminal = repl()
-
-    terminal.type("slow", "enter")
-    terminal.until("Running sleep 60")
-    terminal.type("esc", "esc")
-
-    terminal.until("Stopped.", "> slow\nask ·")
 
 
 def test_tab_completes_commands_and_files(repl):
@@ -308,20 +269,6 @@ def test_a_dropped_picture_goes_with_the_message(repl, tmp_path):
     terminal.until("with the image my shot.png, 4×3, 1 KB", "I see my shot.png.")
 
 
-def test_a_picture_named_after_an_at_sign_is_sent(repl, tmp_path):
-    (tmp_path / "project").mkdir(exist_ok=True)
-    (tmp_path / "project" / "my shot.png").write_bytes(png())
-    terminal = repl()
-
-    terminal.type("look at @mysh")
-    terminal.until(" my shot.png")
-    terminal.type("\t")
-    terminal.until('> look at @"my shot.png"')
-    terminal.type("enter")
-
-    terminal.until("I see my shot.png.")
-
-
 def test_ctrl_v_takes_the_picture_in_the_clipboard(repl, tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "shot").write_bytes(png())
@@ -400,16 +347,6 @@ def test_alt_enter_starts_a_line_with_vi_keys_too(repl):
     terminal.until("lines: 2")
 
 
-def test_a_question_takes_an_answer_and_gives_the_draft_back(repl):
-    terminal = repl()
-
-    terminal.type("ask", "enter")
-    terminal.until("y  yes, once", "answer:")
-    terminal.type("\t", "use trash", "enter")
-
-    terminal.until("The answer was no: use trash")
-
-
 def test_keys_typed_before_a_question_do_not_answer_it(repl):
     terminal = repl()
 
@@ -431,16 +368,6 @@ def test_ctrl_c_at_a_question_stops_the_turn(repl):
 
     terminal.until("Stopped.")
     terminal.until_gone("answer:")
-
-
-def test_an_error_stands_out_and_the_prompt_lives_on(repl):
-    terminal = repl()
-
-    terminal.type("fail", "enter")
-    terminal.until("Error: The server said no. Check the model's name.")
-    terminal.type("/hlp", "enter")
-
-    terminal.until("There is no command /hlp. Did you mean /help?")
 
 
 def test_output_of_the_model_cannot_control_the_terminal(repl):
@@ -498,14 +425,6 @@ def test_a_first_task_starts_at_once(repl):
     terminal = repl(FIRST_TASK="echo")
 
     terminal.until("> echo", "You said: echo")
-
-
-def test_a_conversation_that_cannot_be_opened_takes_the_prompt_away(repl):
-    terminal = repl(FAIL_TO_OPEN="1")
-
-    text = terminal.until("SessionError: No such session.")
-
-    assert "\n>" not in text
 
 
 def test_piped_input_and_output_do_not_crash(tmp_path):

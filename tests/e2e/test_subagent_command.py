@@ -22,15 +22,6 @@ FIELDS = [
 ]
 USES = {"usage": {"input_tokens": 100, "output_tokens": 10}}
 
-PARENTS_ENVIRONMENT = """
-pid = "self"
-while (stat := open(f"/proc/{pid}/stat").read().split()) and "kode" not in stat[1]:
-    pid = stat[3]
-for entry in open(f"/proc/{pid}/environ").read().split("\\0"):
-    print("line", entry)
-"""
-"""Prints the environment of the kode that runs it."""
-
 
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
@@ -76,11 +67,6 @@ def place(tmp_path: Path, server: ScriptedServer) -> Place:
     return Place(tmp_path, server.openai_url, extra, server=server)
 
 
-def snapshot(**sections: str) -> dict[str, Any]:
-    listed = [{"title": title, "content": content} for title, content in sections.items()]
-    return {"version": 1, "system": "tiered", "created_at": "now", "sections": listed}
-
-
 @pytest.mark.smoke
 def test_a_reached_goal_has_its_result_as_the_last_line(place: Place) -> None:
     call = {"name": "write_file", "arguments": {"path": "sub/a.txt", "content": "x\n"}}
@@ -122,21 +108,6 @@ def test_goal_guidance_and_context_are_the_user_message(
     assert "Use tabs." in user["content"]
     assert "You are a subagent of kode" in system["content"]
     assert not [word for word in ("GOAL-1", "CTX-1", "GUIDE-1") if word in system["content"]]
-
-
-def test_the_system_prompt_has_the_snapshot_but_no_memory_tool(place: Place) -> None:
-    place.server.play([{"text": "ok"}])
-    sections = {"User Profile": "likes tea", "Environment": "uses pytest"}
-    given = place.file("s.json", snapshot(**sections))
-
-    place.subagent("--goal", "g", "--memory-snapshot", given, "--quiet")
-
-    request = place.server.requests[0].json
-    system = request["messages"][0]["content"]
-    assert "# Memory Context (read-only)\n── User Profile ──\nlikes tea\n── Environment" in system
-    names = {tool["function"]["name"] for tool in request["tools"]}
-    assert "memory" not in names
-    assert "delegate_tasks" not in names
 
 
 def test_progress_is_for_people_and_quiet_leaves_it_out(place: Place) -> None:
@@ -248,23 +219,6 @@ def test_an_early_signal_ends_in_a_result_or_in_none(place: Place, after_s: floa
         assert json.loads(stdout.splitlines()[-1])["status"] == "interrupted"
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks into /proc")
-def test_the_key_is_hidden_from_its_commands_and_their_output(place: Place) -> None:
-    place.forked = False
-    place.file("parent.py", PARENTS_ENVIRONMENT)
-    commands = ["env", "python3 parent.py"]
-    calls = [{"name": "shell", "arguments": {"command": command}} for command in commands]
-    place.server.play([{"calls": calls, **USES}, {"text": "ok"}])
-    task = place.file("t.json", {"goal": "g", "permission_mode": "full"})
-
-    place.subagent("--task", task)
-
-    env, parent = [m for m in place.server.requests[1].json["messages"] if m["role"] == "tool"]
-    assert "OPENAI_API_KEY" not in env["content"]
-    assert "line PATH=" in parent["content"]
-    assert KEY not in parent["content"]
-
-
 def test_a_subagent_refuses_questions_that_no_person_answers(place: Place) -> None:
     call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
     place.server.play([{"calls": [call], **USES}, {"text": "could not"}])
@@ -275,17 +229,6 @@ def test_a_subagent_refuses_questions_that_no_person_answers(place: Place) -> No
     assert [one["tool"] for one in ran.result["refused"]] == ["write_file"]
     assert ran.result["files_changed"] == []
     assert not (place.project / "a.txt").exists()
-
-
-def test_it_cannot_write_into_the_memory_folder(place: Place) -> None:
-    facts = place.home / "memory" / "facts" / "user.md"
-    call = {"name": "write_file", "arguments": {"path": str(facts), "content": "x"}}
-    place.server.play([{"calls": [call], **USES}, {"text": "no"}])
-    task = place.file("t.json", {"goal": "g", "permission_mode": "full"})
-
-    place.subagent("--task", task)
-
-    assert not facts.exists()
 
 
 def test_help_needs_no_key(place: Place) -> None:
