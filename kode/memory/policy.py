@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from kode.memory.fold import View
     from kode.memory.pending import Pending, Progress
 
+FACT_KINDS = ("fact", "rule", "log")
+"""The kinds of statements that the closing question shows."""
+
 
 class Policy(ABC):
     """What one system does, and when. One object serves one session; `memory` is always open.
@@ -101,7 +104,9 @@ class Policy(ABC):
             return True
         pending.count_attempt(record.id)
         store, text = memory.store, digest.transcript(record.messages)
-        facts = [fact for fact in store.statements() if fact.kind != "soul" and not fact.private]
+        facts = [
+            fact for fact in store.statements() if fact.kind in FACT_KINDS and not fact.private
+        ]
         shown = choose_known(facts, "\n".join(record.typed) or text, record.id)
         prompt = build(
             text,
