@@ -43,7 +43,7 @@ def run(place: Place, script: Script, *arguments: str) -> tuple[Finished, list[R
 
 
 @pytest.mark.smoke
-def test_a_fact_is_known_in_new_and_continued_sessions_until_it_is_undone(place: Place) -> None:
+def test_every_session_knows_a_fact_until_it_is_undone(place: Place) -> None:
     add = call("memory", action="add", target="user", content="User likes tabs")
     done, own = run(place, [add, {"text": "Noted."}], "run", "I like tabs")
     assert "User likes tabs" not in system_of(own[0])
@@ -72,7 +72,7 @@ def learn(request: Request) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("system", ["tiered", "vault", "journal", "notes"])
-def test_what_an_ended_session_taught_is_known_in_the_next(place: Place, system: str) -> None:
+def test_the_next_session_knows_what_one_taught(place: Place, system: str) -> None:
     place.home.mkdir()
     settings = {"memory": {"system": system, "min_turns_for_extraction": 1}}
     (place.home / "config.json").write_text(json.dumps(settings))
