@@ -252,7 +252,12 @@ async def _review(memory: Memory, given: argparse.Namespace) -> str:
     _flag("--yes", "without asking"),
     one_of=(
         _argument("id", nargs="?", metavar="ID"),
-        _argument("--from", dest="source", metavar="SOURCE", help="all of an import or file"),
+        _argument(
+            "--from",
+            dest="source",
+            metavar="SOURCE",
+            help="all of an import, by its id, or of a file",
+        ),
         _flag("--all", "all that are pending"),
     ),
 )

@@ -148,7 +148,7 @@ async def approve_many(
             or item.statements[0].source.startswith(f"{source}:")
         ]
     if not waiting:
-        return NOTHING_WAITS
+        return f"Nothing of {source} is pending: `review --list`." if source else NOTHING_WAITS
     listed = "\n".join(line for item in waiting for line in item.texts)
     if not is_sure and confirm is None:
         raise MemoryRefused(f"{listed}\nNothing was approved. Add `--yes` to approve all of it.")

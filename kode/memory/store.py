@@ -140,7 +140,11 @@ class Store(FileStore):
         return await self.add(new, Relations(outdated=((old.id, new.id),)), kind=kind)
 
     def new_version(self, old: Statement, text: str, author: Author) -> Statement:
-        """A statement that could take the place of another one, in the form of its place."""
+        """A statement that could take the place of another one, in the form of its place: a list
+        item for a list item."""
+        bullet = old.text.removesuffix(display(old.text))
+        if bullet and display(text) == text and "\n" not in text.strip():
+            text = f"{bullet}{text.strip()}"
         names = ("kind", "project", "private", "details", "state", "since", "until")
         values = {name: getattr(old, name) for name in names}
         return self.new_statement(author, old.place, text, **values)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kode.errors import MemoryRefused
 from kode.memory.files import Step
 from kode.memory.fold import View, fold
+from kode.memory.markdown import display
 from kode.memory.relations import Relations
 from kode.memory.statement import Amendment, Author
 from tests.memory.lives import HASH, LAYOUT, MODEL, PERSON, Life
@@ -42,8 +43,8 @@ def _check(life: Life, typed: set[str]) -> None:
     view = life.store.view()
     for place in LAYOUT.facts(life.store.project):
         _shown(life, place, view)
-    theirs = {e.statement.text for e in view.entries.values() if e.statement.who == "user"}
-    assert theirs <= typed
+    theirs = {display(e.statement.text) for e in view.entries.values() if e.statement.who == "user"}
+    assert theirs <= {display(text) for text in typed}
     assert not list(life.root.glob(".[0-9a-f]*-*"))
 
 
