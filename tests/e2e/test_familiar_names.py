@@ -11,23 +11,6 @@ from tests.needs import needs
 from tests.scripted_server import ScriptedServer
 
 
-def test_exec_is_run_and_a_mode_of_elsewhere_is_known(place: Place) -> None:
-    edit = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x\n"}}
-    with ScriptedServer([{"calls": [edit]}, {"text": "done"}]) as server:
-        place.url = server.openai_url
-        done = place.run("exec", "write a.txt", "--permission-mode", "acceptEdits", "--max-turns=5")
-    assert (done.code, done.out) == (0, "done\n")
-    assert (place.project / "a.txt").read_text() == "x\n"
-
-
-def test_tools_by_their_names_elsewhere_are_allowed(place: Place) -> None:
-    edit = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x\n"}}
-    with ScriptedServer([{"calls": [edit]}, {"text": "done"}]) as server:
-        place.url = server.openai_url
-        place.run("-p", "write a.txt", "--allowedTools", "Read,Write")
-    assert (place.project / "a.txt").exists()
-
-
 def test_other_agents_call_names_run_and_go_back_unchanged(place: Place) -> None:
     (place.project / "a.txt").write_text("one\n")
     replies = [

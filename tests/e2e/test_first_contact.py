@@ -1,7 +1,5 @@
 """What a newcomer meets before there is a model, and what wrong words on the command line say."""
 
-import json
-import signal
 import subprocess
 from pathlib import Path
 
@@ -104,21 +102,6 @@ def test_a_refused_connection_is_told_in_words(place: Place) -> None:
     assert "Errno" not in done.err
 
 
-def test_an_interrupt_while_reading_stdin_is_reported_in_json(place: Place) -> None:
-    with place.start(
-        *("run", "--output-format", "json"), stdin=subprocess.PIPE, start_new_session=True
-    ) as process:
-        assert process.stderr is not None
-        assert "waiting for standard input" in process.stderr.readline()
-        process.send_signal(signal.SIGINT)
-        assert process.stdout is not None
-        out = process.stdout.read()
-        assert process.stdin is not None
-        process.stdin.close()
-        assert process.wait(30) == 130
-    assert json.loads(out)["status"] == "interrupted"
-
-
 @pytest.mark.parametrize("words", [["run"], ["init"], ["doctor"], ["continue"]])
 def test_a_missing_standard_input_is_reported_as_a_missing_task(
     place: Place, words: list[str]
@@ -136,23 +119,6 @@ def test_a_missing_standard_input_is_reported_as_a_missing_task(
     assert "kode" in done.stdout + done.stderr
 
 
-def test_a_found_local_server_is_offered_and_used(
-    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from kode.cli.commands import init
-    from kode.registry import provider_row
-
-    row = provider_row("ollama")
-    with ScriptedServer() as server:
-        monkeypatch.setattr(init, "local_places", lambda: ((row, server.openai_url),))
-        monkeypatch.setattr("builtins.input", lambda question: "2")
-        settings = init.choose()
-    assert settings is not None
-    assert settings["provider"] == "ollama"
-    assert settings["providers"]["ollama"]["model"] == "scripted-model"
-    assert "Ollama on this machine" in capsys.readouterr().out
-
-
 def test_long_errors_break_between_words_on_a_terminal(tmp_path: Path, place: Place) -> None:
     place.extra = {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": "", "KODE_MODEL": ""}
     whole = place.run("run", "x").err.split()
@@ -162,25 +128,6 @@ def test_long_errors_break_between_words_on_a_terminal(tmp_path: Path, place: Pl
         assert terminal.text.split() == whole
 
 
-def config(place: Place, text: str) -> None:
-    place.home.mkdir(exist_ok=True)
-    (place.home / "config.json").write_text(text)
-
-
-def test_a_wrong_rule_is_named_with_file_line_and_key(place: Place) -> None:
-    config(place, '{\n"permissions": {"allow": ["bogus("]}}')
-    for done in (place.run("run", "x"), place.run("config", "check")):
-        assert done.code == 3
-        for part in ("config.json:2", "`permissions.allow`", "bogus("):
-            assert part in done.out + done.err
-
-
-def test_config_check_finds_an_address_that_is_none(place: Place) -> None:
-    config(place, '{"base_url": "nonsense"}')
-    done = place.run("config", "check")
-    assert (done.code, "config.json:1: `base_url`" in done.out) == (3, True)
-
-
 def test_hooks_of_a_project_are_ignored_with_a_warning(place: Place) -> None:
     (place.project / "kode.json").write_text('{"hooks": {"start": "rm -rf /"}, "max_steps": 7}')
     with ScriptedServer([{"text": "ok"}]) as server:
@@ -188,21 +135,6 @@ def test_hooks_of_a_project_are_ignored_with_a_warning(place: Place) -> None:
         done = place.run("run", "x")
     assert (done.code, done.out) == (0, "ok\n")
     assert done.err.count("a project may not set it: hooks") == 1
-
-
-def test_doctor_tries_to_write_where_it_says_it_can(place: Place) -> None:
-    place.extra = {"KODE_HOME": "/proc/kode"}
-    done = place.run("doctor")
-    assert done.code == 1
-    assert "cannot be written" in done.out
-
-
-def test_a_task_out_of_time_says_how_to_go_on(place: Place) -> None:
-    with ScriptedServer([{"text": "a", "wire": {"stall_before_s": 20}}]) as server:
-        place.url = server.openai_url
-        done = place.run("run", "x", "--timeout", "1")
-    assert done.code == 2
-    assert "kode -r 2" in done.err
 
 
 @pytest.mark.parametrize(
