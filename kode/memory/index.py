@@ -6,11 +6,11 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kode import durable
 from kode.errors import StorageError
@@ -18,6 +18,8 @@ from kode.memory.words import TOKENIZER, index_form
 
 if TYPE_CHECKING:
     import apsw
+
+T = TypeVar("T")
 
 MAX_IN_MEMORY = 2_000  # indexed in 0.1 s
 VERSION = 1
@@ -64,7 +66,6 @@ class WordIndex:
         self.texts: Sequence[IndexedText] = ()
         self._path = path
         self._connection: apsw.Connection | None = None
-        self._is_in_file = False
         self._positions: dict[str, int] = {}
         """By id."""
         self._rows: dict[int, tuple[str, int]] = {}
@@ -73,24 +74,40 @@ class WordIndex:
     def update(self, texts: Sequence[IndexedText], *, limit_s: float = math.inf) -> int:
         """Indexes what is new, the last first, and removes what is gone. Returns how many texts are
         left after `limit_s`: they are not found until another call."""
-        import apsw
-
         self.texts = texts
         self._positions = {text.id: position for position, text in enumerate(texts)}
         deadline = time.monotonic() + limit_s
-        try:
-            return self._update(deadline)
-        except (apsw.Error, OSError, StorageError):
-            if not self._is_in_file:
-                raise
-            self._leave_file()
-            return self._update(deadline)
+        return self.use_index(lambda: self._update(deadline))
 
     def close(self) -> None:
-        """Closes the file; the next update opens it again."""
+        """Closes the file; what uses the index next opens it again."""
         if self._connection is not None:
             self._connection.close()
         self._connection, self._rows = None, {}
+
+    def use_index(self, work: Callable[[], T]) -> T:
+        """Does some work with the index. A file that is damaged, of another version or on a full
+        disk is deleted, and the work done in memory; the next process makes a new file."""
+        import apsw
+
+        try:
+            return work()
+        except (apsw.Error, OSError, StorageError):
+            if self._path is None:
+                raise
+            with suppress(Exception):
+                self.close()
+            self._connection, self._rows = None, {}
+            for suffix in ("", "-journal"):
+                with suppress(OSError):
+                    os.unlink(f"{self._path}{suffix}")
+            self._path = None
+            return work()
+
+    def reopen(self) -> None:
+        """Indexes the texts again if the index was closed."""
+        if self._connection is None:
+            self._update(math.inf)
 
     @property
     def average_length(self) -> float:
@@ -128,11 +145,10 @@ class WordIndex:
     # ── storage ──────────────────────────────────────────────────────────────────────────────
 
     def _update(self, deadline: float) -> int:
-        wants_file = self._path is not None and len(self.texts) > MAX_IN_MEMORY
-        if self._connection is None or (wants_file and not self._is_in_file):
+        path = self._path if len(self.texts) > MAX_IN_MEMORY else None
+        if self._connection is None or (path and not self._connection.filename):
             self.close()
-            self._is_in_file = wants_file
-            self._connection = _open(self._path if wants_file else None)
+            self._connection = _open(path)
         self._read_rows()
         with self._connection:
             for place in [p for p, (id, _) in self._rows.items() if id not in self._positions]:
@@ -163,25 +179,9 @@ class WordIndex:
         for place, id, length in self._run("SELECT * FROM texts WHERE place > ?", (last,)):
             self._rows[place] = (id, length)
 
-    def _leave_file(self) -> None:
-        """Deletes the file, which is damaged, of another version or on a full disk, and goes on in
-        memory; the next process makes a new one."""
-        with suppress(Exception):
-            self.close()
-        self._connection, self._rows, self._is_in_file = None, {}, False
-        for suffix in ("", "-journal"):
-            with suppress(OSError):
-                os.unlink(f"{self._path}{suffix}")
-        self._path = None
-
     def _run(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        import apsw
-
         assert self._connection is not None, "update comes first"
-        try:
-            return self._connection.execute(sql, values).fetchall()
-        except (apsw.CorruptError, apsw.NotADBError, apsw.IOError) as error:
-            raise StorageError(f"The index {self._path} cannot be read ({error}).") from error
+        return self._connection.execute(sql, values).fetchall()
 
 
 def _open(path: Path | None) -> "apsw.Connection":

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from kode import credentials
 from kode.contracts import Hit
-from kode.errors import StorageError
 from kode.memory.ask import MemoryModel, read_numbers
 from kode.memory.embed import Embedder
 from kode.memory.index import MAX_OCCURRENCES, IndexedText, WordIndex
@@ -97,10 +96,6 @@ Allows = Callable[[IndexedText], bool]
 """Whether a text may be among the results."""
 
 
-def allow_all(text: IndexedText) -> bool:
-    return True
-
-
 class Wanted(NamedTuple):
     """Something that a query looks for, and where it occurs."""
 
@@ -123,19 +118,13 @@ class TextIndex(WordIndex):
         *,
         cosines: Mapping[str, float] | None = None,
         min_typo_chars: int = MIN_TYPO_CHARS,
-        allows: Allows = allow_all,
+        allows: Allows = lambda text: True,
     ) -> list[Ranked]:
         """The best `k` of the texts that match and are allowed, newest first among equals.
         `cosines` compares texts with the query, by id."""
-        for is_last in (False, True):
-            try:
-                return self._rank(query, k, now, cosines or {}, min_typo_chars, allows)
-            except StorageError:
-                if is_last:
-                    raise
-                self._leave_file()
-                self.update(self.texts)
-        raise AssertionError("the loop returns or raises")
+        return self.use_index(
+            lambda: self._rank(query, k, now, cosines or {}, min_typo_chars, allows)
+        )
 
     # ── what a query looks for ───────────────────────────────────────────────────────────────
 
@@ -219,6 +208,7 @@ class TextIndex(WordIndex):
         min_typo_chars: int,
         allows: Allows,
     ) -> list[Ranked]:
+        self.reopen()
         period, rest = find_period(query, now)
         words = split_words(rest)
         if len(words) > MAX_QUERY_WORDS:
@@ -298,7 +288,7 @@ async def search(
     *,
     model: MemoryModel | None = None,
     embedder: Embedder | None = None,
-    allows: Allows = allow_all,
+    allows: Allows = lambda text: True,
 ) -> list[Ranked]:
     """The best `k` allowed texts of some indexes, the best of the first index first; none if
     nothing matches.
@@ -310,22 +300,21 @@ async def search(
     for index in indexes:
         cosines = None
         if embedder and index.texts:
-            texts = {text.id: text.text for text in reversed(index.texts) if allows(text)}
-            cosines = await embedder.cosines(query, texts)
+            compared = {text.id: text.text for text in reversed(index.texts) if allows(text)}
+            cosines = await embedder.cosines(query, compared)
         most = max(k, 2 * MAX_CANDIDATES)
         results.append(index.search(query, most, now, cosines=cosines, allows=allows))
     ranked = _merge(results)
-    is_enough = not query.strip() or any(one.is_exact for one in ranked)
-    if model is not None and model.usable and not is_enough:
-        texts_of_all = (text for index in indexes for text in index.texts if allows(text))
-        newest = nlargest(MAX_CANDIDATES, texts_of_all, key=lambda text: text.at)
-        by_id = {one.text.id: one for one in ranked[:MAX_CANDIDATES]}
-        for text in newest:
-            by_id.setdefault(text.id, Ranked(text, 0.0))
-        candidates = list(by_id.values())[:MAX_CANDIDATES]
-        order = await _ask(model, query, candidates, now) if len(candidates) > k else None
-        ranked = ranked if order is None else [candidates[number] for number in order]
-    return ranked[:k]
+    is_enough = not query.strip() or any(result.is_exact for result in ranked)
+    if model is None or not model.usable or is_enough:
+        return ranked[:k]
+    texts = [text for index in indexes for text in index.texts if allows(text)]
+    newest = nlargest(MAX_CANDIDATES, texts, key=lambda text: text.at)
+    by_id = {result.text.id: result for result in ranked[:MAX_CANDIDATES]}
+    candidates = [*by_id.values(), *(Ranked(text, 0.0) for text in newest if text.id not in by_id)]
+    candidates = candidates[:MAX_CANDIDATES]
+    order = await _ask(model, query, candidates, now) if len(candidates) > k else None
+    return ranked[:k] if order is None else [candidates[number] for number in order][:k]
 
 
 def recall(index: TextIndex, query: str, now: datetime, is_hidden: Allows) -> list[Ranked]:
@@ -351,13 +340,15 @@ def recall(index: TextIndex, query: str, now: datetime, is_hidden: Allows) -> li
 def _merge(results: Sequence[Sequence[Ranked]]) -> list[Ranked]:
     """The best of the first result, then all by score; what shares only common words with the query
     comes last, in the same way."""
-    merged: list[Ranked] = []
-    for is_specific in (True, False):
-        some = [[one for one in result if one.is_specific is is_specific] for result in results]
-        first = some[0][:1] if some else []
-        rest = [one for result in (some[0][1:], *some[1:]) for one in result] if some else []
-        merged += [*first, *sorted(rest, key=lambda one: -one.score)]
-    return merged
+    leaders = [
+        next((result for result in results[0] if result.is_specific is is_specific), None)
+        for is_specific in (True, False)
+    ]
+
+    def order(result: Ranked) -> tuple[bool, bool, float]:
+        return not result.is_specific, result not in leaders, -result.score
+
+    return sorted((result for listed in results for result in listed), key=order)
 
 
 async def _ask(
