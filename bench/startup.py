@@ -34,6 +34,8 @@ from tests.scripted_server import ScriptedServer
 SESSIONS = sized(10_000, 20)
 RUNS, WARM_UPS = sized(8, 1), sized(1, 0)
 TASK = "say hello"
+ANSWER = '{"narrative": "The user said hello.", "facts": []}'
+"""To the task, and to memory's question about a session."""
 PYTHON = sys.executable
 ACP_SDK = [PYTHON, "-c", "import acp"]
 MCP_SDK = [PYTHON, "-c", "import mcp.server.mcpserver"]
@@ -42,7 +44,7 @@ MCP_SDK = [PYTHON, "-c", "import mcp.server.mcpserver"]
 def main(argv: Sequence[str]) -> int:
     """Prints the figures; exits 0 whatever they are."""
     with (
-        ScriptedServer([{"text": "Hello."}], repeat_last=True) as server,
+        ScriptedServer([{"text": ANSWER}], repeat_last=True) as server,
         workplace(server.openai_url) as (project, environ),
     ):
         use_home(environ, project)
@@ -79,14 +81,14 @@ def main(argv: Sequence[str]) -> int:
 
 
 def use_home(environ: Mapping[str, str], project: Path) -> None:
-    """Makes the home one that has been used: facts, an episode with its index, many sessions."""
+    """Makes the home one that has been used: facts, a note on a session, many sessions."""
     home = Path(environ["KODE_HOME"])
     # By a process of its own, so that this one stays small: it counts in what its children take.
     fill = get_context("spawn").Process(target=fill_with_sessions, args=(home, project, SESSIONS))
     fill.start()
     fill.join()
     ask = loop_and_kode(environ, "chat", TASK)[1]
-    # The third turn is the first to leave an episode.
+    # The third turn is the first to leave a note.
     for words in (ask, [KODE, "continue", *ask[2:]], [KODE, "continue", *ask[2:]]):
         run(words, environ, project)
     for target, text in {"user": "Prefers short answers.", "env": "Tests run with tox."}.items():
