@@ -227,7 +227,7 @@ def _find(memory: Memory, given: argparse.Namespace, words: Sequence[str]) -> St
 async def _consolidate(memory: Memory, given: argparse.Namespace) -> Outcome:
     place = memory.layout.place_of(given.target, given.scope, memory.store.project)
     facts = memory.store.view().current(place)
-    return memory.announce(await consolidate(memory.store, memory.model, place, facts))
+    return memory.announce(await consolidate(memory, place, facts))
 
 
 @_command("episodes", "session notes, the newest first", _COUNT)

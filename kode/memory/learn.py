@@ -2,7 +2,7 @@
 
 `learn` sums up one pending session, and can be repeated after a kill at any step. `apply` makes two
 changes of an answer: the note of the session, and its facts with their relations to the known ones.
-`relate` asks about known facts alone.
+`consolidate` asks about known facts alone.
 """
 
 import hashlib
@@ -17,8 +17,6 @@ from kode.contracts import SessionRecord
 from kode.errors import MemoryRefused
 from kode.events import MemoryChanged
 from kode.memory import digest, scan
-from kode.memory.ask import MemoryModel
-from kode.memory.markdown import display
 from kode.memory.question import (
     INSTRUCTIONS,
     MAX_OUTPUT_TOKENS,
@@ -31,7 +29,8 @@ from kode.memory.quotes import verify_quote
 from kode.memory.relations import Relations
 from kode.memory.source import cite
 from kode.memory.statement import Author, Change, Outcome, Statement, timestamp
-from kode.messages import plural, shorten
+from kode.memory.store import quoted
+from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.memory.fold import View
@@ -243,40 +242,32 @@ async def learn(
     return True
 
 
-async def relate(
-    store: "Store", model: MemoryModel, known: Sequence[Statement], *, timeout_s: float
-) -> list[Change]:
-    """Asks how known facts relate, and applies it. Returns the changes. Raises: MemoryRefused if
-    there are too few, or the model did not answer; StorageError, BusyError."""
-    if len(known) < 2:
-        raise MemoryRefused("There is nothing to consolidate: there are fewer than two facts.")
-    reply = await model.ask(
-        INSTRUCTIONS, build("", known), max_output_tokens=MAX_OUTPUT_TOKENS, timeout_s=timeout_s
-    )
-    if reply.message is None:
-        why = reply.detail or reply.failure
-        raise MemoryRefused(f"The model did not judge the facts ({why}). Nothing was changed.")
-    answer = read(reply.text, len(known))
-
-    def make(view: "View") -> Change | None:
-        ids = _numbered(view, [one.id for one in known])
-        draft = store.draft("consolidate", Author("model"))
-        change = store.settle(view, [], _relations(view, answer, ids), draft)
-        return change if change.end or change.conflicts else None
-
-    return await store.commit(make)
-
-
 async def consolidate(
-    store: "Store",
-    model: MemoryModel,
+    memory: "OpenMemory",
     place: str,
     known: Sequence[Statement],
     *,
     timeout_s: float = CONSOLIDATE_TIMEOUT_S,
 ) -> Outcome:
-    """Joins known facts of a place that repeat or outdate others. Raises as `relate`."""
-    changes = await relate(store, model, known, timeout_s=timeout_s)
+    """Joins known facts of a place that repeat or outdate others, as a model says. Raises:
+    MemoryRefused if there are too few, or the model did not answer; StorageError, BusyError."""
+    if len(known) < 2:
+        raise MemoryRefused("There is nothing to consolidate: there are fewer than two facts.")
+    reply = await memory.model.ask(
+        INSTRUCTIONS, build("", known), max_output_tokens=MAX_OUTPUT_TOKENS, timeout_s=timeout_s
+    )
+    if reply.message is None:
+        why = reply.detail or reply.failure
+        raise MemoryRefused(f"The model did not judge the facts ({why}). Nothing was changed.")
+    answer, store = read(reply.text, len(known)), memory.store
+
+    def make(view: "View") -> Change | None:
+        ids = _numbered(view, [fact.id for fact in known])
+        draft = store.draft("consolidate", Author("model"))
+        change = store.settle(view, [], _relations(view, answer, ids), draft)
+        return change if change.end or change.conflicts else None
+
+    changes = await store.commit(make)
     left = len(known) - sum(len(change.end) for change in changes)
     said = f"consolidated {store.layout.label(place)}: {len(known)} entries, now {left}"
     return Outcome(text=said, change=changes[-1] if changes else None)
@@ -284,12 +275,10 @@ async def consolidate(
 
 def describe_change(change: Change) -> str:
     """A change for a person, on one line."""
-    texts = [f'"{shorten(display(one.text), 80)}"' for one in change.add]
     verb = "noted" if change.kind == NOTE else "learned"
-    parts = [f"{verb} {', '.join(texts)}"] if texts else []
-    parts += (
-        [f"{plural(len(change.end), 'older entry', 'older entries')} ended"] if change.end else []
-    )
+    parts = [f"{verb} {', '.join(map(quoted, change.add))}"] if change.add else []
+    if change.end:
+        parts.append(f"{plural(len(change.end), 'older entry', 'older entries')} ended")
     if change.conflicts:
         pairs = plural(len(change.conflicts), "pair")
         parts.append(f"{pairs} of facts contradict each other: see `kode memory review`")

@@ -11,9 +11,8 @@ import pytest
 from kode.config import MemoryConfig
 from kode.contracts import Injection, InjectReason, MemoryContext, SessionRecord, Tool
 from kode.errors import MemoryRefused
-from kode.memory.ask import MemoryModel
 from kode.memory.fold import View
-from kode.memory.learn import FACTS, MAX_ATTEMPTS, NOTE, apply, learn, relate
+from kode.memory.learn import FACTS, MAX_ATTEMPTS, NOTE, apply, consolidate, learn
 from kode.memory.markdown import SECTIONS
 from kode.memory.opened import OpenMemory
 from kode.memory.pending import Pending
@@ -546,7 +545,7 @@ async def test_known_facts_are_compared_without_a_session(tmp_path):
     await add(life, OLD, SAME, NEW)
     model = Model(['{"same": [[1, 2]], "outdated": [{"line": 2, "by": 3}]}'])
 
-    await relate(life.store, MemoryModel(model), life.store.statements(), timeout_s=5)
+    await consolidate(opened(life, model), USER, life.store.statements())
 
     assert life.texts() == [NEW]
 
@@ -559,6 +558,6 @@ async def test_a_comparison_needs_two_facts_and_an_answer(tmp_path, texts, answe
     await add(life, *texts)
 
     with pytest.raises(MemoryRefused):
-        await relate(life.store, MemoryModel(model), life.store.statements(), timeout_s=5)
+        await consolidate(opened(life, model), USER, life.store.statements())
 
     assert (len(model.requests), life.texts()) == (requests, [*texts])

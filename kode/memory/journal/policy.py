@@ -19,7 +19,7 @@ from kode.memory.journal.layout import (
     place_in,
 )
 from kode.memory.journal.tools import history_tool
-from kode.memory.learn import relate
+from kode.memory.learn import consolidate
 from kode.memory.markdown import LINES
 from kode.memory.opened import Addition, OpenMemory
 from kode.memory.policy import Policy
@@ -132,7 +132,7 @@ class JournalPolicy(Policy):
             facts = memory.visible_facts([place])
             try:
                 timeout_s = self._journal.consolidation_timeout_s
-                await relate(memory.store, memory.model, facts, timeout_s=timeout_s)
+                await consolidate(memory, place, facts, timeout_s=timeout_s)
             except MemoryRefused as error:
                 memory.warn(f"{MEMORY} is over its limit and was not consolidated: {error}")
 

@@ -166,7 +166,7 @@ async def _consolidate(memory: OpenMemory, target: Target, scope: str) -> ToolOu
             "entries instead."
         )
     facts = memory.visible_facts([place])
-    outcome = await consolidate(memory.store, memory.model, place, facts)
+    outcome = await consolidate(memory, place, facts)
     said = memory.announce(outcome).text
     return ToolOutput(text=f"{said}. {memory.fill(place)}", summary=said)
 
