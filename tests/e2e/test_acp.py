@@ -66,14 +66,6 @@ async def test_initialize_tells_the_capabilities_and_how_to_get_a_key(zed: Edito
     assert (await zed.agent.authenticate(method_id="init")) is not None
 
 
-async def test_a_client_with_a_terminal_is_offered_set_up_there(zed: Editor) -> None:
-    can = acp.schema.ClientCapabilities(auth=acp.schema.AuthCapabilities(terminal=True))
-
-    said = await zed.agent.initialize(1, client_capabilities=can)
-
-    assert said.auth_methods[0].args == ["--setup"]
-
-
 async def test_a_session_lacking_a_key_is_refused_with_advice(place: Place) -> None:
     place.extra["OPENAI_API_KEY"] = ""
     place.extra["OPENAI_BASE_URL"] = ""
@@ -234,45 +226,6 @@ async def test_a_plan_that_is_not_approved_stays_a_plan(
 
 
 # ── permission ───────────────────────────────────────────────────────────────────────────────
-
-
-async def test_a_question_has_the_terminals_options_and_reasons(
-    zed: Editor, server: ScriptedServer
-) -> None:
-    server.play([{"calls": [WRITE]}, {"text": "done"}])
-    session = await zed.open()
-
-    await zed.prompt(session, "write")
-
-    (question,) = zed.asked
-    assert question["toolCallId"] == zed.of("tool_call")[0]["toolCallId"]
-    assert [(one["optionId"], one["kind"]) for one in question["options"]] == [
-        ("once", "allow_once"),
-        ("session", "allow_always"),
-        ("project", "allow_always"),
-        ("no", "reject_once"),
-    ]
-    assert "edit(./a.txt)" in question["options"][1]["name"]
-    assert "Mode `ask` asks before every edit." in str(question["content"][0])
-    assert question["content"][1]["newText"] == "one\ntwo\n"
-
-
-async def test_a_question_names_the_work_its_command_would_destroy(
-    place: Place, zed: Editor, server: ScriptedServer
-) -> None:
-    (place.project / "kept.txt").write_text("dear")
-    zed.choose = lambda call: "no"
-    server.play([{"calls": [shell("ls ..; rm -rf kept.txt")]}, {"text": "as you wish"}])
-    session = await zed.open()
-
-    await zed.prompt(session, "clean up")
-
-    (question,) = zed.asked
-    assert question["kind"] == "execute"
-    assert question["title"] == "ls ..; rm -rf kept.txt"
-    assert "kept.txt" in question["content"][0]["content"]["text"]
-    assert zed.call()["status"] == "failed"
-    assert (place.project / "kept.txt").read_text() == "dear"
 
 
 async def test_a_yes_for_the_session_is_asked_once(zed: Editor, server: ScriptedServer) -> None:
