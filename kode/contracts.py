@@ -9,9 +9,7 @@ import os
 from collections.abc import (
     Awaitable,
     Callable,
-    Collection,
     Container,
-    Coroutine,
     Iterable,
     Mapping,
     Sequence,
@@ -20,7 +18,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from kode.events import Emit, Event, Status
@@ -1193,128 +1190,54 @@ class MemorySystem(Protocol):
 
 # ── memory that several people write ─────────────────────────────────────────────────────────
 
-Row = Mapping[str, Any]
-"""JSON values by name."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class LedgerLine:
-    """One line of a ledger as it travels between machines, without what is one person's own."""
+class RemoteLine:
+    """One change of memory as a server keeps it for several people."""
 
-    change: Row
-    """What it says of itself: `id`, `at`, `kind`, `reason` and more."""
-    before: tuple[Row, ...]
-    """The statements that it ends or changes, each with `id` and `content`, and `scope` but for
-    those of the whole team (`user`)."""
-    after: tuple[Row, ...]
-    """Those that it leaves."""
+    id: str
+    scope: str
+    """`*` for all of the team, else the name of a project, as `github.com/org/repo`."""
+    text: str
+    """The change, as JSON."""
+    number: int = 0
+    """Its place in the order of the server, from 1; this and the rest are set by the server."""
     person: str = ""
-    """Who wrote it, as the server knows them; "" for a line of this machine."""
     host: str = ""
-    """Their machine."""
-
-    @property
-    def id(self) -> str:
-        return str(self.change.get("id", ""))
-
-    @property
-    def reason(self) -> str:
-        return str(self.change.get("reason", ""))
-
-    @property
-    def ids(self) -> set[str]:
-        """Of the statements that it touches."""
-        return {str(row["id"]) for row in (*self.before, *self.after)}
+    """The machine of the person."""
+    at: str = ""
+    """When it arrived, in UTC."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TakenLines:
-    """What became of lines that arrived."""
+class RemoteAnswer:
+    """What a server answers to a member of a team."""
 
-    arrived: tuple[LedgerLine, ...]
-    """Those that the ledger here did not have."""
-    faults: tuple[str, ...]
-    """Why a line or a statement was left out, a sentence each."""
-
-
-class Replica(Protocol):
-    """A memory's ledger on this machine, for who replicates it. Lines are only ever added; the
-    order among those of several people is the server's. Methods raise MemoryRefused, StorageError,
-    BusyError."""
-
-    def alone(self) -> AbstractAsyncContextManager[None]:
-        """While no other process replicates this ledger. Raises: BusyError at once if one does."""
-
-    def kept(self, name: str) -> str:
-        """What `keep` was given under a name; "" for nothing."""
-
-    async def keep(self, values: Mapping[str, str]) -> None: ...
-
-    def waiting(self) -> Sequence[tuple[LedgerLine, str]]:
-        """This machine's lines that are still to be sent, oldest first, each with why it was
-        refused before, or ""."""
-
-    async def refuse(self, id: str, why: str) -> None:
-        """A waiting line was refused. It is offered again."""
-
-    async def belong(self, person: str, sees: Callable[[str], bool]) -> None:
-        """The person is known by this name, and sees these scopes: what they may see no more goes,
-        but for what waits."""
-
-    async def take(
-        self,
-        lines: Sequence[LedgerLine],
-        standing: Mapping[str, Row | None],
-        *,
-        sent: Mapping[str, str] = MappingProxyType({}),
-        own: Collection[str] = (),
-        keep: Mapping[str, str] = MappingProxyType({}),
-    ) -> TakenLines:
-        """Adds lines that are not here yet. `standing`: the statements that they touch as they
-        stand on the server now, None for one that is gone; one that a waiting line touches stays as
-        it is here. `sent`: ids of waiting lines that arrived there → the id under which they did,
-        "" where nothing was left of one. `own`: ids of further lines that were made of these.
-        `keep`: what to keep once all that is done."""
-
-    def news(self, line: LedgerLine) -> Sequence[str]:
-        """What a line changed of what a model may see here, a sentence each."""
+    person: str
+    """What the member is called there."""
+    scopes: tuple[str, ...]
+    """Those that the member sees; none for somebody who is no member."""
+    lines: Sequence[RemoteLine]
+    """The next lines, oldest first; an empty sequence if there are no more."""
+    refused: Mapping[str, str]
+    """The id of each line that was not taken → why."""
 
 
-class Remote(Protocol):
-    """A server that keeps a memory for several people, and their way to it. `update` and `finish`
-    raise nothing but CancelledError."""
+class RemoteLog(Protocol):
+    """A server that keeps the changes of several people's memory."""
 
     @property
     def key(self) -> str:
-        """Names the copy on this machine: another for each server, person and team."""
+        """Differs for each server, person and team; letters and digits."""
 
     @property
-    def project(self) -> str:
-        """What the project is called on every machine."""
+    def label(self) -> str:
+        """What a person calls it: `platform on db.example/kode`."""
 
-    @property
-    def answers(self) -> bool:
-        """Whether the server answered when `status` last asked it."""
-
-    def join(
-        self,
-        replica: Replica,
-        emit: Emit,
-        start: Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"],
-    ) -> None:
-        """The ledger to replicate. `start` runs work that nobody waits for."""
-
-    async def update(self, wait_s: float) -> None:
-        """Brings both sides up to date, and waits for that so long at most."""
-
-    async def finish(self, wait_s: float) -> None:
-        """The same at the end of a session."""
-
-    def news(self) -> str:
-        """What others changed since this was last asked for, for a model; "" for nothing."""
-
-    async def status(self) -> str:
-        """Where the server is, whether it answers, what waits: lines."""
+    async def exchange(self, after: int, lines: Sequence[RemoteLine]) -> RemoteAnswer:
+        """Sends lines, of which each counts once however often it is sent, and returns those that
+        follow the line with the number `after`. Raises: MemoryRefused, whose text says what is
+        wrong and what happens to what was not sent."""
 
 
 # ── plug-ins ─────────────────────────────────────────────────────────────────────────────────

@@ -25,6 +25,9 @@ MAX_COMPARED_ENTRIES = 100
 
 _READ_BYTES = 1 << 20  # of an index of ten thousand files; settings have far less
 
+_SCP = re.compile(r"(?:[^@/:]+@)?([^/:]+):(?!//)(.+)")
+"""`git@host:path`, which is no URL."""
+
 RECORDS = (
     # What is committed, staged and checked out, and how that came about
     "HEAD ORIG_HEAD index packed-refs logs refs/heads refs/tags refs/stash COMMIT_EDITMSG "
@@ -97,6 +100,24 @@ def settings_folders(tree: str) -> tuple[str, str]:
     named."""
     path = _folder_named_by(tree) or f"{tree}/.git"
     return path, _shared_folder(path) or path
+
+
+def repository_name(tree: Path) -> str:
+    """What a repository is called on every machine: the address of its `origin` without protocol
+    and person, as `github.com/org/repo`; "" for one that has none."""
+    import configparser  # only for memory of a project, not at every start
+    from urllib.parse import urlsplit
+
+    settings = configparser.RawConfigParser(strict=False, allow_no_value=True)
+    with contextlib.suppress(configparser.Error):
+        settings.read_string(_read(f"{settings_folders(str(tree))[1]}/config"))
+    url = (settings.get('remote "origin"', "url", fallback="") or "").strip()
+    host, path = "", ""
+    with contextlib.suppress(ValueError):
+        match = _SCP.fullmatch(url)
+        host, path = match.groups() if match else (urlsplit(url).hostname or "", urlsplit(url).path)
+    path = path.strip("/").removesuffix(".git")
+    return f"{host.lower()}/{path}" if host and path else ""
 
 
 def git_folder_above(path: str) -> str:

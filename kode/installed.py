@@ -116,9 +116,9 @@ class Plugin:
     imports: Mapping[str, Code] = field(default_factory=dict)
     """Agents whose sessions `kode session import` reads: name → a function of a path that returns a
     `Transcript`, or None for a file that is not one."""
-    replicas: Mapping[str, Code] = field(default_factory=dict)
+    remote_logs: Mapping[str, Code] = field(default_factory=dict)
     """Servers that keep memory for several people: the scheme of `memory.notes.url` → a function of
-    the config's `memory.notes` and the project's folder that returns a `kode.contracts.Remote`."""
+    the config's `memory.notes` that returns a `kode.contracts.RemoteLog`."""
     memory_imports: Mapping[str, Code] = field(default_factory=dict)
     """Agents whose memory `kode memory import` reads: name → a
     `kode.memory.transfer.ForeignReader`."""
@@ -228,7 +228,7 @@ def clashes() -> Iterator[str]:
         "exports",
         "replays",
         "imports",
-        "replicas",
+        "remote_logs",
         "memory_imports",
         "schemas",
     ):

@@ -37,13 +37,12 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.contracts import Bundle as Bundle
     from kode.contracts import Drop as Drop
     from kode.contracts import Injection as Injection
-    from kode.contracts import LedgerLine as LedgerLine
     from kode.contracts import ModelInfo as ModelInfo
     from kode.contracts import Opens as Opens
     from kode.contracts import PermissionMode as PermissionMode
-    from kode.contracts import Replica as Replica
+    from kode.contracts import RemoteAnswer as RemoteAnswer
+    from kode.contracts import RemoteLine as RemoteLine
     from kode.contracts import Request as Request
-    from kode.contracts import Row as Row
     from kode.contracts import Tool as Tool
     from kode.contracts import ToolContext as ToolContext
     from kode.contracts import ToolOutput as ToolOutput
@@ -90,6 +89,7 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.extensions.mcp_values import Form as Form
     from kode.extras import require as _require_extra
     from kode.fault_reports import describe as _describe_fault
+    from kode.git import repository_name as repository_name
     from kode.installed import Command as Command
     from kode.installed import ExportFile as ExportFile
     from kode.installed import Plugin as Plugin

@@ -159,6 +159,15 @@ class Policy(ABC):
         """Called in the background after opening and every six hours, when all else is done."""
         return
 
+    async def follow(self, memory: OpenMemory, wait_s: float) -> None:
+        """Brings what others share into memory, and theirs what is shared here, and waits so long
+        at most. Called after opening, before each message, and at the end."""
+        return
+
+    async def status(self, memory: OpenMemory) -> list[str]:
+        """What a person should know of it besides what all systems have, a line each."""
+        return []
+
     def draft(self, memory: OpenMemory, addition: Addition, author: Author) -> Statement:
         """The statement that a person or a tool wants to add. Raises: MemoryRefused."""
         return memory.new_statement(addition, author)

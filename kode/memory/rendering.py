@@ -47,6 +47,8 @@ class Layout:
     one without a limit."""
     kind_of: Callable[[str], StatementKind] = lambda place: "fact"
     """What a statement is that a person writes into a file of this place."""
+    is_shared: Callable[[str], bool] = lambda place: False
+    """Whether colleagues get the statements of a place, but for private ones."""
     files_of: Callable[[str, Statement | None], Sequence[str]] = lambda place, statement: (place,)
     """The files in which a statement of a place stands; without one, the files that are always
     checked. An archived statement may have another file."""

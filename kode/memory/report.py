@@ -81,6 +81,7 @@ async def status(memory: Memory) -> str:
     waiting = Counter(item.reason for item in await items(memory))
     counted = [f"{HEADINGS[reason]}: {count}" for reason, count in waiting.items()]
     lines += [f"{', '.join(counted)} (`kode memory review`)"] if counted else []
+    lines += await memory.policy.status(memory)
     return "\n".join(lines)
 
 
@@ -123,7 +124,7 @@ def describe_change(memory: Memory, change: Change, statements: dict[str, Statem
     reason = f"  [{change.reason}]" if change.reason else ""
     when = change.at[:16].replace("T", " ")
     where = f" {', '.join(places)}" if places else ""
-    author = AUTHORS[change.who]
+    author = change.origin or AUTHORS[change.who]
     return (
         f"{change.id}  {when}  {author}  {change.kind}{where}{f': {what}' if what else ''}{reason}"
     )

@@ -16,10 +16,11 @@ from pydantic import TypeAdapter
 from kode.contracts import Project as Project
 from kode.contracts import SessionRecord
 
-Who = Literal["user", "model", "session", "client", "import", "recovered"]
+Who = Literal["user", "model", "session", "client", "import", "recovered", "colleague"]
 """`user`: typed, edited or approved by the person; `model`: by a tool call; `session`: by the
 question at the end of a session; `client`: by another agent, through kode's MCP server;
-`recovered`: from a file that had it when the log was damaged."""
+`recovered`: from a file that had it when the log was damaged; `colleague`: by another member of a
+team, whatever they say of its author."""
 StatementState = Literal["current", "archived", "waiting"]
 """`archived`: in a file beside the place, in no prompt; `waiting`: until the person approves it."""
 StatementKind = Literal["fact", "rule", "episode", "log", "summary", "soul"]
@@ -33,6 +34,7 @@ AUTHORS: Mapping[Who, str] = {
     "client": "another agent",
     "import": "an import",
     "recovered": "recovered from a file",
+    "colleague": "a colleague",
 }
 """The authors in words, for a person and for a model."""
 
@@ -113,6 +115,8 @@ class Change:
     """Name of each file that it writes → its fingerprint before and after."""
     session: str = ""
     turn: int = 0
+    origin: str = ""
+    """The member of a team from whose machine it came; "" for a change that was made here."""
     batch: str = ""
     """Shared by changes that are undone together."""
     reason: str = ""

@@ -227,6 +227,11 @@ class Store(FileStore):
             draft = self.draft(choice, Author(who))
             outcome = Outcome(text=f"{choice}: {quoted(first)}", statement=first)
             if choice == "approve":
+                if self.layout.is_shared(first.place) and first.who in ("model", "session"):
+                    raise MemoryRefused(
+                        f"{quoted(first)} came from outside in a session of yours, and the team "
+                        "would get it: a colleague approves it. Nothing was changed."
+                    )
                 same = [old.id for old in view.in_place(first.place) if old.text == first.text]
                 old = {id for id in (*first.replaces, *same) if view.entries[id].is_alive}
                 approved = {first.id: Amendment(state="current", who="user")}
@@ -351,7 +356,8 @@ class Store(FileStore):
 
     def _last_change(self, view: View) -> Change:
         for change in reversed(view.changes):
-            if change.kind not in _PASSED_OVER and self._concerns(change, view):
+            is_meant = change.kind not in _PASSED_OVER and not change.origin
+            if is_meant and self._concerns(change, view):
                 return change
         raise MemoryRefused("There is nothing to undo: memory has no change in this project.")
 

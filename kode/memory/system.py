@@ -32,6 +32,8 @@ from kode.messages import Message
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
 
+OPEN_WAIT_S, TURN_WAIT_S = 4.0, 1.0
+"""How long opening, and a message, wait for what others share; the rest comes with a later one."""
 MAX_SHOWN_NOTES = 50
 """How many of the notes that were shown a session remembers as shown."""
 
@@ -120,6 +122,7 @@ class Memory(OpenMemory, NullMemory):
         self.pending = Pending(context.root / "pending" / self.name)
         self._restore(state)
         await self._follow_files()
+        await self.policy.follow(self, OPEN_WAIT_S)
         if not self._known_change:
             self._mark_known()
 
@@ -132,6 +135,7 @@ class Memory(OpenMemory, NullMemory):
 
     async def recall(self, turn: Turn) -> str:
         self.turn = turn
+        await self.policy.follow(self, TURN_WAIT_S)
         if not self.context.root.is_dir():  # nothing was ever stored
             return ""
         if self.store.fact_file_times() != self._file_times:
@@ -183,6 +187,7 @@ class Memory(OpenMemory, NullMemory):
         return {name: value for name, value in state.items() if value}
 
     async def close(self, grace_s: float) -> None:
+        await self.policy.follow(self, grace_s / 2)
         await self.work.close(grace_s)
         if self.context.session_id:
             self.pending.leave(self.context.session_id)

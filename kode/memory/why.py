@@ -67,7 +67,7 @@ def when(change: Change) -> str:
     """Who made a change and when: `the model, 2026-03-01 12:00 UTC, session ... turn 2`."""
     turn = f" turn {change.turn}" if change.turn else ""
     session = f", session {change.session}{turn}" if change.session else ""
-    return f"{change.kind} by {AUTHORS[change.who]}, {_minute(change.at)}{session}"
+    return f"{change.kind} by {change.origin or AUTHORS[change.who]}, {_minute(change.at)}{session}"
 
 
 def _link(memory: Memory, entry: Entry) -> Iterator[str]:

@@ -9,10 +9,11 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from kode.contracts import Project
 from kode.errors import MemoryRefused
+from kode.git import repository_name
 from kode.memory import scan
 from kode.memory.rendering import Layout
 from kode.memory.statement import Statement, StatementKind, timestamp
@@ -29,6 +30,12 @@ TARGETS: Mapping[str, StatementKind] = {
 """What a person calls a kind of note."""
 FACT_KINDS: tuple[StatementKind, ...] = ("soul", "rule", "log")
 """Those that say what holds, in the order of a prompt; a summary says what was done."""
+SHARED_KINDS: tuple[StatementKind, ...] = ("rule", "log")
+"""Those that a team shares."""
+TEAM = "team-"
+"""Before the key of a team, in the names of its places."""
+EVERYWHERE = "*"
+"""The scope of what is of no single project."""
 MAX_NOTE_CHARS = 4_096  # about a page
 MAX_SOUL_CHARS = 4_000
 """As document 004 has it, like the confidence that a rule needs."""
@@ -38,17 +45,22 @@ MAX_TAGS, MAX_TAG_CHARS, MAX_EVIDENCE = 20, 60, 20  # more of them say nothing m
 _DEFAULTS: Mapping[str, Any] = {"stability": "stable", "confidence": 1.0}
 
 
-def make_layout(user: str) -> Layout:
-    """The places of one user's notes; users never see each other's."""
+def make_layout(user: str, team: str = "") -> Layout:
+    """The places of one user's notes; users never see each other's. With a `team`, its key, new
+    notes and rules go into the team's places, beside which the user's own stay."""
     base = "notes" if user == "default" else f"notes@{quote(user, safe='')}"
+    team_base = f"{TEAM}{team}"
 
     def places(kinds: Sequence[StatementKind], project: Project) -> list[str]:
-        return [
+        own = [
             place
             for kind in kinds
             for place in (f"{base}/{kind}", f"{base}/{kind}/{project.hash}")
             if kind != "soul" or place.count("/") == 1
         ]
+        shared = [kind for kind in kinds if kind in SHARED_KINDS and team]
+        scopes = (EVERYWHERE, name_of(project)) if shared else ()
+        return [*own, *(place_in(team_base, kind, scope) for kind in shared for scope in scopes)]
 
     def place_of(target: str, scope: str, project: Project) -> str:
         if target not in TARGETS:
@@ -57,6 +69,9 @@ def make_layout(user: str) -> Layout:
         if scope not in ("", "global", "user", "project"):
             raise MemoryRefused(f"`scope` is {scope!r}: say user or project. Nothing was changed.")
         kind = TARGETS[target]
+        if team and kind in SHARED_KINDS:
+            shared_with = name_of(project) if scope == "project" else EVERYWHERE
+            return place_in(team_base, kind, shared_with)
         if scope == "project" and kind != "soul":
             return f"{base}/{kind}/{project.hash}"
         return f"{base}/{kind}"
@@ -69,7 +84,24 @@ def make_layout(user: str) -> Layout:
         label=label,
         title=lambda place: {"soul": "Soul", "rule": "Rules"}.get(kind_of(place), "Notes"),
         kind_of=kind_of,
+        is_shared=lambda place: bool(team) and place.startswith(f"{team_base}/"),
     )
+
+
+def name_of(project: Project) -> str:
+    """What a project is called on every machine; without a repository's address the hash of its
+    path, which means nothing elsewhere."""
+    return repository_name(project.root) or project.hash
+
+
+def place_in(base: str, kind: StatementKind, scope: str) -> str:
+    """The place below a base for a scope: everywhere, or a project's name."""
+    return f"{base}/{kind}" if scope == EVERYWHERE else f"{base}/{kind}/{quote(scope, safe='')}"
+
+
+def scope_of(place: str) -> str:
+    """The scope of a place of a team."""
+    return unquote(place.split("/")[2]) if place.count("/") > 1 else EVERYWHERE
 
 
 def kind_of(place: str) -> StatementKind:

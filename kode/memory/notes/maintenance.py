@@ -1,7 +1,8 @@
 """Merges old notes and removes expired ones, at most once a day, the oldest first.
 
 Only volatile notes without a lifetime are merged, a week after they were written: a note with one
-is kept for as long. They are joined in batches of five of one place and one sensitivity.
+is kept for as long. They are joined in batches of five of one place and one sensitivity. What a
+team shares is not merged: each member would do it.
 """
 
 from collections import defaultdict
@@ -94,7 +95,8 @@ def merge(notes: Sequence[Statement], at: str) -> Statement:
 def _merges(memory: OpenMemory, notes: Sequence[Statement]) -> list[Change]:
     before = timestamp(memory.context.now() - MERGE_AFTER)
     changes = []
-    for batch in due_batches(notes, before):
+    own = [note for note in notes if not memory.layout.is_shared(note.place)]
+    for batch in due_batches(own, before):
         merged = merge(batch, max(note.claimed_at for note in batch))
         draft = memory.store.draft(MERGE, Author("session"))
         changes.append(replace(draft, add=(merged,), end=merged.replaces))

@@ -19,6 +19,7 @@ from kode.memory.notes.layout import (
     make_layout,
 )
 from kode.memory.notes.maintenance import tidy_up
+from kode.memory.notes.team import Team, open_remote
 from kode.memory.notes.tools import note_tools
 from kode.memory.opened import INDEX_LIMIT_S, Addition, OpenMemory
 from kode.memory.policy import Policy
@@ -76,12 +77,21 @@ class NotesPolicy(Policy):
 
     def __init__(self, settings: "MemoryConfig") -> None:
         super().__init__(settings)
-        self.layout = make_layout(settings.notes.user)
+        remote = open_remote(settings.notes)
+        self.team = Team(remote) if remote else None
+        self.layout = make_layout(settings.notes.user, remote.key if remote else "")
         self._in_prompt: set[str] = set()
         self._is_first_pack = True
 
     def tools(self, memory: OpenMemory) -> tuple[Tool, ...]:
         return note_tools(memory, self.soul, self.draft)
+
+    async def follow(self, memory: OpenMemory, wait_s: float) -> None:
+        if self.team and not memory.context.read_only:
+            await self.team.follow(memory, wait_s)
+
+    async def status(self, memory: OpenMemory) -> list[str]:
+        return await self.team.status(memory) if self.team else []
 
     # ── what is shown ────────────────────────────────────────────────────────────────────────
 

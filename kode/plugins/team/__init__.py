@@ -1,17 +1,14 @@
-"""Notes that a team shares through PostgreSQL; each member works on a copy of their own.
+"""Notes that a team shares through PostgreSQL: the server's side of it.
 
-address    where a team is, and what a project is called there
+address    where a team is
 server     the one door to psycopg: what is asked of the server (its tables: schema.sql)
-fitting    a line written from what colleagues have changed since: both sides are kept
-exchange   what waits is sent, and what colleagues wrote is taken
-member     the copy of a session: brought up to date, what arrived
 command    `kode memory team`
 checks     what `kode doctor` says of the server
 """
 
 from kode.plugin import Command, Plugin
 
-_MEMBER = "kode.plugins.team.member:open_member"
+_OPEN = "kode.plugins.team.server:open_log"
 
 PLUGIN = Plugin(
     name="team",
@@ -23,6 +20,6 @@ PLUGIN = Plugin(
             systems=("notes",),
         ),
     },
-    replicas={"postgresql": _MEMBER, "postgres": _MEMBER},
+    remote_logs={"postgresql": _OPEN, "postgres": _OPEN},
     checks="kode.plugins.team.checks:checks",
 )

@@ -1,24 +1,12 @@
-"""Where a team's notes are: the server, the team, this machine; and what a project is called there,
-where its path says nothing.
-"""
+"""Where a team's notes are: the server, the team, this machine."""
 
-import configparser
 import hashlib
-import re
 import socket
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from kode.plugin import ConfigError, keep_secret, path_hash
-
-_SCP = re.compile(r"(?:[^@/:]+@)?([^/:]+):(?!//)(.+)")
-"""`git@host:path`, which is no URL."""
-
-
-PROJECT_SCOPE = "project:"
-"""A scope that begins so belongs to one project."""
+from kode.plugin import ConfigError, keep_secret
 
 
 @dataclass(frozen=True)
@@ -47,8 +35,8 @@ class Address:
 
     @property
     def key(self) -> str:
-        """The name of the folder of the copy: another for each server, person and team, since what
-        one may see is not what another may."""
+        """Differs for each server, person and team, since what one may see is not what another
+        may."""
         named = "\0".join((*self._parts, self.team))
         return hashlib.sha256(named.encode()).hexdigest()[:16]
 
@@ -69,36 +57,6 @@ def address_of(settings: Any) -> Address | None:
         ) from None
     host = settings.host or socket.gethostname().split(".")[0] or "unnamed"
     return Address(settings.url, settings.team, host)
-
-
-def project_name(root: Path) -> str:
-    """What a project is called on every machine: its repository's address, as
-    `github.com/org/repo`; without one the hash of its path, which means nothing elsewhere."""
-    url = origin_of(root)
-    scp = _SCP.fullmatch(url)
-    if scp:
-        host, path = scp[1], scp[2]
-    else:
-        parts = urlsplit(url)
-        host, path = parts.hostname or "", parts.path
-    path = path.strip("/").removesuffix(".git")
-    return f"{host.lower()}/{path}" if host and path else path_hash(root)
-
-
-def origin_of(root: Path) -> str:
-    """The address of `origin` in a repository's own settings; "" where there is none."""
-    folder = root / ".git"
-    try:
-        if folder.is_file():  # of a worktree
-            named = folder.read_text().removeprefix("gitdir:").strip()
-            folder = root / named
-            common = folder / "commondir"
-            folder = folder / common.read_text().strip() if common.exists() else folder
-        settings = configparser.RawConfigParser(strict=False, allow_no_value=True)
-        settings.read_string((folder / "config").read_text())
-    except (OSError, ValueError, configparser.Error):
-        return ""
-    return settings.get('remote "origin"', "url", fallback="").strip()
 
 
 def team_of(settings: Any) -> Address:

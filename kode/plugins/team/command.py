@@ -13,9 +13,10 @@ from kode.plugin import (
     load_config,
     print_either,
     project_root,
+    repository_name,
     working_directory,
 )
-from kode.plugins.team.address import PROJECT_SCOPE, Address, project_name, team_of
+from kode.plugins.team.address import Address, team_of
 from kode.plugins.team.server import open_server
 
 ALL = "*"
@@ -48,7 +49,7 @@ async def manage(
             if person is None
             else f"kode memory team {action} takes no person. Leave {person!r} out."
         )
-    scope = ALL if project is None else PROJECT_SCOPE + _named(project, here)
+    scope = ALL if project is None else _name(project, here)
     async with open_server(address) as server:
         if action == "init":
             owner = await server.prepare()
@@ -64,17 +65,25 @@ async def manage(
             if not count:
                 return f"{person} was no member of {_words(scope)} of {address.label}"
             return (
-                f"{person} sees {_words(scope)} of {address.label} no more. What their machine has "
-                "copied goes there when kode is next connected."
+                f"{person} sees {_words(scope)} of {address.label} no more. What their kode has "
+                "from colleagues goes when it is next connected."
             )
         lines = [f"  {one}: {_words(seen)}" for one, seen in await server.members()]
         head = f"members of {address.label}, as far as you may see:"
         return "\n".join([head, *lines])
 
 
-def _named(project: str, here: Path) -> str:
-    return project_name(here) if project == "." else project
+def _name(project: str, here: Path) -> str:
+    if project != ".":
+        return project
+    name = repository_name(here)
+    if not name:
+        raise ConfigError(
+            f"{here} is no repository with an `origin`, which gives a project its name for all. "
+            "Run this in one, or name the project as github.com/org/repo."
+        )
+    return name
 
 
 def _words(scope: str) -> str:
-    return "all" if scope == ALL else scope.removeprefix(PROJECT_SCOPE)
+    return "all" if scope == ALL else scope

@@ -1,148 +1,134 @@
-"""The one door to psycopg: a team's changes and notes on PostgreSQL. What is done with them is in
-`exchange.py`; who may see which rows the server decides (`schema.sql`).
+"""The one door to psycopg: a team's lines on PostgreSQL, and its members. Who may see which lines
+the server decides (`schema.sql`).
 """
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from kode.plugin import KodeError, LedgerLine, MemoryRefused, Row, redact_secrets, require_extra
-from kode.plugins.team.address import Address
+from kode.plugin import (
+    KodeError,
+    MemoryRefused,
+    RemoteAnswer,
+    RemoteLine,
+    redact_secrets,
+    require_extra,
+)
+from kode.plugins.team.address import Address, team_of
 
 if TYPE_CHECKING:
     import psycopg
 
 CONNECT_S = 5
-OPEN_S = 4.0
-"""How long a status waits for the server."""
-RETRY_S = 30.0
-"""A server that did not answer is not asked again for this long."""
+REACH_S = 4.0
+"""How long `kode doctor` waits for the server."""
 LOCK_MS = 20_000
-"""How long a change waits for those of colleagues."""
-MAX_DEPTH = 100
-"""A note has two levels; SQLite reads a thousand, and newer Pythons more than it."""
+"""How long a line waits for those of colleagues."""
+MAX_LINES = 1_000
+"""Of one answer."""
 SCHEMA = resources.files("kode.plugins.team").joinpath("schema.sql")
-LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('kode ' || %s, 0))"
-
-
-Start = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
-"""Runs work in the background of an open memory."""
 
 
 class Unreachable(MemoryRefused):
-    """The server does not answer. What was written waits in the copy."""
+    """The server does not answer."""
 
 
-class Stale(MemoryRefused):
-    """A note was changed since it was looked at."""
+def open_log(settings: Any) -> "TeamLog":
+    """The server that a config's `memory.notes` names. Raises: ConfigError."""
+    return TeamLog(team_of(settings))
 
 
-@dataclass(frozen=True)
-class Membership:
-    person: str
-    """The role that logged in."""
-    scopes: tuple[str, ...]
-    """`*` for all of the team, else projects as `project:NAME`; none for somebody else."""
+class TeamLog:
+    """A team's log, as memory uses it: a connection for each exchange."""
 
-    def sees(self, scope: str) -> bool:
-        """Whether notes of this scope are theirs to see."""
-        return "*" in self.scopes or scope in self.scopes
+    def __init__(self, address: Address) -> None:
+        self._address = address
+
+    @property
+    def key(self) -> str:
+        return self._address.key
+
+    @property
+    def label(self) -> str:
+        return self._address.label
+
+    async def exchange(self, after: int, lines: Sequence[RemoteLine]) -> RemoteAnswer:
+        """See `kode.contracts.RemoteLog`."""
+        refused = dict[str, str]()
+        try:
+            async with open_server(self._address) as server:
+                for line in lines:
+                    try:
+                        await server.add(line)
+                    except Unreachable:
+                        raise
+                    except MemoryRefused as error:
+                        refused[line.id] = str(error)
+                person, scopes = await server.membership()
+                return RemoteAnswer(
+                    person=person,
+                    scopes=scopes,
+                    lines=await server.lines_after(after),
+                    refused=refused,
+                )
+        except Unreachable as error:
+            raise Unreachable(
+                f"{self.label} cannot be reached ({error}). kode works with what is here; what is "
+                "remembered is sent when the server is back."
+            ) from error
 
 
 class Server:
-    """An open connection, for one team."""
+    """An open connection, for one team. Methods raise MemoryRefused, Unreachable."""
 
-    def __init__(self, connection: "psycopg.AsyncConnection[Any]", team: str) -> None:
+    def __init__(self, connection: "psycopg.AsyncConnection[Any]", address: Address) -> None:
         self._connection = connection
-        self._team = team
+        self._team, self._host = address.team, address.host
 
-    async def membership(self) -> Membership:
-        """Raises: MemoryRefused where the server has no notes; Unreachable."""
+    async def membership(self) -> tuple[str, tuple[str, ...]]:
+        """The role that logged in, and the scopes that it sees: `*`, or projects."""
         sql = (
             "SELECT session_user, array(SELECT scope FROM kode.members WHERE team = %s "
             "AND person = session_user ORDER BY scope)"
         )
         ((person, scopes),) = await self._rows(sql, (self._team,))
-        return Membership(person, tuple(scopes))
+        return str(person), tuple(scopes)
 
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """A transaction in which nobody else changes the team's notes."""
-        with _faults():
-            async with self._connection.transaction():
-                await self._connection.execute(LOCK, (self._team,))
-                yield
+    async def add(self, line: RemoteLine) -> None:
+        sql = "SELECT kode.add_line(%s, %s, %s, %s, %s)"
+        await self._rows(sql, (self._team, line.id, line.scope, self._host, line.text))
 
-    async def recorded_id(self, push: str) -> str | None:
-        """The id of the change that was sent as `push`; None where it did not arrive."""
-        sql = "SELECT change ->> 'id' FROM kode.changes WHERE team = %s AND push = %s"
-        rows = await self._rows(sql, (self._team, push))
-        return str(rows[0][0]) if rows else None
-
-    async def stands(self, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """The notes that stand, by id, of those asked for."""
-        sql = "SELECT id, note FROM kode.notes WHERE team = %s AND NOT gone AND id = ANY(%s)"
-        rows = await self._rows(sql, (self._team, list(ids)))
-        return {id: note for id, note in rows if isinstance(note, dict)}
-
-    async def append(
-        self,
-        scope: str,
-        push: str,
-        host: str,
-        change: Row,
-        before: Sequence[Row],
-        after: Sequence[Row],
-    ) -> None:
-        """Raises: Stale; MemoryRefused for what this person may not do; Unreachable."""
-        sql = "SELECT kode.append(%s, %s, %s, %s, %s, %s, %s)"
-        values = [json.dumps(one, ensure_ascii=False) for one in (change, before, after)]
-        await self._rows(sql, (self._team, scope, push, host, *values))
-
-    async def since(self, seq: int, most: int) -> list[tuple[int, LedgerLine]]:
-        """The changes after this one, oldest first, each with its number."""
+    async def lines_after(self, number: int) -> list[RemoteLine]:
+        """The next lines, oldest first."""
         sql = (
-            "SELECT seq, person, host, change, before, after FROM kode.changes "
+            "SELECT id, scope, line, seq, person, host, "
+            "to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') FROM kode.lines "
             "WHERE team = %s AND seq > %s ORDER BY seq LIMIT %s"
         )
-        return [
-            (
-                seq,
-                LedgerLine(
-                    change=change if isinstance(change, dict) else {},
-                    before=_notes(before),
-                    after=_notes(after),
-                    person=person,
-                    host=host,
-                ),
-            )
-            for seq, person, host, change, before, after in await self._rows(
-                sql, (self._team, seq, most)
-            )
-        ]
+        names = ("id", "scope", "text", "number", "person", "host", "at")
+        rows = await self._rows(sql, (self._team, number, MAX_LINES))
+        return [RemoteLine(**dict(zip(names, row, strict=True))) for row in rows]
 
     async def prepare(self) -> str:
         """Makes the tables, or brings them up to date, and admits whoever asks; their name."""
         with _faults():
             async with self._connection.transaction():
                 await self._connection.execute(SCHEMA.read_bytes())
-            ((person,),) = await self._rows("SELECT session_user", ())
-        await self.admit(str(person), "*")
-        return str(person)
+        person, _ = await self.membership()
+        await self.admit(person, "*")
+        return person
 
     # ── who is of the team ───────────────────────────────────────────────────────────────────
 
     async def admit(self, person: str, scope: str) -> None:
-        """Lets a role see and write a scope. Raises: MemoryRefused for who may not decide that."""
+        """Lets a role see and write a scope."""
         sql = "INSERT INTO kode.members VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
         await self._run(sql, (self._team, person, scope))
 
     async def dismiss(self, person: str, scope: str) -> int:
-        """Takes that back; how many memberships that were. Raises as `admit`."""
+        """Takes that back; how many memberships that were."""
         sql = "DELETE FROM kode.members WHERE team = %s AND person = %s AND %s IN ('*', scope)"
         return await self._run(sql, (self._team, person, scope))
 
@@ -164,12 +150,11 @@ class Server:
 async def describe_reach(address: Address) -> tuple[bool, str]:
     """Whether the server answers in time, and a sentence about that."""
     try:
-        async with asyncio.timeout(OPEN_S), open_server(address) as server:
-            member = await server.membership()
+        async with asyncio.timeout(REACH_S), open_server(address) as server:
+            person, scopes = await server.membership()
     except (KodeError, TimeoutError) as error:
         return False, f"{address.label}: cannot be reached: {error or 'no answer in time'}"
-    scopes = ", ".join(member.scopes) or "no member"
-    return True, f"{address.label}: reached as {member.person} ({scopes})"
+    return True, f"{address.label}: reached as {person} ({', '.join(scopes) or 'no member'})"
 
 
 @asynccontextmanager
@@ -177,7 +162,6 @@ async def open_server(address: Address) -> AsyncIterator[Server]:
     """A connection for as long as the block. Raises: MemoryRefused, Unreachable."""
     require_extra("team", MemoryRefused)
     import psycopg
-    from psycopg.types.json import set_json_loads
 
     with _faults():
         connection = await psycopg.AsyncConnection.connect(
@@ -187,43 +171,15 @@ async def open_server(address: Address) -> AsyncIterator[Server]:
             application_name="kode",
             options=f"-c lock_timeout={LOCK_MS} -c client_encoding=UTF8",
         )
-    set_json_loads(_loads, connection)
     try:
-        yield Server(connection, address.team)
+        yield Server(connection, address)
     finally:
         await connection.close()
 
 
-def _loads(data: str | bytes) -> Any:
-    """The value; None for one that a colleague nested too deep for Python, or gave a number of
-    thousands of digits: their rows must not hide those of others."""
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [inner for outer in level for inner in _values_in(outer)]
-        if not level:
-            return value
-    return None
-
-
-def _values_in(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
-
-
-def _notes(value: Any) -> tuple[dict[str, Any], ...]:
-    """The rows of a change's side, as far as they can be notes."""
-    rows = value if isinstance(value, list) else []
-    return tuple(row for row in rows if isinstance(row, dict) and "id" in row)
-
-
 @contextmanager
 def _faults() -> Iterator[None]:
-    """psycopg's errors as those of the house; no password is in them."""
+    """psycopg's errors as those of kode; no password is in them."""
     import psycopg
     from psycopg import errors
 
@@ -234,19 +190,13 @@ def _faults() -> Iterator[None]:
             "The database lacks tables of a team. Whoever owns it runs `kode memory team init`, "
             "again after an update of kode."
         ) from error
-    except errors.SerializationFailure as error:
-        raise Stale(_words(error)) from error
     except errors.InsufficientPrivilege as error:
-        raise MemoryRefused(f"The server refused it: {_words(error)}.") from error
+        raise MemoryRefused(f"The server refused it: {_first_line(error)}.") from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        raise Unreachable(_words(error)) from error
-    except psycopg.Error as error:
-        raise MemoryRefused(f"The server refused it: {_words(error)}.") from error
-    except UnicodeEncodeError as error:
-        raise MemoryRefused(
-            f"{error.object!r:.80} is not valid text: write it again in UTF-8."
-        ) from error
+        raise Unreachable(_first_line(error)) from error
+    except (psycopg.Error, UnicodeEncodeError) as error:
+        raise MemoryRefused(f"The server refused it: {_first_line(error)}.") from error
 
 
-def _words(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return redact_secrets(" ".join(str(error).split("\n")[0].split())).rstrip(".")

@@ -1,18 +1,25 @@
 """People of a team, each on a machine of their own, that share notes through a server."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psycopg
-from kode.memory.notes.system import Notes
 
-from kode.config import MemoryConfig
-from kode.config.model import Notes as Settings
+from kode.config.model import Notes
+from kode.events import Event, MemoryChanged, Notice
+from kode.memory.notes.policy import NotesPolicy
+from kode.memory import Addition
+from kode.memory.statement import Statement, Who
+from kode.memory.system import Memory
 from kode.plugins.team.address import Address
 from kode.plugins.team.server import open_server
-from tests.memory.notes.life import Clock, active, contents, opened
+from tests.memory.sessions import Sessions
 from tests.postgres import Postgres
+
+ALONE = "alone"
+"""In place of the name of a team: notes are the person's own."""
+ALL_LINES = "SELECT line FROM kode.lines ORDER BY seq"
 
 
 @dataclass
@@ -21,56 +28,90 @@ class Team:
     database: str
     root: Path
     name: str = "platform"
-    clock: Clock = field(default_factory=Clock)
 
     def url(self, person: str) -> str:
         return self.server.url(person, self.database)
 
-    async def prepare(self, *people: str, scope: str = "*") -> None:
-        async with open_server(Address(self.url("owner"), self.name, "server")) as server:
+    def address(self, person: str = "owner", name: str = "") -> Address:
+        return Address(self.url(person), name or self.name, f"{person}s-laptop")
+
+    async def admit(self, *people: str, scope: str = "*", name: str = "") -> None:
+        async with open_server(self.address(name=name)) as server:
             await server.prepare()
             for person in people:
                 await server.admit(person, scope)
 
-    def config(self, person: str, name: str | None = None) -> MemoryConfig:
-        notes = Settings(url=self.url(person), team=name or self.name, host=f"{person}s-laptop")
-        return MemoryConfig(system="notes", notes=notes)
+    def settings(self, person: str, name: str = "") -> dict[str, Any]:
+        if name == ALONE:
+            return {}
+        host = f"{person}s-laptop"
+        return {"notes": Notes(url=self.url(person), team=name or self.name, host=host)}
 
-    async def opened(self, person: str, *, name: str | None = None, **changes: Any) -> Notes:
-        """The memory of a person on their machine."""
-        config = self.config(person, name)
-        home = self.root / person
+    async def open(
+        self, person: str, *, name: str = "", machine: str = "", project: Path | None = None
+    ) -> "Member":
+        """A session of a person on their machine."""
+        home = self.root / (machine or f"{person}s-laptop")
         home.mkdir(exist_ok=True)
-        return await opened(home, clock=self.clock, config=config, **changes)
+        sessions = Sessions(home, "notes", self.settings(person, name), project=project)
+        return Member(sessions, await sessions.open())
+
+    def rows(self, sql: str = ALL_LINES, person: str = "owner") -> list[str]:
+        with psycopg.connect(self.url(person)) as connection:
+            return [str(row[0]) for row in connection.execute(sql.encode())]
 
 
-async def exchange(*people: Notes) -> None:
-    """Everybody sends and receives; then everybody has what the others sent."""
+@dataclass
+class Member:
+    sessions: Sessions
+    memory: Memory
+
+    @property
+    def events(self) -> list[Event]:
+        return self.sessions.events
+
+    async def keep(self, text: str, *, who: Who = "model", target: str = "log", **more: Any) -> str:
+        """Adds a note; its id."""
+        opened = self.memory
+        if target == "rule":
+            more["details"] = {"evidence": ["seen"]}
+        addition = Addition(target=target, text=text, **more)
+        note = self.memory.policy.draft(opened, addition, opened.author(who))
+        outcome = await opened.save(note, is_judged=False)
+        assert outcome.statement
+        return outcome.statement.id
+
+    async def edit(self, id: str, text: str, who: Who = "model") -> None:
+        opened = self.memory
+        await opened.replace(opened.store.find(id), text, opened.author(who))
+
+    async def forget(self, id: str) -> None:
+        opened = self.memory
+        await opened.store.forget(opened.store.find(id).id, opened.author("user"))
+
+    def notes(self) -> list[Statement]:
+        facts = self.memory.store.statements()
+        return [note for note in facts if note.kind != "soul"]
+
+    def texts(self) -> set[str]:
+        return {note.text for note in self.notes()}
+
+    def notices(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, Notice)]
+
+    def changes(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, MemoryChanged)]
+
+    async def exchange(self) -> None:
+        policy = self.memory.policy
+        assert isinstance(policy, NotesPolicy)
+        assert policy.team
+        policy.team._not_before = 0.0
+        await policy.follow(self.memory, 30.0)
+
+
+async def exchange(*members: Member) -> None:
+    """All send and receive; then each has what the others sent."""
     for _ in range(2):
-        for one in people:
-            assert one.team is not None
-            one.team._not_before = 0.0
-            await one.team.update(30.0)
-
-
-def texts(system: Notes) -> set[str]:
-    """What a person's copy holds."""
-    return set(contents(active(system)))
-
-
-def everything_of(connection: "psycopg.Connection[Any]", statement: str) -> list[str]:
-    """All that a statement answers, notices and faults too."""
-    said: list[str] = []
-    connection.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
-    try:
-        if statement.startswith("COPY"):
-            with connection.cursor().copy(statement) as rows:
-                return [*said, *(bytes(row).decode() for row in rows)]
-        cursor = connection.execute(statement)
-        while True:
-            if cursor.description:
-                said += map(str, cursor.fetchall())
-            if not cursor.nextset():
-                return said
-    except psycopg.Error as error:
-        return [*said, str(error)]
+        for member in members:
+            await member.exchange()

@@ -1,7 +1,8 @@
-"""Rows of another team, and of a project that is not theirs, are never seen: whatever is asked."""
+"""Lines of another team, and of a project that is not theirs, are never seen: whatever is asked."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -9,10 +10,7 @@ import pytest
 from kode.errors import MemoryRefused
 from kode.plugins.team.address import Address
 from kode.plugins.team.command import manage
-from kode.plugins.team.server import open_server
-from tests.memory.life import notices
-from tests.memory.notes.life import keep
-from tests.plugins.team.life import everything_of, exchange, texts
+from tests.plugins.team.life import exchange
 
 pytestmark = pytest.mark.slow
 
@@ -22,94 +20,110 @@ STATEMENTS = [
 ]
 
 
-async def test_no_statement_shows_a_row_of_another_team(team):
-    await team.prepare("eve", scope="project:other")
-    rivals = Address(team.url("owner"), "rivals", "h")
-    async with open_server(rivals) as server:
-        await server.admit("eve", "*")
-    ada, eve = await team.opened("ada"), await team.opened("eve", name="rivals")
-    (note,) = await keep(ada, "the zebra stands in the cellar")
-    await keep(eve, "what the rivals know")
+def everything_of(connection: "psycopg.Connection[Any]", statement: str) -> list[str]:
+    """All that a statement answers, notices and faults too."""
+    answers: list[str] = []
+    connection.add_notice_handler(lambda notice: answers.append(notice.message_primary or ""))
+    try:
+        if statement.startswith("COPY"):
+            with connection.cursor().copy(statement.encode()) as rows:
+                return [*answers, *(bytes(row).decode() for row in rows)]
+        cursor = connection.execute(statement.encode())
+        while True:
+            if cursor.description:
+                answers += map(str, cursor.fetchall())
+            if not cursor.nextset():
+                return answers
+    except psycopg.Error as error:
+        return [*answers, str(error)]
+
+
+def repository(root: Path, name: str) -> Path:
+    (root / name / ".git").mkdir(parents=True)
+    text = f'[remote "origin"]\n\turl = git@example.org:{name}.git\n'
+    (root / name / ".git" / "config").write_text(text)
+    return root / name
+
+
+async def test_no_statement_shows_a_line_of_another_team(team):
+    await team.admit("eve", scope="other")
+    await team.admit("eve", name="rivals")
+    ada, eve = await team.open("ada"), await team.open("eve", name="rivals")
+    id = await ada.keep("the zebra stands in the cellar")
+    await eve.keep("what the rivals know")
     await exchange(ada, eve)
 
     shown = []
     for statement in STATEMENTS:
         with psycopg.connect(team.url("eve"), autocommit=True) as connection:
-            found = everything_of(connection, statement)
-            marks = ("cellar", "adas-", note.id)
-            shown += [(statement, one) for one in found if any(mark in one for mark in marks)]
+            marks = ("cellar", "adas-", id)
+            answers = everything_of(connection, statement)
+            shown += [(statement, one) for one in answers if any(mark in one for mark in marks)]
 
     assert shown == []
     assert len(STATEMENTS) >= 50
-    with psycopg.connect(team.url("eve")) as connection:
-        seen = connection.execute("SELECT note ->> 'content' FROM kode.notes").fetchall()
-    assert seen == [("what the rivals know",)]
-    with psycopg.connect(team.url("owner")) as connection:
-        stands = connection.execute(
-            "SELECT team, note ->> 'content' FROM kode.notes WHERE NOT gone ORDER BY 1"
-        ).fetchall()
-        changes = connection.execute("SELECT count(*) FROM kode.changes").fetchall()
-    assert stands == [
-        ("platform", "the zebra stands in the cellar"),
-        ("rivals", "what the rivals know"),
-    ]
-    assert changes == [(2,)]
+    assert eve.texts() == {"what the rivals know"}
+    lines = team.rows("SELECT team || line FROM kode.lines ORDER BY team, seq")
+    assert ["planted" in line for line in lines] == [False] * len(lines)
+    assert [line for line in lines if "cellar" in line and line.startswith("rivals")] == []
+
+
+async def test_notes_of_one_team_are_not_shown_in_or_sent_to_another(team):
+    await team.admit("ada", "bob", name="rivals")
+    ada = await team.open("ada")
+    await ada.keep("of platform")
+    await exchange(ada)
+    other = await team.open("ada", name="rivals")
+    await other.keep("of rivals")
+    await exchange(other)
+
+    assert other.texts() == {"of rivals"}
+    assert (await team.open("ada")).texts() == {"of platform"}
+    assert (await team.open("bob", name="rivals")).texts() == {"of rivals"}
 
 
 async def test_a_member_of_one_project_sees_only_that_project(team):
-    await team.prepare("eve", scope="project:example.org/api")
-    places = {}
+    await team.admit("eve", scope="example.org/api")
     for name in ("api", "web"):
-        root = places[name] = team.root / name
-        (root / ".git").mkdir(parents=True)
-        url = f"git@example.org:{name}.git"
-        (root / ".git" / "config").write_text(f'[remote "origin"]\n\turl = {url}\n')
+        ada = await team.open("ada", project=repository(team.root / "ada", name))
+        await ada.keep(f"of {name}", scope="project")
+        await exchange(ada)
+    await ada.keep("of all the team")
+    await exchange(ada)
 
-    async def opened(person, name):
-        return await team.opened(person, cwd=places[name], project_root=places[name])
-
-    ada = {name: await opened("ada", name) for name in places}
-    for name in places:
-        await keep(ada[name], f"of {name}", in_project=True)
-        await exchange(ada[name])
-    await keep(ada["api"], "of all the team")
-    await exchange(ada["api"])
-
-    assert texts(await opened("eve", "web")) == set()
-    assert texts(await opened("eve", "api")) == {"of api"}
-    assert texts(await opened("bob", "web")) == {"of web", "of all the team"}
+    places = {name: repository(team.root / "elsewhere", name) for name in ("api", "web")}
+    assert (await team.open("eve", project=places["web"])).texts() == set()
+    assert (await team.open("eve", project=places["api"])).texts() == {"of api"}
+    assert (await team.open("bob", project=places["web"])).texts() == {"of web", "of all the team"}
 
 
 async def test_a_note_one_may_not_send_stays_and_is_retried(team):
-    events = []
-    await team.prepare("eve", scope="project:example.org/api")
-    eve = await team.opened("eve", emit=events.append)
-    await keep(eve, "for the whole team")
-
+    await team.admit("eve", scope="example.org/api")
+    eve = await team.open("eve")
+    await eve.keep("for the whole team")
     await exchange(eve)
 
-    assert len(notices(events)) == 1
-    assert texts(eve) == {"for the whole team"}
-    await team.prepare("eve")
+    assert len([text for text in eve.notices() if "stays on this machine" in text]) == 1
+    assert eve.texts() == {"for the whole team"}
+    await team.admit("eve")
     await exchange(eve)
-    assert texts(await team.opened("bob")) == {"for the whole team"}
+    assert (await team.open("bob")).texts() == {"for the whole team"}
 
 
-async def test_a_dismissed_member_keeps_only_their_unsent_notes(team):
-    ada, bob = await team.opened("ada"), await team.opened("bob")
-    await keep(ada, "the zebra stands in the cellar")
+async def test_a_dismissed_member_keeps_only_their_own_notes_until_admitted_again(team):
+    ada, bob = await team.open("ada"), await team.open("bob")
+    await ada.keep("the zebra stands in the cellar")
     await exchange(ada, bob)
-    events = []
-    bob.team._emit = events.append
-    owner = Address(team.url("owner"), team.name, "h")
-
-    said = await manage(owner, "dismiss", "bob", None, Path("/"))
-    await keep(bob, "written after that")
+    text = await manage(team.address(), "dismiss", "bob", None, Path("/"))
+    await bob.keep("written after that")
     await exchange(bob)
 
-    assert "bob sees all of" in said
-    assert texts(bob) == {"written after that"}
-    assert any("bob" in text and "'platform'" in text for text in notices(events))
+    assert "bob sees all of" in text
+    assert bob.texts() == {"written after that"}
+    assert [notice for notice in bob.notices() if "bob is no member of platform" in notice]
+    await team.admit("bob")
+    await exchange(bob)
+    assert bob.texts() == {"the zebra stands in the cellar", "written after that"}
 
 
 async def test_a_database_without_tables_says_who_makes_them(team):
@@ -120,12 +134,11 @@ async def test_a_database_without_tables_says_who_makes_them(team):
         await manage(empty, None, None, None, Path("/"))
 
 
-async def test_the_changes_only_grow_even_for_who_owns_them(team):
-    ada = await team.opened("ada")
-    await keep(ada, "the zebra stands in the cellar")
+async def test_the_lines_only_grow_even_for_who_owns_them(team):
+    ada = await team.open("ada")
+    await ada.keep("the zebra stands in the cellar")
     await exchange(ada)
 
-    for statement in ("UPDATE kode.changes SET person = 'bob'", "DELETE FROM kode.changes"):
-        with psycopg.connect(team.url("owner")) as connection:
-            with pytest.raises(psycopg.errors.RaiseException, match="only grow"):
-                connection.execute(statement)
+    for statement in ("UPDATE kode.lines SET person = 'bob'", "DELETE FROM kode.lines"):
+        with pytest.raises(psycopg.errors.RaiseException, match="only grow"):
+            team.rows(statement)
