@@ -79,7 +79,6 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.errors import UserError as UserError
     from kode.events import Emit as Emit
     from kode.events import Event as Event
-    from kode.events import MemoryChanged as MemoryChanged
     from kode.events import Notice as Notice
     from kode.events import TextDelta as TextDelta
     from kode.events import TurnEnded as TurnEnded

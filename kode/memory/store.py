@@ -229,7 +229,7 @@ class Store(FileStore):
             if choice == "approve":
                 if self.layout.is_shared(first.place) and first.who in ("model", "session"):
                     raise MemoryRefused(
-                        f"{quoted(first)} came from outside in a session of yours, and the team "
+                        f"{quoted(first)} came from outside in your own session, and the team "
                         "would get it: a colleague approves it. Nothing was changed."
                     )
                 same = [old.id for old in view.in_place(first.place) if old.text == first.text]

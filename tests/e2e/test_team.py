@@ -52,4 +52,4 @@ def test_a_colleagues_note_is_prompted_even_after_an_outage(machine, server):
     assert "cannot be reached" in first.err
     assert "[rule] never force-push" in system
     assert "memory: 1 change of default" in done.err
-    assert "by the model of ada" in bob.run("memory", "show", "--memory", "notes").out
+    assert "from ada on" in bob.run("memory", "show", "--memory", "notes").out

@@ -9,7 +9,7 @@ import psycopg
 from kode.config.model import Notes
 from kode.events import Event, MemoryChanged, Notice
 from kode.memory.notes.policy import NotesPolicy
-from kode.memory import Addition
+from kode.memory.opened import Addition
 from kode.memory.statement import Statement, Who
 from kode.memory.system import Memory
 from kode.plugins.team.address import Address

@@ -68,7 +68,7 @@ async def test_no_statement_shows_a_line_of_another_team(team):
     assert [line for line in lines if "cellar" in line and line.startswith("rivals")] == []
 
 
-async def test_notes_of_one_team_are_not_shown_in_or_sent_to_another(team):
+async def test_notes_of_one_team_never_get_into_another(team):
     await team.admit("ada", "bob", name="rivals")
     ada = await team.open("ada")
     await ada.keep("of platform")
@@ -110,7 +110,7 @@ async def test_a_note_one_may_not_send_stays_and_is_retried(team):
     assert (await team.open("bob")).texts() == {"for the whole team"}
 
 
-async def test_a_dismissed_member_keeps_only_their_own_notes_until_admitted_again(team):
+async def test_a_dismissed_member_keeps_only_their_own_notes(team):
     ada, bob = await team.open("ada"), await team.open("bob")
     await ada.keep("the zebra stands in the cellar")
     await exchange(ada, bob)

@@ -74,7 +74,7 @@ async def test_a_status_without_the_server_says_what_waits(team, away):
     assert "waiting to be sent: 2" in status
 
 
-async def test_what_was_sent_by_a_killed_kode_counts_once(team, monkeypatch):
+async def test_a_note_sent_by_a_killed_kode_counts_once(team, monkeypatch):
     ada, bob = await team.open("ada"), await team.open("bob")
     await ada.keep("once")
 

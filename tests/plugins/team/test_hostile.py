@@ -42,7 +42,7 @@ def note(**values: Any) -> dict[str, Any]:
         change(undoes="x"),
     ],
 )
-async def test_a_hostile_line_is_left_out_and_what_follows_arrives(text, team):
+async def test_a_hostile_line_does_not_hold_up_those_that_follow(text, team):
     ada = await team.open("ada")
     send(team, text)
     bob = await team.open("bob")
@@ -52,7 +52,7 @@ async def test_a_hostile_line_is_left_out_and_what_follows_arrives(text, team):
     assert ada.texts() == {"we deploy with make ship"}
 
 
-async def test_a_colleague_can_be_nobody_else_and_change_nothing_of_others(team):
+async def test_a_colleague_changes_nothing_of_others(team):
     await team.admit("eve")
     ada, eve = await team.open("ada"), await team.open("eve")
     mine, secret = await ada.keep("by ada"), await ada.keep("her own", private=True)

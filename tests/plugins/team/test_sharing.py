@@ -40,7 +40,7 @@ async def test_a_later_member_gets_every_note_with_what_it_replaced(team):
     assert any("2 changes of platform" in text for text in bob.notices())
 
 
-async def test_a_colleague_replaces_what_the_model_wrote_and_not_what_the_person_typed(team):
+async def test_a_colleague_replaces_only_what_the_person_did_not_type(team):
     ada, bob = await team.open("ada"), await team.open("bob")
     by_model = await ada.keep("the port is 5432")
     typed = await ada.keep("the host is alpha", who="user")
@@ -55,7 +55,7 @@ async def test_a_colleague_replaces_what_the_model_wrote_and_not_what_the_person
     assert [one.text for one in conflict.statements] == ["the host is alpha", "the host is beta"]
 
 
-async def test_who_dismisses_a_colleagues_note_does_so_only_here(team):
+async def test_a_colleagues_note_is_dismissed_only_here(team):
     ada, bob = await team.open("ada"), await team.open("bob")
     id = await ada.keep(MONDAYS)
     other = await ada.keep("deploys go out on Tuesdays")
