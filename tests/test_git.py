@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.git import git_folder_above, git_folders, git_record
+from kode.git import git_folder_above, git_folders, git_record, repository_name
 from kode.workplace import GitFolder
 from tests.needs import needs
 
@@ -175,3 +175,23 @@ def test_the_nearest_folder_says_what_is_a_record(folder: str, record: str, runs
 )
 def test_other_files_are_not_of_git(path: str) -> None:
     assert git_record(FOLDERS, path) == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("git@github.com:org/api.git", "github.com/org/api"),
+        ("https://ada:token@GitHub.com/org/api.git/", "github.com/org/api"),
+        ("ssh://git@github.com:22/org/api.git", "github.com/org/api"),
+        ("../elsewhere", ""),
+        ("/srv/git/api.git", ""),
+        ("http://[", ""),
+    ],
+)
+def test_a_repository_has_one_name_however_it_was_cloned(tmp_path: Path, url: str, name: str):
+    (tmp_path / "main" / ".git").mkdir(parents=True)
+    settings = f'[core]\n\tbare = false\n[remote "origin"]\n\turl = {url}\n'
+    (tmp_path / "main" / ".git" / "config").write_text(settings)
+
+    assert repository_name(tmp_path / "main") == name
+    assert repository_name(tmp_path) == ""

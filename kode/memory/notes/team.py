@@ -7,6 +7,7 @@ the person said, nor what a third person wrote without putting something in its 
 
 import asyncio
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -41,7 +42,7 @@ from kode.memory.statement import (
     to_row,
 )
 from kode.memory.store import Store, quoted
-from kode.messages import plural
+from kode.messages import plural, shorten
 
 if TYPE_CHECKING:
     from kode.config.model import Notes
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 RETRY_S = 30.0
 """A server that did not answer is not asked again for this long."""
+FAULT_CHARS = 200  # a sentence
+_ID = re.compile(r"[\w-]{4,40}")
 MAX_LISTED = 3
 """So many changes get a line each; more are counted."""
 LEAVE = "leave"
@@ -324,7 +327,8 @@ class Incoming:
                 try:
                     change = self._change(line, view, log, made)
                 except (ValueError, RecursionError, MemoryRefused) as error:
-                    faults.append(f"A change by {line.person} was left out: {error}")
+                    why = shorten(str(error), FAULT_CHARS)
+                    faults.append(f"A change by {line.person} was left out: {why}")
                     continue
                 if change.add or change.end or change.set or change.undoes:
                     made.append(change)
@@ -343,9 +347,9 @@ class Incoming:
         is_own = line.person == self._person
         result = Change(
             id=line.id,
-            at=_moment(sent.at, line.at),
+            at=self._moment(sent.at, line),
             who=sent.who if is_own else "colleague",
-            kind=sent.kind,
+            kind=_kind(sent),
             system=self._store.system,
             origin=line.person,
         )
@@ -353,7 +357,7 @@ class Incoming:
             undone = next((one for one in made if one.id == sent.undoes), log.change(sent.undoes))
             is_theirs = undone is not None and self._author(undone) == line.person
             return replace(result, undoes=sent.undoes if is_theirs else "")
-        add = [self._statement(new, line) for new in sent.add]
+        add = [self._statement(new, line) for new in sent.add if new.id not in view.entries]
         heirs, conflicts = {id: new for new in add for id in new.replaces}, list[tuple[str, str]]()
         set, end = dict[str, Amendment](), list[str]()
         for id, amendment in sent.set.items():
@@ -386,13 +390,12 @@ class Incoming:
 
     def _statement(self, new: Statement, line: RemoteLine) -> Statement:
         """A statement of a line as it stands here. Raises: MemoryRefused."""
-        if new.kind not in SHARED_KINDS:
-            raise MemoryRefused(f"{new.kind} is nothing that a team shares.")
+        if new.kind not in SHARED_KINDS or not _ID.fullmatch(new.id):
+            raise MemoryRefused(f"{new.id:.40} ({new.kind}) is nothing that a team shares.")
         statement = replace(
             _bare(new),
             place=place_in(self._base, new.kind, line.scope),
-            # Nothing was said in the future, whatever the clock of another machine says.
-            claimed_at=min(_moment(new.claimed_at, line.at), timestamp(self._store.now())),
+            claimed_at=self._moment(new.claimed_at, line),
             who=new.who if line.person == self._person else "colleague",
             source=f"{line.person} on {line.host}",
             until=_day(new.until),
@@ -430,13 +433,21 @@ class Incoming:
     def _author(self, change: Change) -> str:
         return change.origin or self._person
 
+    def _moment(self, text: str, line: RemoteLine) -> str:
+        """A time of a line as the log writes it; never in the future, whatever another machine's
+        clock says."""
+        moment = line.at
+        with suppress(ValueError, OverflowError):
+            parsed = datetime.fromisoformat(text)
+            moment = timestamp(parsed) if parsed.tzinfo else moment
+        return min(moment, timestamp(self._store.now()))
 
-def _moment(text: str, otherwise: str) -> str:
-    """A time as the log writes it; `otherwise` for a text that is none."""
-    with suppress(ValueError, OverflowError):
-        moment = datetime.fromisoformat(text)
-        return timestamp(moment) if moment.tzinfo else otherwise
-    return otherwise
+
+def _kind(sent: Change) -> str:
+    """The word for a change by what it does: some words mean something to the log."""
+    if sent.undoes or sent.set:
+        return "undo" if sent.undoes else "amend"
+    return ("replace" if sent.end else "add") if sent.add else "forget"
 
 
 def _day(text: str) -> str:

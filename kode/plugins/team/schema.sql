@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS kode.lines (
     seq bigint GENERATED ALWAYS AS IDENTITY,
     scope text NOT NULL,
     person text NOT NULL,
-    host text NOT NULL,
+    host text NOT NULL CHECK (octet_length(host) <= 240),
     at timestamptz NOT NULL,
     line text NOT NULL CHECK (octet_length(line) <= 200000),
     PRIMARY KEY (team, id)

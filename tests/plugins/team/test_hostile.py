@@ -24,7 +24,7 @@ def change(**values: Any) -> str:
 
 
 def note(**values: Any) -> dict[str, Any]:
-    row = {"id": "n1", "place": "", "text": "planted", "kind": "log", "claimed_at": "x"}
+    row = {"id": "note1", "place": "", "text": "planted", "kind": "log", "claimed_at": "x"}
     return row | {"who": "user"} | values
 
 
@@ -61,7 +61,7 @@ async def test_a_colleague_changes_nothing_of_others(team):
     send(team, change(undoes=added))
     send(team, change(end=[mine, secret], set={mine: {"who": "user", "private": True}}))
     quote = {"quote": "as ada said", "source_hash": "1", "project": "p"}
-    send(team, change(add=[note(place="facts/user.md", **quote)]))
+    send(team, change(kind="damage", add=[note(place="facts/user.md", **quote)]))
     await exchange(ada, eve)
 
     (planted,) = [one for one in eve.notes() if one.text == "planted"]
@@ -69,4 +69,5 @@ async def test_a_colleague_changes_nothing_of_others(team):
     assert planted.place == eve.notes()[0].place
     assert ada.texts() == {"by ada", "her own", "planted"}
     assert eve.texts() == {"by ada", "planted"}
+    assert not ada.memory.store.view().is_damaged
     assert team.rows("SELECT DISTINCT person FROM kode.lines ORDER BY 1") == ["ada", "bob"]
