@@ -26,13 +26,14 @@ from kode.session.index import list_sessions
 from tests.effort import EVERYTHING, sample
 from tests.faults.file_events import Point
 from tests.faults.kode_run import PREPARED, call, damaged_history, events
-from tests.faults.test_kill_under_clients import Wire
 from tests.needs import skip_without
 from tests.plugins.imports.test_sessions import CLAUDE
 from tests.warm import Warm
 
 SAMPLE = 2
 ENDED_S = 20.0
+SILENCE_S = 60.0
+"""A client that hears nothing for so long after a kill has lost its kode."""
 FILES = 8
 FACTS = ("Prefers tabs", "Likes short answers")
 
@@ -48,6 +49,51 @@ WORK = [
     {"text": "I run.", "calls": [call("shell", command=CHANGE)]},
     {"text": "Done."},
 ]
+
+
+@dataclass
+class Wire:
+    """A client that sees each message; a line is one."""
+
+    process: "subprocess.Popen[str]"
+    shown: list[dict[str, Any]] = field(default_factory=list)
+    """The params of the notifications that came."""
+    sent: int = 0
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """The result of a request; permission is given. Raises: EOFError when kode is gone."""
+        self.sent += 1
+        self._write({"id": self.sent, "method": method, "params": params})
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if not line.endswith("\n"):
+                break
+            message = json.loads(line)
+            if message.get("method") == "session/request_permission":
+                outcome = {"outcome": "selected", "optionId": "once"}
+                self._write({"id": message["id"], "result": {"outcome": outcome}})
+            elif "method" in message:
+                self.shown.append(message["params"])
+            elif message.get("id") == self.sent:
+                if "error" in message:
+                    raise LookupError(message["error"]["message"])
+                result: dict[str, Any] = message["result"]
+                return result
+        raise EOFError
+
+    def tool(self, name: str, **arguments: Any) -> dict[str, Any]:
+        """The state that a tool of the MCP server gives."""
+        done = self.ask("tools/call", name=name, arguments=arguments)
+        state: dict[str, Any] = done["structuredContent"]
+        return state
+
+    def _write(self, message: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise EOFError from None
 
 
 @dataclass
@@ -139,7 +185,7 @@ class Place:
                 process.stdin.close()
             except BrokenPipeError:
                 pass
-            process.wait(60)
+            process.wait(SILENCE_S)
             self.killed = process.returncode < 0
             for stream in (process.stdout, process.stderr):
                 assert stream is not None
@@ -358,14 +404,18 @@ class Editor(Work):
         ended = [one["update"] for one in shown if one["update"].get("status") == "completed"]
         if ended and tree != self.states[1]:
             faults.append("what was shown as done is not there")
-        asked = {one["update"].get("toolCallId") for one in shown} - {None}
+        asked = _states_of_calls(shown)
         if asked:
             session = list_sessions(place.home)[0].id
             with place.wired("acp") as wire:
                 wire.ask("initialize", protocolVersion=1, clientCapabilities={})
                 wire.ask("session/load", sessionId=session, cwd=str(place.project), mcpServers=[])
-                known = {one["update"].get("toolCallId") for one in wire.shown}
-            faults += [f"the call {id} is not shown" for id in asked - known]
+                known = _states_of_calls(wire.shown)
+            faults += [
+                f"the call {id} was {state}, and is {known.get(id)}"
+                for id, state in asked.items()
+                if id not in known or (state in ("completed", "failed") and known[id] != state)
+            ]
         if tree != self.states[0]:
             by_command(place, "/undo")
             if place.tree() != self.states[0]:
@@ -373,26 +423,48 @@ class Editor(Work):
         return faults
 
 
+def _states_of_calls(shown: Seen) -> dict[str, str]:
+    """The state of each call, by its id."""
+    states: dict[str, str] = {}
+    for update in (one["update"] for one in shown):
+        if update["sessionUpdate"] in ("tool_call", "tool_call_update"):
+            known = states.get(update["toolCallId"], "pending")
+            states[update["toolCallId"]] = update.get("status", known)
+    return states
+
+
 class Client(Editor):
     def do(self, place: Place, point: Point) -> Seen:
         with place.wired("mcp", "serve", point=point) as wire:
-            known = {"name": "a test", "version": "1"}
-            where = str(place.project)
             try:
-                wire.ask(
-                    "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=known
-                )
-                wire._write({"method": "notifications/initialized"})
+                _greet(wire)
+                where = str(place.project)
                 state = wire.tool("kode_start", prompt="Change the files.", cwd=where, wait_s=30)
             except EOFError:
                 return []
             return [{"type": "state", **state}]
 
     def faults(self, place: Place, shown: Seen, told: Seen) -> list[str]:
-        done = any(one["status"] == "done" for one in shown)
-        if done and place.tree() != self.states[1]:
+        if any(one["status"] == "done" for one in shown) and place.tree() != self.states[1]:
             return [f"what was shown as done is not there: {shown}"]
-        return super().faults(place, [], told)
+        faults = super().faults(place, [], told)
+        with place.wired("mcp", "serve") as wire:
+            _greet(wire)
+            listed = [one["session"] for one in wire.tool("kode_sessions")["sessions"]]
+            for one in shown:
+                if one["session"] not in listed:
+                    faults.append(f"{one['session']} is not listed")
+            for session in listed:
+                state = wire.tool("kode_reply", session=session, prompt="Are you there?", wait_s=30)
+                if state.get("result", {}).get("result") != "Still here.":
+                    faults.append(f"it continues with {state}")
+        return faults
+
+
+def _greet(wire: Wire) -> None:
+    known = {"name": "a test", "version": "1"}
+    wire.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=known)
+    wire._write({"method": "notifications/initialized"})
 
 
 CHECKPOINTS = "kode.session.checkpoints:Checkpoints"
