@@ -24,7 +24,7 @@ from kode.memory.reading import Seen, check_read, mark_read
 from kode.memory.relations import NO_RELATIONS, Relations
 from kode.memory.remarks import is_expired, remarks, since_then
 from kode.memory.rendering import Layout
-from kode.memory.search import TextIndex, recall, search
+from kode.memory.search import Ranked, TextIndex, recall, search
 from kode.memory.statement import Author, Outcome, Statement, Who
 from kode.memory.store import Store, quoted
 from kode.registry import system_row
@@ -215,15 +215,16 @@ class OpenMemory:
         outcome = await self.ask_about_conflict(await self.store.add(new, relations))
         return self.announce(outcome, remark)
 
-    async def replace(self, old: Statement, text: str, author: Author) -> Outcome:
-        """Puts another text in the place of a statement, and announces it; with the same care."""
-        remark = scan.check(text, author=author.who)
-        new = self.hold_back(self.store.new_version(old, text, author))
+    async def replace(self, old: Statement, new: Statement) -> Outcome:
+        """Puts a statement in the place of another one, and announces it; with the same care. One
+        that ranks higher stays beside it."""
+        remark = scan.check(new.text, author=new.who)
+        new = self.hold_back(new)
         if new.state == "waiting":
-            outcome = await self.store.add(replace(new, replaces=(old.id,)))
-        else:
-            outcome = await self.ask_about_conflict(await self.store.edit(old.id, text, author))
-        return self.announce(outcome, remark)
+            return self.announce(await self.store.add(replace(new, replaces=(old.id,))), remark)
+        relations = Relations(outdated=((old.id, new.id),))
+        outcome = await self.store.add(new, relations, kind="replace")
+        return self.announce(await self.ask_about_conflict(outcome), remark)
 
     async def ask_about_conflict(self, outcome: Outcome) -> Outcome:
         """Asks the person at once whether a new statement replaces one that counts for more; with a
@@ -335,18 +336,24 @@ class OpenMemory:
 
     async def search(self, query: str, k: int) -> list[Hit]:
         """The best `k` facts and notes, best first; none if nothing matches."""
+        return [result.to_hit() for result in await self.find(query, k)]
+
+    async def find(
+        self, query: str, k: int, allows: Callable[[str], bool] = lambda id: True
+    ) -> list[Ranked]:
+        """The same, of the statements whose ids are allowed."""
         limit_s = INDEX_LIMIT_S if self.context.session_id else float("inf")
         if left := self.update_indexes(limit_s):
             self.warn(f"{left} notes could not be looked at yet: search again.")
-        ranked = await search(
+        return await search(
             (self.fact_index, self.note_index),
             query,
             k,
             self.context.now(),
             model=self.model if self.settings.llm_search else None,
             embedder=self.embedder,
+            allows=lambda text: allows(text.id),
         )
-        return [result.to_hit() for result in ranked]
 
     async def index_rest(self) -> None:
         self.update_indexes(float("inf"))

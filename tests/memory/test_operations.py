@@ -32,7 +32,8 @@ async def _forget(memory: Memory) -> None:
 
 async def _contradict(memory: Memory) -> None:
     """The model says otherwise than the person."""
-    await memory.replace(memory.store.find(BETA), GAMMA, memory.author())
+    old = memory.store.find(BETA)
+    await memory.replace(old, memory.store.new_version(old, GAMMA, memory.author()))
 
 
 async def _settle(memory: Memory) -> None:

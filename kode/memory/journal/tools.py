@@ -76,9 +76,8 @@ async def _find_nearest(
 ) -> list[Statement]:
     """The entries that a search by words, dates and the model finds, best first."""
     by_id = {note.id: note for note in entries}
-    hits = await memory.search(query, NEAREST)
-    ids = [hit.where.rpartition(" ")[2] for hit in hits]
-    return [by_id[id] for id in ids if id in by_id]
+    ranked = await memory.find(query, NEAREST, by_id.__contains__)
+    return [by_id[result.text.id] for result in ranked]
 
 
 async def find_matches(pattern: str, entries: Sequence[Statement]) -> list[Statement]:

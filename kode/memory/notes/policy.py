@@ -24,6 +24,7 @@ from kode.memory.notes.tools import note_tools
 from kode.memory.opened import INDEX_LIMIT_S, Addition, OpenMemory
 from kode.memory.policy import Policy
 from kode.memory.question import LearnedFact
+from kode.memory.quotes import verify_quote
 from kode.memory.search import recall
 from kode.memory.statement import (
     Author,
@@ -109,24 +110,14 @@ class NotesPolicy(Policy):
         souls = [soul for soul in self.notes(memory, "soul") if soul.id not in second]
         return souls[0] if souls else None
 
-    def _rules(self, memory: OpenMemory) -> tuple[list[Statement], int]:
-        """The rules of a prompt, newest first, and how many do not fit."""
-        rules, size = self.notes(memory, "rule"), 0
-        shown = list[Statement]()
-        for rule in rules[:MAX_RULES]:
-            size += len(rule.text)
-            if size > MAX_RULE_CHARS:
-                break
-            shown.append(rule)
-        return shown, len(rules) - len(shown)
-
     def prompt(self, memory: OpenMemory, reason: InjectReason) -> Injection:
         """The session's own messages say what its work was, so its summaries are left out."""
         if reason in ("compacted", "trimmed"):
             memory.shown_notes.clear()
             self._is_first_pack = True
-        soul, (rules, left_out) = self.soul(memory), self._rules(memory)
-        if left_out:
+        soul, all_rules = self.soul(memory), self.notes(memory, "rule")
+        rules = self._fitting(memory, all_rules[:MAX_RULES], MAX_RULE_CHARS, MAX_RULE_CHARS)
+        if left_out := len(all_rules) - len(rules):
             memory.warn(
                 f"{plural(left_out, 'rule')} do not fit into the prompt, which "
                 f"holds {MAX_RULES} of {MAX_RULE_CHARS:,} characters together. Ask kode to merge "
@@ -136,12 +127,12 @@ class NotesPolicy(Policy):
         summaries = [note for note in self.notes(memory, "summary") if note.session != session]
         recent = self._fitting(memory, summaries[:MAX_SUMMARIES], MAX_SUMMARY_CHARS)
         parts = [f"── Soul ──\n{display(soul.text)}"] if soul else []
-        lines = [self._line(memory, rule) for rule in rules]
+        lines = [line for _, line in rules]
         lines += [RULES_LEFT_OUT] if left_out else []
         parts += ["── Rules ──\n" + "\n\n".join(lines)] if lines else []
         body = "\n\n".join(parts)
         work = "\n\n".join(line for _, line in recent)
-        shown = [*([soul] if soul else []), *rules, *(note for note, _ in recent)]
+        shown = [*([soul] if soul else []), *(note for note, _ in (*rules, *recent))]
         self._in_prompt = {note.id for note in shown}
         memory.mark_shown(frame.escape(f"{body}\n{work}"), shown)
         framed = [frame.wrap(frame.FACTS, body)] if body else []
@@ -181,22 +172,24 @@ class NotesPolicy(Policy):
         return [known[one.text.id] for one in ranked]
 
     def _fitting(
-        self, memory: OpenMemory, notes: Sequence[Statement], max_chars: int
+        self,
+        memory: OpenMemory,
+        notes: Sequence[Statement],
+        max_chars: int,
+        max_line_chars: int = MAX_SHOWN_CHARS,
     ) -> list[tuple[Statement, str]]:
-        """As many notes, each with its line, as fit; the first always does."""
+        """As many notes as fit, each with its line: `[rule] Ask before pushing (2026-03-01)`. The
+        first always fits."""
         lines, size = list[tuple[Statement, str]](), 0
         for note in notes:
-            line = keep_ends(self._line(memory, note), MAX_SHOWN_CHARS)
+            is_summary = note.kind == "summary"
+            text = memory.note_text(note) if is_summary else memory.describe(note)
+            line = keep_ends(f"[{note.kind}] {text}", max_line_chars)
             size += len(line) + 2
             if lines and size > max_chars:
                 break
             lines.append((note, line))
         return lines
-
-    def _line(self, memory: OpenMemory, note: Statement) -> str:
-        """`[rule] Ask before pushing (2026-03-01)`."""
-        is_summary = note.kind == "summary"
-        return f"[{note.kind}] {memory.note_text(note) if is_summary else memory.describe(note)}"
 
     # ── what is kept ─────────────────────────────────────────────────────────────────────────
 
@@ -210,13 +203,14 @@ class NotesPolicy(Policy):
         """The person's own words, for a month: the model may have missed the wish."""
         details = {"tags": ["asked"], "ttl_days": COMMAND_TTL_DAYS, "stability": "volatile"}
         text = keep_ends(turn.text.strip(), MAX_COMMAND_CHARS)
-        is_tainted = memory.context.tainted()
+        context = memory.context
+        is_typed = not context.tainted() or verify_quote(text, context.typed_messages())
         try:
-            author = memory.author("session" if is_tainted else "user")
+            author = memory.author("user" if is_typed else "session")
             note = self.draft(memory, Addition(target="log", text=text, details=details), author)
         except MemoryRefused as error:
             return memory.warn(str(error))
-        memory.announce(await memory.store.add(_held_back(memory, note)))
+        memory.announce(await memory.store.add(memory.hold_back(note)))
 
     async def _keep_job(self, memory: OpenMemory, turn: Turn) -> None:
         """What was done in a turn, for a week, without a model."""
@@ -245,7 +239,7 @@ class NotesPolicy(Policy):
                 for note in memory.store.view().statements()
             ),
         )
-        outcome = await memory.store.add(_held_back(memory, summary), kind="job")
+        outcome = await memory.store.add(memory.hold_back(summary), kind="job")
         if outcome.statement:  # the session's own messages say the same
             memory.shown_notes.append(outcome.statement.id)
 
@@ -298,10 +292,3 @@ def _was_saved(memory: OpenMemory, turn: Turn) -> bool:
         change.add and (change.session, change.turn) == here and change.who == "model"
         for change in reversed(memory.store.view().changes)
     )
-
-
-def _held_back(memory: OpenMemory, note: Statement) -> Statement:
-    """In a session that read outside text, what it leaves waits for the person."""
-    if not memory.context.tainted():
-        return note
-    return replace(note, state="waiting", source=memory.context.outside() or "outside text")

@@ -19,10 +19,8 @@ from kode.memory.notes.layout import (
     stability,
     tags,
 )
-from kode.memory.opened import INDEX_LIMIT_S, Addition, OpenMemory
+from kode.memory.opened import Addition, OpenMemory
 from kode.memory.quotes import verify_quote
-from kode.memory.relations import Relations
-from kode.memory.search import search
 from kode.memory.source import cite
 from kode.memory.statement import Amendment, Author, Outcome, Statement
 from kode.messages import shorten
@@ -125,7 +123,7 @@ def note_tools(memory: OpenMemory, get_soul: GetSoul, draft: Draft) -> tuple[Too
                 amendment = Amendment(details={"tags": new.details.get("tags", [])})
                 amended = await memory.store.amend(old.id, amendment, memory.author(), "retag")
                 return _done(memory, memory.announce(amended))
-            outcome = await _replace(memory, old, new)
+            outcome = await memory.replace(old, new)
         return _done(memory, outcome)
 
     @tool(effect="memory", subject="content")
@@ -139,7 +137,7 @@ def note_tools(memory: OpenMemory, get_soul: GetSoul, draft: Draft) -> tuple[Too
             )
             if old is not None:
                 _check_soul(memory, old, content)
-                outcome = await _replace(memory, old, new)
+                outcome = await memory.replace(old, new)
             else:
                 outcome = await memory.save(new, is_judged=False)
         return _done(memory, outcome)
@@ -172,23 +170,13 @@ def note_tools(memory: OpenMemory, get_soul: GetSoul, draft: Draft) -> tuple[Too
 
 async def _find(memory: OpenMemory, query: str, k: int, wanted: set[str]) -> list[Statement]:
     """Notes, best first; with one of the wanted tags, if there are any."""
-    if left := memory.update_indexes(INDEX_LIMIT_S):
-        memory.warn(f"{left} notes could not be looked at yet: search again.")
     now = memory.context.now()
     notes = {
         note.id: note
         for note in (*memory.visible_facts(), *memory.notes())
         if note.kind != "soul" and is_active(note, now) and (not wanted or wanted & {*tags(note)})
     }
-    ranked = await search(
-        (memory.fact_index, memory.note_index),
-        query,
-        k,
-        now,
-        model=memory.model if memory.settings.llm_search else None,
-        embedder=memory.embedder,
-        allows=lambda text: text.id in notes,
-    )
+    ranked = await memory.find(query, k, notes.__contains__)
     return [notes[result.text.id] for result in ranked]
 
 
@@ -213,15 +201,6 @@ def _note(memory: OpenMemory, id: str) -> Statement:
     if note.kind == "soul":
         raise MemoryRefused("The soul is changed with update_soul. Nothing was changed.")
     return note
-
-
-async def _replace(memory: OpenMemory, old: Statement, new: Statement) -> Outcome:
-    """Puts a note in the place of another one. One that ranks higher stays beside it."""
-    if memory.context.tainted():
-        return await memory.save(replace(new, replaces=(old.id,)), is_judged=False)
-    relations = Relations(outdated=((old.id, new.id),))
-    outcome = await memory.store.add(new, relations, kind="replace")
-    return memory.announce(await memory.ask_about_conflict(outcome))
 
 
 def _check_soul(memory: OpenMemory, soul: Statement, content: str) -> None:

@@ -94,7 +94,8 @@ def memory_tool(memory: OpenMemory) -> Tool:
                     old = memory.store.find(old_text, target or "")
                     memory.check_replaced(old, content, old_text)
                     author, remark = memory.model_author(quote, source)
-                    outcome = await memory.replace(old, content, author)
+                    new = memory.store.new_version(old, content, author)
+                    outcome = await memory.replace(old, new)
                     return _done(memory, outcome, remark)
                 case "remove":
                     old = memory.store.find(old_text or content, target or "")

@@ -70,7 +70,9 @@ async def test_an_approval_counts_once_and_can_be_undone(browser):
 async def test_a_button_decides_a_contradiction(browser):
     async with opened_memory(browser.place, read_only=False) as (memory, _):
         await memory_command(memory, ["add", "user", "the port is 80"])
-        await memory.replace(memory.store.find("port"), "the port is 81", memory.author())
+        old = memory.store.find("port")
+        new = memory.store.new_version(old, "the port is 81", memory.author())
+        await memory.replace(old, new)
     page = browser.get("/memory")
     assert "Contradict each other" in words_of(page)
     _, second, _ = re.findall(r'action="(/memory/review/[\w+]+/(?:first|second|both))"', page)
