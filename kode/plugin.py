@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode import __version__ as _kode_version
-    from kode.assembly import open_sandbox as open_sandbox
     from kode.assembly import run_check as run_check
     from kode.beneath import remove_tree as remove_tree
     from kode.broken_json import object_of as object_of
     from kode.cli.commands.diagnosis import Finding as Finding
     from kode.cli.commands.opening import open_prompt as open_prompt
     from kode.cli.commands.run import RunOptions as RunOptions
-    from kode.cli.commands.run import parse_run_options as parse_run_options
     from kode.cli.flags import add_setting_flags as add_setting_flags
     from kode.cli.flags import working_directory as working_directory
     from kode.cli.parser import Parser as Parser
@@ -25,20 +23,14 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.cli.prompt.files import list_files as list_files
     from kode.cli.screen.describe import describe_event as describe_event
     from kode.cli.screen.lines import money as money
-    from kode.cli.screen.lines import one_line as one_line
-    from kode.cli.screen.notify import notify_terminal as notify_terminal
     from kode.cli.screen.printer import print_either as print_either
-    from kode.config import Config as Config
     from kode.config import load_config as load_config
     from kode.config import resolve_provider as resolve_provider
     from kode.config.plugin_pages import Page as Page
     from kode.config.plugin_pages import Place as Place
-    from kode.config.plugin_pages import pages as _plugin_pages
     from kode.contracts import Bundle as Bundle
-    from kode.contracts import Drop as Drop
     from kode.contracts import Injection as Injection
     from kode.contracts import ModelInfo as ModelInfo
-    from kode.contracts import Opens as Opens
     from kode.contracts import PermissionMode as PermissionMode
     from kode.contracts import RemoteAnswer as RemoteAnswer
     from kode.contracts import RemoteLine as RemoteLine
@@ -47,16 +39,13 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.contracts import ToolContext as ToolContext
     from kode.contracts import ToolOutput as ToolOutput
     from kode.contracts import ToolSpec as ToolSpec
-    from kode.contracts import Verdict as Verdict
     from kode.conversation import Conversation as Conversation
     from kode.conversation import open_conversation as open_conversation
     from kode.conversation.bare import BareSession as BareSession
     from kode.conversation.memory import open_outside as _open_memory
     from kode.conversation.open_session import OpenSession as OpenSession
-    from kode.conversation.open_session import RunTurn as RunTurn
     from kode.conversation.plugged import Opened as Opened
     from kode.conversation.plugged import Prompt as Prompt
-    from kode.conversation.plugged import ProposedCall as ProposedCall
     from kode.credentials import keep_secret as keep_secret
     from kode.credentials import redact_values as _redact_secrets
     from kode.durable import locked as _lock_file
@@ -64,9 +53,7 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.durable import replace as _replace_file
     from kode.durable import set_aside as set_aside
     from kode.durable import storage_errors as storage_errors
-    from kode.engine.act import PreviewedCall as PreviewedCall
     from kode.errors import EXIT_OK as EXIT_OK
-    from kode.errors import BusyError as BusyError
     from kode.errors import ConfigError as ConfigError
     from kode.errors import ContextOverflow as ContextOverflow
     from kode.errors import GitError as GitError
@@ -84,8 +71,6 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.events import TurnEnded as TurnEnded
     from kode.extensions.bundle_items import forget_servers as forget_servers
     from kode.extensions.bundle_items import items_in_bundle as items_in_bundle
-    from kode.extensions.mcp_config import Entry as _McpServerEntry
-    from kode.extensions.mcp_values import Form as Form
     from kode.extras import require as _require_extra
     from kode.fault_reports import describe as _describe_fault
     from kode.git import repository_name as repository_name
@@ -93,13 +78,10 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.installed import ExportFile as ExportFile
     from kode.installed import Plugin as Plugin
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
-    from kode.memory.frame import wrap as _frame_memory
     from kode.memory.system import NullMemory as NullMemory
     from kode.memory.transfer import ForeignReader as ForeignReader
     from kode.messages import Image as Image
     from kode.messages import Message as Message
-    from kode.messages import Part as Part
-    from kode.messages import Role as Role
     from kode.messages import Text as Text
     from kode.messages import Thinking as Thinking
     from kode.messages import ToolCall as ToolCall
@@ -121,22 +103,17 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.record_log import RecordLog as RecordLog
     from kode.registry import Dialect as Dialect
     from kode.registry import ProviderRow as ProviderRow
-    from kode.registry import ProviderSettings as ProviderSettings
     from kode.session.checkpoints import FileChanges as FileChanges
     from kode.session.content_store import Contents as Contents
     from kode.session.entries import AnyEntry as AnyEntry
     from kode.session.entries import CompactionEntry as CompactionEntry
     from kode.session.entries import Header as Header
-    from kode.session.entries import Import as Import
     from kode.session.entries import MessageEntry as MessageEntry
-    from kode.session.entries import RequestEntry as RequestEntry
-    from kode.session.entries import SystemEntry as SystemEntry
     from kode.session.entries import TurnEntry as TurnEntry
     from kode.session.git import run_git as run_git
     from kode.session.index import find as _find_session
     from kode.session.index import list_sessions as list_sessions
     from kode.session.log import Session as Session
-    from kode.session.plan import Plan as Plan
     from kode.session.search import search as _search_sessions
     from kode.session.spending import Spending as Spending
     from kode.session.spending import requests_by_folder as requests_by_folder
@@ -146,19 +123,15 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.subagents.records import records_beside as _subagent_records
     from kode.tools.builtin import BUILTIN as _builtin_tools
     from kode.tools.processes import ProcessTree as ProcessTree
-    from kode.tools.program import run_program as run_program
     from kode.workplace import Workplace as Workplace
 
     kode_version = _kode_version
-    plugin_pages = _plugin_pages
     open_memory = _open_memory
     redact_secrets = _redact_secrets
     lock_file = _lock_file
     replace_file = _replace_file
-    McpServerEntry = _McpServerEntry
     require_extra = _require_extra
     describe_fault = _describe_fault
-    frame_memory = _frame_memory
     expand_path = _expand_path
     kode_home = _kode_home
     model_info_of = _model_info_of

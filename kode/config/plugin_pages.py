@@ -41,21 +41,21 @@ class Page:
     """Called in a thread at each request, with the query of the address: `page` is always in it, a
     number from 1. None says that there is no such page. Raises: KodeError, which is shown."""
 
-
-def pages(warn: Callable[[str], object]) -> tuple[tuple[str, Page], ...]:
-    """The pages of all plug-ins, each with the package that holds its templates. Never raises:
-    a plug-in at fault is left out, and `warn` gets a sentence about it."""
-    found: list[tuple[str, Page]] = []
-    for plugin in installed.plugins():
-        try:
-            listed = installed.load(plugin, plugin.pages) if plugin.pages else ()
-        except KodeError as error:
-            warn(str(error))
-            continue
-        for page in listed:
-            guarded = replace(page, show=guard_plugin(plugin, page.show))
-            found.append((_package(plugin), guarded))
-    return tuple(found)
+    @classmethod
+    def of_plugins(cls, warn: Callable[[str], object]) -> "tuple[tuple[str, Page], ...]":
+        """The pages of all plug-ins, each with the package that holds its templates. Never raises:
+        a plug-in at fault is left out, and `warn` gets a sentence about it."""
+        found: list[tuple[str, Page]] = []
+        for plugin in installed.plugins():
+            try:
+                listed = installed.load(plugin, plugin.pages) if plugin.pages else ()
+            except KodeError as error:
+                warn(str(error))
+                continue
+            for page in listed:
+                guarded = replace(page, show=guard_plugin(plugin, page.show))
+                found.append((_package(plugin), guarded))
+        return tuple(found)
 
 
 def _package(plugin: Plugin) -> str:

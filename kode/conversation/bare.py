@@ -9,7 +9,7 @@ from pathlib import Path
 from kode import paths
 from kode.assembly import make_agent, of_session, open_workplace, simplify
 from kode.config import Config
-from kode.contracts import InjectReason, MemorySystem, Provider, Tool
+from kode.contracts import Around, InjectReason, MemorySystem, Provider, Tool, Verdict
 from kode.engine.agent import Agent
 from kode.engine.context import Context, open_context
 from kode.engine.turn import run_turn
@@ -53,6 +53,14 @@ class BareSession:
         self.agent = replace(agent, tools=tuple(tools))
         if {tool.name for tool in BUILTIN} & {tool.name for tool in tools} <= {*SMALL}:
             self.agent = simplify(self.agent, self.config)
+
+    def answer_calls(self, answer: Around) -> None:
+        """Allows every call, and has `answer` give its result instead of the tool."""
+
+        async def allow(*call: object) -> Verdict:
+            return Verdict(allowed=True, reason="Its result is given.", reads=())
+
+        self.agent = replace(self.agent, interceptors=(allow,), around=answer)
 
     async def open(self, reason: InjectReason) -> None:
         """Renders the system prompt, or what of it is news in a later process."""

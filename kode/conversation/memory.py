@@ -75,6 +75,12 @@ class OutsideMemory:
     notices: list[str]
     """What it had to say since it was opened."""
 
+    def frame(self, about: str, text: str) -> str:
+        """A text of memory for a model, marked as what it is; "" for none."""
+        from kode.memory.frame import wrap
+
+        return wrap(about, text) if text else ""
+
     async def overview(self) -> "Overview":
         """All of it. Raises: MemoryRefused, StorageError."""
         from kode.memory.report import overview

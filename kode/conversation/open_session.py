@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from kode import installed, paths
 from kode.assembly import make_agent, of_session
 from kode.config import Config, Loaded
-from kode.contracts import Interceptor, MemorySystem, ModelInfo, PermissionMode, Provider, Tool
+from kode.contracts import (
+    Interceptor,
+    MemorySystem,
+    ModelInfo,
+    Opens,
+    PermissionMode,
+    Provider,
+    Tool,
+)
 from kode.engine.agent import Agent
 from kode.engine.context import Context
 from kode.engine.fence import fence_text
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
     from kode.extensions.hook_moments import Hooks
     from kode.subagents.channel import Delegation
     from kode.subagents.protocol import Start
+    from kode.tools.program import Ran
 
 BegunBy = Literal["startup", "clear", "resume"]
 """How a session began, in the words of hooks."""
@@ -208,6 +217,30 @@ class OpenSession:
     def note_work(self, what: str) -> None:
         """Says to the person what kode does beside the model; "" once it is over."""
         self.emit(Working(what=what))
+
+    async def run_program(self, argv: Sequence[str], timeout_s: float) -> "tuple[Ran, Opens]":
+        """Runs a program beside the session in a sandbox of its own, which drops its changes, and
+        returns what it opens; without a sandbox where this machine has none, and nothing then."""
+        from kode.assembly import open_sandbox
+        from kode.tools.program import run_program
+
+        place = self.agent.place
+        sandbox = open_sandbox(self.config, place)
+        if sandbox is not None and not await asyncio.to_thread(sandbox.holds):
+            sandbox = None
+        try:
+            ran = await run_program(
+                argv,
+                cwd=place.cwd,
+                environment=place.environment,
+                timeout_s=timeout_s,
+                sandbox=sandbox,
+                records_opens=sandbox is not None,
+            )
+        finally:
+            if sandbox is not None:
+                await asyncio.to_thread(sandbox.close)
+        return ran, ran.opened or Opens(project=(), scripts=(), elsewhere=())
 
     def report(self, error: StorageError) -> None:
         """Reports a fault, unless it is the one that the last turn ended with."""

@@ -2,9 +2,11 @@
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from kode import durable, paths
 from kode.assembly import (
@@ -42,6 +44,12 @@ from kode.session.entries import TaintEntry
 from kode.tools.background import BackgroundCommands
 
 
+def client_entries(servers: Mapping[str, Mapping[str, Any]], cwd: Path) -> Iterator[Entry]:
+    where = {"origin": Path("the editor"), "project": paths.project_root(cwd)}
+    for name, values in servers.items():
+        yield Entry(name=name, scope="client", values=dict(values), **where)
+
+
 async def open_conversation(
     loaded: Loaded,
     *,
@@ -59,6 +67,7 @@ async def open_conversation(
     tools: tuple[Tool, ...] = (),
     memory: MemorySystem | None = None,
     servers: Sequence[Entry] = (),
+    client_servers: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     provider: Provider | None = None,
     child: Child | None = None,
 ) -> Conversation:
@@ -70,6 +79,7 @@ async def open_conversation(
     can be asked. With `trust_project`, the repository's extensions count as approved. `tools` are
     offered beside kode's own; `memory` replaces the configured system. `servers` are MCP servers
     named by the program that runs kode: trusted like the person's own, and stored nowhere.
+    `client_servers` are likewise, by name: those that an editor names for the session.
     `provider` replaces the configured one. `child` makes it a subagent's: with a session among its
     parent's records, without servers and plug-ins.
 
@@ -140,7 +150,7 @@ async def open_conversation(
                 elicit=elicit,
                 trust_project=trust_project,
                 sandbox=opened.agent.sandbox,
-                servers=servers,
+                servers=(*servers, *client_entries(client_servers, cwd)),
             )
             opened.terms = replace(terms, extensions=extensions)
     except BaseException as error:

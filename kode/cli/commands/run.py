@@ -62,7 +62,7 @@ ABOUT = (
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode run` with these arguments and returns its exit code. Raises: as `run_task`."""
-    arguments = parse_run_options(argv).arguments
+    arguments = RunOptions.parse(argv).arguments
     return run_task(arguments, arguments.task, session_id=None)
 
 
@@ -79,6 +79,26 @@ class RunOptions:
     """Texts that were piped in beside the task."""
     prompt: "RunningPrompt | None" = None
     """Once `open_prompt` has opened it."""
+
+    @classmethod
+    def parse(
+        cls,
+        argv: Sequence[str],
+        command: str = "kode run",
+        about: str = ABOUT,
+        switches: Mapping[str, str] | None = None,
+    ) -> "RunOptions":
+        """Parses TASK and the flags of `kode run`, those of plug-ins included, for a command that
+        takes them too; `switches` are further flags without a value, and what they do. Raises:
+        ConfigError."""
+        parser = Parser(command, about)
+        parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
+        for flag, help in (switches or {}).items():
+            parser.add_argument(flag, action="store_true", help=help)
+        add_conversation_flags(parser)
+        add_cassette_flags(parser)
+        parser.add_argument("--session-id", metavar="ID", help="the id of the new session")
+        return cls(parser.parse(argv))
 
     def read_task(self) -> None:
         """Reads the task, and what is piped in. Raises: ConfigError without a task."""
@@ -109,25 +129,6 @@ class RunOptions:
                 resolve_provider(loaded.config, os.environ, loaded.origins)
         named_servers(self.arguments, cwd)
         read_attachments(self.arguments.ctx, cwd, loaded.config.roots(cwd), silent)
-
-
-def parse_run_options(
-    argv: Sequence[str],
-    command: str = "kode run",
-    about: str = ABOUT,
-    switches: Mapping[str, str] | None = None,
-) -> RunOptions:
-    """Parses TASK and the flags of `kode run`, those of plug-ins included, for a command that takes
-    them too; `switches` are further flags without a value, and what they do. Raises: ConfigError.
-    """
-    parser = Parser(command, about)
-    parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
-    for flag, help in (switches or {}).items():
-        parser.add_argument(flag, action="store_true", help=help)
-    add_conversation_flags(parser)
-    add_cassette_flags(parser)
-    parser.add_argument("--session-id", metavar="ID", help="the id of the new session")
-    return RunOptions(parser.parse(argv))
 
 
 def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | None) -> int:

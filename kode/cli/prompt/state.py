@@ -17,6 +17,7 @@ from kode.cli.flags import MODES
 from kode.cli.prompt.jobs import Jobs
 from kode.cli.prompt.paste import Pastes
 from kode.cli.screen.lines import clip, one_line
+from kode.cli.screen.notify import Setting, notify_terminal
 from kode.cli.screen.progress import how_to_stop, spinner_line, status_line
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Editor, Screen
@@ -316,6 +317,10 @@ class RunningPrompt:
     def watch(self, is_watched: bool) -> None:
         """Says whether anybody sees it."""
         self.screen.watched = is_watched
+
+    def notify(self, terminal: str, text: str, setting: Setting) -> None:
+        """Notifies the person in another terminal of theirs, by its file."""
+        notify_terminal(terminal, text, setting)
 
     def leave(self) -> None:
         """Ends it in good order."""

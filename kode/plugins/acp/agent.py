@@ -31,7 +31,7 @@ from kode.plugins.acp.live import Live, open_live
 from kode.plugins.acp.options import MODE
 from kode.plugins.acp.prompts import Block
 from kode.plugins.acp.replay import history
-from kode.plugins.acp.servers import Named, entries_of
+from kode.plugins.acp.servers import Named, servers_of
 
 SESSIONS_A_PAGE = 50  # an editor's list; it asks for more
 ANSWER_GRACE_S = 2.0
@@ -100,7 +100,7 @@ class KodeAgent:
             live = await self._open(session_id, cwd, **more)
             session = live.conversation.session
             log = Transcript(header=session.header, entries=session.entries)
-            live.outbox.put(*history(log, live.updates, live.conversation.plan))
+            live.outbox.put(*history(log, live.updates))
             await live.outbox.sent()
             return schema.LoadSessionResponse(**self._release(live))
 
@@ -216,7 +216,7 @@ class KodeAgent:
             self._client,
             loaded,
             where,
-            entries_of(mcp_servers or (), where),
+            servers_of(mcp_servers or ()),
             self.can.elicitation is not None,
             session_id=session_id,
             fork=fork,

@@ -10,7 +10,7 @@ from typing import Any
 from acp import schema
 from acp.helpers import start_tool_call, text_block, tool_content, tool_diff_content
 
-from kode.plugin import PreviewedCall, describe_event, expand_path, shorten
+from kode.plugin import describe_event, expand_path, shorten
 
 Edit = schema.FileEditToolCallContent
 Content = schema.ContentToolCallContent | Edit | schema.TerminalToolCallContent
@@ -49,7 +49,7 @@ class ShownCall:
         return arguments
 
 
-def show_call(call: PreviewedCall, cwd: Path) -> ShownCall:
+def show_call(call: Any, cwd: Path) -> ShownCall:
     """A call of the model."""
     name, arguments = call.event.name, call.arguments
     kind = "search" if name in SEARCHES else KINDS.get(call.effect, "other")

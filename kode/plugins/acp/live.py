@@ -21,7 +21,6 @@ from kode.plugin import (
     Answer,
     Conversation,
     Event,
-    Form,
     Image,
     PermissionMode,
     Question,
@@ -30,7 +29,6 @@ from kode.plugin import (
     open_conversation,
     visible,
 )
-from kode.plugin import McpServerEntry as Entry
 from kode.plugins.acp import options as choices
 from kode.plugins.acp import updates as to_update
 from kode.plugins.acp.commands import command_in, offer_commands
@@ -101,7 +99,7 @@ class Live:
         call = next((one for one in calls if (one.name, visible(one.subject)) == about), None)
         return await ask_permission(self.client, self.id, question, call, self.updates.cwd)
 
-    async def elicit(self, form: Form) -> Mapping[str, Any] | None:
+    async def elicit(self, form: Any) -> Mapping[str, Any] | None:
         await self.outbox.sent()
         return await fill_form(self.client, self.id, form)
 
@@ -276,7 +274,7 @@ class Live:
 
 
 async def open_live(
-    client: Client, loaded: Any, cwd: Path, servers: Sequence[Entry], has_forms: bool, **how: Any
+    client: Client, loaded: Any, cwd: Path, servers: Mapping[str, Any], has_forms: bool, **how: Any
 ) -> Live:
     """Opens a new session, or the one named, for a client, which may support forms. `how`: more for
     `open_conversation`. Sends nothing before `release`.
@@ -288,11 +286,15 @@ async def open_live(
     async def send(update: to_update.Update) -> None:
         await client.session_update(live.id, update)
 
-    updates = to_update.Updates(cwd, lambda call: live.conversation.preview_call(call))
+    updates = to_update.Updates(
+        cwd,
+        lambda call: live.conversation.preview_call(call),
+        lambda: live.conversation.plan.steps,
+    )
     live = Live(client=client, outbox=Outbox(send), updates=updates)
     elicit = live.elicit if has_forms else None
     conversation = live.opened = await open_conversation(
-        loaded, cwd=cwd, emit=live.emit, ask=live.ask, elicit=elicit, servers=servers, **how
+        loaded, cwd=cwd, emit=live.emit, ask=live.ask, elicit=elicit, client_servers=servers, **how
     )
     live.updates.titled = conversation.session.turns > 0
     live.updates.cost_usd = lambda: conversation.status().cost_usd

@@ -10,7 +10,7 @@ from acp import RequestError, schema
 from acp.interfaces import Client
 from pydantic import AnyUrl
 
-from kode.plugin import Answer, Form, PermissionMode, Question, visible
+from kode.plugin import Answer, PermissionMode, Question, visible
 from kode.plugins.acp.calls import Content, ShownCall, edits_of, text_content
 
 Options = list[schema.PermissionOption]
@@ -69,7 +69,7 @@ async def ask_about_plan(client: Client, session_id: str, plan: str) -> Permissi
     return None
 
 
-async def fill_form(client: Client, session_id: str, form: Form) -> Mapping[str, Any] | None:
+async def fill_form(client: Client, session_id: str, form: Any) -> Mapping[str, Any] | None:
     """Returns what the person filled in; None if they declined, or the client does not support such
     a form."""
     said = (

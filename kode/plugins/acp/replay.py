@@ -8,7 +8,7 @@ from pathlib import Path
 from acp.helpers import image_block, text_block, update_tool_call, update_user_message
 from acp.schema import ImageContentBlock, TextContentBlock
 
-from kode.plugin import Image, Plan, Text, Thinking, Transcript
+from kode.plugin import Image, Text, Thinking, Transcript
 from kode.plugins.acp import updates as to_update
 from kode.plugins.acp.calls import text_content
 from kode.plugins.acp.updates import MAX_RESULT_CHARS, Update, Updates
@@ -16,7 +16,7 @@ from kode.plugins.acp.updates import MAX_RESULT_CHARS, Update, Updates
 _ATTACHED = re.compile(r'<(?:file|folder) path="([^"\n]*)">')
 
 
-def history(transcript: Transcript, updates: Updates, plan: Plan) -> Iterator[Update]:
+def history(transcript: Transcript, updates: Updates) -> Iterator[Update]:
     """Everything not rewound, oldest first; then the current plan and title. `updates` are those of
     the loaded session."""
     last_plan: Update | None = None
@@ -51,7 +51,7 @@ def history(transcript: Transcript, updates: Updates, plan: Plan) -> Iterator[Up
                     yield _of_person(_picture(part), message.id)
     plans = (one for one in transcript.items if one.entry.type == "plan" and one.gone != "rewound")
     if last_plan is None and any(plans):
-        last_plan = to_update.plan_update(plan.steps)
+        last_plan = to_update.plan_update(updates.plan_steps())
     if last_plan is not None:
         yield last_plan
     if first_words:

@@ -2,34 +2,28 @@
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from acp import schema
 
-from kode.plugin import McpServerEntry as Entry
-from kode.plugin import UserError, project_root
+from kode.plugin import UserError
 
 Named = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
 
 
-def entries_of(servers: Sequence[Named], cwd: Path) -> tuple[Entry, ...]:
-    """Converts the servers to kode's entries. They may change the project and use the network,
+def servers_of(servers: Sequence[Named]) -> dict[str, dict[str, Any]]:
+    """Converts the servers to kode's, by name. They may change the project and use the network,
     because clients start them without a sandbox and cannot say what they need.
 
     Raises: UserError for an unsupported kind of server.
     """
-    entries: dict[str, Entry] = {}
+    named: dict[str, dict[str, Any]] = {}
     for server in servers:
         # A name that can be part of a tool's: `My Server` → `My-Server`.
         plain = re.sub(r"[^A-Za-z0-9.-]+", "-", server.name).strip("-.")[:36] or "server"
         numbered = (f"{plain}-{number}" for number in range(2, len(servers) + 2))
-        name = next(one for one in (plain, *numbered) if one not in entries)
-        project, values = project_root(cwd), _values(server)
-        entries[name] = Entry(
-            name=name, origin=Path("the editor"), scope="client", project=project, values=values
-        )
-    return tuple(entries.values())
+        named[next(one for one in (plain, *numbered) if one not in named)] = _values(server)
+    return named
 
 
 def _values(server: Named) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from acp import schema
 from acp.helpers import (
@@ -19,8 +20,6 @@ from acp.helpers import (
 
 from kode.plugin import (
     Event,
-    Plan,
-    PreviewedCall,
     ToolCall,
     describe_event,
     shorten,
@@ -42,8 +41,10 @@ class Updates:
     """Converts the events of one session for its client."""
 
     cwd: Path
-    preview: Callable[[ToolCall], PreviewedCall]
+    preview: Callable[[ToolCall], Any]
     """See `Conversation.preview_call`."""
+    plan_steps: Callable[[], Iterable[tuple[str, bool]]] = tuple
+    """Those of the plan on disk."""
     cost_usd: Callable[[], float | None] = lambda: None
     """Cost of the session's finished turns."""
     last_stop: str | None = None
@@ -86,7 +87,7 @@ class Updates:
             case "tool_finished":
                 return self._finish(event)
             case "plan_kept":
-                return [plan_update(Plan(Path(event.path)).steps)]
+                return [plan_update(self.plan_steps())]
             case "agent_progress" | "agent_finished":
                 return self._show_agent(event)
             case "retry_scheduled" | "context_reduced" | "memory_changed" | "notice":

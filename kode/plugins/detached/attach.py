@@ -17,9 +17,9 @@ from kode.plugin import (
     Transcript,
     kode_home,
     money,
-    one_line,
     print_either,
     session_file,
+    shorten,
 )
 from kode.plugins.detached import holder, places
 from kode.plugins.detached.places import Background
@@ -70,7 +70,7 @@ def end_line(session: Background) -> str:
     if session.life == "killed":
         return f"{id} was killed. `kode attach {id}` resumes it."
     cost = f" · {money(state.cost_usd)}" if state.cost_usd is not None else ""
-    reason = f": {one_line(state.error)}" if state.error else ""
+    reason = f": {shorten(state.error, 1000)}" if state.error else ""
     return f"{id} ended: {state.status}{cost}{reason}"
 
 

@@ -25,9 +25,7 @@ from kode.plugin import (
     RunOptions,
     StorageError,
     TurnEnded,
-    notify_terminal,
     open_prompt,
-    parse_run_options,
 )
 from kode.plugins.detached import REPORTERS, holder, places
 from kode.plugins.detached.places import SWITCHES, Spec, State
@@ -208,8 +206,9 @@ class Companion(Reporter):
 
     def _notify(self, text: str) -> None:
         """Notifies the person in the terminal where they started it; those attached have been."""
-        if not self.watching and self.spec.tty and self.opened is not None:
-            notify_terminal(self.spec.tty, text, self.opened.config.repl.notify)
+        prompt = self.options.prompt
+        if not self.watching and self.spec.tty and self.opened is not None and prompt is not None:
+            prompt.notify(self.spec.tty, text, self.opened.config.repl.notify)
 
 
 def options_of(spec: Spec) -> RunOptions:
@@ -217,7 +216,7 @@ def options_of(spec: Spec) -> RunOptions:
     its flags name files. Raises: ConfigError, for words that another kode knew."""
     with contextlib.suppress(OSError):  # gone meanwhile
         os.chdir(spec.here or spec.cwd)
-    options = parse_run_options(spec.words, switches=SWITCHES)
+    options = RunOptions.parse(spec.words, switches=SWITCHES)
     options.task, options.piped = spec.task, spec.piped
     options.arguments.cwd, options.arguments.session_id = spec.cwd, spec.id
     return options

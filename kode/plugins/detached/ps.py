@@ -16,8 +16,8 @@ from kode.plugin import (
     SessionError,
     kode_home,
     money,
-    one_line,
     print_either,
+    shorten,
 )
 from kode.plugins.detached import holder, places, trees
 from kode.plugins.detached.attach import add_id, end_line
@@ -122,7 +122,7 @@ def answer(argv: Sequence[str]) -> int:
         connection.sendall(holder.frame(holder.ANSWER, json.dumps(value).encode()))
         _wait_until_taken(home, session, question["number"])
     verb = "Allowed once" if choice == "once" else "Denied"
-    what = one_line(question["subject"] or question["title"])
+    what = shorten(question["subject"] or question["title"], 1000)
     print_either(lines=[f"{verb}: {what}"])
     return 0
 
@@ -193,7 +193,7 @@ def _row(session: Background, now: float) -> tuple[str, str, str, str]:
     else:
         cost = f" {money(state.cost_usd)}" if state.cost_usd is not None else ""
         word = f"{state.settled or state.status or 'ended'}{cost}"
-    return session.id, word, _time(now - state.since), one_line(session.spec.title)[:60]
+    return session.id, word, _time(now - state.since), shorten(session.spec.title, 60)
 
 
 def _time(seconds: float) -> str:
@@ -207,13 +207,13 @@ def _lines_below(session: Background, *, is_done: bool) -> list[str]:
     """What stands below the table of a session."""
     id, state, tree = session.id, session.state, session.spec.tree
     if session.life == "alive" and (question := state.question) is not None:
-        what = one_line(f"{question['title']}: {question['subject']}".removesuffix(": "))
+        what = shorten(f"{question['title']}: {question['subject']}".removesuffix(": "), 1000)
         return [f"{id} asks: {what[:200]} · kode answer {id}"]
     if session.life == "killed":
         return [f"{id} was killed: `kode attach {id}` resumes it."]
     if not is_done:
         is_over = session.life != "alive" or state.doing != "works"
-        return [f"{id}: {one_line(state.error)[:200]}"] if state.error and is_over else []
+        return [f"{id}: {shorten(state.error, 200)}"] if state.error and is_over else []
     files = _changed(session)
     if not files:
         return []

@@ -18,13 +18,13 @@ from typing import Any
 
 from kode.plugin import (
     ConfigError,
+    RunOptions,
     UserError,
     kode_home,
-    one_line,
-    parse_run_options,
     print_either,
     repository_root,
     session_file,
+    shorten,
     working_directory,
 )
 from kode.plugins.detached import holder, places, trees
@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
         from kode.plugins.detached.inside import main as inside
 
         return inside(argv[1:])
-    options = parse_run_options(argv, "kode start", ABOUT, SWITCHES)
+    options = RunOptions.parse(argv, "kode start", ABOUT, SWITCHES)
     arguments, home = options.arguments, kode_home()
     _refuse_flags_of_run(arguments)
     cwd = working_directory(arguments)
@@ -156,7 +156,7 @@ def _start(folder: Path, cwd: Path, lock: int, spec: Spec) -> None:
                 return
             process.kill()
             errors.seek(0)
-            output = one_line(errors.read(2000).decode("utf-8", "replace"))
+            output = shorten(errors.read(2000).decode("utf-8", "replace"), 1000)
     except OSError as error:
         output = str(error)
     raise UserError(f"The session could not be started: {output or 'its holder ended'}.")

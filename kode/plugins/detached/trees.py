@@ -8,10 +8,10 @@ from kode.plugin import (
     GitError,
     UserError,
     make_folder,
-    one_line,
     real_path,
     repository_root,
     run_git,
+    shorten,
 )
 from kode.plugins.detached.places import Background, Tree, all_folder, trees_folder
 from kode.plugins.worktrees import (
@@ -136,7 +136,7 @@ def _uncommitted(project: Path, files: Sequence[str]) -> list[str]:
 
 def _listed(files: Sequence[str]) -> str:
     more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
-    return f"{one_line(', '.join(files[:SHOWN]))}{more}"
+    return f"{shorten(', '.join(files[:SHOWN]), 1000)}{more}"
 
 
 def _commit(session: Background, tree: Tree) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from kode.plugin import KodeError, Page, Place, one_line, plural, print_either
+from kode.plugin import KodeError, Page, Place, plural, print_either, shorten
 from kode.plugins.fleet.collect import choose
 from kode.plugins.fleet.queue import LOG, Queue, open_queue, queues
 from kode.plugins.fleet.records import PATCH, Figures, Record, TaskState
@@ -106,7 +106,7 @@ def line_printer(queue: Queue) -> Show:
         row, total = row_of(queue, state), str(len(states))
         text = row["error"] if row["error"] and row["status"] != "success" else row["text"]
         id, _, *cells, _ = _cells(row)
-        cells = [f"{ended:>{len(total)}}/{total}", id, *cells, one_line(text)[:80]]
+        cells = [f"{ended:>{len(total)}}/{total}", id, *cells, shorten(text, 80)]
         print_either(lines=["  ".join(filter(None, cells))])
 
     return show
@@ -124,7 +124,7 @@ def _cells(row: Values) -> tuple[str, ...]:
         "" if cost is None else f"${cost:.4f}",
         f"{row['seconds']:.1f} s" if row["seconds"] else "",
         f"{row['starts']} starts" if row["starts"] > 1 else "",
-        one_line(row["host"] or ""),
+        shorten(row["host"] or "", 1000),
     )
 
 

@@ -14,17 +14,15 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from kode.plugin import (
     FileChanges,
     Opened,
-    Opens,
     OpenSession,
-    one_line,
-    open_sandbox,
     redact_secrets,
-    run_program,
     session_file,
+    shorten,
 )
 from kode.plugins.goals.forms import Attempt, CheckRun, FileCount
 from kode.plugins.goals.guard import state_of
@@ -52,33 +50,21 @@ _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*")
 
 async def run_check(
     session: OpenSession, command: str, what: str, timeout_s: float
-) -> tuple[CheckRun, Opens]:
+) -> tuple[CheckRun, Any]:
     """Runs a check to its end or `timeout_s`; returns how it ended, and what it opened, relative to
     the project: nothing where the sandbox cannot tell. `what` says to the person what it is for."""
-    session.note_work(f"{what}: {one_line(command)}")
+    session.note_work(f"{what}: {shorten(command, 1000)}")
     place = session.agent.place
-    sandbox = open_sandbox(session.config, place)
-    if sandbox is not None and not await asyncio.to_thread(sandbox.holds):
-        sandbox = None
     try:
-        ran = await run_program(
-            ("/bin/bash", "-c", _RUN, command),
-            cwd=place.cwd,
-            environment=place.environment,
-            timeout_s=min(CHECK_S, timeout_s),
-            sandbox=sandbox,
-            records_opens=sandbox is not None,
-        )
+        line = ("/bin/bash", "-c", _RUN, command)
+        ran, opens = await session.run_program(line, min(CHECK_S, timeout_s))
     finally:
-        if sandbox is not None:
-            await asyncio.to_thread(sandbox.close)
         session.note_work("")
     blocked = ran.hits if ran.exit_code != 0 else ()
     hits = (f"[In the sandbox it {hit.words}, which is not possible there.]" for hit in blocked)
     output = "\n".join(filter(None, (ran.stdout.rstrip(), *hits)))
     if len(output) > OUTPUT_CHARS:
         output = f"[...]\n{output[-OUTPUT_CHARS:]}"
-    opens = ran.opened or Opens(project=(), scripts=(), elsewhere=())
     inside, scripts = (_names(one, place.project) for one in (opens.project, opens.scripts))
     # Files that are not known are never the same.
     files = sorted(inside) or [str(time.time_ns())]

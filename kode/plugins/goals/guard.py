@@ -12,12 +12,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from kode.plugin import (
     Contents,
     GitError,
     Opened,
-    Opens,
     Rule,
     StorageError,
     Workplace,
@@ -74,9 +74,7 @@ class Guard:
         return tuple(Rule("edit", rule, f"{rule.removeprefix('./')}{why}") for rule in self.rules)
 
 
-def make_guard(
-    command: str, protect: Sequence[str] | None, opens: Opens, place: Workplace
-) -> Guard:
+def make_guard(command: str, protect: Sequence[str] | None, opens: Any, place: Workplace) -> Guard:
     """The guard of a goal with this check, whose first run has opened `opens`. Reads the project;
     call it in a thread.
 

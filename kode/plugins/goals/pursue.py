@@ -4,7 +4,7 @@ ends. What the model says about it decides nothing."""
 import asyncio
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -12,21 +12,23 @@ from kode.plugin import (
     Notice,
     Opened,
     OpenSession,
-    RunTurn,
     TurnEnded,
-    one_line,
     plural,
+    shorten,
 )
 from kode.plugins.goals import check, forms, guard, words
 from kode.plugins.goals.command import limits_of
 from kode.plugins.goals.forms import Attempt, Goal, Limit, Spent, Status
 from kode.plugins.goals.guard import Guard
 
+Run = Callable[..., Awaitable[TurnEnded]]
+"""Runs a turn with this text, within the limits that keywords name."""
+
 MAX_ATTEMPTS = 50
 """A goal ends after so many, whatever they brought."""
 
 
-async def around_turn(opened: Opened, session: OpenSession, text: str, run: RunTurn) -> TurnEnded:
+async def around_turn(opened: Opened, session: OpenSession, text: str, run: Run) -> TurnEnded:
     """A turn of a session that may have a goal."""
     pursuit = Pursuit(opened=opened, session=session)
     try:
@@ -68,7 +70,7 @@ class Pursuit:
         rules, limits = goal.guard.rules, self.limits
         return asdict(forms.GoalReport(**fields, protected=rules, spent=spent, limits=limits))
 
-    async def run_goal(self, text: str, run: RunTurn) -> TurnEnded:
+    async def run_goal(self, text: str, run: Run) -> TurnEnded:
         """Runs turns and checks until the goal is reached or ends, or cannot go on now."""
         try:
             return await self._run_attempts(text, run)
@@ -80,7 +82,7 @@ class Pursuit:
             error = f"Interrupted. {words.UNFINISHED}"
             return replace(ended, status="interrupted", error=error, goal=self.report())
 
-    async def _run_attempts(self, text: str, run: RunTurn) -> TurnEnded:
+    async def _run_attempts(self, text: str, run: Run) -> TurnEnded:
         self.protect(self.goal.guard)
         if self.goal.reads is None and not self.goal.attempts:
             await self._try_check()
@@ -225,7 +227,7 @@ class Pursuit:
         self.opened.record({"ended": status, "error": error})
         self.protect(Guard())
         report = self.report()
-        self._notice(error or f"Goal reached: {one_line(goal.verify)}", report)
+        self._notice(error or f"Goal reached: {shorten(goal.verify, 1000)}", report)
         ended = replace(self.total or TurnEnded(status="incomplete"), goal=report)
         if goal.attempts:
             ended = ended.with_check(goal.verify, passed=is_reached)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from kode.plugin import Opened, money, one_line, plural
+from kode.plugin import Opened, money, plural, shorten
 from kode.plugins.goals.check import ALIKE
 from kode.plugins.goals.forms import Attempt, Goal, current
 
@@ -87,7 +87,7 @@ def attempt_line(attempt: Attempt) -> str:
     files = attempt.files
     names = ", ".join(f"{file.path} +{file.added} -{file.removed}" for file in files[:4])
     names += f" and {len(files) - 4} more" if len(files) > 4 else ""
-    last = one_line(attempt.output.rstrip().rpartition("\n")[2])[:MAX_LINE_CHARS]
+    last = shorten(attempt.output.rstrip().rpartition("\n")[2], MAX_LINE_CHARS)
     tail = f" ({last})" if last else " and printed nothing"
     cost = money(attempt.cost_usd) or "unknown cost"
     return (
@@ -98,7 +98,7 @@ def attempt_line(attempt: Attempt) -> str:
 
 def summary(goal: Goal) -> str:
     """A goal and how it stands, for a person, as Markdown that changes no name in it."""
-    head = f"Goal: {one_line(goal.text)}\nCheck: {one_line(goal.verify)}"
+    head = f"Goal: {shorten(goal.text, 1000)}\nCheck: {shorten(goal.verify, 1000)}"
     text = "\n".join((head, f"Status: {goal.status}", *map(attempt_line, goal.attempts)))
     fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`+", text)), 0)
     return f"{fence}\n{text}\n{fence}"

@@ -9,9 +9,6 @@ from pathlib import Path
 
 from kode.plugin import (
     CompactionEntry,
-    Import,
-    Part,
-    Role,
     Text,
     Thinking,
     ToolResult,
@@ -20,6 +17,7 @@ from kode.plugin import (
 from kode.plugins.imports.lines import (
     HEAD_LINES,
     Line,
+    Part,
     Piece,
     build_transcript,
     first_text,
@@ -53,7 +51,7 @@ def read(path: Path) -> Transcript | None:
     began = first_time(lines)
     models = [line.object("message").text("model") for line in kept]
     return build_transcript(
-        Import(agent=AGENT, session=first_text(lines, "sessionId"), file="", digest=""),
+        first_text(lines, "sessionId"),
         (piece for line in kept for piece in _pieces(line, began)),
         {
             "damaged lines, skipped": damaged,
@@ -121,8 +119,13 @@ def _pieces(line: Line, began: str) -> Iterator[Piece | CompactionEntry]:
         if isinstance(part, ToolResult):
             yield Piece(role="tool", part=part, at=at)
         elif part is not None:
-            role: Role = "assistant" if is_answer else "user"
-            yield Piece(role=role, part=part, at=at, group=group, model=model)
+            yield Piece(
+                role="assistant" if is_answer else "user",
+                part=part,
+                at=at,
+                group=group,
+                model=model,
+            )
 
 
 def _part(block: Line, line: Line) -> Part | None:

@@ -4,10 +4,11 @@ conversation per line, in a wrapper with the kind of line."""
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from kode.plugin import CompactionEntry, Import, Part, Text, Thinking, ToolResult, Transcript
+from kode.plugin import CompactionEntry, Text, Thinking, ToolResult, Transcript
 from kode.plugins.imports.lines import (
     HEAD_LINES,
     Line,
+    Part,
     Piece,
     build_transcript,
     first_text,
@@ -43,7 +44,7 @@ def read(path: Path) -> Transcript | None:
     contexts = [item for kind, item, _ in items if kind == "turn_context"]
     model = first_text(contexts[::-1], "model")
     return build_transcript(
-        Import(agent=AGENT, session=first_text(meta, "id"), file="", digest=""),
+        first_text(meta, "id"),
         _pieces(items, model),
         {"damaged lines, skipped": damaged},
         cwd=first_text([*meta, *contexts], "cwd"),

@@ -13,21 +13,22 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kode.plugin import (
     AnyEntry,
     CompactionEntry,
     Header,
-    Import,
     MessageEntry,
-    Part,
-    Role,
+    Text,
+    Thinking,
     ToolCall,
     ToolResult,
     Transcript,
     object_of,
 )
+
+Part = Text | Thinking | ToolCall | ToolResult
 
 MAX_NAME_CHARS = 64  # the longest name of a tool that vendors take
 HEAD_LINES = 50  # agents say whose a file is at its beginning
@@ -72,7 +73,7 @@ class Line(dict[str, Any]):
 class Piece:
     """A piece of a message. Neighbours with the same `group` form one message."""
 
-    role: Role
+    role: Literal["user", "assistant", "tool"]
     part: Part
     at: str
     group: str = ""
@@ -100,7 +101,7 @@ def first_time(lines: Iterable[Line]) -> str:
 
 
 def build_transcript(
-    origin: Import,
+    id: str,
     pieces: Iterable[Piece | CompactionEntry],
     faults: Mapping[str, int],
     *,
@@ -108,15 +109,15 @@ def build_transcript(
     model: str,
     provider: str,
 ) -> Transcript:
-    """A session of another agent; `faults` says what is missing in it, and how often."""
+    """A session of another agent, under its id there; `faults` says what is missing in it, and how
+    often."""
     entries, orphans = entries_of(pieces)
     header = Header(
-        id="",
+        id=id,
         created_at=entries[0].at if entries else "",
         cwd=cwd,
         model=model,
         provider=provider,
-        imported_from=origin,
     )
     counted = {**faults, "results without a call, left out": orphans}
     lines = tuple(f"{what}: {count}" for what, count in counted.items() if count)
@@ -144,7 +145,7 @@ def entries_of(pieces: Iterable[Piece | CompactionEntry]) -> tuple[list[AnyEntry
     entries: list[AnyEntry] = []
     ids: set[str] = set()
     for _, group in groupby(spoken, _group_of):
-        parts: list[Part] = []
+        parts: list[Any] = []
         answers: list[AnyEntry] = []
         for piece in group:
             if isinstance(piece, CompactionEntry):

@@ -11,17 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from kode.plugin import (
     AnyEntry,
     ExportFile,
     Header,
     MessageEntry,
-    RequestEntry,
     SessionError,
-    SystemEntry,
     Transcript,
-    TurnEntry,
     kode_home,
     kode_version,
     plural,
@@ -40,7 +38,7 @@ class RecordedTurn:
     """What happened since the previous turn: a compaction by hand, a rewind."""
     entries: Sequence[AnyEntry]
     """From the person's message to the turn's end."""
-    end: TurnEntry | None
+    end: Any
     """None if kode was killed in the middle."""
 
     @property
@@ -52,7 +50,7 @@ class RecordedTurn:
     def begins_process(self) -> bool:
         """Whether a process began with this turn: then its first request is recorded whole."""
         first = next(filter(is_request, self.entries), None)
-        return isinstance(first, RequestEntry) and None not in (first.system, first.tools)
+        return first is not None and None not in (vars(first)["system"], vars(first)["tools"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +73,7 @@ class Recording:
         turns: list[RecordedTurn] = []
         before: Sequence[AnyEntry] = ()
         for turn in self.transcript.turns:
-            ends = (n for n, entry in enumerate(turn.entries, 1) if isinstance(entry, TurnEntry))
+            ends = (n for n, entry in enumerate(turn.entries, 1) if entry.type == "turn")
             size = next(ends, len(turn.entries)) if turn.number else 0
             if turn.number:
                 entries, end = turn.entries[:size], turn.end
@@ -86,9 +84,9 @@ class Recording:
         return turns
 
     @property
-    def beginning(self) -> SystemEntry | None:
+    def beginning(self) -> Any:
         """What its first request began with; None if it was not kept."""
-        entries = (each for each in self.transcript.entries if isinstance(each, SystemEntry))
+        entries = (each for each in self.transcript.entries if each.type == "system")
         return next(entries, None)
 
     @property
@@ -104,7 +102,7 @@ def is_reply(entry: AnyEntry) -> bool:
 
 def is_request(entry: AnyEntry) -> bool:
     """Whether the entry records the request of a turn."""
-    return isinstance(entry, RequestEntry) and entry.purpose == "turn"
+    return entry.type == "request" and vars(entry)["purpose"] == "turn"
 
 
 def recording_of(transcript: Transcript, *, project: str = "", home: str = "") -> Recording:

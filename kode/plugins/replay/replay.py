@@ -17,9 +17,7 @@ from kode.plugin import (
     AnyEntry,
     BareSession,
     CompactionEntry,
-    Config,
     ContextOverflow,
-    Drop,
     Emit,
     Image,
     KodeError,
@@ -29,7 +27,6 @@ from kode.plugin import (
     NullMemory,
     ProviderError,
     Request,
-    RequestEntry,
     Session,
     Text,
     TextDelta,
@@ -41,7 +38,6 @@ from kode.plugin import (
     ToolResult,
     ToolSpec,
     TurnEnded,
-    Verdict,
     builtin_tools,
     model_info_of,
     shorten,
@@ -115,8 +111,8 @@ class RecordedProvider:
         """See `contracts.Provider`. The context window is the recorded one of the next request: it
         decides when a conversation is compacted."""
         for entry in filter(is_request, self._turn.entries[self._next :]):
-            if isinstance(entry, RequestEntry) and entry.context_window is not None:
-                return replace(self._info, context_window=entry.context_window)
+            if (window := vars(entry)["context_window"]) is not None:
+                return replace(self._info, context_window=window)
         return self._info
 
     def follow(
@@ -265,7 +261,7 @@ class RecordedProvider:
         raise KodeError("The replay compacts the conversation here, and the record does not.")
 
 
-async def play(recording: Recording, config: Config, *, home: Path, cwd: Path) -> RecordedProvider:
+async def play(recording: Recording, config: Any, *, home: Path, cwd: Path) -> RecordedProvider:
     """Replays a recording with a folder for the session it makes, `home`, and the project's files
     in `cwd`, which are only read; returns what was compared. `config` are the person's current
     settings, overridden by those in the record.
@@ -341,16 +337,11 @@ class _Player:
         recorded, opening = {"skills": self.skills} if self.skills else {}, bare.agent.opening
         bare.agent = replace(
             bare.agent,
-            interceptors=(self._allow,),
-            around=self._answer,
             opening=lambda window: {**recorded, **opening(window)},
             cost_usd=lambda usage: 0.0,  # recorded replies cost nothing again
         )
+        bare.answer_calls(self._answer)
         await bare.open("resume" if provider.steps else "start")
-
-    async def _allow(self, *call: object) -> Verdict:
-        """An `Interceptor`."""
-        return Verdict(allowed=True, reason="The result is from the record.", reads=())
 
     async def _answer(self, tool: Tool, _: object, context: ToolContext, run: object) -> ToolOutput:
         """An `Around`; `ReplayedSession` has the whole result. Raises: CancelledError where the
@@ -401,9 +392,10 @@ class CompactingMemory(NullMemory):
         """See `contracts.MemorySystem`."""
         return 0 if self._provider.upcoming_kinds()[:1] == ["compaction"] else None
 
-    async def before_drop(self, messages: Sequence[Message], reason: str) -> Drop:
+    async def before_drop(self, messages: Sequence[Message], reason: Any) -> Any:
         """See `contracts.MemorySystem`."""
-        return Drop() if self.message_window is None else Drop(keep=0)
+        drop = await super().before_drop(messages, reason)
+        return drop if self.message_window is None else replace(drop, keep=0)
 
 
 def _kind(entry: AnyEntry) -> str:

@@ -17,7 +17,6 @@ from pydantic import Field
 from kode.plugin import (
     ConfigError,
     MemoryRefused,
-    frame_memory,
     kode_home,
     kode_version,
     load_config,
@@ -70,7 +69,7 @@ class MemoryTools:
             hits = await memory.system.search(query, limit)
         texts = "\n\n".join(f"[{hit.where}] {hit.text}" for hit in hits)
         about = "What memory holds on this, best first."
-        return {"memory": frame_memory(about, texts) if hits else "", "hits": len(hits)}
+        return {"memory": memory.frame(about, texts), "hits": len(hits)}
 
     async def memory_read(self, cwd: Folder = "") -> dict[str, Any]:
         """What a new session of kode in this project begins with."""
@@ -78,7 +77,7 @@ class MemoryTools:
             sections = await memory.system.snapshot()
         texts = "\n\n".join(f"── {section.title} ──\n{section.content}" for section in sections)
         about = "What kode remembers of the person and this project."
-        return {"memory": frame_memory(about, texts) if texts else ""}
+        return {"memory": memory.frame(about, texts)}
 
     async def memory_add(
         self,

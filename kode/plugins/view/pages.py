@@ -20,7 +20,6 @@ from kode.plugin import (
     describe_fault,
     find_session,
     list_sessions,
-    plugin_pages,
     print_either,
     search_sessions,
     session_file,
@@ -59,7 +58,7 @@ class _Pages:
     def __init__(self, place: Place, keys: Keys) -> None:
         self._place = place
         self._keys = keys
-        self.added = plugin_pages(lambda fault: print_either(faults=[fault]))
+        self.added = Page.of_plugins(lambda fault: print_either(faults=[fault]))
         titles = sorted((page.title, page.path) for _, page in self.added if page.title)
         self._views = {"/": "Sessions", "/memory": "Memory"} | {path: name for name, path in titles}
         """Addresses and names in the navigation."""

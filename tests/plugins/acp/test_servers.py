@@ -1,9 +1,10 @@
 from acp.schema import EnvVariable, HttpHeader, HttpMcpServer, McpServerStdio
 
+from kode.conversation.opening import client_entries
 from kode.extensions import trust
 from kode.extensions.mcp_config import resolve
 from kode.extensions.trust import Approvals
-from kode.plugins.acp.servers import entries_of
+from kode.plugins.acp.servers import servers_of
 
 
 def stdio(name, command="/bin/server"):
@@ -13,7 +14,7 @@ def stdio(name, command="/bin/server"):
 
 
 def test_a_server_of_the_client_is_trusted_as_given(tmp_path):
-    (entry,) = entries_of([stdio("files")], tmp_path)
+    (entry,) = client_entries(servers_of([stdio("files")]), tmp_path)
 
     server = resolve(entry, {"B": "replaced"})
 
@@ -27,15 +28,16 @@ def test_an_http_server_keeps_its_headers(tmp_path):
     headers = [HttpHeader(name="Authorization", value="Bearer x")]
     given = HttpMcpServer(type="http", name="web", url="http://127.0.0.1:1/mcp", headers=headers)
 
-    server = resolve(entries_of([given], tmp_path)[0], {})
+    (entry,) = client_entries(servers_of([given]), tmp_path)
+    server = resolve(entry, {})
 
     assert server.url == "http://127.0.0.1:1/mcp"
     assert server.headers == {"Authorization": "Bearer x"}
 
 
-def test_names_become_parts_of_tool_names_and_stay_apart(tmp_path):
+def test_names_become_parts_of_tool_names_and_stay_apart():
     names = ["My Server!", "My Server?", "__", "ok.name", "x" * 60]
 
-    found = [entry.name for entry in entries_of([*map(stdio, names)], tmp_path)]
+    found = [*servers_of([*map(stdio, names)])]
 
     assert found == ["My-Server", "My-Server-2", "server", "ok.name", "x" * 36]
