@@ -379,12 +379,12 @@ class FileStore:
         draft = self.draft(DAMAGE, Author("recovered"))
         self.log.append([replace(draft, reason=str(damage))])
         aside = self.log.mend()
-        kept = f" They are kept in {aside}." if aside else ""
-        said = (
-            f"{self.log.path} is damaged: {damage}.{kept} What only the files of memory still have "
+        where = f" They are kept in {aside}." if aside else ""
+        text = (
+            f"{self.log.path} is damaged: {damage}.{where} What only the files of memory have "
             "was taken over from them, and nothing else was lost."
         )
-        return [Notice(text=said)]
+        return [Notice(text=text)]
 
     def _follow(self, name: str, place: str) -> str:
         """Brings a file and the log together; says what a person or a damage changed, "" for

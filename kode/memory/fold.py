@@ -102,13 +102,13 @@ class View:
 
     def conflicts(self) -> list[tuple[Statement, Statement]]:
         """The pairs of current statements that contradict each other; the first one counts."""
-        found = dict[frozenset[str], tuple[Statement, Statement]]()
+        pairs = dict[frozenset[str], tuple[Statement, Statement]]()
         for pair in self.pairs:
             both = [entry for id in pair if (entry := self.entries.get(id)) and entry.is_alive]
             is_open = len(both) == 2 and frozenset(pair) not in self.distinct
             if is_open and all(entry.statement.state == "current" for entry in both):
-                found[frozenset(pair)] = (both[0].statement, both[1].statement)
-        return list(found.values())
+                pairs[frozenset(pair)] = (both[0].statement, both[1].statement)
+        return list(pairs.values())
 
     def entry(self, id: str) -> Entry | None:
         """The statement with this id, or the only one whose id begins with it."""
@@ -216,10 +216,12 @@ class View:
         ids = {*added, *(id for change in changes for id in change.end)} & self.entries.keys()
         places = dict(old.places)
         for place in {self.entries[id].statement.place for id in ids}:
-            known = [one for one in places.get(place, ()) if self.entries[one.id].is_alive]
-            new = [one for id, one in added.items() if one.place == place and id not in old.entries]
-            alive = (one for one in new if self.entries[one.id].is_alive)
-            places[place] = [*known, *(one for one in alive if one.state != "waiting")]
+            new = (add for id, add in added.items() if add.place == place and id not in old.entries)
+            places[place] = [
+                statement
+                for statement in (*places.get(place, ()), *new)
+                if self.entries[statement.id].is_alive and statement.state != "waiting"
+            ]
         self.__dict__["places"] = places
         return self
 

@@ -88,17 +88,17 @@ async def compare(
 ) -> Judgment:
     """How a new statement relates to known ones of its place, with at most one question to a model.
     Call it without a lock."""
-    nearest = await near(new.text, [one.text for one in known], settings, embedder)
-    if not nearest or any(one.text == new.text for one in known):
+    nearest = await near(new.text, [fact.text for fact in known], settings, embedder)
+    if not nearest or any(fact.text == new.text for fact in known):
         return Judgment()
-    near_ones = [known[index] for index in nearest]
-    prompt = build_question(new.text, [one.text for one in near_ones])
+    candidates = [known[index] for index in nearest]
+    prompt = build_question(new.text, [fact.text for fact in candidates])
     reply = await model.ask(INSTRUCTIONS, prompt, max_output_tokens=16, timeout_s=TIMEOUT_S)
-    judgment = read_judgment(reply.text, len(near_ones))
+    judgment = read_judgment(reply.text, len(candidates))
     if judgment is None:
         return Judgment(reason=f"not judged: {reply.failure or 'no known word'}")
     meaning, number = judgment
-    other = near_ones[number].id
+    other = candidates[number].id
     relations = {
         "same": Relations(same=((new.id, other),)),
         "update": Relations(outdated=((other, new.id),)),
@@ -130,7 +130,7 @@ def choose_candidates(nearness: Sequence[float], add_threshold: float) -> list[i
 def by_words(text: str, known: Sequence[str]) -> list[float]:
     """How near each known text is, from 0 to 1: the share of telling words in common, weighted by
     rarity."""
-    bags = [telling_stems(one) for one in (*known, text)]
+    bags = [telling_stems(words) for words in (*known, text)]
     numbers = Counter(term for bag in bags for term in bag)
     texts = len(bags) + BACKGROUND_TEXTS
     weights = {term: math.log((1 + texts) / number) ** 2 for term, number in numbers.items()}
@@ -153,7 +153,7 @@ async def _by_vectors(
         if not cosines:
             return None
         pairs[first, second] = cosines[""]
-    cosines = await embedder.cosines(text, {str(n): one for n, one in enumerate(known)})
+    cosines = await embedder.cosines(text, {str(n): fact for n, fact in enumerate(known)})
     if cosines is None:
         return None
     unrelated = median(pairs[pair] for pair in UNRELATED)

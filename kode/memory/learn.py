@@ -269,8 +269,8 @@ async def consolidate(
 
     changes = await store.commit(make)
     left = len(known) - sum(len(change.end) for change in changes)
-    said = f"consolidated {store.layout.label(place)}: {len(known)} entries, now {left}"
-    return Outcome(text=said, change=changes[-1] if changes else None)
+    summary = f"consolidated {store.layout.label(place)}: {len(known)} entries, now {left}"
+    return Outcome(text=summary, change=changes[-1] if changes else None)
 
 
 def describe_change(change: Change) -> str:

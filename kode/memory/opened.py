@@ -305,22 +305,19 @@ class OpenMemory:
         """The notes that bear on a message and that the session was not shown yet."""
         if self.update_indexes(INDEX_LIMIT_S):
             self.work.start(self.index_rest())
-        shown, entries = {*self.shown_notes}, self.store.view().entries
-        now = self.context.now()
-        ranked = recall(self.note_index, query, now, lambda text: text.id in shown)
-        return [entries[result.text.id].statement for result in ranked]
+        return self._recall(self.note_index, query, self.notes())
 
     def find_archived(self, query: str) -> list[Statement]:
         """The archived facts that bear on a message and that the session was not shown yet."""
         self.update_indexes(0.0)
-        archived = {fact.id: fact for fact in self._archived()}
-        ranked = recall(
-            self.fact_index,
-            query,
-            self.context.now(),
-            lambda text: text.id in self.shown_notes or text.id not in archived,
-        )
-        return [archived[result.text.id] for result in ranked]
+        return self._recall(self.fact_index, query, self._archived())
+
+    def _recall(
+        self, index: TextIndex, query: str, statements: Sequence[Statement]
+    ) -> list[Statement]:
+        left = {new.id: new for new in statements if new.id not in self.shown_notes}
+        ranked = recall(index, query, self.context.now(), lambda text: text.id not in left)
+        return [left[result.text.id] for result in ranked]
 
     def show_notes(self, notes: Sequence[Statement]) -> str:
         """Notes for the model, each with what does not hold any more, framed; "" for none."""

@@ -89,7 +89,7 @@ class Policy(ABC):
     def replaced_notes(self, view: "View", record: SessionRecord) -> list[Statement]:
         """The notes whose place a new note on the session takes: those of it, when it was
         continued."""
-        notes = (one for one in view.statements() if one.kind in ("episode", "summary"))
+        notes = (note for note in view.statements() if note.kind in ("episode", "summary"))
         return [note for note in notes if note.session == record.id]
 
     def record_without_model(self, record: SessionRecord) -> str:

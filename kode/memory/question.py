@@ -5,10 +5,10 @@ Texts and values only. Relations are named by role, or as groups, so that no dir
 the wrong way round.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any, Literal, NamedTuple
 
 from kode import credentials
@@ -101,12 +101,12 @@ def build(
     alone."""
     numbers = {statement.id: number for number, statement in enumerate(known, 1)}
     remarks = {
-        one.id: f"in conflict with line {numbers[other.id]}"
+        fact.id: f"in conflict with line {numbers[other.id]}"
         for pair in conflicts
-        for one, other in (pair, pair[::-1])
+        for fact, other in (pair, pair[::-1])
         if other.id in numbers
     }
-    lines = [frame.describe(one, remarks.get(one.id, ""), names_user=True) for one in known]
+    lines = [frame.describe(fact, remarks.get(fact.id, ""), names_user=True) for fact in known]
     listed = "\n".join(
         f"{number}. {' '.join(line.split())}" for number, line in enumerate(lines, 1)
     )
@@ -123,23 +123,21 @@ def build(
 def choose_known(facts: Sequence[Statement], about: str, session: str) -> list[Statement]:
     """The known facts that a question shows, in order: all, if they fit, else those of this
     session, and by turns the nearest to what it is about and the newest."""
-    if sum(len(one.text) for one in facts) <= MAX_KNOWN_CHARS:
+    if sum(len(fact.text) for fact in facts) <= MAX_KNOWN_CHARS:
         return list(facts)
     index = TextIndex()
-    index.update([IndexedText(one.id, one.text) for one in facts])
-    by_id = {one.id: one for one in facts}
-    ranked = index.search(about, len(facts), datetime.now(UTC))
-    nearest = [by_id[one.text.id] for one in ranked]
-    newest = sorted(facts, key=lambda one: one.claimed_at, reverse=True)
-    by_turns = [one for pair in zip_longest(nearest, newest) for one in pair if one]
-    of_session = [one for one in newest if session and one.session == session]
+    index.update([IndexedText(fact.id, fact.text) for fact in facts])
+    by_id = {fact.id: fact for fact in facts}
+    nearest = [result.text.id for result in index.search(about, len(facts), datetime.now(UTC))]
+    newest = sorted(by_id, key=lambda id: by_id[id].claimed_at, reverse=True)
+    of_session = [id for id in newest if session and by_id[id].session == session]
+    by_turns = chain.from_iterable(zip_longest(nearest, newest))
     chosen, room = set[str](), MAX_KNOWN_CHARS
-    for one in dict.fromkeys(one.id for one in (*of_session, *by_turns)):
-        size = len(by_id[one].text)
-        if size <= room:
-            chosen.add(one)
-            room -= size
-    return [one for one in facts if one.id in chosen]
+    for id in dict.fromkeys((*of_session, *by_turns)):
+        if id and len(by_id[id].text) <= room:
+            chosen.add(id)
+            room -= len(by_id[id].text)
+    return [fact for fact in facts if fact.id in chosen]
 
 
 # ── the answer ───────────────────────────────────────────────────────────────────────────────────
@@ -159,24 +157,30 @@ def read(answer: str, known: int) -> Answer:
     if not found.is_complete:
         return noted
     last = known + len(facts)
-    groups = [{_number(one, last) for one in _list(row)} - {0} for row in _list(value.get("same"))]
-    outdated = [
-        (_number(row.get("line"), last), _number(row.get("by"), last))
-        for row in _list(value.get("outdated"))
-        if isinstance(row, dict)
-    ]
-    pairs = [[_number(one, last) for one in _list(row)] for row in _list(value.get("conflict"))]
-    withdrawn = [
+
+    def numbers(name: str, *keys: str) -> Iterator[list[int]]:
+        """The lines of each row: an array, or an object with these keys."""
+        for row in _list(value.get(name)):
+            values = [row.get(key) for key in keys] if isinstance(row, dict) else _list(row)
+            if isinstance(row, dict) == bool(keys):
+                yield [_number(number, last) for number in values]
+
+    def pairs(name: str, *keys: str) -> tuple[tuple[int, int], ...]:
+        rows = (row for row in numbers(name, *keys) if len(row) == 2 and all(row))
+        return tuple((first, second) for first, second in rows if first != second)
+
+    groups = ({*row} - {0} for row in numbers("same"))
+    withdrawn = (
         Withdrawal(_number(row.get("line"), known), _text(row.get("quote"), MAX_QUOTE_CHARS))
         for row in _list(value.get("withdrawn"))
         if isinstance(row, dict)
-    ]
+    )
     return replace(
         noted,
         same=tuple(tuple(sorted(group)) for group in groups if len(group) > 1),
-        outdated=tuple((line, by) for line, by in outdated if line and by and line != by),
-        conflict=tuple((p[0], p[1]) for p in pairs if len(p) == 2 and all(p) and p[0] != p[1]),
-        withdrawn=tuple(one for one in withdrawn if one.line),
+        outdated=pairs("outdated", "line", "by"),
+        conflict=pairs("conflict"),
+        withdrawn=tuple(row for row in withdrawn if row.line),
     )
 
 

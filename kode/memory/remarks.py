@@ -4,12 +4,12 @@ another, was withdrawn since a record was written, or is new to an open session.
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
+from functools import partial
 
-from kode.credentials import redact
 from kode.memory.fold import Entry, View, fold
 from kode.memory.markdown import display
 from kode.memory.statement import AUTHORS, Change, Statement
-from kode.memory.store import Store
+from kode.memory.store import Store, quoted
 from kode.messages import shorten
 
 QUOTED_CHARS = 200  # a sentence
@@ -20,6 +20,7 @@ MIN_QUOTED_WORDS = 4
 """A shorter text stands in many others that do not mean it."""
 _TIDYING = ("prune", "consolidate", "merge")
 """The kinds of changes that take away what has had its time, not what does not hold."""
+_quoted = partial(quoted, max_chars=QUOTED_CHARS)
 
 
 def is_expired(statement: Statement, today: date) -> bool:
@@ -63,11 +64,11 @@ def since_then(store: Store, record: Statement, today: date) -> str:
         if not is_quoted and not is_of_session:
             continue
         if entry.is_alive and fact.id in known:
-            lines[f"- {_quote(fact)}: {known[fact.id]}"] = None
+            lines[f"- {_quoted(fact)}: {known[fact.id]}"] = None
         elif entry.end and display(fact.text) not in current:
             is_by_others = entry.end.session != record.session or not record.session
             if (is_quoted or is_by_others) and entry.end.kind not in _TIDYING:
-                lines[f"- {_quote(fact)} {_fate(entry, view)}"] = None
+                lines[f"- {_quoted(fact)} {_fate(entry, view)}"] = None
     return "\n".join(("Since then:", *lines)) if lines else ""
 
 
@@ -75,7 +76,7 @@ def _fate(entry: Entry, view: View) -> str:
     heirs = view.successors(entry.statement.id)
     while heirs and not heirs[-1].is_alive:
         heirs = view.successors(heirs[-1].statement.id)
-    return f"was superseded by {_quote(heirs[-1].statement)}" if heirs else "was withdrawn"
+    return f"was superseded by {_quoted(heirs[-1].statement)}" if heirs else "was withdrawn"
 
 
 def news(store: Store, last_change: str, last_day: str, today: date, session: str) -> str:
@@ -107,8 +108,8 @@ def news(store: Store, last_change: str, last_day: str, today: date, session: st
         if id not in new and statement.text not in texts
         if not ((entry := view.entries.get(id)) and is_own(entry.end))
     ]
-    parts = _listed("New", (f"{_quote(one)} ({AUTHORS[one.who]}, now)" for one in added))
-    parts += _listed("No longer", map(_quote, gone))
+    parts = _listed("New", (f"{_quoted(fact)} ({AUTHORS[fact.who]}, now)" for fact in added))
+    parts += _listed("No longer", (_quoted(fact) for fact in gone))
     said = " ".join(parts)
     return f"[Memory has changed. {shorten(said, MAX_NEWS_CHARS)}]" if said else ""
 
@@ -128,7 +129,3 @@ def _facts(view: View, is_here: Callable[[str], bool], day: str) -> dict[str, St
 def _listed(word: str, texts: Iterable[str]) -> list[str]:
     listed = ", ".join(texts)
     return [f"{word}: {listed}."] if listed else []
-
-
-def _quote(statement: Statement) -> str:
-    return f'"{shorten(redact(display(statement.text)), QUOTED_CHARS)}"'

@@ -101,7 +101,7 @@ def render(format: Format, text: str, wanted: Sequence[Statement], old: Iterable
         for piece, masked in pieces:
             ended = gone.get(masked, ())
             heir = next(
-                (new for new in left if any(_are_versions(new, one) for one in ended)), None
+                (new for new in left if any(_are_versions(new, old) for old in ended)), None
             )
             if in_place and heir:
                 raws.append(_with_text(piece, heir.text))

@@ -68,9 +68,9 @@ async def status(memory: Memory) -> str:
     for place in memory.store.fact_places():
         if facts := view.in_place(place):
             label, fill = memory.layout.label(place), memory.fill(place)
-            known = fill.removeprefix(f"{label}: ")
+            rest = fill.removeprefix(f"{label}: ")
             lines.append(
-                f"{label}: {plural(len(facts), 'entry', 'entries')}{f', {known}' if known else ''}"
+                f"{label}: {plural(len(facts), 'entry', 'entries')}{f', {rest}' if rest else ''}"
             )
     lines += [f"session notes: {len(memory.notes())}"] if memory.notes() else []
     private = sum(fact.private for fact in memory.store.statements())
@@ -113,11 +113,9 @@ def describe_change(memory: Memory, change: Change, statements: dict[str, Statem
     label = memory.layout.label
     gone = [statements[id] for id in change.end if id in statements]
     set = [statements[id] for id in change.set if id in statements]
-    places = dict.fromkeys(label(one.place) for one in (*gone, *change.add, *set))
+    places = dict.fromkeys(label(entry.place) for entry in (*gone, *change.add, *set))
     sides = [
-        "; ".join(
-            first_of([shorten(redact(display(one.text)), TEXT_CHARS) for one in side], MAX_TEXTS)
-        )
+        "; ".join(first_of([shorten(redact(display(e.text)), TEXT_CHARS) for e in side], MAX_TEXTS))
         for side in (gone, (*change.add, *set))
     ]
     what = " → ".join(side for side in sides if side) or change.undoes

@@ -101,8 +101,8 @@ async def find_item(system: MemorySystem, id: str) -> Item:
     ]
     if len(matches) == 1:
         return matches[0]
-    said = "Several entries that wait begin" if matches else "No entry that waits begins"
-    raise MemoryRefused(f"{said} with {id!r}. `kode memory review --list` lists them.")
+    fault = "Several entries that wait begin" if matches else "No entry that waits begins"
+    raise MemoryRefused(f"{fault} with {id!r}. `kode memory review --list` lists them.")
 
 
 async def propose(system: MemorySystem, text: str, about: About, client: str) -> Outcome:
@@ -114,7 +114,7 @@ async def propose(system: MemorySystem, text: str, about: About, client: str) ->
     statement = memory.new_statement(addition, Author("client", source=name))
     check(statement.text, max_chars=MAX_PROPOSED_CHARS, author="client")
     check(name)
-    waiting = [one for one in memory.store.view().waiting() if one.who == "client"]
+    waiting = [new for new in memory.store.view().waiting() if new.who == "client"]
     if len(waiting) >= MAX_PROPOSALS:
         raise MemoryRefused(
             f"{MAX_PROPOSALS} proposals wait already. The person decides on them with "

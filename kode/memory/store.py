@@ -36,9 +36,9 @@ _PASSED_OVER = (DAMAGE, RESTORE, LAYOUT, "undo")
 """The kinds of changes that an undo without an id does not mean."""
 
 
-def quoted(statement: Statement) -> str:
+def quoted(statement: Statement, max_chars: int = QUOTED_CHARS) -> str:
     """A statement in a sentence: on one line, credentials masked, shortened."""
-    return f'"{shorten(redact(display(statement.text)), QUOTED_CHARS)}"'
+    return f'"{shorten(redact(display(statement.text)), max_chars)}"'
 
 
 class Store(FileStore):
@@ -77,8 +77,8 @@ class Store(FileStore):
         changes = [change for change in self.log.changes() if change.id.startswith(id)]
         if len(changes) == 1:
             return changes[0]
-        said = f"{len(changes)} changes begin with" if changes else "There is no change"
-        raise MemoryRefused(f"{said} {id}. `kode memory log` lists the changes with their ids.")
+        summary = f"{len(changes)} changes begin with" if changes else "There is no change"
+        raise MemoryRefused(f"{summary} {id}. `kode memory log` lists the changes with their ids.")
 
     # ── operations ───────────────────────────────────────────────────────────────────────────
 
@@ -106,9 +106,9 @@ class Store(FileStore):
             if not change.add:
                 heir = self._plan(view, [new], relations).ends[new.id]
                 stays = view.entries[heir].statement
-                said = f"already in {where}, in other words: {quoted(stays)}"
+                summary = f"already in {where}, in other words: {quoted(stays)}"
                 has_effect = change.end or change.conflicts
-                return change if has_effect else None, Outcome(text=said, statement=stays)
+                return change if has_effect else None, Outcome(text=summary, statement=stays)
             return change, self._added(change, view)
 
         return await self._commit(make)
@@ -123,7 +123,7 @@ class Store(FileStore):
         def make(view: View) -> tuple[Change | None, Outcome]:
             alive = (*view.in_place(first.place), *view.waiting())
             known = {(old.place, old.text) for old in alive}
-            added = tuple(one for one in new if (one.place, one.text) not in known)
+            added = tuple(add for add in new if (add.place, add.text) not in known)
             if not added:
                 return None, Outcome(text=f"already in {where}: {quoted(first)}", statement=first)
             draft = self.draft("add", Author(first.who, first.session, first.turn))
@@ -177,8 +177,8 @@ class Store(FileStore):
         def make(view: View) -> tuple[Change, Outcome]:
             statement = self._alive(view, id)
             change = replace(self.draft(kind, author), set={statement.id: amendment})
-            said = f"{kind}: {quoted(statement)} in {self.layout.label(statement.place)}"
-            return change, Outcome(text=said, statement=statement)
+            summary = f"{kind}: {quoted(statement)} in {self.layout.label(statement.place)}"
+            return change, Outcome(text=summary, statement=statement)
 
         return await self._commit(make)
 
@@ -208,11 +208,11 @@ class Store(FileStore):
             change = replace(change, end=(*change.end, *weak))
             ended = tuple(view.entries[id].statement for id in change.end)
             stay = [old for old in edit.gone if old.id not in change.end]
-            said = f"wrote {label}: {len(change.add)} new, {len(ended)} withdrawn"
+            summary = f"wrote {label}: {len(change.add)} new, {len(ended)} withdrawn"
             if stay:
-                said += f"; what the user said stays: {', '.join(map(quoted, stay))}"
+                summary += f"; what the user summary stays: {', '.join(map(quoted, stay))}"
             is_empty = not (change.add or change.end or change.conflicts)
-            return None if is_empty and not edit else change, Outcome(text=said, ended=ended)
+            return None if is_empty and not edit else change, Outcome(text=summary, ended=ended)
 
         return await self._commit(make, {name: text})
 
@@ -243,9 +243,9 @@ class Store(FileStore):
             if choice == "confirm":
                 return replace(draft, set={first.id: self._confirmed(first)}), outcome
             stays, ended = (first, last) if choice == "first" else (last, first)
-            said = f"kept {quoted(stays)}, removed {quoted(ended)}"
+            summary = f"kept {quoted(stays)}, removed {quoted(ended)}"
             change = replace(draft, set={stays.id: Amendment(who="user")}, end=(ended.id,))
-            return change, Outcome(text=said, statement=stays, ended=(ended,))
+            return change, Outcome(text=summary, statement=stays, ended=(ended,))
 
         return await self._commit(make)
 
@@ -288,9 +288,9 @@ class Store(FileStore):
         return replace(
             draft,
             add=tuple(
-                replace(one, replaces=(*one.replaces, *ended_by[one.id]))
-                for one in new
-                if one.id not in result.ends
+                replace(statement, replaces=(*statement.replaces, *ended_by[statement.id]))
+                for statement in new
+                if statement.id not in result.ends
             ),
             end=(*draft.end, *(id for id in result.ends if id in view.entries)),
             conflicts=(*draft.conflicts, *result.conflicts),
@@ -299,33 +299,30 @@ class Store(FileStore):
     def _plan(self, view: View, new: Sequence[Statement], relations: Relations) -> Plan:
         entries = (entry for id in relations.ids() if (entry := view.entries.get(id)))
         alive = [entry.statement for entry in entries if entry.is_alive]
-        statements = [*(one for one in alive if one.state != "waiting"), *new]
-        return plan(
-            relations,
-            {one.id: one.claimed_at for one in statements},
-            {one.id: self.rank(one) for one in statements},
-        )
+        statements = [*(old for old in alive if old.state != "waiting"), *new]
+        times = {statement.id: statement.claimed_at for statement in statements}
+        return plan(relations, times, {new.id: self.rank(new) for new in statements})
 
     def _added(self, change: Change, view: View) -> Outcome:
         """What a change that adds statements did, for whom asked."""
         new, where = change.add[0], self.layout.label(change.add[0].place)
         ended = tuple(view.entries[id].statement for id in change.end)
         texts = ", ".join(map(quoted, change.add))
-        said = f"added to {where}: {texts}"
+        summary = f"added to {where}: {texts}"
         if new.state == "waiting":
-            said = f"waits for the user's approval (`kode memory review`): {texts}"
+            summary = f"waits for the user's approval (`kode memory review`): {texts}"
         elif ended:
-            said = f"replaced in {where}: {', '.join(map(quoted, ended))} by {texts}"
+            summary = f"replaced in {where}: {', '.join(map(quoted, ended))} by {texts}"
         conflict = None
         for first, second in change.conflicts:
             counts = view.entries[first].statement if first in view.entries else new
             other = view.entries[second].statement if second in view.entries else new
-            said += (
+            summary += (
                 f"; {quoted(counts)} contradicts {quoted(other)} and counts until the user decides "
                 "(`kode memory review`)"
             )
             conflict = counts if second == new.id else conflict
-        return Outcome(text=said, statement=new, ended=ended, conflict=conflict)
+        return Outcome(text=summary, statement=new, ended=ended, conflict=conflict)
 
     def _adds_to(self, new: Statement, old: Statement) -> bool:
         """Whether a statement says more than another with the same text."""
@@ -378,7 +375,7 @@ class Store(FileStore):
     ) -> tuple[Sequence[Change], Outcome]:
         changes = list(meant)
         followers = {other.id: other for change in meant for other in self._followers(view, change)}
-        rest = [other for id, other in followers.items() if id not in {one.id for one in meant}]
+        rest = [other for other in followers.values() if other not in meant]
         if rest and not with_derived:
             raise MemoryRefused(
                 f"Later changes rest on {meant[-1].id}: {', '.join(other.id for other in rest)}. "
@@ -401,10 +398,10 @@ class Store(FileStore):
         asked = meant[-1]
         texts = [f"removed {quoted(new)}" for new in asked.add]
         texts += [f"restored {quoted(view.entries[id].statement)}" for id in asked.end]
-        said = f"undid {asked.kind} {asked.id}{': ' if texts else ''}{', '.join(texts)}"
+        summary = f"undid {asked.kind} {asked.id}{': ' if texts else ''}{', '.join(texts)}"
         batch = asked.id if changes[1:] else ""
         drafts = [(self.draft("undo", Author("user"), batch), change.id) for change in changes]
-        return [replace(draft, undoes=id) for draft, id in drafts], Outcome(text=said)
+        return [replace(draft, undoes=id) for draft, id in drafts], Outcome(text=summary)
 
     async def _commit(
         self,

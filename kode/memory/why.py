@@ -1,12 +1,13 @@
 """`kode memory why`: the history of one entry, in words."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory.fold import Entry
-from kode.memory.markdown import display
 from kode.memory.statement import AUTHORS, Change, Statement
+from kode.memory.store import quoted
 from kode.memory.system import Memory
 from kode.messages import shorten
 
@@ -16,6 +17,7 @@ MAX_LINKS = 60
 """Limit of the older versions that are shown; the rest is in the log."""
 MAX_LISTED = 10  # more is a reason to ask again
 _CODE = {"unchanged": "unchanged since", "changed": "changed since", "gone": "no longer there"}
+_quoted = partial(quoted, max_chars=TEXT_CHARS)
 
 
 def why(memory: Memory, words: str) -> str:
@@ -43,7 +45,7 @@ def why(memory: Memory, words: str) -> str:
 def describe(memory: Memory, statement: Statement) -> str:
     """An entry with its id and place, on one line."""
     label = memory.layout.label(statement.place)
-    return f"{statement.id} [{label}] {_shown(statement)}"
+    return f"{statement.id} [{label}] {_quoted(statement)}"
 
 
 def history(memory: Memory, entry: Entry) -> str:
@@ -52,14 +54,14 @@ def history(memory: Memory, entry: Entry) -> str:
     chain = view.chain(entry.statement.id)[::-1]
     lines = [line for link in chain[:MAX_LINKS] for line in _link(memory, link)]
     if entry.end is not None:
-        heirs = [_shown(heir.statement) for heir in view.successors(entry.statement.id)]
+        heirs = [_quoted(heir.statement) for heir in view.successors(entry.statement.id)]
         by = f": replaced by {', '.join(heirs)}" if heirs else ""
         lines.append(f"ended by {when(entry.end)}{by}")
     for first, second in view.conflicts():
         if entry.statement.id in (first.id, second.id):
             other = second if entry.statement.id == first.id else first
             counts = "counts until you decide" if other is second else "does not count yet"
-            lines.append(f"in conflict with {_shown(other)}: it {counts}")
+            lines.append(f"in conflict with {_quoted(other)}: it {counts}")
     return "\n".join(lines)
 
 
@@ -80,8 +82,8 @@ def _link(memory: Memory, entry: Entry) -> Iterator[str]:
     if statement.source:
         state = memory.store.code_state(statement)
         yield f"  from {statement.source}{f', {_CODE[state]}' if state else ''}"
-    period = [f"{word} {day}" for word, day in _period(statement) if day]
-    if period:
+    days = (("since", statement.since), ("until", statement.until))
+    if period := [f"{word} {day}" for word, day in days if day]:
         yield f"  holds {', '.join(period)}"
     for change in entry.amendments:
         yield f"  {when(change)}"
@@ -89,13 +91,5 @@ def _link(memory: Memory, entry: Entry) -> Iterator[str]:
         yield f"  {entry.change.reason}"
 
 
-def _period(statement: Statement) -> tuple[tuple[str, str], ...]:
-    return ("since", statement.since), ("until", statement.until)
-
-
 def _minute(at: str) -> str:
     return f"{at[:16].replace('T', ' ')} UTC"
-
-
-def _shown(statement: Statement) -> str:
-    return f'"{shorten(redact(display(statement.text)), TEXT_CHARS)}"'

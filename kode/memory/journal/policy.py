@@ -158,11 +158,11 @@ class JournalPolicy(Policy):
         """Until the session can be summed up, the history has its latest messages."""
         view = memory.store.view()
         part = self.part_to_sum_up(view, record)
-        if not part.messages or any(_end(one) == part.end for one in self._entries(view, part)):
+        if not part.messages or any(_end(note) == part.end for note in self._entries(view, part)):
             return
         note = replace(
             self.note(part, self.record_without_model(part), ()),
-            replaces=tuple(one.id for one in self.replaced_notes(view, record)),
+            replaces=tuple(note.id for note in self.replaced_notes(view, record)),
             state="waiting" if record.tainted_by else "current",
             source=record.tainted_by,
         )
