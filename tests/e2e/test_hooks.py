@@ -2,7 +2,6 @@
 
 import json
 import shlex
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,20 +63,6 @@ def test_a_hook_that_prefixes_commands_works_as_pasted(place: Place) -> None:
     assert hook["updated_input"]["command"] == "env STAGE=test printenv STAGE"
 
 
-def test_a_changed_call_escapes_no_rule(place: Place) -> None:
-    needs_a_whole_sandbox(place)
-    rewriting(place, ESCAPE)
-
-    flags = ("--allow", "shell(printenv:*)", "--permission-mode", "ask")
-    done, seen = run(place, *flags)
-
-    assert not (place.project / "escaped.txt").exists()
-    assert "touch escaped.txt" in seen
-    done, _ = run(place, *flags, "--deny", "shell(touch:*)")
-    assert "touch escaped.txt" in done.err
-    assert not (place.project / "escaped.txt").exists()
-
-
 def test_a_notifying_hook_works_once_it_may_run_outside(place: Place) -> None:
     needs_a_whole_sandbox(place)
     told = place.folder / "told.txt"
@@ -106,15 +91,6 @@ def test_the_approval_says_what_a_hook_can_do(place: Place) -> None:
 
     for part in ("no network", "home hidden", "--network", "--write", "--outside"):
         assert part in shown
-
-
-def test_a_hook_writes_nowhere_around_a_home(place: Place) -> None:
-    bring(place, "Stop", "true")
-
-    for folder in (place.folder, place.home, place.project.parent, Path("/"), place.folder / "no"):
-        done = place.run("trust", "approve", "Stop", "--write", str(folder), "--yes")
-        assert done.code != 0, folder
-        assert "--write" in done.err
 
 
 def test_an_async_hook_ends_before_kode_does(place: Place) -> None:
@@ -182,19 +158,6 @@ def test_texts_of_a_hook_reach_model_and_person(place: Place) -> None:
     assert "suppressOutput" not in seen + done.err + done.out
 
 
-def test_an_async_hook_speaks_with_the_next_message(place: Place) -> None:
-    needs_a_whole_sandbox(place)
-    specific = {"hookEventName": "PreToolUse", "additionalContext": "The tide is high."}
-    answer = {"systemMessage": "Mind the gap.", "decision": "block", "hookSpecificOutput": specific}
-    bring(place, "PreToolUse", say(answer), "Bash", **{"async": True})
-    place.run("trust", "approve", "--yes")
-
-    done, seen = run(place, calls=(ECHO,))
-
-    assert "it ran\\n" in seen
-    assert "Mind the gap." in done.err
-
-
 def test_a_hook_that_prints_async_is_not_waited_for(place: Place) -> None:
     needs_a_whole_sandbox(place)
     waits = "until [ -e later.txt ]; do sleep 0.05; done"  # the next call makes it
@@ -207,18 +170,6 @@ def test_a_hook_that_prints_async_is_not_waited_for(place: Place) -> None:
     assert "it ran\\n" in seen
     assert "Stop." not in seen
     assert "Mind the gap." in done.err
-
-
-def test_a_guard_is_waited_for_whatever_it_prints(place: Place) -> None:
-    needs_a_whole_sandbox(place)
-    late = {"decision": "block", "reason": "Not echo."}
-    said = f"{say({'async': True})}; {say(late)}"
-    bring(place, "PreToolUse", said, "Bash", guard=True)
-    place.run("trust", "approve", "--yes")
-
-    _, seen = run(place, calls=(ECHO,))
-
-    assert "it ran\\n" not in seen
 
 
 def test_if_limits_a_hook_to_calls_that_may_match(place: Place) -> None:
