@@ -1055,8 +1055,6 @@ class MemoryContext:
     now: Callable[[], datetime]
     """The clock, aware and in local time."""
     read_only: bool = False
-    session_path: Path | None = None
-    """The session's file, named in raw fallback entries."""
     expected_s: Callable[[int, int], float] = lambda input_tokens, output_tokens: 0.0
     """Expected duration of a reply with this many tokens, from what this process has measured of
     memory's model; 0.0 before any measurement."""

@@ -131,7 +131,6 @@ def memory_context(opened: OpenSession) -> MemoryContext:
         emit=opened.emit,
         ask_reply=ask_reply(opened),
         now=lambda: datetime.now().astimezone(),
-        session_path=session.path,
         expected_s=partial(_expected_s, opened),
         tainted=lambda: session.tainted,
         outside=lambda: session.tainted_by,

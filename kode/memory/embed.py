@@ -51,8 +51,8 @@ class Embedder:
     """Gets one line when the server fails for the first time."""
     _vectors: "dict[str, Vector]" = field(default_factory=dict)
     """By key, as read from the file."""
-    _is_noticed: bool = False
     _silent_until: float = 0.0
+    """On the monotonic clock; 0 before the first outage."""
 
     @property
     def model(self) -> str:
@@ -62,21 +62,22 @@ class Embedder:
         """Name → cosine of that text with the query; None while the server fails. Of texts that
         have no vector yet, the first `BATCH` get one; `fill` makes the others."""
         compared = dict(list(texts.items())[:MAX_COMPARED])
-        if await self.fill([query, *compared.values()]) is None or not compared:
-            return {} if not compared else None
+        if not compared:
+            return {}
+        if await self.fill([query, *compared.values()]) is None:
+            return None
         import numpy as np
 
         of_query = self._vectors[self._key(query)]
-        keys = {name: self._key(text) for name, text in compared.items()}
-        names = [
-            name
-            for name, key in keys.items()
-            if key in self._vectors and self._vectors[key].shape == of_query.shape
-        ]
-        if not names:
+        vectors = {name: self._vectors.get(self._key(text)) for name, text in compared.items()}
+        known = {
+            name: vector
+            for name, vector in vectors.items()
+            if vector is not None and vector.shape == of_query.shape
+        }
+        if not known:
             return {}
-        cosines = np.stack([self._vectors[keys[name]] for name in names]) @ of_query
-        return dict(zip(names, cosines.tolist(), strict=True))
+        return dict(zip(known, (np.stack([*known.values()]) @ of_query).tolist(), strict=True))
 
     async def fill(self, texts: Sequence[str]) -> int | None:
         """Makes the vectors of the first `BATCH` texts that have none; returns how many are left,
@@ -93,8 +94,9 @@ class Embedder:
             made = await self._ask([keys[key] for key in missing[:BATCH]])
         except Exception as error:
             # The SDK raises errors of several families; each of them is an outage here.
+            if not self._silent_until:
+                self._notice(error)
             self._silent_until = time.monotonic() + RETRY_AFTER_S
-            self._notice_once(error)
             return None
         rows = dict(zip(missing, made, strict=False))
         self._vectors |= rows
@@ -136,22 +138,20 @@ class Embedder:
         import apsw
 
         for _ in range(2):
-            try:
+            with suppress(apsw.Error, OSError, StorageError):
                 durable.make_folder(self.path.parent)
-                with closing(apsw.Connection(str(self.path))) as file:
-                    file.set_busy_timeout(5_000)
-                    os.chmod(self.path, 0o600)
-                    file.execute("PRAGMA synchronous = OFF")  # it can be made again
-                    file.execute("CREATE TABLE IF NOT EXISTS vectors (key PRIMARY KEY, vector)")
-                    with file:
-                        return work(file)
-            except (apsw.CorruptError, apsw.NotADBError):
-                with suppress(OSError):
+                try:
+                    with closing(apsw.Connection(str(self.path))) as file:
+                        file.set_busy_timeout(5_000)
+                        os.chmod(self.path, 0o600)
+                        file.execute("PRAGMA synchronous = OFF")  # it can be made again
+                        file.execute("CREATE TABLE IF NOT EXISTS vectors (key PRIMARY KEY, vector)")
+                        with file:
+                            return work(file)
+                except (apsw.CorruptError, apsw.NotADBError):
                     os.unlink(self.path)
-            except (apsw.Error, OSError, StorageError) as error:
-                if isinstance(error, apsw.SQLError):
-                    raise
-                return None
+                    continue
+            return None
         return None
 
     def _key(self, text: str) -> str:
@@ -159,10 +159,7 @@ class Embedder:
         row = f"{settings.base_url}\0{self.model}\0{settings.dims}\0{text}"
         return hashlib.sha256(row.encode(errors="surrogatepass")).hexdigest()
 
-    def _notice_once(self, error: Exception) -> None:
-        if self._is_noticed:
-            return
-        self._is_noticed = True
+    def _notice(self, error: Exception) -> None:
         line = "".join(str(error).strip().splitlines()[:1])[:120]
         self.notice(
             f"The embedding server ({self.settings.base_url or 'api.openai.com'}, {self.model}) "

@@ -16,14 +16,15 @@ from kode.errors import MemoryRefused
 from kode.memory.markdown import LINES, SECTIONS, Format, display, key_of
 from kode.memory.rendering import Layout
 from kode.memory.statement import Statement
+from kode.messages import shorten
 
-FOLDERS = ("facts", "episodes")
 SHARED = ("facts/user.md", "facts/preferences.md")
 MAX_NAME_CHARS = 100
 MAX_SUMMARY_CHARS, MAX_SUMMARY_WORDS = 120, 10
 """The index shows it, so that every word costs tokens."""
 ENTRY_WORDS = 5
 """Words for each episode in the summary of several."""
+_PATH = re.compile(r"(?:\./)*((?:facts|episodes)/[^/\\.][^/\\]*\.md)")
 _MONTH = re.compile(r"episodes/\d{4}-(?:0[1-9]|1[0-2])\.md")
 _SUMMARY = re.compile(r"^>[ \t]*Summary:[ \t]*(.*)$\n?", re.MULTILINE)
 _OWN_SUMMARY = re.compile(r"^\s*[-*+]?\s*\**Summary:\**\s*(.*\S)", re.MULTILINE)
@@ -66,20 +67,14 @@ def make_layout(allowlist: Sequence[str] | None) -> Layout:
 def place_in(project: Project, path: str) -> str:
     """The place of a file that a model or a person names below the vault. Raises: MemoryRefused
     that says what is allowed."""
-    if not path.isprintable() or "\\" in path:
-        raise _refused(path, "it holds characters that a name does not have")
-    if path.startswith(("/", "~")):
-        raise _refused(path, "it is absolute")
-    parts = [part for part in path.strip().split("/") if part not in ("", ".")]
-    if ".." in parts:
-        raise _refused(path, "it leaves the memory folder")
-    if len(parts) != 2 or parts[0] not in FOLDERS:
-        raise _refused(path, "it is not directly in facts/ or episodes/")
-    name = parts[1]
-    if not name.endswith(".md") or name.startswith(".") or len(name) > MAX_NAME_CHARS:
-        raise _refused(path, "it is not the name of a .md file")
-    folder = "vault" if "/".join(parts) in SHARED else f"vault/{project.hash}"
-    return f"{folder}/{parts[0]}/{name}"
+    match = _PATH.fullmatch(path.strip())
+    if match is None or not path.isprintable() or len(path) > MAX_NAME_CHARS:
+        raise MemoryRefused(
+            f"{shorten(path if path.isprintable() else repr(path), 120)} is no file of memory. Use "
+            "facts/NAME.md or episodes/YYYY-MM.md; `memory_list` shows what there is."
+        )
+    name = match[1]
+    return f"vault/{name}" if name in SHARED else f"vault/{project.hash}/{name}"
 
 
 def month_place(project: Project, at: datetime) -> str:
@@ -198,12 +193,3 @@ def _format_of(place: str) -> Format:
 def _place_of(target: str, scope: str, project: Project) -> str:
     """By the name of a file, or of a file of facts without its folder."""
     return place_in(project, target if "/" in target else f"facts/{target.removesuffix('.md')}.md")
-
-
-def _refused(path: str, why: str) -> MemoryRefused:
-    shown = path if path.isprintable() else repr(path)
-    shown = shown if len(shown) <= 120 else f"{shown[:119]}…"
-    return MemoryRefused(
-        f"{shown}: no file of memory can be called that: {why}. Use facts/NAME.md or "
-        "episodes/YYYY-MM.md; `memory_list` shows what there is."
-    )
