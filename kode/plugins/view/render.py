@@ -8,6 +8,7 @@ displayed as text.
 import base64
 import functools
 import hashlib
+import os
 import re
 from datetime import datetime
 from importlib import resources
@@ -82,9 +83,16 @@ def _environment(package: str) -> Environment:
         "number": "{:,.0f}".format,
         "plural": plural,
         "seconds": seconds,
-        "folder": lambda path: str(path).replace(str(Path.home()), "~", 1),
+        "folder": folder,
     }
     return environment
+
+
+def folder(path: Path | str) -> str:
+    """A path, with `~` for the person's home folder."""
+    home = os.environ.get("HOME", "").rstrip("/")
+    is_inside = bool(home) and f"{path}/".startswith(f"{home}/")
+    return f"~{str(path).removeprefix(home)}" if is_inside else str(path)
 
 
 def when(at: str) -> str:

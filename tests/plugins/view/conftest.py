@@ -10,12 +10,9 @@ from starlette.testclient import TestClient
 
 from kode import paths
 from kode.config import Config
-from kode.memory.commands import memory_command
-from kode.memory.review import propose
 from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_message
-from kode.plugin import Place
+from kode.plugin import Place, open_memory
 from kode.plugins.view.access import Keys
-from kode.plugins.view.memory import opened_memory
 from kode.plugins.view.pages import application
 from kode.session.log import Session
 from tests.session.stories import new_session, turn_entry
@@ -122,10 +119,10 @@ def hostile_session(home: Path) -> str:
 
 async def remember(place: Place) -> None:
     """Facts with a history, one of them written into its file, and a proposal that waits."""
-    async with opened_memory(place, read_only=False) as (memory, _):
-        await memory_command(memory, ["add", "user", "prefers tabs"])
-        await memory_command(memory, ["add", "env", "the port is 8080"])
-        await memory_command(memory, ["edit", "8080", "the port is 9090"])
-        await propose(memory, HOSTILE.partition("\x1b")[0], "user", "zed")
+    async with open_memory(place.config, place.cwd) as memory:
+        await memory.command(["add", "user", "prefers tabs"])
+        await memory.command(["add", "env", "the port is 8080"])
+        await memory.command(["edit", "8080", "the port is 9090"])
+        await memory.propose(HOSTILE.partition("\x1b")[0], "user", "zed")
     facts = paths.memory_folder(place.home, None) / "facts" / "user.md"
     facts.write_text(f"{facts.read_text()}\n§\n{HOSTILE}")

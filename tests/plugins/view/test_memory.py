@@ -3,8 +3,7 @@
 import re
 
 from kode import paths
-from kode.memory.commands import memory_command
-from kode.plugins.view.memory import opened_memory
+from kode.plugin import open_memory
 from tests.plugins.view.conftest import enter, make_place, remember
 from tests.plugins.view.reading import assert_harmless, words_of
 
@@ -68,8 +67,9 @@ async def test_an_approval_counts_once_and_can_be_undone(browser):
 
 
 async def test_a_button_decides_a_contradiction(browser):
-    async with opened_memory(browser.place, read_only=False) as (memory, _):
-        await memory_command(memory, ["add", "user", "the port is 80"])
+    async with open_memory(browser.place.config, browser.place.cwd) as opened:
+        await opened.command(["add", "user", "the port is 80"])
+        memory = opened.system
         old = memory.store.find("port")
         new = memory.store.new_version(old, "the port is 81", memory.author())
         await memory.replace(old, new)
