@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+from kode import installed
+from kode.config import MemoryConfig
+from kode.config.model import Notes as NotesSettings
 from kode.contracts import Turn
-from kode.errors import MemoryRefused, ToolError
+from kode.errors import ConfigError, MemoryRefused, ToolError
+from kode.memory import make_system
 from kode.memory.commands import memory_command, run_line
 from kode.memory.notes.layout import expires_at, is_active, make_details, stability, tags
 from kode.memory.notes.policy import FIRST_SOUL, is_command
@@ -486,3 +490,10 @@ async def test_the_first_soul_is_no_order_and_not_shown(home: Sessions) -> None:
     assert scan(FIRST_SOUL) is None
     memory = await home.open()
     assert FIRST_SOUL not in await prompt(memory)
+
+
+def test_a_team_without_its_plugin_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installed, "added", lambda kind: {})
+    settings = MemoryConfig(system="notes", notes=NotesSettings(url="postgresql://db/kode"))
+    with pytest.raises(ConfigError, match="kode plugin enable team"):
+        make_system(settings)

@@ -10,7 +10,6 @@ from tests.plugins.team.life import Team
 from tests.postgres import PACKAGE, SYSTEM, Postgres, programs, started
 
 _numbers = itertools.count(1)
-PEOPLE = ("ada", "bob", "eve")
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +24,7 @@ def server() -> Iterator[Postgres]:
 async def team(server: Postgres, tmp_path: Path) -> AsyncIterator[Team]:
     """Ada, Bob and Eve, of whom the first two are of the team."""
     name = f"kode{next(_numbers)}"
-    server.make_database(name, *PEOPLE)
+    server.make_database(name, "ada", "bob", "eve")
     team = Team(server, name, tmp_path)
     await team.admit("ada", "bob")
     yield team

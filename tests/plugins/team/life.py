@@ -7,7 +7,6 @@ from typing import Any
 import psycopg
 
 from kode.config.model import Notes
-from kode.events import Event, MemoryChanged, Notice
 from kode.memory.notes.policy import NotesPolicy
 from kode.memory.opened import Addition
 from kode.memory.statement import Statement, Who
@@ -19,7 +18,6 @@ from tests.postgres import Postgres
 
 ALONE = "alone"
 """In place of the name of a team: notes are the person's own."""
-ALL_LINES = "SELECT line FROM kode.lines ORDER BY seq"
 
 
 @dataclass
@@ -27,37 +25,30 @@ class Team:
     server: Postgres
     database: str
     root: Path
-    name: str = "platform"
 
     def url(self, person: str) -> str:
         return self.server.url(person, self.database)
 
-    def address(self, person: str = "owner", name: str = "") -> Address:
-        return Address(self.url(person), name or self.name, f"{person}s-laptop")
-
-    async def admit(self, *people: str, scope: str = "*", name: str = "") -> None:
-        async with open_server(self.address(name=name)) as server:
+    async def admit(self, *people: str, scope: str = "*", name: str = "platform") -> None:
+        async with open_server(Address(self.url("owner"), name, "server")) as server:
             await server.prepare()
             for person in people:
                 await server.admit(person, scope)
 
-    def settings(self, person: str, name: str = "") -> dict[str, Any]:
-        if name == ALONE:
-            return {}
-        host = f"{person}s-laptop"
-        return {"notes": Notes(url=self.url(person), team=name or self.name, host=host)}
-
     async def open(
-        self, person: str, *, name: str = "", machine: str = "", project: Path | None = None
+        self, person: str, *, name: str = "platform", machine: str = "", project: Path | None = None
     ) -> "Member":
         """A session of a person on their machine."""
         home = self.root / (machine or f"{person}s-laptop")
         home.mkdir(exist_ok=True)
-        sessions = Sessions(home, "notes", self.settings(person, name), project=project)
+        notes = Notes(url=self.url(person), team=name, host=home.name)
+        settings = {} if name == ALONE else {"notes": notes}
+        sessions = Sessions(home, "notes", settings, project=project)
         return Member(sessions, await sessions.open())
 
-    def rows(self, sql: str = ALL_LINES, person: str = "owner") -> list[str]:
-        with psycopg.connect(self.url(person)) as connection:
+    def rows(self, sql: str) -> list[str]:
+        """The first column of what the owner gets."""
+        with psycopg.connect(self.url("owner")) as connection:
             return [str(row[0]) for row in connection.execute(sql.encode())]
 
 
@@ -66,52 +57,39 @@ class Member:
     sessions: Sessions
     memory: Memory
 
-    @property
-    def events(self) -> list[Event]:
-        return self.sessions.events
-
     async def keep(self, text: str, *, who: Who = "model", target: str = "log", **more: Any) -> str:
         """Adds a note; its id."""
-        opened = self.memory
-        if target == "rule":
-            more["details"] = {"evidence": ["seen"]}
-        addition = Addition(target=target, text=text, **more)
-        note = self.memory.policy.draft(opened, addition, opened.author(who))
-        outcome = await opened.save(note, is_judged=False)
+        details = {"evidence": ["seen"]} if target == "rule" else {}
+        addition = Addition(target=target, text=text, details=details, **more)
+        note = self.memory.policy.draft(self.memory, addition, self.memory.author(who))
+        outcome = await self.memory.save(note, is_judged=False)
         assert outcome.statement
         return outcome.statement.id
 
-    async def edit(self, id: str, text: str, who: Who = "model") -> None:
-        opened = self.memory
-        await opened.replace(opened.store.find(id), text, opened.author(who))
+    async def edit(self, id: str, text: str) -> None:
+        await self.memory.replace(self.memory.store.find(id), text, self.memory.author())
 
-    async def forget(self, id: str) -> None:
-        opened = self.memory
-        await opened.store.forget(opened.store.find(id).id, opened.author("user"))
+    async def forget(self, words: str) -> None:
+        store = self.memory.store
+        await store.forget(store.find(words).id, self.memory.author("user"))
 
     def notes(self) -> list[Statement]:
-        facts = self.memory.store.statements()
-        return [note for note in facts if note.kind != "soul"]
+        return [note for note in self.memory.store.statements() if note.kind != "soul"]
 
     def texts(self) -> set[str]:
         return {note.text for note in self.notes()}
 
-    def notices(self) -> list[str]:
-        return [event.text for event in self.events if isinstance(event, Notice)]
-
-    def changes(self) -> list[str]:
-        return [event.text for event in self.events if isinstance(event, MemoryChanged)]
-
-    async def exchange(self) -> None:
-        policy = self.memory.policy
-        assert isinstance(policy, NotesPolicy)
-        assert policy.team
-        policy.team._not_before = 0.0
-        await policy.follow(self.memory, 30.0)
+    def lines_with(self, words: str) -> list[str]:
+        """The lines that the person was told with these words in them."""
+        texts = (str(getattr(event, "text", "")) for event in self.sessions.events)
+        return [text for text in texts if words in text]
 
 
 async def exchange(*members: Member) -> None:
     """All send and receive; then each has what the others sent."""
-    for _ in range(2):
-        for member in members:
-            await member.exchange()
+    for member in (*members, *members):
+        policy = member.memory.policy
+        assert isinstance(policy, NotesPolicy)
+        assert policy.team
+        policy.team._not_before = 0.0
+        await policy.follow(member.memory, 30.0)
