@@ -17,7 +17,7 @@ from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.printer import complain, on_screen
 from kode.contracts import AskReply, Request
-from kode.errors import EXIT_OK, KodeError, UserError
+from kode.errors import EXIT_OK, KodeError
 from kode.events import Event, Notice, silent
 from kode.messages import Message
 from kode.plain_text import clean
@@ -25,40 +25,37 @@ from kode.plain_text import clean
 if TYPE_CHECKING:
     from kode.config import Loaded
 
-ASKS_A_MODEL = frozenset({"consolidate"})
-"""Commands that require a model. Of the others only `search` may use one."""
+ASKS_A_MODEL = ("consolidate", "search")
+"""Commands that may ask a model. A search goes on without one."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Runs one command. Raises: KodeError with its exit code."""
     first = Parser("kode memory", "", add_help=False)
     add_flags(first)
-    given, rest = first.parse_known_args(list(argv))
+    flags, rest = first.parse_known_args(list(argv))
     if (of_plugin := installed.subcommand("memory", rest)) is not None:
-        return of_plugin([*rest[1:], *(("--cwd", given.cwd) if given.cwd else ())])
+        return of_plugin([*rest[1:], *(("--cwd", flags.cwd) if flags.cwd else ())])
     parser = Parser("kode memory", "See, search, change and undo what kode remembers.")
     wants_help = not {"-h", "--help"}.isdisjoint(argv)
-    add_arguments(parser, _active_system(argv) if wants_help else "")
+    add_arguments(parser, _active_system(flags) if wants_help else "")
     return run(parser.parse(list(argv)))
 
 
-def _active_system(argv: Sequence[str]) -> str:
+def _active_system(flags: argparse.Namespace) -> str:
     """The system whose commands a help lists; "" for all, where the config cannot be read."""
-    from kode.config import load_config
-
-    flags = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    flags.add_argument("--memory")
-    flags.add_argument("--cwd")
-    arguments, _ = flags.parse_known_args(list(argv))
-    if arguments.memory:
-        return str(arguments.memory)
     try:
-        loaded = load_config(
-            paths.home(), working_directory(arguments), environ=os.environ, flags={}
-        )
+        return _load(flags).config.memory.system
     except KodeError:
         return ""
-    return loaded.config.memory.system
+
+
+def _load(flags: argparse.Namespace) -> "Loaded":
+    """Raises: ConfigError."""
+    from kode.config import load_config
+
+    system = {"memory.system": flags.memory} if flags.memory else {}
+    return load_config(paths.home(), working_directory(flags), environ=os.environ, flags=system)
 
 
 def add_arguments(parser: Parser, system: str = "") -> None:
@@ -80,11 +77,7 @@ def add_flags(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs a parsed command and prints the result. Raises: KodeError."""
-    from kode.config import load_config
-
-    cwd = working_directory(arguments)
-    flags = {"memory.system": arguments.memory} if arguments.memory else {}
-    loaded = load_config(paths.home(), cwd, environ=os.environ, flags=flags)
+    loaded = _load(arguments)
     for warning in filter(None, (paths.home_fault(paths.home()), *loaded.warnings)):
         complain([warning])
     work = _review if arguments.command == "review" else _run
@@ -100,13 +93,11 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.memory.commands import run_command, with_undo
 
     config = loaded.config
-    asks = arguments.command in ASKS_A_MODEL
-    asks = asks or (arguments.command == "search" and _has_model(loaded))
     context = outside_context(
         config,
         working_directory(arguments),
         emit=_say,
-        ask_reply=_ask_reply(loaded) if asks else None,
+        ask_reply=_ask_reply(loaded) if arguments.command in ASKS_A_MODEL else None,
     )
     durable.remove_all_stale_temporaries(context.root)
     async with open_configured(config.memory, context) as system:
@@ -137,26 +128,17 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     return await _run(loaded, arguments)
 
 
-def _has_model(loaded: "Loaded") -> bool:
-    from kode.config import resolve_provider
-
-    try:
-        resolve_provider(loaded.config, os.environ)
-    except UserError:
-        return False
-    return True
-
-
 def _ask_reply(loaded: "Loaded") -> AskReply:
     """Memory's model, resolved on first use: most commands never need it."""
 
     async def ask(request: Request) -> Message:
-        from kode.assembly import make_provider
         from kode.config import small_choice
 
         config = loaded.config
-        named = config.memory.model or config.small_model
-        provider = make_provider(config, small_choice(config, os.environ, named))
+        choice = small_choice(config, os.environ, config.memory.model or config.small_model)
+        from kode.assembly import make_provider  # slow, and not needed without a provider
+
+        provider = make_provider(config, choice)
         try:
             return await provider.reply(request, silent)
         finally:

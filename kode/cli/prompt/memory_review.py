@@ -42,7 +42,7 @@ async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
     decided: list[tuple[Item, Outcome]] = []
     passed: set[str] = set()
     while True:
-        waiting = [one for one in await items(memory) if one.id not in passed]
+        waiting = [entry for entry in await items(memory) if entry.id not in passed]
         item = waiting[0] if waiting else None
         if item is None and not decided:
             break
@@ -78,13 +78,12 @@ async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
 async def _choose(screen: Screen, item: "Item | None", count: int, *, can_undo: bool) -> str:
     """The person's choice, one of the item's or of `_BESIDES`; without an item the last decision
     can still be undone."""
-    named = item.choices.items() if item else ()
-    choices = [Choice(name, text, KEYS[name]) for name, text in named]
-    left = {"undo"} if not can_undo else set()
-    left |= {"skip", "why"} if item is None else set()
-    choices += [
-        Choice(name, text, key) for name, (key, text) in _BESIDES.items() if name not in left
+    choices = [
+        Choice(name, text, KEYS[name]) for name, text in (item.choices if item else {}).items()
     ]
+    for name, (key, text) in _BESIDES.items():
+        if can_undo if name == "undo" else (item or name == "quit"):
+            choices.append(Choice(name, text, key))
     idle = "skip" if item else "quit"
     screen.print("")
     screen.print(
@@ -93,7 +92,7 @@ async def _choose(screen: Screen, item: "Item | None", count: int, *, can_undo: 
     texts = item.texts if item else ()
     for number, text in enumerate(texts, 1):
         screen.print(clean(f"{number}  {text}" if len(texts) > 1 else text))
-    values = [one.value for one in choices]
+    values = [choice.value for choice in choices]
     answer = await screen.read_answer("decide: ", Menu(choices, selected=values.index(idle)))
     if answer is None:
         return "quit"
