@@ -64,9 +64,7 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.errors import StorageError as StorageError
     from kode.errors import ToolError as ToolError
     from kode.errors import UserError as UserError
-    from kode.events import Emit as Emit
     from kode.events import Event as Event
-    from kode.events import Notice as Notice
     from kode.events import TextDelta as TextDelta
     from kode.events import TurnEnded as TurnEnded
     from kode.extensions.bundle_items import forget_servers as forget_servers
@@ -90,10 +88,8 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.messages import shorten as shorten
     from kode.paths import expand as _expand_path
     from kode.paths import home as _kode_home
-    from kode.paths import path_hash as path_hash
     from kode.paths import project_root as project_root
     from kode.paths import real_path as real_path
-    from kode.paths import repository_root as repository_root
     from kode.paths import session_file as session_file
     from kode.permissions.gate import Answer as Answer
     from kode.permissions.gate import Question as Question
@@ -109,7 +105,6 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.session.entries import CompactionEntry as CompactionEntry
     from kode.session.entries import Header as Header
     from kode.session.entries import MessageEntry as MessageEntry
-    from kode.session.entries import TurnEntry as TurnEntry
     from kode.session.git import run_git as run_git
     from kode.session.index import find as _find_session
     from kode.session.index import list_sessions as list_sessions

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode import installed
+from kode import installed, paths
 from kode.errors import KodeError
 from kode.installed import Plugin, guard_plugin
 
@@ -22,6 +22,11 @@ class Place:
     cwd: Path
     """The folder whose project is "this project"."""
     config: "Config"
+
+    @property
+    def project(self) -> str:
+        """By what memory knows this project."""
+        return paths.path_hash(paths.project_root(self.cwd))
 
 
 Shown = tuple[str, Mapping[str, object]]

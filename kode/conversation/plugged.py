@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kode import installed
 from kode.config.plugin_settings import settings_of
@@ -81,6 +81,12 @@ class Opened:
     @property
     def cwd(self) -> Path:
         return self.place.cwd
+
+    def notice(
+        self, text: str, *, level: Literal["info", "warning"] = "warning", value: Any = None
+    ) -> None:
+        """Says something to the person; `value` is the same for programs."""
+        self.emit(Notice(text=text, level=level, value=value))
 
     def record(self, value: Mapping[str, Any]) -> None:
         """Adds an entry to the session: JSON values. Raises: StorageError."""

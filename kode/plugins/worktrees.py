@@ -14,9 +14,9 @@ from kode.plugin import (
     GitError,
     lock_file,
     make_folder,
+    project_root,
     real_path,
     remove_tree,
-    repository_root,
     run_git,
 )
 
@@ -53,7 +53,7 @@ def remove_worktree(project: Path, root: Path, locks: Path) -> None:
 @contextlib.contextmanager
 def _locked(project: Path, locks: Path) -> Iterator[None]:
     """Locks a repository: git's list of worktrees does not support concurrent writers."""
-    repository = str(repository_root(project) or project)
+    repository = str(project_root(project))
     lock = locks / hashlib.sha256(os.fsencode(repository)).hexdigest()[:16]
     make_folder(lock, follow=False)
     with lock_file(lock, timeout_s=MAKE_TIMEOUT_S):
@@ -83,9 +83,15 @@ def committer_of(root: Path) -> Mapping[str, str]:
     return {}
 
 
+def repository_of(folder: Path) -> Path | None:
+    """The root of the repository that a folder is in; None for none."""
+    root = project_root(folder)
+    return root if (root / ".git").exists() else None
+
+
 def head_of(folder: Path) -> str:
     """The commit checked out in a folder; "" without a repository. Raises: GitError."""
-    if repository_root(folder) is None:
+    if repository_of(folder) is None:
         return ""
     return run_git(folder, ["rev-parse", "--verify", "HEAD"]).decode().strip()
 

@@ -22,14 +22,13 @@ from kode.plugin import (
     UserError,
     kode_home,
     print_either,
-    repository_root,
     session_file,
     shorten,
     working_directory,
 )
 from kode.plugins.detached import holder, places, trees
 from kode.plugins.detached.places import SWITCHES, Spec
-from kode.plugins.worktrees import has_changes
+from kode.plugins.worktrees import has_changes, repository_of
 
 HELD = "--held"
 """The first word of a prompt's own command line, which `kode.plugins.detached.inside` reads."""
@@ -64,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
         raise ConfigError(f"There is a session {id} already. Give another --session-id.")
     tree, note = None, ""
     if arguments.worktree:
-        project = repository_root(cwd)
+        project = repository_of(cwd)
         tree, where = trees.make(home, cwd, id)
         if project is not None and has_changes(project):
             note = f"Uncommitted changes of {project} are not in its worktree."

@@ -9,7 +9,6 @@ from kode.plugin import (
     UserError,
     make_folder,
     real_path,
-    repository_root,
     run_git,
     shorten,
 )
@@ -22,6 +21,7 @@ from kode.plugins.worktrees import (
     head_of,
     names_in,
     remove_worktree,
+    repository_of,
     staged_changes,
 )
 
@@ -40,7 +40,7 @@ MERGE_STOPS = 1
 def make(home: Path, cwd: Path, id: str) -> tuple[Tree, Path]:
     """Creates the worktree of a session that works in `cwd`; returns it, and the folder in it to
     work in. Raises: UserError that says what to do."""
-    project = repository_root(cwd)
+    project = repository_of(cwd)
     if project is None:
         raise UserError(
             f"{cwd} is in no git repository, so it can have no worktree. Start without --worktree, "

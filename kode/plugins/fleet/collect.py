@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kode.plugin import GitError, UserError, repository_root, run_git, storage_errors
+from kode.plugin import GitError, UserError, run_git, storage_errors
 from kode.plugins.fleet.queue import Queue
 from kode.plugins.fleet.records import PATCH, TaskState
-from kode.plugins.worktrees import committer_of, head_of, names_in
+from kode.plugins.worktrees import committer_of, head_of, names_in, repository_of
 
 APPLY = ("apply", "--cached", "--3way", "--whitespace=nowarn")
 APPLIED = ("apply", "--cached", "--reverse", "--check")
@@ -70,7 +70,7 @@ def collect(queue: Queue, tasks: Sequence[TaskState], way: Way) -> list[Collecte
     results = []
     for state, patch in patches(queue, tasks):
         id, source = state.task.id, Path(state.task.source)
-        root = repository_root(source) if source.is_dir() else None
+        root = repository_of(source) if source.is_dir() else None
         if root is None:
             reason = f"{source} is not a repository here. Use its patch: --as patch."
             results.append(Collected(task=id, reason=reason))

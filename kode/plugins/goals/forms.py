@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from kode.plugin import AnyEntry, MessageEntry, Session, TurnEntry
+from kode.plugin import AnyEntry, MessageEntry, Session
 from kode.plugins.goals.guard import Guard
 
 Record = Mapping[str, Any]
@@ -147,14 +147,14 @@ def current(records: Iterable[Record]) -> Goal | None:
     return goals[-1] if goals and goals[-1].status == "unfinished" else None
 
 
-def history_of(goal: Goal, session: Session) -> tuple[Spent, TurnEntry | None]:
+def history_of(goal: Goal, session: Session) -> tuple[Spent, Any]:
     """What the session has since the goal began: what was spent, and the end of the turn that it
     began last; None where that was cut.
 
     Requests are the replies; the time is that of the turns and checks, and of a turn without a
     check, up to its end or last reply."""
     seconds, requests, began, last = 0.0, 0, "", ""
-    turn: TurnEntry | None = None
+    turn: Any = None
     for entry in session.entries:
         record = next(iter(records_of([entry])), {})
         if record.get("goal") == goal.number:  # of a number that was rewound, the last counts
@@ -167,7 +167,7 @@ def history_of(goal: Goal, session: Session) -> tuple[Spent, TurnEntry | None]:
             began = ""
         elif isinstance(entry, MessageEntry) and entry.role == "assistant":
             last, requests = entry.at, requests + 1
-        elif isinstance(entry, TurnEntry):
+        elif entry.type == "turn":
             last, turn = entry.at, entry
     usd = max(0.0, session.cost_usd - goal.before_usd)
     spent = Spent(requests=requests, usd=usd, seconds=seconds + _between(began, last))

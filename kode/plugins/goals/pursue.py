@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kode.plugin import (
-    Notice,
     Opened,
     OpenSession,
     TurnEnded,
@@ -115,7 +114,7 @@ class Pursuit:
                 self._notice(words.UNFINISHED)
                 return replace(self.total, goal=self.report())
             if turn.status == "error" and turn.error and not over:
-                self.opened.emit(Notice(text=turn.error, level="warning"))
+                self.opened.notice(turn.error, level="warning")
             attempt = await self._check_attempt(turn, began)
             value = asdict(attempt)
             self.opened.record(value)
@@ -139,7 +138,7 @@ class Pursuit:
         timeout_s = min(max(self._left().get("seconds", math.inf) / 10, 0.1), check.FIRST_S)
         ran, opens = await check.run_check(session, goal.verify, "Trying the check", timeout_s)
         if ran.exit_status == 0:
-            self.opened.emit(Notice(text=words.PASSES_BEFORE))
+            self.opened.notice(words.PASSES_BEFORE)
             session.note(words.PASSES_BEFORE)
         protected = await asyncio.to_thread(
             guard.make_guard, goal.verify, goal.protect, opens, session.agent.place
@@ -189,7 +188,7 @@ class Pursuit:
             session.note(output)
 
     def _notice(self, text: str, value: Any = None) -> None:
-        self.opened.emit(Notice(text=text, level="info", value=value))
+        self.opened.notice(text, level="info", value=value)
 
     def _left(self) -> dict[Limit, float]:
         """What is left of each limit of the goal: those that it began with, or that were given

@@ -18,7 +18,6 @@ from kode.plugin import (
     BareSession,
     CompactionEntry,
     ContextOverflow,
-    Emit,
     Image,
     KodeError,
     Message,
@@ -134,7 +133,7 @@ class RecordedProvider:
         self._turn, self._next = turn, 0
         self._play(turn.before)
 
-    async def reply(self, request: Request, emit: Emit) -> Message:
+    async def reply(self, request: Request, emit: Callable[[Any], None]) -> Message:
         """See `contracts.Provider`. Raises what ended the recorded turn; KodeError for
         what the record does not contain."""
         if request.aside:
@@ -240,7 +239,7 @@ class RecordedProvider:
         self._compared = len(then), len(now)
         return self._comparison.messages(then[old:], now[new:])
 
-    async def _send(self, entry: MessageEntry, emit: Emit) -> Message:
+    async def _send(self, entry: MessageEntry, emit: Callable[[Any], None]) -> Message:
         parts = list(entry.parts)
         for index, part in enumerate(parts):
             if isinstance(part, Text):

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from kode.plugin import (
     ConfigError,
-    MemoryRefused,
+    UserError,
     kode_home,
     kode_version,
     load_config,
@@ -125,7 +125,7 @@ class MemoryTools:
             proposals, waiting = _proposals(await memory.overview())
             statements = [change.add[0].id for change in proposals if change.id == id]
             if not waiting.intersection(statements):
-                raise MemoryRefused(
+                raise UserError(
                     f"{id[:40]!r} is no proposal of an agent that waits here: `memory_log` lists "
                     "those."
                 )

@@ -6,7 +6,7 @@ The only module here that opens memory, for each request.
 from collections import Counter
 from collections.abc import Mapping
 
-from kode.plugin import Place, open_memory, path_hash, project_root
+from kode.plugin import Place, open_memory
 
 
 async def memory_values(place: Place) -> Mapping[str, object]:
@@ -18,7 +18,7 @@ async def memory_values(place: Place) -> Mapping[str, object]:
         "memory": overview,
         "sources": Counter(entry.statement.who for entry in overview.entries).most_common(),
         "notices": memory.notices,
-        "here": path_hash(project_root(place.cwd)),
+        "here": place.project,
     }
 
 
