@@ -21,7 +21,7 @@ from kode.memory.files import UNDO
 from kode.memory.guarded import inside, statements_of
 from kode.memory.learn import consolidate
 from kode.memory.markdown import display
-from kode.memory.opened import Addition
+from kode.memory.opened import NO_NOTES, Addition
 from kode.memory.scan import check
 from kode.memory.statement import Amendment, Outcome, Statement
 from kode.memory.system import Memory
@@ -232,13 +232,7 @@ async def _consolidate(memory: Memory, given: argparse.Namespace) -> Outcome:
 
 @_command("episodes", "session notes, the newest first", _COUNT)
 async def _episodes(memory: Memory, given: argparse.Namespace) -> str:
-    here = memory.store.project.hash
-    lines = [
-        f"{note.session or note.id}  {note.claimed_at[:10]}  {'*' if note.project == here else ' '}"
-        f" {shorten(display(note.text), HIT_CHARS)}"
-        for note in memory.notes()[: -max(1, given.n) - 1 : -1]
-    ]
-    return "\n".join(lines) or "There is no note on a session yet."
+    return memory.list_notes(max(1, given.n)) or NO_NOTES
 
 
 @_command("review", "decide what waits, one key each", _flag("--list", "only list it"))

@@ -27,6 +27,7 @@ from kode.memory.rendering import Layout
 from kode.memory.search import Ranked, TextIndex, recall, search
 from kode.memory.statement import Author, Outcome, Statement, Who
 from kode.memory.store import Store, quoted
+from kode.messages import shorten
 from kode.registry import system_row
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 About = Literal["user", "project"]
 """What an entry from elsewhere is about."""
+NO_NOTES = "There is no note on a session yet."
+NOTE_CHARS = 200  # two lines of a terminal
 SINCE_CHARS = 40  # a version or a day
 INDEX_LIMIT_S = 0.5
 """How long a turn may wait for notes that are not indexed yet."""
@@ -300,6 +303,15 @@ class OpenMemory:
         records = [view.current(place) for place in self.store.record_places()]
         notes = [note for listed in records for note in listed if not note.private]
         return sorted(notes, key=lambda note: note.claimed_at)
+
+    def list_notes(self, count: int) -> str:
+        """The latest notes, a line each, the newest first; those of this project have a star."""
+        here = self.store.project.hash
+        return "\n".join(
+            f"{note.session or note.id}  {note.claimed_at[:10]}  "
+            f"{'*' if note.project == here else ' '} {shorten(display(note.text), NOTE_CHARS)}"
+            for note in self.notes()[: -count - 1 : -1]
+        )
 
     def find_notes(self, query: str) -> list[Statement]:
         """The notes that bear on a message and that the session was not shown yet."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kode.contracts import MemorySystem
 from kode.credentials import redact
-from kode.memory.fold import DAMAGE, LAYOUT, Entry, View
+from kode.memory.fold import DAMAGE, LAYOUT, Entry
 from kode.memory.frame import suspicion
 from kode.memory.guarded import statements_of
 from kode.memory.markdown import display
@@ -93,19 +93,15 @@ def list_changes(memory: Memory, count: int) -> str:
         for change in memory.store.log.changes()
         if change.system == memory.name and change.kind != LAYOUT
     ]
-    undone = {change.undoes: change.id for change in changes if change.undoes}
-    view = memory.store.view()
+    effective = {change.id for change in memory.store.view().changes}
+    undone = {change.undoes: f"  [undone by {change.id}]" for change in changes if change.undoes}
     statements = {new.id: new for change in changes for new in change.add}
     lines = [
         describe_change(memory, change, statements)
-        + (f"  [undone by {undone[change.id]}]" if _is_undone(change, view, undone) else "")
+        + (undone.get(change.id, "") if change.id not in effective else "")
         for change in changes[-count:]
     ]
     return "\n".join(lines) or "Nothing has changed yet."
-
-
-def _is_undone(change: Change, view: View, undone: dict[str, str]) -> bool:
-    return change.id in undone and change not in view.changes
 
 
 def describe_change(memory: Memory, change: Change, statements: dict[str, Statement]) -> str:
@@ -118,14 +114,11 @@ def describe_change(memory: Memory, change: Change, statements: dict[str, Statem
         "; ".join(first_of([shorten(redact(display(e.text)), TEXT_CHARS) for e in side], MAX_TEXTS))
         for side in (gone, (*change.add, *set))
     ]
-    what = " → ".join(side for side in sides if side) or change.undoes
-    reason = f"  [{change.reason}]" if change.reason else ""
-    when = change.at[:16].replace("T", " ")
+    texts = " → ".join(side for side in sides if side) or change.undoes
+    when, author = change.at[:16].replace("T", " "), change.origin or AUTHORS[change.who]
     where = f" {', '.join(places)}" if places else ""
-    author = change.origin or AUTHORS[change.who]
-    return (
-        f"{change.id}  {when}  {author}  {change.kind}{where}{f': {what}' if what else ''}{reason}"
-    )
+    end = (f": {texts}" if texts else "") + (f"  [{change.reason}]" if change.reason else "")
+    return f"{change.id}  {when}  {author}  {change.kind}{where}{end}"
 
 
 # ── for plug-ins ─────────────────────────────────────────────────────────────────────────────────

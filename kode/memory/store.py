@@ -358,32 +358,28 @@ class Store(FileStore):
                 return change
         raise MemoryRefused("There is nothing to undo: memory has no change in this project.")
 
-    def _followers(self, view: View, change: Change) -> list[Change]:
-        undone = self.log.change(change.undoes) if change.undoes else None
-        followers = list[Change]()
-        for other in [change]:
-            followers += view.followers(other, undone.end if undone else ())
-        left = list(followers)
+    def _followers(self, view: View, meant: Sequence[Change]) -> list[Change]:
+        """The other changes that rest on these, directly or not, oldest first."""
+        rest, left = list[Change](), list(meant)
         while left:
-            more = [other for other in view.followers(left.pop()) if other not in followers]
-            followers += more
-            left += more
-        return sorted(followers, key=view.changes.index)
+            change = left.pop()
+            undone = self.log.change(change.undoes) if change.undoes else None
+            more = view.followers(change, undone.end if undone else ())
+            left += (more := [other for other in more if other not in (*meant, *rest)])
+            rest += more
+        return sorted(rest, key=view.changes.index)
 
     def _undoing(
         self, view: View, meant: Sequence[Change], *, with_derived: bool
     ) -> tuple[Sequence[Change], Outcome]:
-        changes = list(meant)
-        followers = {other.id: other for change in meant for other in self._followers(view, change)}
-        rest = [other for other in followers.values() if other not in meant]
+        changes, rest = list(meant), self._followers(view, meant)
         if rest and not with_derived:
             raise MemoryRefused(
                 f"Later changes rest on {meant[-1].id}: {', '.join(other.id for other in rest)}. "
                 "Nothing was changed. Undo these first, or all together with `--with-derived`."
             )
         if rest:
-            position = {change.id: number for number, change in enumerate(view.changes)}
-            changes = sorted([*meant, *rest], key=lambda change: -position[change.id])
+            changes = sorted([*meant, *rest], key=view.changes.index, reverse=True)
         for change in changes:
             if change not in view.changes:
                 later = reversed(self.log.changes())
@@ -395,11 +391,11 @@ class Store(FileStore):
                 raise MemoryRefused(
                     f"{change.id} removed a text that was erased: it cannot be brought back."
                 )
-        asked = meant[-1]
-        texts = [f"removed {quoted(new)}" for new in asked.add]
-        texts += [f"restored {quoted(view.entries[id].statement)}" for id in asked.end]
-        summary = f"undid {asked.kind} {asked.id}{': ' if texts else ''}{', '.join(texts)}"
-        batch = asked.id if changes[1:] else ""
+        first = meant[-1]
+        texts = [f"removed {quoted(new)}" for new in first.add]
+        texts += [f"restored {quoted(view.entries[id].statement)}" for id in first.end]
+        summary = f"undid {first.kind} {first.id}{': ' if texts else ''}{', '.join(texts)}"
+        batch = first.id if changes[1:] else ""
         drafts = [(self.draft("undo", Author("user"), batch), change.id) for change in changes]
         return [replace(draft, undoes=id) for draft, id in drafts], Outcome(text=summary)
 

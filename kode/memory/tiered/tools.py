@@ -8,7 +8,7 @@ from kode.errors import MemoryRefused, ToolError
 from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.learn import consolidate
-from kode.memory.opened import Addition, OpenMemory
+from kode.memory.opened import NO_NOTES, Addition, OpenMemory
 from kode.memory.statement import Amendment, Outcome
 from kode.memory.tiered.layout import TARGETS, Scope, Target, place_of, target_of
 
@@ -97,16 +97,13 @@ def memory_tool(memory: OpenMemory) -> Tool:
                     new = memory.store.new_version(old, content, author)
                     outcome = await memory.replace(old, new)
                     return _done(memory, outcome, remark)
-                case "remove":
-                    old = memory.store.find(old_text or content, target or "")
-                    outcome = await memory.store.forget(old.id, memory.author())
-                    return _done(memory, memory.announce(outcome))
-                case "archive":
-                    old = memory.store.find(old_text or content, target or "")
-                    amendment = Amendment(state="archived")
-                    outcome = await memory.store.amend(
-                        old.id, amendment, memory.author(), "archive"
-                    )
+                case "remove" | "archive":
+                    id = memory.store.find(old_text or content, target or "").id
+                    author, archived = memory.author(), Amendment(state="archived")
+                    if action == "remove":
+                        outcome = await memory.store.forget(id, author)
+                    else:
+                        outcome = await memory.store.amend(id, archived, author, "archive")
                     return _done(memory, memory.announce(outcome))
 
     return memory_
@@ -143,19 +140,14 @@ async def _search(memory: OpenMemory, query: str) -> ToolOutput:
 
 
 def _episodes(memory: OpenMemory, id: str) -> ToolOutput:
-    notes = memory.notes()
     if not id.strip():
-        listed = "\n".join(
-            f"{note.session or target_of(note.place)}  {note.claimed_at[:10]}  "
-            f"{frame.cut_lines(note.text, 120).splitlines()[0]}"
-            for note in reversed(notes[-MAX_LISTED:])
-        )
-        text = frame.wrap(frame.NOTES, listed) if listed else "There is no note on a session yet."
+        listed = memory.list_notes(MAX_LISTED)
+        text = frame.wrap(frame.NOTES, listed) if listed else NO_NOTES
         return ToolOutput(text=text, summary="episodes")
-    matches = [note for note in notes if target_of(note.place).startswith(id.strip())]
+    matches = [note for note in memory.notes() if target_of(note.place).startswith(id.strip())]
     if len(matches) != 1:
-        said = "Several notes" if matches else "No note"
-        raise MemoryRefused(f"{said} begin with {id!r}. `episodes` without a query lists them.")
+        fault = "Several notes" if matches else "No note"
+        raise MemoryRefused(f"{fault} begin with {id!r}. `episodes` without a query lists them.")
     return ToolOutput(text=memory.show_notes(matches), summary="episodes")
 
 
@@ -166,10 +158,9 @@ async def _consolidate(memory: OpenMemory, target: Target, scope: str) -> ToolOu
             "Consolidating by a model is off (memory.llm_consolidate). Replace or remove single "
             "entries instead."
         )
-    facts = memory.visible_facts([place])
-    outcome = await consolidate(memory, place, facts)
-    said = memory.announce(outcome).text
-    return ToolOutput(text=f"{said}. {memory.fill(place)}", summary=said)
+    outcome = await consolidate(memory, place, memory.visible_facts([place]))
+    text = memory.announce(outcome).text
+    return ToolOutput(text=f"{text}. {memory.fill(place)}", summary=text)
 
 
 def _done(memory: OpenMemory, outcome: Outcome, remark: str = "") -> ToolOutput:
