@@ -67,7 +67,9 @@ class Member:
         return outcome.statement.id
 
     async def edit(self, id: str, text: str) -> None:
-        await self.memory.replace(self.memory.store.find(id), text, self.memory.author())
+        old = self.memory.store.find(id)
+        new = self.memory.store.new_version(old, text, self.memory.author())
+        await self.memory.replace(old, new)
 
     async def forget(self, words: str) -> None:
         store = self.memory.store

@@ -11,9 +11,9 @@ from tests.plugins.team.life import exchange
 pytestmark = pytest.mark.slow
 
 
-def send(team: Any, text: str, scope: str = "*") -> None:
-    """A line as Bob writes it with a program of his own."""
-    with psycopg.connect(team.url("bob"), autocommit=True) as connection:
+def send(team: Any, text: str, scope: str = "*", *, person: str = "bob") -> None:
+    """A line as a member writes it with a program of their own."""
+    with psycopg.connect(team.url(person), autocommit=True) as connection:
         values = ("platform", f"x{len(text)}", scope, "h", text)
         connection.execute("SELECT kode.add_line(%s, %s, %s, %s, %s)", values)
 
@@ -71,3 +71,14 @@ async def test_a_colleague_changes_nothing_of_others(team):
     assert eve.texts() == {"by ada", "planted"}
     assert not ada.memory.store.view().is_damaged
     assert team.rows("SELECT DISTINCT person FROM kode.lines ORDER BY 1") == ["ada", "bob"]
+
+
+async def test_an_approval_by_the_author_counts_nowhere(team):
+    ada, bob = await team.open("ada"), await team.open("bob")
+    ada.sessions.outside = "https://example.org"
+    id = await ada.keep("deploys need a token")
+    await exchange(ada, bob)
+    send(team, change(set={id: {"state": "current", "who": "user"}}), person="ada")
+    await exchange(bob)
+
+    assert bob.texts() == set()
