@@ -78,6 +78,8 @@ def kill(recorded: Recorded, point: Point) -> Tried:
 
 def start_again(recorded: Recorded, shown: list[Event]) -> list[str]:
     life, place = recorded.life, recorded.place
+    # Half-written files go with the next upkeep of the home, a day later at most.
+    (place.home / "upkeep").unlink(missing_ok=True)
     started = place.run(life.argv_after(place))
     is_new = not any(event["type"] == "replied" for event in shown)
     if started.returncode == 3 and b"no session" in started.stderr and is_new:
