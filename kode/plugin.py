@@ -53,7 +53,6 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.durable import replace as _replace_file
     from kode.durable import set_aside as set_aside
     from kode.durable import storage_errors as storage_errors
-    from kode.errors import EXIT_OK as EXIT_OK
     from kode.errors import ConfigError as ConfigError
     from kode.errors import ContextOverflow as ContextOverflow
     from kode.errors import GitError as GitError
@@ -67,8 +66,7 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.events import Event as Event
     from kode.events import TextDelta as TextDelta
     from kode.events import TurnEnded as TurnEnded
-    from kode.extensions.bundle_items import forget_servers as forget_servers
-    from kode.extensions.bundle_items import items_in_bundle as items_in_bundle
+    from kode.extensions.bundle_items import BundleItems as BundleItems
     from kode.extras import require as _require_extra
     from kode.fault_reports import describe as _describe_fault
     from kode.git import repository_name as repository_name
@@ -111,9 +109,7 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.session.log import Session as Session
     from kode.session.search import search as _search_sessions
     from kode.session.spending import Spending as Spending
-    from kode.session.spending import requests_by_folder as requests_by_folder
     from kode.session.transcript import Transcript as Transcript
-    from kode.session.unsent import of as _unsent_text_of
     from kode.shared_budget import SharedBudget as SharedBudget
     from kode.subagents.records import records_beside as _subagent_records
     from kode.tools.builtin import BUILTIN as _builtin_tools
@@ -132,7 +128,6 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     model_info_of = _model_info_of
     find_session = _find_session
     search_sessions = _search_sessions
-    unsent_text_of = _unsent_text_of
     subagent_records = _subagent_records
     builtin_tools = _builtin_tools
 

@@ -15,27 +15,34 @@ from kode.extensions.skills import read_skill
 from kode.extensions.trust import Item
 
 
-def items_in_bundle(bundle: Bundle, home: Path) -> tuple[tuple[Item, ...], list[str]]:
-    """Every usable part of a bundle, and a sentence for each other one. Never raises."""
-    problems: list[str] = []
-    bundles, folder = (bundle,), bundle.folder
-    around = Surroundings(cwd=folder, repository=None, home=home, user_home=folder, bundles=bundles)
-    extensions: tuple[Extension | Entry, ...] = (
-        *read_each("skills", parts(bundles, "skills"), read_skill, problems),
-        *read_each("commands", parts(bundles, "commands"), read_command, problems),
-        *read_each("agents", parts(bundles, "agents"), partial(read_agent, problems), problems),
-        *hooks_of_bundles(bundles, around, problems),
-        *servers_of(bundle, folder, problems),
-    )
-    return tuple(extension.item for extension in extensions), problems
+class BundleItems:
+    """The parts of one bundle."""
 
+    def __init__(self, bundle: Bundle, home: Path) -> None:
+        """Reads them. Never raises."""
+        self._home = home
+        self.problems: list[str] = []
+        """A sentence for each part that cannot be used."""
+        bundles, folder = (bundle,), bundle.folder
+        around = Surroundings(
+            cwd=folder, repository=None, home=home, user_home=folder, bundles=bundles
+        )
+        agent = partial(read_agent, self.problems)
+        self._servers = [*servers_of(bundle, folder, self.problems)]
+        extensions: tuple[Extension | Entry, ...] = (
+            *read_each("skills", parts(bundles, "skills"), read_skill, self.problems),
+            *read_each("commands", parts(bundles, "commands"), read_command, self.problems),
+            *read_each("agents", parts(bundles, "agents"), agent, self.problems),
+            *hooks_of_bundles(bundles, around, self.problems),
+            *self._servers,
+        )
+        self.items: tuple[Item, ...] = tuple(extension.item for extension in extensions)
 
-def forget_servers(bundle: Bundle, home: Path) -> None:
-    """Removes the pins and caches of a bundle's servers. Raises: StorageError, BusyError."""
-    entries = [*servers_of(bundle, bundle.folder, [])]
-    names = tuple(f"{entry.name}:" for entry in entries)
-    gone = [pin for pin in trust.load(home, home).items if f"{pin.name}:".startswith(names)]
-    if gone:
-        trust.revoke(home, home, gone)
-    for entry in entries:
-        mcp_cache.remove(entry, home)
+    def forget_servers(self) -> None:
+        """Removes the pins and caches of its servers. Raises: StorageError, BusyError."""
+        names = tuple(f"{entry.name}:" for entry in self._servers)
+        pins = trust.load(self._home, self._home).items
+        if gone := [pin for pin in pins if f"{pin.name}:".startswith(names)]:
+            trust.revoke(self._home, self._home, gone)
+        for entry in self._servers:
+            mcp_cache.remove(entry, self._home)

@@ -47,6 +47,18 @@ class Spending(dict[str, Spent]):
         by_cost = sorted(found, key=lambda model: (-found[model].cost_usd, -found[model].requests))
         return cls({model: found[model] for model in by_cost})
 
+    @staticmethod
+    def requests_by_folder(
+        home: Path, since: datetime
+    ) -> "Iterator[tuple[str, str, MessageEntry | UsageEntry]]":
+        """(session, working folder, entry), otherwise as `requests_since`; "" if the file does not
+        name the folder."""
+        folders: dict[str, str] = {}
+        for session_id, entry in requests_since(home, since):
+            if session_id not in folders:
+                folders[session_id] = folder_of(paths.session_file(home, session_id))
+            yield session_id, folders[session_id], entry
+
     @property
     def total(self) -> Spent:
         """That of all models."""
@@ -124,18 +136,6 @@ def requests_since(home: Path, since: datetime) -> Iterator[tuple[str, MessageEn
             if (entry.id, entry.at) not in seen:
                 seen.add((entry.id, entry.at))
                 yield session_id, entry
-
-
-def requests_by_folder(
-    home: Path, since: datetime
-) -> Iterator[tuple[str, str, MessageEntry | UsageEntry]]:
-    """(session, working folder, entry), otherwise as `requests_since`; "" if the file does not name
-    the folder."""
-    folders: dict[str, str] = {}
-    for session_id, entry in requests_since(home, since):
-        if session_id not in folders:
-            folders[session_id] = folder_of(paths.session_file(home, session_id))
-        yield session_id, folders[session_id], entry
 
 
 def _entries_since(path: Path, since: datetime) -> Iterator[MessageEntry | UsageEntry]:

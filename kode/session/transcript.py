@@ -26,6 +26,7 @@ from kode.messages import (
     images_of,
     results_of,
 )
+from kode.session import unsent
 from kode.session.entries import (
     AnyEntry,
     Header,
@@ -157,6 +158,14 @@ class Transcript:
         """What a plug-in has recorded, rewound records included."""
         own = (one for one in self.entries if isinstance(one, PluginEntry))
         return [entry.value for entry in own if entry.type == f"x-{plugin}"]
+
+    @property
+    def unsent(self) -> str:
+        """What the person asked last, if no turn has begun with it; "" for nothing."""
+        if self.path is None:
+            return ""
+        turns = sum(turn.number > 0 for turn in self.turns)
+        return unsent.of(self.path.parent.parent, self.header.id, turns)
 
     def lines(self) -> Iterator[bytes]:
         """The lines of its file, without line feeds and with credentials masked."""

@@ -12,7 +12,7 @@ from kode.installed import Plugin
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
 
-CEILING = 110
+CEILING = 106
 """Goes down only: 100 is the aim."""
 
 
@@ -48,10 +48,17 @@ def test_type_checkers_see_the_same_names() -> None:
     assert {name for name in seen if not name.startswith("_")} == set(plugin.__all__)
 
 
-def test_every_name_is_used_by_a_plugin_or_the_page() -> None:
+def test_every_name_is_used_by_a_plugin_or_an_example() -> None:
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "kode/plugins").rglob("*.py")]
-    words = set(re.findall(r"\w+", "\n".join([*texts, PAGE])))
+    examples, _, _ = PAGE.partition("## All names")
+    words = set(re.findall(r"\w+", "\n".join([*texts, examples])))
     assert set(plugin.__all__) - words == set()
+
+
+def test_the_page_lists_every_name_once_and_no_other() -> None:
+    _, _, rest = PAGE.partition("## All names")
+    listed = re.findall(r"`(\w+)`", rest.partition("\n## ")[0])
+    assert sorted(listed) == sorted(plugin.__all__)
 
 
 def test_the_page_names_each_part_of_a_plugin() -> None:

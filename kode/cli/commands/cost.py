@@ -22,7 +22,7 @@ from kode.session.cache_breaks import CacheBreak, find_breaks
 from kode.session.entries import AnyEntry
 from kode.session.index import find, newest
 from kode.session.reading import read, session_path
-from kode.session.spending import Spending, Spent, requests_by_folder, step_of
+from kode.session.spending import Spending, Spent, step_of
 
 HEADS = ("uncached", "cached", "written", "output", "cost")
 _BY_TIME = "`--since` takes a date or a time: `--since 1d`; `kode view` shows projects and days."
@@ -87,7 +87,7 @@ def _show_session(arguments: argparse.Namespace) -> Answer:
 def _show_period(since: datetime, as_json: bool) -> Answer:
     """A table with one row per session, the most expensive first, then one per model."""
     by_session: dict[tuple[str, str], list[AnyEntry]] = {}
-    for session_id, cwd, entry in requests_by_folder(paths.home(), since):
+    for session_id, cwd, entry in Spending.requests_by_folder(paths.home(), since):
         by_session.setdefault((session_id, cwd), []).append(entry)
     sessions = [(Spending.of(own).total, *session) for session, own in by_session.items()]
     sessions.sort(key=lambda row: (-row[0].cost_usd, -row[0].usage.input_tokens))

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kode.plugin import (
+    BundleItems,
     ConfigError,
     Parser,
-    forget_servers,
-    items_in_bundle,
     kode_home,
     print_either,
     visible,
@@ -60,8 +59,8 @@ def show_bundle(argv: Sequence[str]) -> str | int:
         )
     folder = copies.folder_of(home, approved)
     tree = read_tree(folder)
-    items, problems = items_in_bundle(copies.bundle_of(home, approved), home)
-    _say(show.summarize(approved, tree, items, problems))
+    found = BundleItems(copies.bundle_of(home, approved), home)
+    _say(show.summarize(approved, tree, found.items, found.problems))
     _say([f"Files in {folder}:", *(f"  {path}" for path in tree.files)])
     return 0
 
@@ -70,7 +69,7 @@ def remove_bundle(argv: Sequence[str]) -> str | int:
     """Runs `kode extensions remove`. Raises: ConfigError, StorageError, BusyError."""
     parser = Parser("kode extensions remove", "Remove a bundle.")
     home, approved, _ = _named_bundle(parser, argv)
-    forget_servers(copies.bundle_of(home, approved), home)
+    BundleItems(copies.bundle_of(home, approved), home).forget_servers()
     copies.remove_copies(home, approved.name)
     return f"Removed {approved.name}."
 
@@ -140,19 +139,19 @@ def _confirm(
         copies.write_copy(home, approved, tree)
         return f"{name} is as you approved it{'' if is_intact else ': its copy is restored'}."
     try:
-        items, problems = items_in_bundle(copies.write_copy(home, approved, tree), home)
+        found = BundleItems(copies.write_copy(home, approved, tree), home)
         if before is not None and is_intact:
             _say(show.list_changes(read_tree(copies.folder_of(home, before)), tree))
         elif not is_confirmed:
             _say(show.list_contents(tree))
-        _say(show.summarize(approved, tree, items, problems))
-        if not items:
+        _say(show.summarize(approved, tree, found.items, found.problems))
+        if not found.items:
             raise ConfigError(f"{name} has no part that kode uses, so it is not added.")
         if not is_confirmed and not _is_wanted(name, is_update=before is not None):
             _say(["Nothing was changed."])
             return 1
         if before is not None:
-            forget_servers(copies.bundle_of(home, before), home)
+            BundleItems(copies.bundle_of(home, before), home).forget_servers()
         copies.approve_copy(home, approved)
     finally:
         copies.remove_copies(home, name, but=copies.read_records(home).get(name))

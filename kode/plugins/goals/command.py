@@ -16,7 +16,6 @@ from kode.plugin import (
     find_session,
     kode_home,
     session_file,
-    unsent_text_of,
 )
 from kode.plugins.goals import words
 from kode.plugins.goals.forms import Limit, current, goals_of, records_of
@@ -74,9 +73,7 @@ def task(arguments: argparse.Namespace, text: str | None, session_id: str | None
         return text
     if current(records_of(transcript.entries)) is not None:
         return f"{NAME} resume"
-    turns = sum(turn.number > 0 for turn in transcript.turns)
-    waiting = unsent_text_of(kode_home(), session_id, turns)
-    return waiting if waiting.startswith(f"{NAME} ") else text
+    return transcript.unsent if transcript.unsent.startswith(f"{NAME} ") else text
 
 
 async def goal(opened: Opened, argument: str) -> str | Prompt:

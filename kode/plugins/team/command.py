@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kode.plugin import (
-    EXIT_OK,
     ConfigError,
     Parser,
     kode_home,
@@ -35,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     address, here = team_of(loaded.config.memory.notes), project_root(cwd)
     said = asyncio.run(manage(address, given.action, given.person, given.project, here))
     print_either(None, said.split("\n"), as_json=False)
-    return EXIT_OK
+    return 0
 
 
 async def manage(

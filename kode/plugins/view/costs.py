@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from kode.plugin import AnyEntry, Page, Place, Spending, requests_by_folder
+from kode.plugin import AnyEntry, Page, Place, Spending
 
 PERIODS = (7, 30, 90, 365)
 """Periods, in days."""
@@ -16,7 +16,7 @@ def costs(place: Place, query: Mapping[str, str]) -> tuple[str, Mapping[str, obj
     first = (now - timedelta(days=days - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
     by_day: dict[str, list[AnyEntry]] = {}
     by_project: dict[str, list[AnyEntry]] = {}
-    for _, folder, entry in requests_by_folder(place.home, first):
+    for _, folder, entry in Spending.requests_by_folder(place.home, first):
         day = f"{datetime.fromisoformat(entry.at).astimezone():%Y-%m-%d}"
         by_day.setdefault(day, []).append(entry)
         by_project.setdefault(folder or "unknown", []).append(entry)
