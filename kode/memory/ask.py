@@ -151,9 +151,9 @@ def read_object(answer: str, fields: Sequence[str]) -> ReadObject | None:
     for text in (_inside_fence(answer), answer):
         brackets = (bracket.start() for bracket in re.finditer(r"\{", text))
         for at in itertools.islice(brackets, MAX_BRACKETS):
-            found = broken_json.value_at(text, at)
-            if found and isinstance(found[0], dict):
-                whole = ReadObject(value=found[0], is_complete=True)
+            pair = broken_json.value_at(text, at)
+            if pair and isinstance(pair[0], dict):
+                whole = ReadObject(value=pair[0], is_complete=True)
                 if any(name in whole.value for name in fields):
                     return whole
                 first = first or whole

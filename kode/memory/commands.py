@@ -141,34 +141,34 @@ _SCOPE = _argument("--scope", default="", **ADD_OPTIONS["--scope"])
     "the entries, with their ids",
     _argument("id", nargs="?", metavar="ID", help="one entry or session note, whole"),
 )
-async def _show(memory: Memory, given: argparse.Namespace) -> str:
-    if not given.id:
+async def _show(memory: Memory, values: argparse.Namespace) -> str:
+    if not values.id:
         return report.show(memory)
     notes = memory.notes()
-    named = [note for note in notes if note.session.startswith(given.id) or note.id == given.id]
-    return memory.note_text(named[-1]) if named else display(memory.store.find(given.id).text)
+    named = [note for note in notes if note.session.startswith(values.id) or note.id == values.id]
+    return memory.note_text(named[-1]) if named else display(memory.store.find(values.id).text)
 
 
 @_command("add", "keep something yourself", _argument("text", nargs="+", metavar="TEXT"))
-async def _add(memory: Memory, given: argparse.Namespace) -> Outcome:
+async def _add(memory: Memory, values: argparse.Namespace) -> Outcome:
     row = system_row(memory.name)
     targets = row.targets or {"NAME": ""}
-    if "NAME" not in targets and given.target not in targets:
+    if "NAME" not in targets and values.target not in targets:
         raise ConfigError(
-            f"kode memory add: the {memory.name} memory has no {given.target!r}. It has: "
+            f"kode memory add: the {memory.name} memory has no {values.target!r}. It has: "
             f"{', '.join(targets)}. `kode memory add --help` says what they are."
         )
     for flag in ADD_OPTIONS:
-        if getattr(given, flag[2:].replace("-", "_")) and flag not in row.options:
+        if getattr(values, flag[2:].replace("-", "_")) and flag not in row.options:
             raise ConfigError(f"kode memory add: {memory.name} has no {flag}. Leave it out.")
-    details = {"tags": given.tag, "ttl_days": given.ttl_days, "evidence": given.evidence}
+    details = {"tags": values.tag, "ttl_days": values.ttl_days, "evidence": values.evidence}
     addition = Addition(
-        target=given.target,
-        text=" ".join(given.text),
-        scope=given.scope or "",
-        since=given.since or "",
-        until=given.until or "",
-        private=given.sensitive,
+        target=values.target,
+        text=" ".join(values.text),
+        scope=values.scope or "",
+        since=values.since or "",
+        until=values.until or "",
+        private=values.sensitive,
         details={name: value for name, value in details.items() if value not in (None, [])},
     )
     return await memory.save(memory.policy.draft(memory, addition, memory.author("user")))
@@ -176,18 +176,18 @@ async def _add(memory: Memory, given: argparse.Namespace) -> Outcome:
 
 @_command("replace", "as edit: [TARGET] OLD NEW", _TARGET_AND_TEXT, _SCOPE)
 @_command("edit", "change one entry: WHAT (its id or a part of it), NEW", _WORDS)
-async def _edit(memory: Memory, given: argparse.Namespace) -> Outcome:
-    *words, new = _texts(given, 2)
+async def _edit(memory: Memory, values: argparse.Namespace) -> Outcome:
+    *words, new = _texts(values, 2)
     remark = check(new, author="user")
-    statement = _find(memory, given, words)
+    statement = _find(memory, values, words)
     outcome = await memory.store.edit(statement.id, new, memory.author("user"))
     return memory.announce(outcome, remark)
 
 
 @_command("remove", "as forget", _TARGET_AND_TEXT, _SCOPE)
 @_command("forget", "forget one entry", _WORDS, _flag("--erase", "also blank it in the history"))
-async def _forget(memory: Memory, given: argparse.Namespace) -> Outcome:
-    statement, erase = _find(memory, given, _texts(given, 1)), getattr(given, "erase", False)
+async def _forget(memory: Memory, values: argparse.Namespace) -> Outcome:
+    statement, erase = _find(memory, values, _texts(values, 1)), getattr(values, "erase", False)
     outcome = await memory.store.forget(statement.id, memory.author("user"), erase=erase)
     if erase:
         memory.update_indexes(float("inf"))  # the text is in the file of a large one, too
@@ -195,26 +195,26 @@ async def _forget(memory: Memory, given: argparse.Namespace) -> Outcome:
 
 
 @_command("archive", "keep one entry out of prompts", _TARGET_AND_TEXT, _SCOPE, of_all=False)
-async def _archive(memory: Memory, given: argparse.Namespace) -> Outcome:
-    statement, archived = _find(memory, given, _texts(given, 1)), Amendment(state="archived")
+async def _archive(memory: Memory, values: argparse.Namespace) -> Outcome:
+    statement, archived = _find(memory, values, _texts(values, 1)), Amendment(state="archived")
     outcome = await memory.store.amend(statement.id, archived, memory.author("user"), "archive")
     return memory.announce(outcome)
 
 
-def _texts(given: argparse.Namespace, count: int) -> list[str]:
+def _texts(values: argparse.Namespace, count: int) -> list[str]:
     """The arguments of a command that takes `count` texts, with a target before them or without."""
-    words: list[str] = given.words
+    words: list[str] = values.words
     if len(words) in (count, count + 1):
         return words
     raise ConfigError(
-        f"kode memory {given.command}: {len(words)} arguments. Put each text into quotation marks."
+        f"kode memory {values.command}: {len(words)} arguments. Put each text into quotation marks."
     )
 
 
-def _find(memory: Memory, given: argparse.Namespace, words: Sequence[str]) -> Statement:
+def _find(memory: Memory, values: argparse.Namespace, words: Sequence[str]) -> Statement:
     """The entry that `[TARGET] OLD` means."""
     *target, old = words
-    return memory.store.find(old, *target, scope=getattr(given, "scope", ""))
+    return memory.store.find(old, *target, scope=getattr(values, "scope", ""))
 
 
 @_command(
@@ -224,19 +224,19 @@ def _find(memory: Memory, given: argparse.Namespace, words: Sequence[str]) -> St
     _SCOPE,
     of_all=False,
 )
-async def _consolidate(memory: Memory, given: argparse.Namespace) -> Outcome:
-    place = memory.layout.place_of(given.target, given.scope, memory.store.project)
+async def _consolidate(memory: Memory, values: argparse.Namespace) -> Outcome:
+    place = memory.layout.place_of(values.target, values.scope, memory.store.project)
     facts = memory.store.view().current(place)
     return memory.announce(await consolidate(memory, place, facts))
 
 
 @_command("episodes", "session notes, the newest first", _COUNT)
-async def _episodes(memory: Memory, given: argparse.Namespace) -> str:
-    return memory.list_notes(max(1, given.n)) or NO_NOTES
+async def _episodes(memory: Memory, values: argparse.Namespace) -> str:
+    return memory.list_notes(max(1, values.n)) or NO_NOTES
 
 
 @_command("review", "decide what waits, one key each", _flag("--list", "only list it"))
-async def _review(memory: Memory, given: argparse.Namespace) -> str:
+async def _review(memory: Memory, values: argparse.Namespace) -> str:
     return review.list_items(await review.items(memory))
 
 
@@ -255,29 +255,29 @@ async def _review(memory: Memory, given: argparse.Namespace) -> str:
         _flag("--all", "all that are pending"),
     ),
 )
-async def _approve(memory: Memory, given: argparse.Namespace) -> str | Outcome:
-    if given.id:
-        return await review.decide(memory, given.id, "approve")
-    if given.all or given.source:
+async def _approve(memory: Memory, values: argparse.Namespace) -> str | Outcome:
+    if values.id:
+        return await review.decide(memory, values.id, "approve")
+    if values.all or values.source:
         return await review.approve_many(
-            memory, given.source or "", confirm=given.confirm, is_sure=given.yes
+            memory, values.source or "", confirm=values.confirm, is_sure=values.yes
         )
     return review.list_items([i for i in await review.items(memory) if i.reason == "outside"])
 
 
 @_command("drop", "drop what waits, without keys", _argument("id", metavar="ID"))
-async def _drop(memory: Memory, given: argparse.Namespace) -> Outcome:
-    return await review.decide(memory, given.id, "drop")
+async def _drop(memory: Memory, values: argparse.Namespace) -> Outcome:
+    return await review.decide(memory, values.id, "drop")
 
 
 @_command("log", "history: the last changes", _COUNT)
-async def _log(memory: Memory, given: argparse.Namespace) -> str:
-    return report.list_changes(memory, max(1, given.n))
+async def _log(memory: Memory, values: argparse.Namespace) -> str:
+    return report.list_changes(memory, max(1, values.n))
 
 
 @_command("why", "history: who said an entry, and when", _WORDS)
-async def _why(memory: Memory, given: argparse.Namespace) -> str:
-    return why(memory, " ".join(given.words))
+async def _why(memory: Memory, values: argparse.Namespace) -> str:
+    return why(memory, " ".join(values.words))
 
 
 @_command(
@@ -290,12 +290,12 @@ async def _why(memory: Memory, given: argparse.Namespace) -> str:
         _argument("--import", dest="batch", metavar="ID", help="all of an import"),
     ),
 )
-async def _undo(memory: Memory, given: argparse.Namespace) -> Outcome:
-    store, with_derived = memory.store, given.with_derived
-    if group := given.batch or given.session:
+async def _undo(memory: Memory, values: argparse.Namespace) -> Outcome:
+    store, with_derived = memory.store, values.with_derived
+    if group := values.batch or values.session:
         outcome = await store.undo_all(group, with_derived=with_derived)
     else:
-        outcome = await store.undo(given.id or "", with_derived=with_derived)
+        outcome = await store.undo(values.id or "", with_derived=with_derived)
     return memory.announce(outcome)
 
 
@@ -305,15 +305,15 @@ async def _undo(memory: Memory, given: argparse.Namespace) -> Outcome:
     _argument("query", nargs="+", metavar="QUERY"),
     _argument("-k", type=int, default=8, metavar="N", help="at most N hits (8)"),
 )
-async def _search(system: MemorySystem, given: argparse.Namespace) -> str:
-    query = " ".join(given.query)
-    hits = await system.search(query, max(1, given.k))
+async def _search(system: MemorySystem, values: argparse.Namespace) -> str:
+    query = " ".join(values.query)
+    hits = await system.search(query, max(1, values.k))
     lines = [f"{hit.match:5}  [{hit.where}] {shorten(hit.text, HIT_CHARS)}" for hit in hits]
     return "\n".join(lines) or f"No matching memory for: {query}"
 
 
 @_command("status", "how full it is, and what waits")
-async def _status(memory: Memory, given: argparse.Namespace) -> str:
+async def _status(memory: Memory, values: argparse.Namespace) -> str:
     return await report.status(memory)
 
 
@@ -321,9 +321,9 @@ _FILE = _argument("file", nargs="?", type=Path, metavar="FILE")
 
 
 @_command("export", "all of it as lines of JSON", _FILE)
-async def _export(memory: Memory, given: argparse.Namespace) -> str:
+async def _export(memory: Memory, values: argparse.Namespace) -> str:
     text = transfer.export_log(memory)
-    return transfer.write_export(given.file, text) if given.file else text
+    return transfer.write_export(values.file, text) if values.file else text
 
 
 @_command(
@@ -341,15 +341,15 @@ async def _export(memory: Memory, given: argparse.Namespace) -> str:
     _flag("--mine", "it is your own export: all counts"),
     _flag("--dry-run", "only list the entries"),
 )
-async def _import(memory: Memory, given: argparse.Namespace) -> str:
+async def _import(memory: Memory, values: argparse.Namespace) -> str:
     return await transfer.import_file(
         memory,
-        given.file,
-        agent=given.source or "",
-        projects=given.project,
-        is_mine=given.mine,
-        dry_run=given.dry_run,
-        confirm=given.confirm,
+        values.file,
+        agent=values.source or "",
+        projects=values.project,
+        is_mine=values.mine,
+        dry_run=values.dry_run,
+        confirm=values.confirm,
     )
 
 
@@ -364,8 +364,8 @@ def add_commands(
     added = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=CommandParser)
     for command in COMMANDS:
         if command.is_of(system):
-            own = added.add_parser(command.name, help=command.help)
-            command.declare(own, system)
+            subparser = added.add_parser(command.name, help=command.help)
+            command.declare(subparser, system)
     for name, about in installed.subcommands("memory", system).items():
         added.add_parser(name, help=about).add_argument("rest", nargs="*")
     return list(added.choices.values())
@@ -383,8 +383,8 @@ async def run_command(
     if not command.is_of(inside(system).name):
         raise MemoryRefused(f"The {inside(system).name} memory has no `{name}`.")
     memory = system if name == "search" else statements_of(system, name)
-    given = argparse.Namespace(**{"id": "", **vars(arguments)}, confirm=confirm)
-    result = await command.run(memory, given)
+    values = argparse.Namespace(**{"id": "", **vars(arguments)}, confirm=confirm)
+    result = await command.run(memory, values)
     return result if isinstance(result, Outcome) else Outcome(text=result)
 
 
@@ -438,12 +438,12 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises: ConfigError with the usage, or the nearest command."""
         if wrong := _WRONG_COMMAND.fullmatch(message):
-            known = re.findall(r"[\w-]+", wrong[2])
-            near = difflib.get_close_matches(wrong[1], known, n=1, cutoff=0.5)
+            names = re.findall(r"[\w-]+", wrong[2])
+            near = difflib.get_close_matches(wrong[1], names, n=1, cutoff=0.5)
             hint = f" Did you mean {near[0]}?" if near else ""
             raise ConfigError(
                 f"{self.prog}: unknown command {wrong[1]!r}.{hint} "
-                f"The commands are: {', '.join(known)}."
+                f"The commands are: {', '.join(names)}."
             )
         usage = " ".join(self.format_usage().split()).removeprefix("usage: ")
         raise ConfigError(f"{self.prog}: {message}. Usage: {usage}")

@@ -66,15 +66,15 @@ def transcript(messages: Iterable[Message], *, max_chars: int = MAX_TRANSCRIPT_C
 def record_of(messages: Sequence[Message], *, max_chars: int = MAX_RECORD_CHARS) -> str:
     """What was asked, what was changed and run, and how it ended, on a few lines of at most
     `max_chars` in all; "" if nothing was said."""
-    asked = [text for m in messages if m.role == "user" and (text := text_of(m).strip())]
+    requests = [text for m in messages if m.role == "user" and (text := text_of(m).strip())]
     answers = [text for m in messages if m.role == "assistant" and (text := text_of(m).strip())]
-    if not asked and not answers:
+    if not requests and not answers:
         return ""
-    lines = [f'Asked: "{_shorten(asked[0], 140)}"' if asked else ""]
-    if len(asked) > 1:
-        lines.append(f'Last asked, of {len(asked)} messages: "{_shorten(asked[-1], 80)}"')
-    if done := _what_was_done(messages):
-        lines.append(f"Done: {done}")
+    lines = [f'Asked: "{_shorten(requests[0], 140)}"' if requests else ""]
+    if len(requests) > 1:
+        lines.append(f'Last asked, of {len(requests)} messages: "{_shorten(requests[-1], 80)}"')
+    if work := _what_was_done(messages):
+        lines.append(f"Done: {work}")
     lines += [_shorten(note, 100) for note in _notes(messages)[-2:]]
     lines.append(_ending(messages, answers))
     return keep_ends("\n".join(filter(None, lines)), max_chars)
@@ -83,13 +83,13 @@ def record_of(messages: Sequence[Message], *, max_chars: int = MAX_RECORD_CHARS)
 def lines_of_turn(messages: Sequence[Message], clock: str, max_chars: int) -> tuple[str, str]:
     """A turn on two lines: what the person asked and what the agent did. `clock` is the time of day
     for a reader."""
-    asked = next((text_of(message) for message in messages if message.role == "user"), "")
+    request = next((text_of(message) for message in messages if message.role == "user"), "")
     answer = next((text_of(m) for m in reversed(messages) if m.role == "assistant"), "")
-    done = _what_was_done(messages) or (f"answered: {answer}" if answer.strip() else "no answer")
+    work = _what_was_done(messages) or (f"answered: {answer}" if answer.strip() else "no answer")
     user, agent = f"{clock}  user  ", f"{clock}  agent  "
     return (
-        f'{user}"{_shorten(asked, max_chars - len(user) - 2)}"',
-        agent + _shorten(done, max_chars - len(agent)),
+        f'{user}"{_shorten(request, max_chars - len(user) - 2)}"',
+        agent + _shorten(work, max_chars - len(agent)),
     )
 
 

@@ -73,8 +73,8 @@ def cut_lines(text: str, max_chars: int) -> str:
     number, which would change with every write."""
     if len(text) <= max_chars:
         return text
-    kept = text[:max_chars]
-    return (kept.rpartition("\n")[0].rstrip() or kept) + "\n[... the rest is over the limit]"
+    start = text[:max_chars]
+    return (start.rpartition("\n")[0].rstrip() or start) + "\n[... the rest is over the limit]"
 
 
 @contextlib.contextmanager

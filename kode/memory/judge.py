@@ -81,17 +81,17 @@ class Judgment:
 
 async def compare(
     new: Statement,
-    known: Sequence[Statement],
+    facts: Sequence[Statement],
     settings: "MemoryConfig",
     model: MemoryModel,
     embedder: Embedder | None = None,
 ) -> Judgment:
-    """How a new statement relates to known ones of its place, with at most one question to a model.
+    """How a new statement relates to known facts of its place, with at most one question to a model.
     Call it without a lock."""
-    nearest = await near(new.text, [fact.text for fact in known], settings, embedder)
-    if not nearest or any(fact.text == new.text for fact in known):
+    nearest = await near(new.text, [fact.text for fact in facts], settings, embedder)
+    if not nearest or any(fact.text == new.text for fact in facts):
         return Judgment()
-    candidates = [known[index] for index in nearest]
+    candidates = [facts[index] for index in nearest]
     prompt = build_question(new.text, [fact.text for fact in candidates])
     reply = await model.ask(INSTRUCTIONS, prompt, max_output_tokens=16, timeout_s=TIMEOUT_S)
     judgment = read_judgment(reply.text, len(candidates))
@@ -109,16 +109,16 @@ async def compare(
 
 async def near(
     text: str,
-    known: Sequence[str],
+    facts: Sequence[str],
     settings: "MemoryConfig",
     embedder: Embedder | None = None,
 ) -> list[int]:
     """The indices of the known texts that may be about the same thing, nearest first. Below
     `add_threshold` a text is new."""
-    if not settings.merge_on_write or not known:
+    if not settings.merge_on_write or not facts:
         return []
-    nearness = await _by_vectors(text, known, settings, embedder) if embedder else None
-    return choose_candidates(nearness or by_words(text, known), settings.add_threshold)
+    nearness = await _by_vectors(text, facts, settings, embedder) if embedder else None
+    return choose_candidates(nearness or by_words(text, facts), settings.add_threshold)
 
 
 def choose_candidates(nearness: Sequence[float], add_threshold: float) -> list[int]:
@@ -127,10 +127,10 @@ def choose_candidates(nearness: Sequence[float], add_threshold: float) -> list[i
     return [at for at in nearest if nearness[at] >= add_threshold]
 
 
-def by_words(text: str, known: Sequence[str]) -> list[float]:
+def by_words(text: str, facts: Sequence[str]) -> list[float]:
     """How near each known text is, from 0 to 1: the share of telling words in common, weighted by
     rarity."""
-    bags = [telling_stems(words) for words in (*known, text)]
+    bags = [telling_stems(words) for words in (*facts, text)]
     numbers = Counter(term for bag in bags for term in bag)
     texts = len(bags) + BACKGROUND_TEXTS
     weights = {term: math.log((1 + texts) / number) ** 2 for term, number in numbers.items()}
@@ -143,7 +143,7 @@ def by_words(text: str, known: Sequence[str]) -> list[float]:
 
 
 async def _by_vectors(
-    text: str, known: Sequence[str], settings: "MemoryConfig", embedder: Embedder
+    text: str, facts: Sequence[str], settings: "MemoryConfig", embedder: Embedder
 ) -> list[float] | None:
     """The same by an embedder, scaled so that its thresholds are those of the settings; None while
     its server fails."""
@@ -153,20 +153,20 @@ async def _by_vectors(
         if not cosines:
             return None
         pairs[first, second] = cosines[""]
-    cosines = await embedder.cosines(text, {str(n): fact for n, fact in enumerate(known)})
+    cosines = await embedder.cosines(text, {str(n): fact for n, fact in enumerate(facts)})
     if cosines is None:
         return None
     unrelated = median(pairs[pair] for pair in UNRELATED)
     equal = max(median(pairs[pair] for pair in SAME), unrelated + MIN_BAND / 0.4)
-    scaled = (cosines.get(str(n), 0.0) - unrelated for n in range(len(known)))
+    scaled = (cosines.get(str(n), 0.0) - unrelated for n in range(len(facts)))
     return [min(1.0, max(0.0, value / (equal - unrelated))) for value in scaled]
 
 
-def build_question(new: str, known: Sequence[str]) -> str:
+def build_question(new: str, facts: Sequence[str]) -> str:
     """The prompt that asks for one word."""
-    named = {f"Stored fact {n}": text for n, text in enumerate(known, 1)} | {"New fact": new}
-    facts = "\n".join(f"{name}: {json.dumps(t, ensure_ascii=False)}" for name, t in named.items())
-    return f"{facts}\n\n{_QUESTION}"
+    named = {f"Stored fact {n}": text for n, text in enumerate(facts, 1)} | {"New fact": new}
+    listed = "\n".join(f"{name}: {json.dumps(t, ensure_ascii=False)}" for name, t in named.items())
+    return f"{listed}\n\n{_QUESTION}"
 
 
 def read_judgment(answer: str, count: int = 1) -> tuple[Meaning, int] | None:

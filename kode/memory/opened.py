@@ -212,8 +212,8 @@ class OpenMemory:
         new = self.hold_back(new)
         relations: Relations = NO_RELATIONS
         if is_judged and new.state == "current":
-            known = self.store.view().current(new.place)
-            judgment = await judge.compare(new, known, self.settings, self.model, self.embedder)
+            facts = self.store.view().current(new.place)
+            judgment = await judge.compare(new, facts, self.settings, self.model, self.embedder)
             relations = judgment.relations
         outcome = await self.ask_about_conflict(await self.store.add(new, relations))
         return self.announce(outcome, remark)

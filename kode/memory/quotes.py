@@ -44,5 +44,5 @@ def _is_whole(text: str, start: int, end: int) -> bool:
 
 def _asks(text: str, end: int) -> bool:
     """Whether the sentence in which a quotation ends is a question."""
-    found = _END.search(text, end - 1)
-    return found is not None and any(mark in found[0] for mark in "?？؟")
+    match = _END.search(text, end - 1)
+    return match is not None and any(mark in match[0] for mark in "?？؟")

@@ -52,7 +52,7 @@ def since_then(store: Store, record: Statement, today: date) -> str:
     """What does not hold any more of a record of past work: of the facts of its session that others
     changed, and of the facts that it quotes whole. A heading and a line each; "" if all holds."""
     view, text = store.view(), " ".join(record.text.split())
-    known = remarks(store, today)
+    doubts = remarks(store, today)
     current = {display(other.text) for other in view.current()}
     lines = dict[str, None]()
     for entry in view.entries.values():
@@ -63,8 +63,8 @@ def since_then(store: Store, record: Statement, today: date) -> str:
         is_of_session = bool(record.session) and fact.session == record.session
         if not is_quoted and not is_of_session:
             continue
-        if entry.is_alive and fact.id in known:
-            lines[f"- {_quoted(fact)}: {known[fact.id]}"] = None
+        if entry.is_alive and fact.id in doubts:
+            lines[f"- {_quoted(fact)}: {doubts[fact.id]}"] = None
         elif entry.end and display(fact.text) not in current:
             is_by_others = entry.end.session != record.session or not record.session
             if (is_quoted or is_by_others) and entry.end.kind not in _TIDYING:
@@ -110,8 +110,8 @@ def news(store: Store, last_change: str, last_day: str, today: date, session: st
     ]
     parts = _listed("New", (f"{_quoted(fact)} ({AUTHORS[fact.who]}, now)" for fact in added))
     parts += _listed("No longer", (_quoted(fact) for fact in gone))
-    said = " ".join(parts)
-    return f"[Memory has changed. {shorten(said, MAX_NEWS_CHARS)}]" if said else ""
+    summary = " ".join(parts)
+    return f"[Memory has changed. {shorten(summary, MAX_NEWS_CHARS)}]" if summary else ""
 
 
 def _facts(view: View, is_here: Callable[[str], bool], day: str) -> dict[str, Statement]:

@@ -163,8 +163,8 @@ def history_of(system: MemorySystem, item: Item) -> str:
     """Where what waits comes from, in words."""
     memory = statements_of(system, "review")
     entries = memory.store.view().entries
-    found = (entries[statement.id] for statement in item.statements if statement.id in entries)
-    return "\n".join(history(memory, entry) for entry in found)
+    origins = (entries[statement.id] for statement in item.statements if statement.id in entries)
+    return "\n".join(history(memory, entry) for entry in origins)
 
 
 def list_items(waiting: list[Item]) -> str:

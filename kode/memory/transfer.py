@@ -136,11 +136,11 @@ async def import_log(
     places = [memory.store.project, *(Project(Path(), hash, True) for hash in hashes.values())]
     for change in changes:
         mapped = _mapped(change, hashes)
-        known = [any(memory.store.is_here(new.place, p) for p in places) for new in mapped.add]
+        are_known = [any(memory.store.is_here(new.place, p) for p in places) for new in mapped.add]
         if change.system != memory.name:
             faults.append(f"{change.id} is of the {change.system} memory")
-        elif not all(known):
-            place = mapped.add[known.index(False)].place
+        elif not all(are_known):
+            place = mapped.add[are_known.index(False)].place
             faults.append(f"{change.id}: {place!r} is no place of this memory")
         elif fault := next(filter(None, (_fault(new.text) for new in mapped.add)), ""):
             faults.append(f"{change.id}: {fault}")
@@ -159,12 +159,12 @@ async def import_log(
         return [replace(draft, add=waiting)] if waiting else []
 
     preview = make(memory.store.view())
-    said = f"{plural(sum(len(change.add) for change in preview), 'entry', 'entries')} new"
+    summary = f"{plural(sum(len(change.add) for change in preview), 'entry', 'entries')} new"
     if preview and not dry_run:
         await memory.store.commit(make)
-        said = f"imported {said} · undo with: kode memory undo --import {batch}"
-        said += "" if is_mine else "\nThey wait for you: `kode memory review`."
-    return "\n".join((said, *(f"  left out: {fault}" for fault in first_of(faults, MAX_FAULTS))))
+        summary = f"imported {summary} · undo with: kode memory undo --import {batch}"
+        summary += "" if is_mine else "\nThey wait for you: `kode memory review`."
+    return "\n".join((summary, *(f"  left out: {fault}" for fault in first_of(faults, MAX_FAULTS))))
 
 
 def _new_batch() -> str:
@@ -192,12 +192,12 @@ def _mapping(
     memory: Memory,
     described: Mapping[str, str],
     changes: Sequence[Change],
-    given: Sequence[str],
+    pairs: Sequence[str],
 ) -> dict[str, str]:
     """Each project's hash in the export → the hash of the folder that it has here. Raises:
     MemoryRefused if that is not clear."""
     here, named, unclear = memory.store.project.hash, dict[str, str](), list[str]()
-    for pair in given:
+    for pair in pairs:
         old, separator, new = pair.partition("=")
         if not separator or not Path(new).is_dir():
             raise MemoryRefused(
