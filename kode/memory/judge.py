@@ -86,7 +86,7 @@ async def compare(
     model: MemoryModel,
     embedder: Embedder | None = None,
 ) -> Judgment:
-    """How a new statement relates to known facts of its place, with at most one question to a model.
+    """How a new statement relates to facts of its place, with one question to a model at most.
     Call it without a lock."""
     nearest = await near(new.text, [fact.text for fact in facts], settings, embedder)
     if not nearest or any(fact.text == new.text for fact in facts):
