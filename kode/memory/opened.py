@@ -190,7 +190,7 @@ class OpenMemory:
                 mark_read(self.seen, fact.id, fact.text)
 
     def check_replaced(self, old: Statement, text: str, named: str) -> None:
-        """Raises: NotReplaced if the session's model was not shown the fact that it replaces, or
+        """Raises: MemoryRefused if the session's model was not shown the fact that it replaces, or
         loses most of it without having `named` it."""
         check_read(
             self.seen,

@@ -6,13 +6,11 @@ messages that showed it do; a person is not asked what they have read.
 """
 
 from collections.abc import Iterable, Mapping, MutableMapping
-from typing import Literal
 
 from kode.errors import MemoryRefused
 from kode.memory.rendering import fingerprint
 
 Seen = MutableMapping[str, str]
-Reason = Literal["unread", "in_part", "changed", "loses"]
 
 IN_PART = "in part"
 """Stands for a version: only a part of the text was shown."""
@@ -21,22 +19,6 @@ SMALL_CHARS = 200
 """A text of one or two sentences may be replaced by any other: an undo brings it back."""
 MAX_SEEN = 300
 """How many of the latest versions a session keeps."""
-
-_WHY: Mapping[Reason, str] = {
-    "unread": "you have not been shown {name}, and replacing it would lose what it says",
-    "in_part": "you were shown only a part of {name}, so replacing it would lose the rest",
-    "changed": "{name} was changed since you read it, by the user or another session",
-    "loses": "more than half of {name} would be gone, and nothing says what",
-}
-
-
-class NotReplaced(MemoryRefused):
-    """A replacement that was refused; `reason` says why as a value."""
-
-    def __init__(self, reason: Reason, name: str, what_to_do: str) -> None:
-        self.reason = reason
-        why = _WHY[reason].format(name=name)
-        super().__init__(f"{why[:1].upper()}{why[1:]}. {what_to_do} Nothing was changed.")
 
 
 def check_read(
@@ -53,20 +35,24 @@ def check_read(
     """Checks that `after` may replace the text `before`, called `name`, or `label` in the error.
     `named` are the parts of it that the request names as what goes.
 
-    Raises: NotReplaced, which says what to do: `to_read` for a text that was not shown whole,
+    Raises: MemoryRefused, which says what to do: `to_read` for a text that was not shown whole,
     `to_lose` where too much would go.
     """
     if not before.strip():
         return
-    version = seen.get(name)
-    reason: Reason | None = None
-    if version != fingerprint(before):
-        reason = "unread" if version is None else "in_part" if version == IN_PART else "changed"
-    elif len(before) > SMALL_CHARS:
+    label, version, what_to_do = label or name, seen.get(name), to_read
+    if version is None:
+        why = f"You have not been shown {label}, and replacing it would lose what it says"
+    elif version == IN_PART:
+        why = f"You were shown only a part of {label}, so replacing it would lose the rest"
+    elif version != fingerprint(before):
+        why = f"{label} was changed since you read it, by the user or another session"
+    else:
         left = len(before) - sum(len(part) for part in named if part in before)
-        reason = "loses" if len(after) < left * KEPT_SHARE else None
-    if reason is not None:
-        raise NotReplaced(reason, label or name, to_lose if reason == "loses" else to_read)
+        if len(before) <= SMALL_CHARS or len(after) >= left * KEPT_SHARE:
+            return
+        why, what_to_do = f"More than half of {label} would be gone, and nothing says what", to_lose
+    raise MemoryRefused(f"{why}. {what_to_do} Nothing was changed.")
 
 
 def mark_read(seen: Seen, name: str, text: str) -> None:

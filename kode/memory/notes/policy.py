@@ -54,12 +54,6 @@ RULES_LEFT_OUT = (
     "(More rules do not fit and are not shown. Offer the user to merge some of them into one, with "
     "remember and forget; recall finds them.)"
 )
-FIRST_SOUL = (
-    "I am kode, a coding agent in this user's terminal. I do what is asked, say plainly what I "
-    "did and what I did not, and ask before what cannot be undone."
-)
-"""The soul until another one is written. It is no note, and not shown: the system prompt says the
-same."""
 
 
 def make_policy(settings: "MemoryConfig") -> Policy:
@@ -105,7 +99,7 @@ class NotesPolicy(Policy):
         return sorted(chosen, key=lambda note: (note.claimed_at, note.id), reverse=True)
 
     def soul(self, memory: OpenMemory) -> Statement | None:
-        """The soul that counts; None for the first one, which is no note."""
+        """The soul that counts; None until one is written: the system prompt says who kode is."""
         second = {second.id for _, second in memory.store.view().conflicts()}
         souls = [soul for soul in self.notes(memory, "soul") if soul.id not in second]
         return souls[0] if souls else None

@@ -15,8 +15,7 @@ from kode.errors import ConfigError, MemoryRefused, ToolError
 from kode.memory import make_system
 from kode.memory.commands import memory_command, run_line
 from kode.memory.notes.layout import expires_at, is_active, make_details, stability, tags
-from kode.memory.notes.policy import FIRST_SOUL, is_command
-from kode.memory.scan import scan
+from kode.memory.notes.policy import is_command
 from kode.memory.statement import Rank, Statement
 from kode.memory.system import Memory
 from kode.messages import user_message
@@ -484,12 +483,6 @@ async def test_a_person_adds_each_kind_of_note(home: Sessions) -> None:
     assert texts(memory, "soul") == ["I am brief."]
     with pytest.raises(MemoryRefused):
         await run_line(memory, ["add", "note", "Tea", "--ttl-days", "0"])
-
-
-async def test_the_first_soul_is_no_order_and_not_shown(home: Sessions) -> None:
-    assert scan(FIRST_SOUL) is None
-    memory = await home.open()
-    assert FIRST_SOUL not in await prompt(memory)
 
 
 def test_a_team_without_its_plugin_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
