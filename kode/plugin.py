@@ -92,7 +92,6 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.permissions.gate import Answer as Answer
     from kode.permissions.gate import Question as Question
     from kode.permissions.gate import visible as visible
-    from kode.permissions.rules import Rule as Rule
     from kode.providers.models import info_of as _model_info_of
     from kode.record_log import RecordLog as RecordLog
     from kode.registry import Dialect as Dialect
@@ -101,7 +100,6 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.session.content_store import Contents as Contents
     from kode.session.entries import AnyEntry as AnyEntry
     from kode.session.entries import CompactionEntry as CompactionEntry
-    from kode.session.entries import Header as Header
     from kode.session.entries import MessageEntry as MessageEntry
     from kode.session.git import run_git as run_git
     from kode.session.index import find as _find_session

@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -30,6 +30,7 @@ from kode.extensions.found_extensions import FoundExtensions
 from kode.extensions.session import Extensions
 from kode.messages import Image, Text, shorten
 from kode.permissions.gate import Ask, PersonGate
+from kode.permissions.rules import Rule
 from kode.session.checkpoints import Checkpoints
 from kode.session.log import Session
 from kode.tools.background import BackgroundCommands
@@ -217,6 +218,21 @@ class OpenSession:
     def note_work(self, what: str) -> None:
         """Says to the person what kode does beside the model; "" once it is over."""
         self.emit(Working(what=what))
+
+    def deny_edits(self, patterns: Mapping[str, str]) -> None:
+        """Has the gate, and those of subagents, deny edits of what these patterns of rules name,
+        each for the reason beside it, instead of what was denied so before."""
+        state = self.gate.state
+        denials = tuple(Rule("edit", pattern, why) for pattern, why in patterns.items())
+        if not denials and not state.denied:
+            return
+        old = set(map(str, state.denied))
+        state.denied = denials
+        permissions = self.loaded.config.permissions
+        deny = (*(rule for rule in permissions.deny if rule not in old), *map(str, denials))
+        permissions = permissions.model_copy(update={"deny": deny})
+        config = self.loaded.config.model_copy(update={"permissions": permissions})
+        self.loaded = replace(self.loaded, config=config)
 
     async def run_program(self, argv: Sequence[str], timeout_s: float) -> "tuple[Ran, Opens]":
         """Runs a program beside the session in a sandbox of its own, which drops its changes, and

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from kode import paths
 from kode.broken_json import object_of
@@ -170,6 +170,13 @@ class Transcript:
     def lines(self) -> Iterator[bytes]:
         """The lines of its file, without line feeds and with credentials masked."""
         return map(line_of, (self.header, *self.entries))
+
+    @classmethod
+    def of_agent(cls, entries: Sequence[AnyEntry], faults: Sequence[str], **about: Any) -> Self:
+        """A session of another agent, which has no file of kode's; `about` has its `id` there,
+        `cwd`, `model` and `provider`."""
+        header = Header(created_at=entries[0].at if entries else "", **about)
+        return cls(header=header, entries=entries, faults=tuple(faults))
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:

@@ -12,7 +12,7 @@ from kode.installed import Plugin
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
 
-CEILING = 106
+CEILING = 104
 """Goes down only: 100 is the aim."""
 
 

@@ -18,7 +18,6 @@ from kode.plugin import (
     Contents,
     GitError,
     Opened,
-    Rule,
     StorageError,
     Workplace,
     expand_path,
@@ -65,13 +64,13 @@ class Guard:
         exact, installed = (f"./{n}" for n in self.held), (f"./{n}**" for n in self.installed)
         return sorted({*self.patterns, *exact, *installed})
 
-    def denials(self) -> tuple[Rule, ...]:
-        """What the gate denies."""
+    def denials(self) -> dict[str, str]:
+        """What the gate denies to edit, and why."""
         why = (
             " is protected as long as the goal is pursued: its check runs or reads it. "
             "Change what is checked instead. Only the person can allow it, with `--protect`."
         )
-        return tuple(Rule("edit", rule, f"{rule.removeprefix('./')}{why}") for rule in self.rules)
+        return {rule: rule.removeprefix("./") + why for rule in self.rules}
 
 
 def make_guard(command: str, protect: Sequence[str] | None, opens: Any, place: Workplace) -> Guard:

@@ -237,13 +237,4 @@ class Pursuit:
     def protect(self, protected: Guard) -> None:
         """Has the gate of the session, and those of its subagents, deny edits of what is
         protected."""
-        session, state, denials = self.session, self.session.gate.state, protected.denials()
-        if not denials and not state.denied:
-            return
-        old = set(map(str, state.denied))
-        state.denied = denials
-        permissions = session.loaded.config.permissions
-        deny = (*(rule for rule in permissions.deny if rule not in old), *map(str, denials))
-        permissions = permissions.model_copy(update={"deny": deny})
-        config = session.loaded.config.model_copy(update={"permissions": permissions})
-        session.loaded = replace(session.loaded, config=config)
+        self.session.deny_edits(protected.denials())

@@ -18,7 +18,6 @@ from typing import Any, Literal
 from kode.plugin import (
     AnyEntry,
     CompactionEntry,
-    Header,
     MessageEntry,
     Text,
     Thinking,
@@ -112,16 +111,9 @@ def build_transcript(
     """A session of another agent, under its id there; `faults` says what is missing in it, and how
     often."""
     entries, orphans = entries_of(pieces)
-    header = Header(
-        id=id,
-        created_at=entries[0].at if entries else "",
-        cwd=cwd,
-        model=model,
-        provider=provider,
-    )
     counted = {**faults, "results without a call, left out": orphans}
-    lines = tuple(f"{what}: {count}" for what, count in counted.items() if count)
-    return Transcript(header=header, entries=entries, faults=lines)
+    lines = [f"{what}: {count}" for what, count in counted.items() if count]
+    return Transcript.of_agent(entries, lines, id=id, cwd=cwd, model=model, provider=provider)
 
 
 def make_call(id: str, name: str, arguments: Any) -> ToolCall:

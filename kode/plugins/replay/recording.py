@@ -16,7 +16,6 @@ from typing import Any
 from kode.plugin import (
     AnyEntry,
     ExportFile,
-    Header,
     MessageEntry,
     SessionError,
     Transcript,
@@ -64,7 +63,7 @@ class Recording:
     """The `$KODE_HOME` it was made with, likewise."""
 
     @property
-    def header(self) -> Header:
+    def header(self) -> Any:
         return self.transcript.header
 
     @cached_property
