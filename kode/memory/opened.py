@@ -317,16 +317,17 @@ class OpenMemory:
         """The notes that bear on a message and that the session was not shown yet."""
         if self.update_indexes(INDEX_LIMIT_S):
             self.work.start(self.index_rest())
-        return self._recall(self.note_index, query, self.notes())
+        return self.recall_from(self.note_index, query, self.notes())
 
     def find_archived(self, query: str) -> list[Statement]:
         """The archived facts that bear on a message and that the session was not shown yet."""
         self.update_indexes(0.0)
-        return self._recall(self.fact_index, query, self._archived())
+        return self.recall_from(self.fact_index, query, self._archived())
 
-    def _recall(
+    def recall_from(
         self, index: TextIndex, query: str, statements: Sequence[Statement]
     ) -> list[Statement]:
+        """Those of some statements that bear on a message and that the session was not shown."""
         left = {new.id: new for new in statements if new.id not in self.shown_notes}
         ranked = recall(index, query, self.context.now(), lambda text: text.id not in left)
         return [left[result.text.id] for result in ranked]

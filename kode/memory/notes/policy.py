@@ -25,7 +25,6 @@ from kode.memory.opened import INDEX_LIMIT_S, Addition, OpenMemory
 from kode.memory.policy import Policy
 from kode.memory.question import LearnedFact
 from kode.memory.quotes import verify_quote
-from kode.memory.search import recall
 from kode.memory.statement import (
     Author,
     Statement,
@@ -136,9 +135,12 @@ class NotesPolicy(Policy):
 
     async def recall(self, memory: OpenMemory, turn: Turn) -> str:
         """At most 20 notes: those that bear on the message, and with the first one the newest."""
-        notes = self._related(memory, turn.text)
-        if self._is_first_pack:
-            notes += self.notes(memory, "log", "summary", "rule")
+        if memory.update_indexes(INDEX_LIMIT_S):
+            memory.work.start(memory.index_rest())
+        known = self.notes(memory, "log", "summary", "rule")
+        indexes = (memory.fact_index, memory.note_index)
+        notes = [note for index in indexes for note in memory.recall_from(index, turn.text, known)]
+        notes += known if self._is_first_pack else []
         self._is_first_pack = False
         hidden = {*self._in_prompt, *memory.shown_notes}
         fresh = {note.id: note for note in notes if note.id not in hidden}
@@ -150,20 +152,6 @@ class NotesPolicy(Policy):
         parts = [frame.wrap(frame.FACTS, facts)] if facts else []
         parts += [frame.wrap(frame.NOTES, work)] if work else []
         return "\n".join(("## Memory Context", *parts)) if parts else ""
-
-    def _related(self, memory: OpenMemory, query: str) -> list[Statement]:
-        """The notes that share a specific word with a message."""
-        if memory.update_indexes(INDEX_LIMIT_S):
-            memory.work.start(memory.index_rest())
-        known = {note.id: note for note in self.notes(memory, "log", "summary", "rule")}
-        now = memory.context.now()
-        ranked = [
-            one
-            for index in (memory.fact_index, memory.note_index)
-            for one in recall(index, query, now, lambda text: text.id not in known)
-        ]
-        ranked.sort(key=lambda one: -one.score)
-        return [known[one.text.id] for one in ranked]
 
     def _fitting(
         self,
