@@ -75,6 +75,16 @@ async def test_the_ids_of_several_matches_are_listed(home: Sessions) -> None:
         await run_line(memory, ["edit", "a", "b", "c", "d"])
 
 
+async def test_a_scope_tells_equal_entries_apart(tmp_path: Path) -> None:
+    home = Sessions(tmp_path, project=tmp_path)
+    memory = await home.open(None)
+    for scope in ("global", "project"):
+        await run_line(memory, ["add", "env", "Port 80", "--scope", scope])
+    await run_line(memory, ["replace", "env", "Port 80", "Port 81", "--scope", "global"])
+    await run_line(memory, ["remove", "env", "Port", "--scope", "project"])
+    assert home.texts(memory) == ["Port 81"]
+
+
 async def test_an_erased_entry_is_nowhere(home: Sessions) -> None:
     memory = await home.open(None)
     id = await _add(home, memory, "Salary 12345")
