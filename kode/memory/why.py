@@ -75,8 +75,8 @@ def when(change: Change) -> str:
 def _link(memory: Memory, entry: Entry) -> Iterator[str]:
     statement = entry.statement
     yield describe(memory, statement)
-    claimed = f", said {_minute(statement.claimed_at)}"
-    yield f"  {when(entry.change)}{claimed if statement.claimed_at != entry.change.at else ''}"
+    at, claimed_at = _minute(entry.change.at), _minute(statement.claimed_at)
+    yield f"  {when(entry.change)}{f', said {claimed_at}' if claimed_at != at else ''}"
     if statement.quote:
         yield f'  your words: "{shorten(redact(statement.quote), QUOTE_CHARS)}"'
     if statement.source:

@@ -93,6 +93,10 @@ def price_the_model(place: Place) -> None:
     (place.home / "config.json").write_text(json.dumps({"prices": prices}))
 
 
+def write_instructions(place: Place) -> None:
+    (place.project / "AGENTS.md").write_text("- Tests run with: make test\n")
+
+
 def write_a_makefile(place: Place) -> None:
     skip_without("make")
     (place.project / "Makefile").write_text("test:\n\t@python3 -c 'import src.parse'\n")
@@ -265,6 +269,7 @@ PLAYS: dict[str, Play] = {
     ),
     "docs/models.md": Play(environ=OWN_MODEL),
     "docs/goals.md": Play(before=write_a_makefile),
+    "docs/memory.md": Play(before=write_instructions),
     "docs/team-memory.md": Play(around=a_database_server),
     "docs/fleet.md": Play(
         [
