@@ -228,12 +228,14 @@ async def learn(
     if not record.messages and not progress.answer:
         pending.done(record.id)
         return True
-    if memory.model.usable and policy.is_worth_asking(record):
+    is_open = not policy.answer_text(progress)
+    if is_open and memory.model.usable and policy.is_worth_asking(record):
         if progress.attempts < MAX_ATTEMPTS:
+            pending.count_attempt(record.id)
             if not await policy.ask(memory, record, pending):
                 return False
             progress = pending.progress(record.id)
-        elif not progress.answer:
+        else:
             memory.warn(f"No model could sum up session {record.id}: its note says what was done.")
     answer = policy.read_answer(memory, record, progress)
     for change in await apply(memory.store, policy, record, answer, progress.shown):

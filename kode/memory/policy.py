@@ -97,12 +97,8 @@ class Policy(ABC):
         return digest.record_of(record.messages) if digest.ran_a_tool(record.messages) else ""
 
     async def ask(self, memory: OpenMemory, record: SessionRecord, pending: "Pending") -> bool:
-        """Asks the model about a pending session that this process has taken, unless that was done
-        before a kill, and stores what it answers; whether it answered. Raises: StorageError,
-        BusyError."""
-        if pending.progress(record.id).answer:
-            return True
-        pending.count_attempt(record.id)
+        """Asks the model about a pending session that this process has taken, and stores what it
+        answers; whether it answered. Raises: StorageError, BusyError."""
         store, text = memory.store, digest.transcript(record.messages)
         facts = [
             fact for fact in store.statements() if fact.kind in FACT_KINDS and not fact.private
@@ -127,12 +123,15 @@ class Policy(ABC):
             pending.answer(record.id, credentials.redact(reply.text), ids)
         return reply.message is not None
 
+    def answer_text(self, progress: "Progress") -> str:
+        """What the model answered about a session; "" for nothing so far."""
+        return progress.answer
+
     def read_answer(
         self, memory: OpenMemory, record: SessionRecord, progress: "Progress"
     ) -> Answer:
-        """What the model answered about a session; a record in place of a note that it did not
-        write."""
-        answer = read(progress.answer, len(progress.shown))
+        """The same as a value; with a record in place of a note that the model did not write."""
+        answer = read(self.answer_text(progress), len(progress.shown))
         narrative = answer.narrative or self.record_without_model(record)
         return replace(answer, narrative=narrative)
 

@@ -89,12 +89,15 @@ class VaultPolicy(Policy):
     async def ask(self, memory: OpenMemory, record: SessionRecord, pending: "Pending") -> bool:
         return await reflect(memory, record, pending)
 
+    def answer_text(self, progress: "Progress") -> str:
+        return last_answer(progress)
+
     def read_answer(
         self, memory: OpenMemory, record: SessionRecord, progress: "Progress"
     ) -> Answer:
         """How facts relate; what is new was written by tools. A session without an episode gets a
         record."""
-        answer = read(last_answer(progress), len(progress.shown))
+        answer = read(self.answer_text(progress), len(progress.shown))
         view = memory.store.view()
         statements = (*view.statements(), *view.waiting())
         has_episode = any(s.session == record.id and is_episodes(s.place) for s in statements)

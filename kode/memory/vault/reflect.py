@@ -78,8 +78,6 @@ async def reflect(memory: OpenMemory, record: SessionRecord, pending: Pending) -
     if not messages:
         question, shown = _question(memory, record)
         messages = [user_message(question)]
-    if not _is_finished(messages):
-        pending.count_attempt(record.id)
     while not _is_finished(messages):
         last = messages[-1]
         if last.role != "assistant":
