@@ -42,7 +42,6 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.conversation import Conversation as Conversation
     from kode.conversation import open_conversation as open_conversation
     from kode.conversation.bare import BareSession as BareSession
-    from kode.conversation.memory import open_outside as _open_memory
     from kode.conversation.open_session import OpenSession as OpenSession
     from kode.conversation.plugged import Opened as Opened
     from kode.conversation.plugged import Prompt as Prompt
@@ -74,6 +73,7 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.installed import ExportFile as ExportFile
     from kode.installed import Plugin as Plugin
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
+    from kode.memory.outside import open_outside as _open_memory
     from kode.memory.system import NullMemory as NullMemory
     from kode.memory.transfer import ForeignReader as ForeignReader
     from kode.messages import Image as Image

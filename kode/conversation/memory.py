@@ -1,25 +1,19 @@
-"""Memory of a session, and outside one: for commands of a person."""
+"""The memory of a session, and the model that it asks."""
 
 import os
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 from kode import paths
 from kode.assembly import cost_function, is_small, make_provider
-from kode.config import Config, MemoryConfig, ProviderChoice, small_choice
-from kode.contracts import AskReply, MemoryContext, MemorySystem, Provider, Request
+from kode.config import ProviderChoice, small_choice
+from kode.contracts import AskReply, MemoryContext, Provider, Request
 from kode.conversation.open_session import OpenSession
 from kode.engine.tokens import asked_in_passing
 from kode.errors import AuthenticationError, RefusedError
-from kode.events import Emit, Event, Notice, silent
-from kode.memory import make_system
-from kode.memory.system import NullMemory
+from kode.events import Notice, silent
 from kode.messages import Message, Usage
 from kode.permissions.gate import Question, visible
 from kode.providers.exchange import SdkProvider
@@ -27,97 +21,6 @@ from kode.session.entries import UsageEntry
 from kode.session.messages import said
 from kode.session.record import session_record, typed_texts
 from kode.session.requests import request_entry
-
-if TYPE_CHECKING:
-    from kode.memory.report import Overview
-    from kode.memory.statement import Outcome, Who
-
-
-def outside_context(
-    config: Config,
-    cwd: Path,
-    *,
-    emit: Emit,
-    ask_reply: AskReply | None = None,
-    read_only: bool = False,
-) -> MemoryContext:
-    """What memory may know outside a session."""
-    return MemoryContext(
-        root=paths.memory_folder(paths.home(), config.memory.data_dir),
-        cwd=cwd,
-        project_root=paths.repository_root(cwd),
-        session_id=None,
-        emit=emit,
-        ask_reply=ask_reply,
-        now=lambda: datetime.now().astimezone(),
-        read_only=read_only,
-    )
-
-
-@asynccontextmanager
-async def open_configured(
-    settings: MemoryConfig, context: MemoryContext
-) -> AsyncIterator[MemorySystem]:
-    """Opens the configured system, or a null one if memory is off. Raises: ConfigError."""
-    system = make_system(settings) if settings.enabled else NullMemory()
-    await system.open(context, {})
-    try:
-        yield system
-    finally:
-        await system.close(1.0)
-
-
-@dataclass(frozen=True)
-class OutsideMemory:
-    """Memory that is open outside a session, for what shows it or lets a person decide."""
-
-    system: MemorySystem
-    notices: list[str]
-    """What it had to say since it was opened."""
-
-    def frame(self, about: str, text: str) -> str:
-        """A text of memory for a model, marked as what it is; "" for none."""
-        from kode.memory.frame import wrap
-
-        return wrap(about, text) if text else ""
-
-    async def overview(self) -> "Overview":
-        """All of it. Raises: MemoryRefused, StorageError."""
-        from kode.memory.report import overview
-
-        return await overview(self.system)
-
-    async def propose(self, text: str, about: Literal["user", "project"], client: str) -> "Outcome":
-        """Adds what an outsider says, which waits for the person. Raises: MemoryRefused."""
-        from kode.memory.review import propose
-
-        return await propose(self.system, text, about, client)
-
-    async def decide(self, id: str, choice: str, who: "Who" = "user") -> "Outcome":
-        """Carries out a choice about what waits. Raises: MemoryRefused, StorageError."""
-        from kode.memory.review import decide
-
-        return await decide(self.system, id, choice, who)
-
-    async def command(self, argv: Sequence[str]) -> str:
-        """Runs `kode memory ...`. Raises: KodeError."""
-        from kode.memory.commands import memory_command
-
-        return await memory_command(self.system, argv)
-
-
-@asynccontextmanager
-async def open_outside(config: Config, cwd: Path) -> AsyncIterator[OutsideMemory]:
-    """Opens the configured memory for the project of `cwd`. Raises: ConfigError."""
-    notices: list[str] = []
-
-    def emit(event: Event) -> None:
-        if isinstance(event, Notice):
-            notices.append(event.text)
-
-    context = outside_context(config, cwd, emit=emit)
-    async with open_configured(config.memory, context) as system:
-        yield OutsideMemory(system, notices)
 
 
 def memory_context(opened: OpenSession) -> MemoryContext:

@@ -89,8 +89,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
-    from kode.conversation.memory import open_configured, outside_context
     from kode.memory.commands import run_command, with_undo
+    from kode.memory.outside import open_configured, outside_context
 
     config = loaded.config
     context = outside_context(
@@ -112,7 +112,7 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.cli.prompt.state import PromptState
     from kode.cli.screen.render import Renderer
     from kode.cli.screen.screen import open_screen
-    from kode.conversation.memory import open_configured, outside_context
+    from kode.memory.outside import open_configured, outside_context
     from kode.memory.review import items
 
     terminals = sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()

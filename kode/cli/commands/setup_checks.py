@@ -180,8 +180,8 @@ def _reported(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def memory(case: Case) -> Finding:
-    from kode.conversation.memory import open_configured, outside_context
     from kode.memory.commands import memory_command
+    from kode.memory.outside import open_configured, outside_context
 
     if case.loaded is None:
         return optional(NOT_TRIED)
