@@ -1,6 +1,7 @@
 """Config → Agent: the one place that knows every concrete class. Functions only; `OpenSession` in
 `conversation/` holds the state."""
 
+import asyncio
 import math
 import os
 import tempfile
@@ -24,6 +25,7 @@ from kode.contracts import (
     Background,
     Face,
     MemorySystem,
+    Opens,
     PermissionMode,
     Provider,
     Sandbox,
@@ -462,6 +464,31 @@ async def run_check(
         timeout_s=timeout_s,
         sandbox=None if is_full else open_sandbox(config, place),
     )
+
+
+async def run_beside(
+    config: Config, place: Workplace, argv: Sequence[str], timeout_s: float
+) -> "tuple[Ran, Opens]":
+    """Runs a program in a sandbox of its own, which drops its changes, and returns what it opens;
+    without a sandbox where this machine has none, and nothing then."""
+    from kode.tools.program import run_program
+
+    sandbox = open_sandbox(config, place)
+    if sandbox is not None and not await asyncio.to_thread(sandbox.holds):
+        sandbox = None
+    try:
+        ran = await run_program(
+            argv,
+            cwd=place.cwd,
+            environment=place.environment,
+            timeout_s=timeout_s,
+            sandbox=sandbox,
+            records_opens=sandbox is not None,
+        )
+    finally:
+        if sandbox is not None:
+            await asyncio.to_thread(sandbox.close)
+    return ran, ran.opened or Opens(project=(), scripts=(), elsewhere=())
 
 
 def _shared_budget(config: Config, session: Session, start: "Start | None") -> SharedBudget | None:

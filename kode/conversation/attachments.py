@@ -22,7 +22,12 @@ def file_part(
     name: str, text: str, path: Path | None, roots: Sequence[Path], marks: Provenance
 ) -> Text:
     """A file's text as a message part, under the name it was given by; `path` is None if it is not
-    a file of this machine."""
+    a file of this machine. Raises: UserError if it is too long."""
+    if len(text) > MAX_ATTACHED_BYTES:
+        raise UserError(
+            f"{name} has more than {MAX_ATTACHED_BYTES // 1024} KB. Link to it, or name it in the "
+            "task, so that kode reads the parts it needs."
+        )
     return text_part(f'<file path="{name}">\n{text}\n</file>', path, roots, marks, outside=name)
 
 

@@ -13,13 +13,7 @@ from kode import paths
 from kode.config import Config, Loaded
 from kode.contracts import EFFORTS, MODE_CALLED, MODE_MEANS, MemorySystem, PermissionMode
 from kode.conversation import models
-from kode.conversation.attachments import (
-    MAX_ATTACHED_BYTES,
-    command_part,
-    file_part,
-    keep_picture,
-    read_text,
-)
+from kode.conversation.attachments import command_part, file_part, keep_picture, read_text
 from kode.conversation.extensions import find_extensions_here
 from kode.conversation.figures import StatusLine, spending, status_of
 from kode.conversation.leaving import close, end_jobs, leave, let_memory_process
@@ -194,13 +188,7 @@ class Conversation:
         return keep_picture(self.now.side_folder, name, small.data, self.agent.provider)
 
     def quote_file(self, name: str, text: str, path: Path | None) -> Text:
-        """A file's text, to attach; `path` is None if it is not a file of this machine. Raises:
-        UserError if it is too long."""
-        if len(text) > MAX_ATTACHED_BYTES:
-            raise UserError(
-                f"{name} has more than {MAX_ATTACHED_BYTES // 1024} KB. Link to it instead, so "
-                "that kode reads the parts it needs."
-            )
+        """A file's text, to attach; see `attachments.file_part`."""
         return file_part(name, text, path, self.agent.place.roots, self.agent.marks)
 
     def attach_picture(self, name: str, data: bytes) -> Image:

@@ -15,7 +15,6 @@ from kode.engine.tokens import asked_in_passing
 from kode.errors import AuthenticationError, RefusedError
 from kode.events import Notice, silent
 from kode.messages import Message, Usage
-from kode.permissions.gate import Question, visible
 from kode.providers.exchange import SdkProvider
 from kode.session.entries import UsageEntry
 from kode.session.messages import said
@@ -39,7 +38,7 @@ def memory_context(opened: OpenSession) -> MemoryContext:
         outside=lambda: session.tainted_by,
         typed_messages=lambda: _typed(opened),
         session=lambda id: session_record(place.home, id),
-        confirm=partial(_confirm, opened),
+        confirm=partial(opened.gate.confirm, "memory"),
     )
 
 
@@ -47,13 +46,6 @@ def _typed(opened: OpenSession) -> tuple[str, ...]:
     """What the person typed in the session, the message of the running turn included."""
     running = (opened.typed,) if opened.typed else ()
     return (*typed_texts(said(opened.session.entries)), *running)
-
-
-async def _confirm(opened: OpenSession, title: str, preview: str) -> bool:
-    question = Question(
-        tool="memory", title=visible(title), preview=visible(preview), takes_words=False
-    )
-    return await opened.gate.confirm(question)
 
 
 def _expected_s(opened: OpenSession, input_tokens: int, output_tokens: int) -> float:

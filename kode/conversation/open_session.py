@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kode import installed, paths
-from kode.assembly import make_agent, of_session
+from kode.assembly import make_agent, of_session, run_beside
 from kode.config import Config, Loaded
 from kode.contracts import (
     Interceptor,
@@ -235,28 +235,8 @@ class OpenSession:
         self.loaded = replace(self.loaded, config=config)
 
     async def run_program(self, argv: Sequence[str], timeout_s: float) -> "tuple[Ran, Opens]":
-        """Runs a program beside the session in a sandbox of its own, which drops its changes, and
-        returns what it opens; without a sandbox where this machine has none, and nothing then."""
-        from kode.assembly import open_sandbox
-        from kode.tools.program import run_program
-
-        place = self.agent.place
-        sandbox = open_sandbox(self.config, place)
-        if sandbox is not None and not await asyncio.to_thread(sandbox.holds):
-            sandbox = None
-        try:
-            ran = await run_program(
-                argv,
-                cwd=place.cwd,
-                environment=place.environment,
-                timeout_s=timeout_s,
-                sandbox=sandbox,
-                records_opens=sandbox is not None,
-            )
-        finally:
-            if sandbox is not None:
-                await asyncio.to_thread(sandbox.close)
-        return ran, ran.opened or Opens(project=(), scripts=(), elsewhere=())
+        """Runs a program beside the session; see `assembly.run_beside`."""
+        return await run_beside(self.config, self.place, argv, timeout_s)
 
     def report(self, error: StorageError) -> None:
         """Reports a fault, unless it is the one that the last turn ended with."""

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -31,7 +31,7 @@ from kode.conversation.sessions import (
 from kode.conversation.starting import no_sandbox
 from kode.errors import ConfigError, Setting, StorageError, UserError
 from kode.events import Emit, Notice
-from kode.extensions.mcp_config import Entry
+from kode.extensions.mcp_config import Entry, client_entries
 from kode.extensions.mcp_values import Elicit
 from kode.memory import guard
 from kode.messages import Text
@@ -42,12 +42,6 @@ from kode.sandbox.deferred import missing_protection
 from kode.session import unsent, upkeep
 from kode.session.entries import TaintEntry
 from kode.tools.background import BackgroundCommands
-
-
-def client_entries(servers: Mapping[str, Mapping[str, Any]], cwd: Path) -> Iterator[Entry]:
-    where = {"origin": Path("the editor"), "project": paths.project_root(cwd)}
-    for name, values in servers.items():
-        yield Entry(name=name, scope="client", values=dict(values), **where)
 
 
 async def open_conversation(

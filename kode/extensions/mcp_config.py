@@ -150,6 +150,13 @@ def servers_of(bundle: Bundle, project: Path, problems: list[str]) -> Iterator[E
             )
 
 
+def client_entries(servers: Mapping[str, Mapping[str, Any]], cwd: Path) -> Iterator[Entry]:
+    """The servers that an editor names for a session, by name."""
+    where = {"origin": Path("the editor"), "project": paths.project_root(cwd)}
+    for name, values in servers.items():
+        yield Entry(name=name, scope="client", values=dict(values), **where)
+
+
 def items(home: Path, cwd: Path) -> tuple[Item, ...]:
     """The servers of `cwd` as items to approve."""
     return tuple(entry.item for entry in find_servers(home, cwd).entries)

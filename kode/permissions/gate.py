@@ -327,11 +327,14 @@ class PersonGate:
             question = replace(question, title=title, of="outside")
             return self._answered(await self._ask(question), decision)
 
-    async def confirm(self, question: Question) -> bool:
-        """Whether the person says yes to a question that no call of a tool is about. False if
-        nobody can be asked, and in mode `full`, which asks nothing."""
+    async def confirm(self, tool: str, title: str, preview: str) -> bool:
+        """Whether the person says yes to a question of a tool about what a call of it did. False
+        if nobody can be asked, and in mode `full`, which asks nothing."""
         if self._ask is None or self.mode == "full":
             return False
+        question = Question(
+            tool=tool, title=visible(title), preview=visible(preview), takes_words=False
+        )
         async with self.state.turn:
             return (await self._ask(question)).choice != "no"
 

@@ -1,8 +1,7 @@
 from acp.schema import EnvVariable, HttpHeader, HttpMcpServer, McpServerStdio
 
-from kode.conversation.opening import client_entries
 from kode.extensions import trust
-from kode.extensions.mcp_config import resolve
+from kode.extensions.mcp_config import client_entries, resolve
 from kode.extensions.trust import Approvals
 from kode.plugins.acp.servers import servers_of
 
