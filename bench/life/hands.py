@@ -181,6 +181,7 @@ class Hands:
         path = _vault_file(fact.key[0])
         until = f" (until {fact.until})" if fact.until else ""
         terms = {"source": fact.source} if fact.source else {}
+        terms |= {"quote": said.text} if fact.by == "person" else {}
         lines = self._lines_of(fact.key, await self._read("memory_read", path=path))
         old = next(iter(lines), "")
         if said.kind == "forget":

@@ -135,7 +135,12 @@ class _Lesson:
                 if line in ids and verify_quote(quote, self.record.typed):
                     ended.append(ids[line])
         change = self.store.settle(view, new, relations, draft)
-        change = replace(change, end=tuple(dict.fromkeys((*change.end, *ended))))
+        # What was said and changed again in the session was never current, but the log knows it.
+        outdated, stays = {old for old, _ in relations.outdated}, {add.id for add in change.add}
+        brief = [add for add in new if add.id in outdated and add.id not in stays]
+        ended += [add.id for add in brief]
+        add, end = (*change.add, *brief), dict.fromkeys((*change.end, *ended))
+        change = replace(change, add=add, end=tuple(end))
         return change if change.add or change.end or change.conflicts else None
 
     def _statement(self, fact: LearnedFact, number: int) -> Statement | None:
@@ -278,9 +283,10 @@ async def consolidate(
 def describe_change(change: Change) -> str:
     """A change for a person, on one line."""
     verb = "noted" if change.kind == NOTE else "learned"
-    parts = [f"{verb} {', '.join(map(quoted, change.add))}"] if change.add else []
-    if change.end:
-        parts.append(f"{plural(len(change.end), 'older entry', 'older entries')} ended")
+    added = [new for new in change.add if new.id not in change.end]
+    parts = [f"{verb} {', '.join(map(quoted, added))}"] if added else []
+    if older := {*change.end} - {new.id for new in change.add}:
+        parts.append(f"{plural(len(older), 'older entry', 'older entries')} ended")
     if change.conflicts:
         pairs = plural(len(change.conflicts), "pair")
         parts.append(f"{pairs} of facts contradict each other: see `kode memory review`")

@@ -182,10 +182,12 @@ class Store(FileStore):
 
         return await self._commit(make)
 
-    async def write_file(self, place: str, text: str, author: Author) -> Outcome:
+    async def write_file(
+        self, place: str, text: str, author: Author, *, may_end: Rank = Rank.OUTSIDE
+    ) -> Outcome:
         """Makes `text` the text of the file of a place. A statement that it leaves out ends, unless
-        it ranks higher than the author: then it stays. Raises: MemoryRefused, StorageError,
-        BusyError."""
+        it ranks higher than the author and `may_end`: then it stays. Raises: MemoryRefused,
+        StorageError, BusyError."""
         format = self.layout.format_of(place)
         if format is None:
             raise MemoryRefused(f"{place} is no file. Nothing was changed.")
@@ -202,7 +204,7 @@ class Store(FileStore):
             }
             relations = Relations(outdated=tuple(versions.items()))
             change = self.settle(view, new, relations, draft)
-            limit = self.rank(self.new_statement(author, place, ""))
+            limit = max(may_end, self.rank(self.new_statement(author, place, "")))
             dropped = [old for old in edit.gone if old.id not in versions]
             weak = tuple(old.id for old in dropped if self.rank(old) <= limit)
             change = replace(change, end=(*change.end, *weak))
@@ -210,7 +212,7 @@ class Store(FileStore):
             stay = [old for old in edit.gone if old.id not in change.end]
             summary = f"wrote {label}: {len(change.add)} new, {len(ended)} withdrawn"
             if stay:
-                summary += f"; what the user summary stays: {', '.join(map(quoted, stay))}"
+                summary += f"; what the user said stays: {', '.join(map(quoted, stay))}"
             is_empty = not (change.add or change.end or change.conflicts)
             return None if is_empty and not edit else change, Outcome(text=summary, ended=ended)
 
@@ -392,8 +394,10 @@ class Store(FileStore):
                     f"{change.id} removed a text that was erased: it cannot be brought back."
                 )
         first = meant[-1]
-        texts = [f"removed {quoted(new)}" for new in first.add]
-        texts += [f"restored {quoted(view.entries[id].statement)}" for id in first.end]
+        added, ended = {new.id: new for new in first.add}, dict.fromkeys(first.end)
+        texts = [f"removed {quoted(new)}" for id, new in added.items() if id not in ended]
+        back = (view.entries[id].statement for id in ended if id not in added)
+        texts += [f"restored {quoted(statement)}" for statement in back]
         summary = f"undid {first.kind} {first.id}{': ' if texts else ''}{', '.join(texts)}"
         batch = first.id if changes[1:] else ""
         drafts = [(self.draft("undo", Author("user"), batch), change.id) for change in changes]

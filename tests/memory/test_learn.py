@@ -206,8 +206,11 @@ async def test_a_fact_that_was_changed_again_is_one_fact(tmp_path):
     await apply(life.store, Forms(), record(life, f"{OLD}. No: {NEW}."), answer, ())
 
     assert life.texts() == [NEW]
-    (note,) = life.store.view().current("facts/months.md")
+    view = life.store.view()
+    (note,) = view.current("facts/months.md")
     assert OLD not in note.text
+    (old,) = (entry for entry in view.entries.values() if entry.statement.text == OLD)
+    assert [heir.statement.text for heir in view.successors(old.statement.id)] == [NEW]
 
 
 async def test_a_fact_that_the_person_took_back_ends(tmp_path):

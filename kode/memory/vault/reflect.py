@@ -46,9 +46,10 @@ questions, what the repository says itself, what was undone, anything about one 
 secrets. Most sessions are worth nothing or one line: then give your last answer without calling a \
 tool.
 
-Facts go to facts/NAME.md as `- Key: value` lines: change a line with memory_patch, create a file \
-with memory_write. user.md and preferences.md are the same in all of the user's projects; every \
-other file belongs to this one. Never drop what is still true. An episode is one memory_append to \
+Facts go to facts/NAME.md as `- Key: value` lines: change a line with memory_patch, add one, or a \
+file, with memory_append; `quote` the user's own words if they state it themselves. user.md and \
+preferences.md are the same in all of the user's projects; every other file belongs to this one. \
+Never drop what is still true. An episode is one memory_append to \
 {month}:
 
 ## Short title

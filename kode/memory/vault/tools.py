@@ -17,7 +17,7 @@ from kode.memory.markdown import plain_lines
 from kode.memory.opened import Addition, OpenMemory
 from kode.memory.reading import IN_PART, check_read, mark_read
 from kode.memory.remarks import remarks
-from kode.memory.statement import Outcome
+from kode.memory.statement import Author, Outcome, Rank
 from kode.memory.vault.layout import (
     as_episode,
     clean_summary,
@@ -33,6 +33,9 @@ from kode.messages import shorten
 READ_CHARS = 40_000
 """No model sees a longer file in full."""
 Cited = Annotated[str, "path:line or path:first-last of the code that shows it"]
+Quote = Annotated[
+    str, "the user's exact words, only if they state this one line themselves as true"
+]
 
 
 class Patch(BaseModel):
@@ -98,7 +101,7 @@ def vault_tools(memory: OpenMemory) -> tuple[Tool, ...]:
                 "`memory_patch`, add some with `memory_append`.",
                 to_lose="Name what goes as `oldText` of `memory_patch`, or write what still holds.",
             )
-            return _answer(await _change(memory, place, before, text, ""))
+            return _answer(await _change(memory, place, before, text))
 
     @tool(
         effect="memory",
@@ -113,12 +116,16 @@ def vault_tools(memory: OpenMemory) -> tuple[Tool, ...]:
         path: str,
         patches: Annotated[list[Patch], "in order, all or none; oldText occurs once"],
         source: Cited = "",
+        quote: Quote = "",
     ) -> ToolOutput:
         """Change parts of a memory file."""
         with frame.as_tool_errors():
             place, before = _read(memory, path)
             text = _patched(plain_lines(before), patches, label(place))
-            outcome = await _change(memory, place, before, text, source)
+            may_end = (
+                Rank.OUTSIDE if any(patch.newText.strip() for patch in patches) else Rank.QUOTED
+            )
+            outcome = await _change(memory, place, before, text, source, quote, may_end)
         return _answer(outcome, appliedCount=len(patches))
 
     @tool(
@@ -135,6 +142,7 @@ def vault_tools(memory: OpenMemory) -> tuple[Tool, ...]:
         entry: Annotated[str, "an episode: `## Title`, `- Summary: under ten words`, the lesson"],
         summary: Annotated[str, "replaces the file's generated summary"] = "",
         source: Cited = "",
+        quote: Quote = "",
     ) -> ToolOutput:
         """Append an entry to a memory file."""
         with frame.as_tool_errors():
@@ -148,7 +156,7 @@ def vault_tools(memory: OpenMemory) -> tuple[Tool, ...]:
             before = memory.store.read_text(place) or ""
             _check_budget(memory, place, before, f"{before}\n{block}")
             was_read = place in memory.seen and not memory.context.tainted()
-            outcome = await _add(memory, place, block, source, summary, moved)
+            outcome = await _add(memory, place, block, source, quote, summary, moved)
             if was_read:
                 mark_read(memory.seen, place, memory.store.read_text(place) or "")
         return _answer(outcome)
@@ -210,31 +218,60 @@ def _patched(text: str, patches: Sequence[Patch], name: str) -> str:
     return text
 
 
-async def _change(memory: OpenMemory, place: str, before: str, text: str, source: str) -> Outcome:
+async def _change(
+    memory: OpenMemory,
+    place: str,
+    before: str,
+    text: str,
+    source: str = "",
+    quote: str = "",
+    may_end: Rank = Rank.OUTSIDE,
+) -> Outcome:
     """Makes `text` the text of a file. After outside text only what is new in it is stored, and
-    waits for the person."""
+    waits for the person. `may_end`: the highest rank of what it takes away, if it adds nothing."""
     _check_budget(memory, place, before, text)
     if memory.context.tainted():
-        return await _add(memory, place, text, source)
-    author, remark = memory.model_author("", source)
-    outcome = await memory.store.write_file(place, text, author)
+        return await _add(memory, place, text, source, quote)
+    new = {*_texts(memory, place, text)} - {*_texts(memory, place, before)}
+    author, remark = _author(memory, source, quote, len(new))
+    rank = Rank.OUTSIDE if new else may_end
+    outcome = await memory.store.write_file(place, text, author, may_end=rank)
     mark_read(memory.seen, place, memory.store.read_text(place) or "")
     return memory.announce(outcome, remark)
 
 
 async def _add(
-    memory: OpenMemory, place: str, text: str, source: str, summary: str = "", moved: str = ""
+    memory: OpenMemory,
+    place: str,
+    text: str,
+    source: str,
+    quote: str,
+    summary: str = "",
+    moved: str = "",
 ) -> Outcome:
     """Adds the statements of a text that the file does not have."""
-    author, remark = memory.model_author("", source)
-    format = memory.layout.format_of(place)
+    texts = _texts(memory, place, text)
+    author, remark = _author(memory, source, quote, len(texts))
     details = {"summary": clean_summary(summary)} if summary.strip() else {}
     new = [
         memory.new_statement(Addition(target=label(place), text=part, details=details), author)
-        for part in (format.texts(text) if format else ())
+        for part in texts
     ]
     outcome = await memory.store.add_all([memory.hold_back(statement) for statement in new])
     return memory.announce(outcome, "; ".join(filter(None, (moved, remark))))
+
+
+def _texts(memory: OpenMemory, place: str, text: str) -> list[str]:
+    format = memory.layout.format_of(place)
+    return format.texts(text) if format else []
+
+
+def _author(memory: OpenMemory, source: str, quote: str, count: int) -> tuple[Author, str]:
+    """Who writes so many statements, and a remark: the person's words vouch for one."""
+    if quote.strip() and count > 1:
+        author, _ = memory.model_author("", source)
+        return author, "`quote` was left out: it counts for one line. Write each by itself."
+    return memory.model_author(quote, source)
 
 
 def _check_budget(memory: OpenMemory, place: str, before: str, after: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from kode.contracts import Project, Request, Turn
 from kode.errors import MemoryRefused, ToolError
 from kode.memory.opened import Addition
+from kode.memory.statement import Rank
 from kode.memory.system import Memory
 from kode.memory.vault.layout import generate_summary, place_in, summary_of
 from kode.messages import Message, Text, ToolCall, results_of
@@ -94,6 +95,30 @@ async def test_patches_apply_all_or_none_and_literally(home: Sessions) -> None:
     said = await call(memory, "memory_patch", path="facts/project.md", patches=[good, other])
     assert json.loads(said)["appliedCount"] == 2
     assert path.read_text().endswith("- Port: $& $1\n- Host: b\n")
+
+
+async def test_a_line_in_the_persons_words_outweighs_what_the_model_writes(home: Sessions) -> None:
+    memory, name = await home.open(), "facts/project.md"
+    home.typed += ["The port is 80.", "Is the limit 5?"]
+    await append(memory, name, "- The port is 80", quote="The port is 80")
+    await append(memory, name, "- The limit is 5", quote="the limit 5")
+    ranks = [memory.store.rank(fact) for fact in memory.store.statements()]
+    assert ranks == [Rank.QUOTED, Rank.MODEL]
+    await call(memory, "memory_read", path=name)
+    await write(memory, name, "- The port is 81\n- The limit is 5\n")
+    [(first, _)] = memory.store.view().conflicts()
+    assert first.text == "- The port is 80"
+    removal = [{"oldText": "- The port is 80\n", "newText": ""}]
+    await call(memory, "memory_patch", path=name, patches=removal)
+    assert sorted(home.texts(memory)) == ["- The limit is 5", "- The port is 81"]
+
+
+async def test_a_quotation_vouches_for_one_line(home: Sessions) -> None:
+    memory = await home.open()
+    home.typed += ["The port is 80."]
+    lines = "- The port is 80\n- The limit is 5"
+    await append(memory, "facts/project.md", lines, quote="The port is 80")
+    assert {memory.store.rank(fact) for fact in memory.store.statements()} == {Rank.MODEL}
 
 
 async def test_an_episode_goes_to_the_present_month_with_a_summary(home: Sessions) -> None:
