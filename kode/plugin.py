@@ -30,19 +30,16 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.config.plugin_pages import Place as Place
     from kode.contracts import Bundle as Bundle
     from kode.contracts import Injection as Injection
-    from kode.contracts import ModelInfo as ModelInfo
     from kode.contracts import PermissionMode as PermissionMode
     from kode.contracts import RemoteAnswer as RemoteAnswer
     from kode.contracts import RemoteLine as RemoteLine
     from kode.contracts import Request as Request
     from kode.contracts import Tool as Tool
-    from kode.contracts import ToolContext as ToolContext
     from kode.contracts import ToolOutput as ToolOutput
     from kode.contracts import ToolSpec as ToolSpec
     from kode.conversation import Conversation as Conversation
     from kode.conversation import open_conversation as open_conversation
     from kode.conversation.bare import BareSession as BareSession
-    from kode.conversation.open_session import OpenSession as OpenSession
     from kode.conversation.plugged import Opened as Opened
     from kode.conversation.plugged import Prompt as Prompt
     from kode.credentials import keep_secret as keep_secret
@@ -50,7 +47,6 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     from kode.durable import locked as _lock_file
     from kode.durable import make_folder as make_folder
     from kode.durable import replace as _replace_file
-    from kode.durable import set_aside as set_aside
     from kode.durable import storage_errors as storage_errors
     from kode.errors import ConfigError as ConfigError
     from kode.errors import ContextOverflow as ContextOverflow

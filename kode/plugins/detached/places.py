@@ -29,7 +29,6 @@ from kode.plugin import (
     redact_secrets,
     remove_tree,
     replace_file,
-    set_aside,
     storage_errors,
 )
 from kode.plugins.detached import holder
@@ -165,8 +164,8 @@ def write_state(folder: Path, state: State) -> None:
 
 
 def list_all(home: Path, faults: list[str]) -> list[Background]:
-    """Every session, the oldest first. A damaged file is set aside, and named in `faults`, as is
-    what cannot be read. Removes the sockets of those that were killed. Raises: StorageError."""
+    """Every session, the oldest first. What is damaged or cannot be read is named in
+    `faults`. Removes the sockets of those that were killed. Raises: StorageError."""
     with storage_errors(all_folder(home), "read"):
         try:
             names = sorted(os.listdir(all_folder(home)))
@@ -265,9 +264,8 @@ def _read(folder: Path, faults: list[str]) -> Background | None:
         faults.append(f"{folder} cannot be read ({error.strerror}), so it is not listed.")
         return None
     except ValidationError:
-        aside = folder / SPEC if alive else set_aside(folder / SPEC)
-        runs = f"; `fuser {folder / LOCK}` names the processes of its session" if alive else ""
-        faults.append(f"{aside} is damaged, so it is not listed{runs}.")
+        step = f"`fuser {folder / LOCK}` names its processes" if alive else f"remove {folder}"
+        faults.append(f"{folder / SPEC} is damaged, so its session is not listed: {step}.")
         return None
     state = State(since=spec.at)
     try:
@@ -276,7 +274,7 @@ def _read(folder: Path, faults: list[str]) -> Background | None:
         pass
     except (OSError, ValidationError):
         if not alive:
-            faults.append(f"{set_aside(folder / STATE)} is damaged, and was set aside.")
+            faults.append(f"{folder / STATE} is damaged: `kode attach {spec.id}` replaces it.")
     if not alive:  # of one that was killed
         remove_tree(Path(real_path(folder)) / SOCKET)
     life: Life = "alive" if alive else "ended" if state.doing == "ended" else "killed"

@@ -19,7 +19,6 @@ from typing import Any
 from kode.plugin import (
     FileChanges,
     Opened,
-    OpenSession,
     redact_secrets,
     session_file,
     shorten,
@@ -49,7 +48,7 @@ _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*")
 
 
 async def run_check(
-    session: OpenSession, command: str, what: str, timeout_s: float
+    session: Any, command: str, what: str, timeout_s: float
 ) -> tuple[CheckRun, Any]:
     """Runs a check to its end or `timeout_s`; returns how it ended, and what it opened, relative to
     the project: nothing where the sandbox cannot tell. `what` says to the person what it is for."""

@@ -10,7 +10,6 @@ from typing import Any
 
 from kode.plugin import (
     Opened,
-    OpenSession,
     TurnEnded,
     plural,
     shorten,
@@ -27,7 +26,7 @@ MAX_ATTEMPTS = 50
 """A goal ends after so many, whatever they brought."""
 
 
-async def around_turn(opened: Opened, session: OpenSession, text: str, run: Run) -> TurnEnded:
+async def around_turn(opened: Opened, session: Any, text: str, run: Run) -> TurnEnded:
     """A turn of a session that may have a goal."""
     pursuit = Pursuit(opened=opened, session=session)
     try:
@@ -45,7 +44,7 @@ class Pursuit:
     """The turns of a session that has a goal."""
 
     opened: Opened
-    session: OpenSession
+    session: Any
     total: TurnEnded | None = None
     """What the turns so far come to."""
 

@@ -22,7 +22,6 @@ from kode.plugin import (
     KodeError,
     Message,
     MessageEntry,
-    ModelInfo,
     NullMemory,
     ProviderError,
     Request,
@@ -31,7 +30,6 @@ from kode.plugin import (
     TextDelta,
     Tool,
     ToolCall,
-    ToolContext,
     ToolError,
     ToolOutput,
     ToolResult,
@@ -106,7 +104,7 @@ class RecordedProvider:
         return not self.notes and not any(step.differences for step in self.steps)
 
     @property
-    def info(self) -> ModelInfo:
+    def info(self) -> Any:
         """See `contracts.Provider`. The context window is the recorded one of the next request: it
         decides when a conversation is compacted."""
         for entry in filter(is_request, self._turn.entries[self._next :]):
@@ -342,7 +340,7 @@ class _Player:
         bare.answer_calls(self._answer)
         await bare.open("resume" if provider.steps else "start")
 
-    async def _answer(self, tool: Tool, _: object, context: ToolContext, run: object) -> ToolOutput:
+    async def _answer(self, tool: Tool, _: object, context: Any, run: object) -> ToolOutput:
         """An `Around`; `ReplayedSession` has the whole result. Raises: CancelledError where the
         turn was interrupted before or in the call; ToolError if the record has no result."""
         result = self.results.get(context.call_id)
@@ -410,7 +408,7 @@ def _kind(entry: AnyEntry) -> str:
 def _tools_of(specs: Sequence[ToolSpec]) -> Sequence[Tool]:
     """The tools of this kode, and those that only the record knows: of a server, of memory."""
 
-    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+    async def run(context: object, arguments: Mapping[str, Any]) -> str:
         raise ToolError("A replay runs no call.")
 
     own = {tool.name: tool for tool in builtin_tools}

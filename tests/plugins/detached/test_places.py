@@ -45,7 +45,7 @@ def test_an_id_is_found_by_its_beginning_or_end(tmp_path: Path) -> None:
             places.find(tmp_path, part)
 
 
-def test_a_damaged_file_is_set_aside_and_named(tmp_path: Path) -> None:
+def test_a_damaged_file_is_named_and_stays(tmp_path: Path) -> None:
     (make(tmp_path, "one") / places.STATE).write_text("{")
     (make(tmp_path, "two") / places.SPEC).write_text("{")
     faults: list[str] = []
