@@ -167,7 +167,7 @@ class View:
         for change in changes:
             effective.append(change)
             for new in change.add:
-                entries.setdefault(new.id, Entry(statement=new, change=change))
+                entries.setdefault(new.id, Entry(new, change))
             for id in change.end:
                 if id in entries and entries[id].is_alive:
                     entries[id] = entries[id]._replace(end=change)
@@ -175,7 +175,7 @@ class View:
                 if id in entries:
                     entries[id] = _amended(entries[id], change)
             pairs += change.conflicts
-            distinct |= {frozenset(pair) for pair in change.distinct}
+            distinct.update(map(frozenset, change.distinct))
         view = replace(
             self,
             changes=effective,

@@ -147,10 +147,10 @@ def _line(change: Change) -> bytes:
 
 def _read(line: bytes) -> Change | None:
     checksum, _, data = line.rstrip(b"\r").partition(b" ")
-    with suppress(ValueError):
-        if int(checksum, 16) == zlib.crc32(data):
-            return change_from(data)
-    return None
+    try:
+        return change_from(data) if int(checksum, 16) == zlib.crc32(data) else None
+    except ValueError:
+        return None
 
 
 def _mask(change: Change) -> Change:
