@@ -217,7 +217,7 @@ class Hands:
             if old:
                 await self._write("forget", fact, id=old)
         elif old and not fact.until and not fact.source:
-            await self._write("update_memory", fact, id=old, content=fact.text)
+            await self._write("update_memory", fact, id=old, content=fact.text, evidence=evidence)
         else:
             await self._write("remember", fact, content=fact.text, tags=[fact.key[0]], **terms)
 

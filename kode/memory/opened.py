@@ -212,7 +212,10 @@ class OpenMemory:
         new = self.hold_back(new)
         relations: Relations = NO_RELATIONS
         if is_judged and new.state == "current":
-            facts = self.store.view().current(new.place)
+            within = f"{new.place}/"  # what holds everywhere also bears on a project's facts
+            facts = [
+                fact for fact in self.store.statements() if f"{fact.place}/".startswith(within)
+            ]
             judgment = await judge.compare(new, facts, self.settings, self.model, self.embedder)
             relations = judgment.relations
         outcome = await self.ask_about_conflict(await self.store.add(new, relations))
@@ -345,8 +348,18 @@ class OpenMemory:
     # ── search ──────────────────────────────────────────────────────────────────────────
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        """The best `k` facts and notes, best first; none if nothing matches."""
-        return [result.to_hit() for result in await self.find(query, k)]
+        """The best `k` facts and notes, best first, each with what may not hold any more; none if
+        nothing matches."""
+        ranked, hits = await self.find(query, k), list[Hit]()
+        doubts, entries = remarks(self.store, self.today()), self.store.view().entries
+        for result in ranked:
+            hit, statement = result.to_hit(), entries[result.text.id].statement
+            if statement.kind in ("episode", "summary"):
+                doubt = since_then(self.store, statement, self.today())
+            else:
+                doubt = doubts.get(statement.id, "")
+            hits.append(replace(hit, text=f"{hit.text}\n{doubt}") if doubt else hit)
+        return hits
 
     async def find(
         self, query: str, k: int, allows: Callable[[str], bool] = lambda id: True

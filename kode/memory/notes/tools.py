@@ -47,14 +47,14 @@ def note_tools(memory: OpenMemory, get_soul: GetSoul, draft: Draft) -> tuple[Too
     async def remember(
         context: ToolContext,
         content: Annotated[str, "one sentence, no secrets"],
-        kind: Annotated[Kind | None, "log by default; rule: in every prompt"] = None,
+        kind: Annotated[Kind | None, "rule: in every prompt"] = None,
         tags: Annotated[list[str] | None, "to find it by"] = None,
         stability: Annotated[Stability, "permanent never expires"] = "stable",
         ttl_days: Annotated[int | None, "it expires after"] = None,
         confidence: Annotated[float, "0 to 1; a rule: 0.8 or more"] = 1.0,
         evidence: Annotated[
             list[str] | None,
-            "a rule needs one: the user's exact words that state it, path:line, what happened",
+            "the user's exact words that state it, path:line; a rule needs one",
         ] = None,
         sensitivity: Annotated[
             Literal["normal", "sensitive"], "sensitive: no model sees it"
@@ -109,15 +109,19 @@ def note_tools(memory: OpenMemory, get_soul: GetSoul, draft: Draft) -> tuple[Too
         context: ToolContext,
         id: Annotated[str, "from recall"],
         content: Annotated[str, "the new text"],
-        tags: Annotated[list[str] | None, "in place of its tags"] = None,
+        tags: Annotated[list[str] | None, "replace its tags"] = None,
+        evidence: Annotated[str | None, "as for remember"] = None,
     ) -> ToolOutput:
-        """Replace a note; all else of it stays."""
+        """Replace a note."""
         with frame.as_tool_errors():
             old = _note(memory, id)
             memory.check_replaced(old, content, "")
-            new = memory.store.new_version(old, content, memory.author())
-            if tags is not None:
-                new = replace(new, details=make_details(**{**old.details, "tags": tags}))
+            listed = None if evidence is None else [evidence]
+            new = memory.store.new_version(old, content, _author(memory, listed or []))
+            values = {"tags": tags, "evidence": listed}
+            changed = {name: value for name, value in values.items() if value is not None}
+            if changed:
+                new = replace(new, details=make_details(**{**old.details, **changed}))
             check_note(new)
             if new.text == old.text:
                 amendment = Amendment(details={"tags": new.details.get("tags", [])})

@@ -4,6 +4,7 @@ session and for the reflector.
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
@@ -257,8 +258,12 @@ async def _add(
         memory.new_statement(Addition(target=label(place), text=part, details=details), author)
         for part in texts
     ]
+    remark = "; ".join(filter(None, (moved, remark)))
+    if len(new) == 1 and memory.writer == "model" and not is_episodes(place):
+        outcome = await memory.save(new[0])  # which compares it with the lines of the file
+        return replace(outcome, text="\n".join(filter(None, (outcome.text, remark))))
     outcome = await memory.store.add_all([memory.hold_back(statement) for statement in new])
-    return memory.announce(outcome, "; ".join(filter(None, (moved, remark))))
+    return memory.announce(outcome, remark)
 
 
 def _texts(memory: OpenMemory, place: str, text: str) -> list[str]:
