@@ -269,7 +269,7 @@ class Life:
         if said.kind in ("observed", "moved", "shifted"):
             self._write_code(said)
         self._truth.hear(said)
-        if said.kind in ("told", "changed", "passing"):
+        if said.kind in ("told", "changed", "passing", "observed"):
             self._reader.hear(fact.key, fact)
         if said.kind in ("forget", "moved"):
             self._reader.hear(fact.key, None)

@@ -104,11 +104,11 @@ class Reader:
                 self._seen.setdefault(fact.key, []).append(seen)
 
     def hear(self, key: Key, fact: Fact | None) -> None:
-        """What the person says in this very session; None: it is to be forgotten."""
+        """What is said, or read in code, in this very session; None: it is to be forgotten."""
         self._heard[key] = fact
 
     def heard(self, keys: Iterable[Key]) -> bool:
-        """Whether the person said something about one of these in this session."""
+        """Whether something was said about one of these in this session."""
         return not self._heard.keys().isdisjoint(keys)
 
     @property

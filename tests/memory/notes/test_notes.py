@@ -358,6 +358,29 @@ async def test_notes_of_outside_text_wait(home: Sessions) -> None:
     assert len(memory.store.view().waiting()) == 2
 
 
+async def test_a_note_for_all_projects_is_compared_with_those_of_this_one(home: Sessions) -> None:
+    home.reply, home.typed = lambda prompt: "update", ["The service port is 8080."]
+    memory = await home.open()
+    words = ["The service port is 8080"]
+    await call(memory, "remember", content=words[0], evidence=words, scope="project")
+    await call(memory, "remember", content="The service port is 9090")
+    [(first, second)] = memory.store.view().conflicts()
+    assert (first.text, second.text) == (words[0], "The service port is 9090")
+    hits = {hit.text.partition("\n")[0]: hit.text for hit in await memory.search("port", 2)}
+    assert "not settled" not in hits[first.text]
+    assert "not settled" in hits[second.text]
+
+
+async def test_an_update_with_the_persons_words_replaces_what_they_said(home: Sessions) -> None:
+    home.typed = ["The port is 8080.", "The port is 9090 now."]
+    memory = await home.open()
+    await call(memory, "remember", content="The port is 8080", evidence=[home.typed[0]])
+    [old] = memory.store.statements()
+    new = {"id": old.id, "content": "The port is 9090", "evidence": home.typed[1]}
+    await call(memory, "update_memory", **new)
+    assert home.texts(memory) == ["The port is 9090"]
+
+
 async def test_the_tools_describe_every_parameter_within_their_limit(home: Sessions) -> None:
     specs = [tool.spec for tool in (await home.open()).tools()]
     rows = [
