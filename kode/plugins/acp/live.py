@@ -164,7 +164,7 @@ class Live:
             self.outbox.put(update_current_mode(str(mode)))
         self.options = known
         kind: Literal["config_option_update"] = "config_option_update"
-        self.outbox.put(schema.ConfigOptionUpdate(session_update=kind, config_options=known))
+        self.outbox.put(schema.ConfigOptionUpdate(session_update=kind, config_options=[*known]))
 
     def send_commands(self) -> None:
         """Sends the commands that a message may begin with, if they have changed."""

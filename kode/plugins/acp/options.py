@@ -7,7 +7,7 @@ from acp import schema
 
 from kode.plugin import Conversation, UserError
 
-ConfigOption = schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean
+ConfigOption = schema.SessionConfigOptionSelect
 
 Category = Literal["mode", "model", "thought_level"]
 
@@ -30,13 +30,13 @@ def config_options(conversation: Conversation, models: Iterable[str]) -> list[Co
     if efforts:
         levels = dict.fromkeys((DEFAULT, *efforts, effort))
         options.append(_option(EFFORT, "Effort", "thought_level", effort, levels))
-    return [*options]
+    return options
 
 
 def _option(
     option_id: str, name: str, category: Category, current: str, values: Mapping[str, str | None]
-) -> schema.SessionConfigOptionSelect:
-    return schema.SessionConfigOptionSelect(
+) -> ConfigOption:
+    return ConfigOption(
         type="select",
         id=option_id,
         name=name,
@@ -51,10 +51,9 @@ def _option(
 
 def values_of(option: ConfigOption) -> Mapping[str, str | None]:
     """The values on offer → what each means."""
-    listed = option.options if isinstance(option, schema.SessionConfigOptionSelect) else []
     return {
         one.value: one.description
-        for one in listed
+        for one in option.options
         if isinstance(one, schema.SessionConfigSelectOption)
     }
 

@@ -2,7 +2,6 @@
 bundle's name, and `bundle.json`, which is written last. A folder without it, or whose files differ
 from the digest in it, is never used."""
 
-import functools
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -49,11 +48,8 @@ class ApprovedBundle:
 
     def pin(self, tree: Tree) -> "ApprovedBundle":
         """The same with the digest for these files."""
-        return replace(self, digest=tree.digest(self.pinned()))
-
-    def pinned(self) -> str:
-        """What the digest covers besides files."""
-        return json.dumps([asdict(self.parts), self.network], sort_keys=True)
+        besides = json.dumps([asdict(self.parts), self.network], sort_keys=True)
+        return replace(self, digest=tree.digest(besides))
 
 
 def approved_bundles(home: Path) -> tuple[list[Bundle], list[str]]:
@@ -62,11 +58,12 @@ def approved_bundles(home: Path) -> tuple[list[Bundle], list[str]]:
         records = read_records(home).values()
     except ConfigError as error:
         return [], [str(error)]
-    return [bundle_of(home, record) for record in records if is_intact(home, record)], [
+    intact = [record for record in records if is_intact(home, record)]
+    return [bundle_of(home, record) for record in intact], [
         f"The bundle {record.name} is off: its copy has changed since you approved it. "
         f"`kode extensions update {record.name}` fetches it again and asks."
         for record in records
-        if not is_intact(home, record)
+        if record not in intact
     ]
 
 
@@ -102,10 +99,8 @@ def folder_of(home: Path, approved: ApprovedBundle) -> Path:
 
 def is_intact(home: Path, approved: ApprovedBundle) -> bool:
     """Whether the copy is there, and just as the person approved it. Never raises."""
-    folder = folder_of(home, approved)
     try:
-        state = tuple(_status(path) for path in [folder, *sorted(folder.rglob("*"))])
-        return _digest_in(folder, state, approved.pinned()) == approved.digest
+        return approved.pin(read_tree(folder_of(home, approved))) == approved
     except (ConfigError, OSError):
         return False
 
@@ -169,16 +164,3 @@ def remove_copies(home: Path, name: str, but: ApprovedBundle | None = None) -> N
                 remove_tree(folder / RECORD)  # without it, nothing of it is used
                 remove_tree(folder)
         remove_tree(top, only_empty=True)
-
-
-@functools.lru_cache(maxsize=64)
-def _digest_in(folder: Path, state: object, pinned: str) -> str:
-    """`state` is for the cache: copies are compared before each use."""
-    return read_tree(folder).digest(pinned)
-
-
-def _status(path: Path) -> tuple[object, ...]:
-    """What tells one state of a file from another: the kernel sets `st_ctime`, whatever a program
-    wants. Raises: OSError."""
-    status = path.lstat()
-    return str(path), status.st_ino, status.st_mode, status.st_size, status.st_ctime_ns

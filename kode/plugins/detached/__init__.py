@@ -19,20 +19,18 @@ from kode.plugin import Command, Plugin
 if TYPE_CHECKING:
     from kode.plugin import Event, Opened
 
-SUMMARIES = {
-    "start:main": ("start", "start a task in the background"),
-    "ps:main": ("ps", "list sessions in the background"),
-    "attach:main": ("attach", "open a session in the background here"),
-    "ps:answer": ("answer", "answer the question of a session in the background"),
-    "ps:stop": ("stop", "stop a session in the background"),
-}
-
 PLUGIN = Plugin(
     name="detached",
     summary="sessions without a terminal",
     commands={
-        name: Command(run=f"kode.plugins.detached.{where}", summary=summary)
-        for where, (name, summary) in SUMMARIES.items()
+        name: Command(run=f"kode.plugins.detached.{run}", summary=summary)
+        for name, run, summary in (
+            ("start", "start:main", "start a task in the background"),
+            ("ps", "ps:main", "list sessions in the background"),
+            ("attach", "attach:main", "open a session in the background here"),
+            ("answer", "ps:answer", "answer the question of a session in the background"),
+            ("stop", "ps:stop", "stop a session in the background"),
+        )
     },
     subscriber="kode.plugins.detached:subscriber",
 )

@@ -218,9 +218,8 @@ def _lines_below(session: Background, *, is_done: bool) -> list[str]:
     if not files:
         return []
     where = f" on {tree.branch}" if tree and not state.settled else ""
-    more = f" and {len(files) - 10} more" if len(files) > 10 else ""
     settle = f"  kode ps --done --merge {id} · kode ps --done --drop {id}"
-    return [f"{id} changed{where}: {', '.join(files[:10])}{more}", *([settle] if where else [])]
+    return [f"{id} changed{where}: {trees.listed(files)}", *([settle] if where else [])]
 
 
 def _changed(session: Background) -> tuple[str, ...]:

@@ -92,7 +92,7 @@ def merge(home: Path, session: Background, tree: Tree) -> tuple[str, ...]:
         files = _differing(project, f"{head}...{tip}")
         _refuse_conflicts(project, head, tip)
         if uncommitted := _uncommitted(project, files):
-            what = f"you have changes there that are not committed, in {_listed(uncommitted)}"
+            what = f"you have changes there that are not committed, in {listed(uncommitted)}"
             raise GitError(f"{what}. Commit them or set them aside, and try again")
         message = _message(session, f"Merge {tree.branch}")
         run_git(project, ["merge", *_OPTIONS, message, tip], environ=committer_of(project))
@@ -134,7 +134,8 @@ def _uncommitted(project: Path, files: Sequence[str]) -> list[str]:
     return [name for name in files if name in names or name.startswith(folders)]
 
 
-def _listed(files: Sequence[str]) -> str:
+def listed(files: Sequence[str]) -> str:
+    """The files as a phrase, a long list cut."""
     more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
     return f"{shorten(', '.join(files[:SHOWN]), 1000)}{more}"
 
@@ -161,7 +162,7 @@ def _refuse_conflicts(project: Path, head: str, tip: str) -> None:
         both = {*_differing(project, f"{tip}...{head}")} & {*_differing(project, f"{head}...{tip}")}
         raise GitError(
             "it and the branch there conflict: both have changed "
-            f"{_listed(sorted(both)) or 'names of files'}"
+            f"{listed(sorted(both)) or 'names of files'}"
         ) from None
 
 

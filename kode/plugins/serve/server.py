@@ -50,6 +50,7 @@ State = dict[str, Any] | InputRequiredResult
 MAX_LISTED = 100  # a few thousand tokens
 MAX_DIFF_CHARS = 60_000  # 15,000 tokens
 
+Words = Annotated[str, Field(pattern=r"\S")]
 Session = Annotated[str, Field(description="The `session` of a state, or a unique prefix of it")]
 Cursor = Annotated[int, Field(description="The `cursor` of the last state: only what came since")]
 Wait = Annotated[
@@ -107,7 +108,7 @@ class Tools:
     async def kode_start(
         self,
         context: Context,
-        prompt: Annotated[str, Field(description="The task, with all that kode must know")],
+        prompt: Annotated[Words, Field(description="The task, with all that kode must know")],
         cwd: Annotated[str, Field(description="Absolute path of the folder to work in")],
         mode: Mode = None,
         model: str | None = None,
@@ -116,7 +117,6 @@ class Tools:
         wait_s: Wait = 20,
     ) -> State:
         """Gives kode a task in a new session. It sees nothing of your conversation."""
-        _check_text(prompt)
         wish = Wish(mode=mode, model=model, max_steps=max_steps, max_budget_usd=budget_usd)
         served = await self.sessions.start(cwd, wish)
         await served.send(prompt)
@@ -132,13 +132,12 @@ class Tools:
         self,
         context: Context,
         session: Session,
-        prompt: Annotated[str, Field(description="The next task, or a word on the one that runs")],
+        prompt: Annotated[Words, Field(description="The next task, or a word on the running one")],
         mode: Mode = None,
         wait_s: Wait = 20,
     ) -> State:
         """Says something in a session: the next turn, or, while it works, a word that it gets with
         its next step. Opens a session that was closed."""
-        _check_text(prompt)
         served = await self.sessions.take_up(session)
         if mode is not None:
             served.conversation.set_permission_mode(
@@ -206,11 +205,6 @@ class Tools:
         return {"sessions": self.sessions.listed(limit)}
 
 
-def _check_text(prompt: str) -> None:
-    if not prompt.strip():
-        raise UserError("`prompt` is empty: say what to do.")
-
-
 async def follow(
     context: Context[Any], served: ServedSession, cursor: int, wait_s: float, forms: int = 0
 ) -> dict[str, Any] | InputRequiredResult:
@@ -225,10 +219,8 @@ async def follow(
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             served.note_form(question, "shown")
             # It outlives the call: a person takes longer than a client waits.
-            filling = asyncio.create_task(
-                _fill_in(context.request_context.session, served, question)
-            )
-            question.answer.add_done_callback(functools.partial(_withdraw, filling))
+            form = asyncio.create_task(_fill_in(context.request_context.session, served, question))
+            question.answer.add_done_callback(form.cancel)
         else:
             session = served.conversation.session.id
             kept = {"session": session, "cursor": cursor, "forms": forms + 1}
@@ -279,10 +271,6 @@ def _has_forms(context: Context[Any]) -> bool:
     capabilities = context.client_capabilities
     forms = capabilities.elicitation if capabilities is not None else None
     return forms is not None and (forms.form is not None or forms.url is None)
-
-
-def _withdraw(form: "asyncio.Task[None]", answer: object) -> None:
-    form.cancel()
 
 
 async def _fill_in(session: ServerSession, served: ServedSession, question: OpenQuestion) -> None:
