@@ -97,7 +97,7 @@ async def test_patches_apply_all_or_none_and_literally(home: Sessions) -> None:
     assert path.read_text().endswith("- Port: $& $1\n- Host: b\n")
 
 
-async def test_a_line_in_the_persons_words_outweighs_what_the_model_writes(home: Sessions) -> None:
+async def test_a_line_in_the_persons_words_outweighs_the_models(home: Sessions) -> None:
     memory, name = await home.open(), "facts/project.md"
     home.typed += ["The port is 80.", "Is the limit 5?"]
     await append(memory, name, "- The port is 80", quote="The port is 80")
