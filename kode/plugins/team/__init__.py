@@ -2,8 +2,7 @@
 
 address    where a team is
 server     the one door to psycopg: what is asked of the server (its tables: schema.sql)
-command    `kode memory team`
-checks     what `kode doctor` says of the server
+command    `kode memory team`, and what `kode doctor` says of the server
 """
 
 from kode.plugin import Command, Plugin
@@ -21,5 +20,5 @@ PLUGIN = Plugin(
         ),
     },
     remote_logs={"postgresql": _OPEN, "postgres": _OPEN},
-    checks="kode.plugins.team.checks:checks",
+    checks="kode.plugins.team.command:checks",
 )

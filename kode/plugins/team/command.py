@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kode.plugin import (
     ConfigError,
+    Finding,
     Parser,
     kode_home,
     load_config,
@@ -15,8 +16,8 @@ from kode.plugin import (
     repository_name,
     working_directory,
 )
-from kode.plugins.team.address import Address, team_of
-from kode.plugins.team.server import open_server
+from kode.plugins.team.address import Address, address_of, team_of
+from kode.plugins.team.server import describe_reach, open_server
 
 ALL = "*"
 
@@ -35,6 +36,23 @@ def main(argv: Sequence[str]) -> int:
     said = asyncio.run(manage(address, given.action, given.person, given.project, here))
     print_either(None, said.split("\n"), as_json=False)
     return 0
+
+
+def checks() -> list[Finding]:
+    """Whether the configured server answers; nothing where there is none, or where the config
+    cannot be read, which another check says."""
+    try:
+        config = load_config(kode_home(), Path.cwd(), environ=os.environ, flags={}).config
+        address = address_of(config.memory.notes)
+    except ConfigError:
+        return []
+    if address is None:
+        return []
+    answers, detail = asyncio.run(describe_reach(address))
+    if answers:
+        return [Finding(what="team", state="ok", detail=detail)]
+    step = "check memory.notes.url, and that the server runs; until then kode works with its copy"
+    return [Finding(what="team", state="optional", detail=detail, next_step=step)]
 
 
 async def manage(

@@ -6,7 +6,6 @@
     session   one session, or one subagent: a page of the server, or a file to export
     turns     its turns, with what was undone, and its calls with their diffs
     costs     what all sessions of a period cost
-    memory    entries of memory, and what waits for approval
     render    templates; escapes any text of a session or a file
 
 Pages are built from disk at each request. They store nothing and change only what a person

@@ -1,7 +1,10 @@
 """The pages by address. Each is built from disk on request."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -20,11 +23,12 @@ from kode.plugin import (
     describe_fault,
     find_session,
     list_sessions,
+    open_memory,
     print_either,
     search_sessions,
     session_file,
 )
-from kode.plugins.view import memory, render
+from kode.plugins.view import render
 from kode.plugins.view.access import Guard, Keys, has_form_token
 from kode.plugins.view.session import SessionView, agent_view, session_view
 
@@ -123,20 +127,35 @@ class _Pages:
         return handler
 
     async def memory(self, request: Request) -> Response:
-        values = await memory.memory_values(self._place)
-        return self._page("memory.html", token=self._keys.form_token, **values)
+        async with self._open_memory() as opened:
+            overview, notices = await opened.overview(), opened.notices
+        return self._page(
+            "memory.html",
+            token=self._keys.form_token,
+            memory=overview,
+            sources=Counter(entry.statement.who for entry in overview.entries).most_common(),
+            notices=notices,
+            here=self._place.project,
+        )
 
     async def decide(self, request: Request) -> Response:
         await self._check_form(request)
         params = request.path_params
-        text, change_id = await memory.decide(self._place, params["id"], params["choice"])
-        path = f"/memory/undo/{change_id}" if change_id else ""
-        return self._page("decided.html", text=text, undo=path, token=self._keys.form_token(path))
+        async with self._open_memory() as opened:
+            outcome = await opened.decide(params["id"], params["choice"])
+        path = f"/memory/undo/{outcome.change.id}" if outcome.change else ""
+        token = self._keys.form_token(path)
+        return self._page("decided.html", text=outcome.text, undo=path, token=token)
 
     async def undo(self, request: Request) -> Response:
         await self._check_form(request)
-        text = await memory.undo(self._place, request.path_params["id"])
+        async with self._open_memory() as opened:
+            text = await opened.command(["undo", request.path_params["id"]])
         return self._page("message.html", title="Undone", text=text, back="/memory", to="Memory")
+
+    def _open_memory(self) -> AbstractAsyncContextManager[Any]:
+        """Memory as it is on disk now, for one request."""
+        return open_memory(self._place.config, self._place.cwd)
 
     async def _check_form(self, request: Request) -> None:
         if not await has_form_token(request, self._keys):
