@@ -53,7 +53,6 @@ def since_then(store: Store, record: Statement, today: date) -> str:
     changed, and of the facts that it quotes whole. A heading and a line each; "" if all holds."""
     view, text = store.view(), " ".join(record.text.split())
     doubts = remarks(store, today)
-    current = {display(other.text) for other in view.current()}
     lines = dict[str, None]()
     for entry in view.entries.values():
         fact = entry.statement
@@ -65,11 +64,16 @@ def since_then(store: Store, record: Statement, today: date) -> str:
             continue
         if entry.is_alive and fact.id in doubts:
             lines[f"- {_quoted(fact)}: {doubts[fact.id]}"] = None
-        elif entry.end and display(fact.text) not in current:
+        elif entry.end and entry.end.kind not in _TIDYING:
             is_by_others = entry.end.session != record.session or not record.session
-            if (is_quoted or is_by_others) and entry.end.kind not in _TIDYING:
+            if (is_quoted or is_by_others) and not _is_stated(fact, view):
                 lines[f"- {_quoted(fact)} {_fate(entry, view)}"] = None
     return "\n".join(("Since then:", *lines)) if lines else ""
+
+
+def _is_stated(fact: Statement, view: View) -> bool:
+    """Whether another current statement has the text of one that ended."""
+    return any(display(other.text) == display(fact.text) for other in view.current())
 
 
 def _fate(entry: Entry, view: View) -> str:

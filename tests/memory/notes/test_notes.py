@@ -358,7 +358,7 @@ async def test_notes_of_outside_text_wait(home: Sessions) -> None:
     assert len(memory.store.view().waiting()) == 2
 
 
-async def test_a_note_for_all_projects_is_compared_with_those_of_this_one(home: Sessions) -> None:
+async def test_a_note_for_all_projects_is_compared_with_this_ones(home: Sessions) -> None:
     home.reply, home.typed = lambda prompt: "update", ["The service port is 8080."]
     memory = await home.open()
     words = ["The service port is 8080"]
