@@ -6,6 +6,7 @@ the process.
 
 import asyncio
 import os
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,12 +32,12 @@ from kode.plugins.acp.live import Live, open_live
 from kode.plugins.acp.options import MODE
 from kode.plugins.acp.prompts import Block
 from kode.plugins.acp.replay import history
-from kode.plugins.acp.servers import Named, servers_of
 
 SESSIONS_A_PAGE = 50  # an editor's list; it asks for more
 ANSWER_GRACE_S = 2.0
 """Time to write the answers of stopped prompts."""
 TITLE_CHARS = 80  # one line of an editor's list
+Named = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
 
 
 @dataclass
@@ -255,3 +256,37 @@ def _folder(path: str) -> Path:
             f"{path[:200]!r} is not a directory on this machine. Give an absolute path."
         )
     return folder
+
+
+def servers_of(servers: Sequence[Named]) -> dict[str, dict[str, Any]]:
+    """Converts a client's servers to kode's, by name; they are stored nowhere. They may
+    change the project and use the network, because clients start them without a sandbox and cannot
+    say what they need.
+
+    Raises: UserError for an unsupported kind of server.
+    """
+    named: dict[str, dict[str, Any]] = {}
+    for server in servers:
+        # A name that can be part of a tool's: `My Server` → `My-Server`.
+        plain = re.sub(r"[^A-Za-z0-9.-]+", "-", server.name).strip("-.")[:36] or "server"
+        numbered = (f"{plain}-{number}" for number in range(2, len(servers) + 2))
+        named[next(one for one in (plain, *numbered) if one not in named)] = _values(server)
+    return named
+
+
+def _values(server: Named) -> dict[str, Any]:
+    if isinstance(server, schema.McpServerStdio):
+        return {
+            "command": server.command,
+            "args": list(server.args),
+            "env": {variable.name: variable.value for variable in server.env},
+            "write": True,
+            "network": True,
+        }
+    if isinstance(server, schema.AcpMcpServer):
+        raise UserError(
+            f"kode cannot reach the MCP server {server.name[:40]!r}: it speaks stdio, "
+            "Streamable HTTP and SSE. Configure it in one of these ways."
+        )
+    headers = {header.name: header.value for header in server.headers}
+    return {"type": server.type, "url": server.url, "headers": headers}

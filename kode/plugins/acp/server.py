@@ -1,11 +1,15 @@
 """The process of `kode acp`: from the first message to the last closed session.
 
 It ends at the end of input, on SIGTERM, SIGINT or SIGHUP, or when the client no longer reads:
-running turns are stopped and recorded, and sessions closed.
+running turns are stopped and recorded, and sessions closed. Nothing else in the process uses the
+pipes to the client: other readers find an empty standard input, and other output goes to standard
+error, also for programs that kode starts.
 """
 
 import asyncio
+import json
 import logging
+import os
 import signal
 import sys
 from typing import Any
@@ -13,9 +17,12 @@ from typing import Any
 from acp.agent.connection import AgentSideConnection
 
 from kode.plugins.acp.agent import KodeAgent
-from kode.plugins.acp.pipes import open_pipes
-from kode.plugins.stdio import Greeted
+from kode.plugins.stdio import Greeted, take_stdin
 
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""Limit of one line: images travel inside messages."""
+PARSE_ERROR = -32700  # JSON-RPC 2.0, section 5.1
+_REFUSAL = {"code": PARSE_ERROR, "message": "Send one JSON object of at most 64 MB in each line."}
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -48,3 +55,69 @@ def _drop_traceback(record: logging.LogRecord) -> bool:
     """The package logs clients' mistakes with one, which helps nobody."""
     record.exc_info = None
     return True
+
+
+class Pipes:
+    """JSON messages to and from the client, one per line; what `acp` calls a transport."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        answered: str | int | None = None,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._answered = answered
+        """The id of a request whose answer is not sent again."""
+        self.lost = asyncio.Event()
+        """Set when the client no longer reads."""
+
+    async def receive(self) -> dict[str, Any] | None:
+        """The next message; None at the end of input. Invalid messages are answered with an error
+        and skipped."""
+        line = b"-"
+        while line:
+            try:
+                line = await self._reader.readline()
+                message = json.loads(line)
+            except (ValueError, RecursionError):
+                message = None
+            if isinstance(message, dict):
+                return message
+            if line.strip():
+                await self.send({"jsonrpc": "2.0", "id": None, "error": _REFUSAL})
+        return None
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Writes a message. If the client no longer reads, drops it silently and sets `lost`."""
+        if self.lost.is_set():
+            return
+        is_answer = "method" not in message and self._answered is not None
+        if is_answer and message.get("id") == self._answered:
+            self._answered = None
+            return
+        text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), default=str)
+        # Lone surrogates, which no JSON reader accepts, become "?".
+        self._writer.write(text.encode("utf-8", "replace") + b"\n")
+        try:
+            await self._writer.drain()
+        except OSError:
+            self.lost.set()
+
+    async def close(self) -> None:
+        """Flushes and closes the writing side."""
+        self._writer.close()
+
+
+async def open_pipes(greeted: Greeted) -> Pipes:
+    """Takes over standard input and output for the protocol, after the first message."""
+    reader = await take_stdin(greeted.unread, MAX_MESSAGE_BYTES)
+    sys.stdout.flush()
+    outgoing = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    loop = asyncio.get_running_loop()
+    # The writer needs a separate protocol for its flow control.
+    protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
+    transport, _ = await loop.connect_write_pipe(lambda: protocol, outgoing)
+    return Pipes(reader, asyncio.StreamWriter(transport, protocol, None, loop), greeted.answered)

@@ -3,7 +3,7 @@ from acp.schema import EnvVariable, HttpHeader, HttpMcpServer, McpServerStdio
 from kode.extensions import trust
 from kode.extensions.mcp_config import client_entries, resolve
 from kode.extensions.trust import Approvals
-from kode.plugins.acp.servers import servers_of
+from kode.plugins.acp.agent import servers_of
 
 
 def stdio(name, command="/bin/server"):
