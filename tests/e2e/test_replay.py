@@ -137,8 +137,6 @@ def test_a_changed_prompt_is_the_one_difference_and_is_shown(place: Place) -> No
         (["20200101-000000-abcdef"], 3, "no session"),
         (["ID", "--cwd", "gone"], 3, "does not exist"),
         (["ID", "--form"], 3, "unknown flag"),
-        (["ID", "--times", "3"], 3, "kode session fork ID --at ENTRY"),
-        (["ID", "--model", "m"], 3, "kode continue --model"),
     ],
 )
 def test_a_session_that_cannot_be_replayed_comes_with_advice(

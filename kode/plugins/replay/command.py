@@ -25,15 +25,6 @@ from kode.plugins.replay.comparison import Difference
 from kode.plugins.replay.recording import Recording, read_cassette, recording_of
 from kode.plugins.replay.replay import RecordedProvider, play
 
-CONTINUE = (
-    "To go on from a step: `kode session fork ID --at ENTRY`, then `kode continue --model M`."
-)
-REPLACED = {
-    **dict.fromkeys(("--from", "--times", "--model", "--verify", "--compare"), CONTINUE),
-    **dict.fromkeys(("--append-system", "--without-memory", "--max-budget-usd"), CONTINUE),
-    "--network": "A replay takes the recorded results: no call runs.",
-}
-
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode replay` and returns its exit code: 0 if identical, 1 if different.
@@ -41,7 +32,6 @@ def main(argv: Sequence[str]) -> int:
     Raises: UserError, SessionError, StorageError.
     """
     parser = Parser("kode replay", "Replay a session from its record, and compare its requests.")
-    parser.replaced = REPLACED
     add = parser.add_argument
     add("session", metavar="SESSION", help="a session id, any unique prefix, or a cassette")
     add("--cwd", metavar="DIR", help="another folder with the project's files")
