@@ -227,11 +227,6 @@ def path_hash(path: Path) -> str:
     return hashlib.sha256(os.fsencode(real_path(path))).hexdigest()[:16]
 
 
-def is_path_hash(text: object) -> bool:
-    """Whether `text` has the form of a `path_hash`."""
-    return isinstance(text, str) and re.fullmatch(r"[0-9a-f]{16}", text) is not None
-
-
 def repository_root(start: Path) -> Path | None:
     """The nearest folder at or above `start` that holds `.git`, symlinks resolved; None if there is
     none."""
