@@ -135,6 +135,7 @@ class Memory(OpenMemory, NullMemory):
 
     async def recall(self, turn: Turn) -> str:
         self.turn = turn
+        self._mark_pending()
         await self.policy.follow(self, TURN_WAIT_S)
         if not self.context.root.is_dir():  # nothing was ever stored
             return ""
@@ -147,9 +148,8 @@ class Memory(OpenMemory, NullMemory):
         return () if self.context.read_only else self.policy.tools(self)
 
     async def after_turn(self, turn: Turn) -> None:
-        self.turn, context = turn, self.context
-        if context.session_id and not context.read_only:
-            self.pending.mark(context.session_id)
+        self.turn = turn
+        self._mark_pending()  # again, if another process still summed up an earlier part
         await self.policy.after_turn(self, turn)
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
@@ -202,6 +202,11 @@ class Memory(OpenMemory, NullMemory):
         self._known_change = str(state.get("change", ""))
         self._known_day = str(state.get("day", ""))
         self.policy.restore(state)
+
+    def _mark_pending(self) -> None:
+        """Notes that this session has to be summed up, whatever becomes of its turn."""
+        if self.context.session_id and not self.context.read_only:
+            self.pending.mark(self.context.session_id)
 
     async def _follow_files(self) -> None:
         """Takes over what a person edited in the files of facts."""
