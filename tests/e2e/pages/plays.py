@@ -234,7 +234,7 @@ PYTHON = {"docs/python.md"}
 
 SCRIPTS = [
     {
-        "match": "type hints",
+        "match": "^Now add type hints",
         "calls": [
             {
                 "name": "edit_file",
@@ -243,10 +243,10 @@ SCRIPTS = [
         ],
     },
     {
-        "match": "Read src/parse|List the files",
+        "match": "^(Read src/parse|List the files)",
         "calls": [{"name": "read_file", "arguments": {"path": "src/parse.py"}}],
     },
-    {"match": "have no tests", "text": '{"files": ["src/parse.py"]}'},
+    {"match": "^Which files have no tests", "text": '{"files": ["src/parse.py"]}'},
     {"text": "That is how it is."},
 ]
 
