@@ -5,10 +5,79 @@ plug-in, kode's own included. Each name is imported on first use, so that a plug
 before it is needed. `docs/plugins.md` explains them by examples.
 """
 
-import re
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # at run time these lines are read as a table, below
+HOMES = {
+    "kode": "kode_version=__version__",
+    "kode.assembly": "run_check",
+    "kode.beneath": "remove_tree",
+    "kode.broken_json": "object_of",
+    "kode.cli.commands.diagnosis": "Finding",
+    "kode.cli.commands.opening": "open_prompt",
+    "kode.cli.commands.run": "RunOptions",
+    "kode.cli.flags": "add_setting_flags working_directory",
+    "kode.cli.parser": "Parser",
+    "kode.cli.prompt.attach": "read_mentioned",
+    "kode.cli.prompt.files": "list_files",
+    "kode.cli.screen.describe": "describe_event",
+    "kode.cli.screen.lines": "money",
+    "kode.cli.screen.printer": "print_either",
+    "kode.config": "load_config resolve_provider",
+    "kode.config.plugin_pages": "Page Place",
+    "kode.contracts": (
+        "Bundle Injection PermissionMode RemoteAnswer RemoteLine Request Tool ToolOutput ToolSpec"
+    ),
+    "kode.conversation": "Conversation open_conversation",
+    "kode.conversation.bare": "BareSession",
+    "kode.conversation.plugged": "Opened Prompt",
+    "kode.credentials": "keep_secret redact_secrets=redact_values",
+    "kode.durable": "lock_file=locked make_folder replace_file=replace storage_errors",
+    "kode.errors": (
+        "ConfigError ContextOverflow GitError KodeError MemoryRefused ProviderError SessionError "
+        "StorageError ToolError UserError"
+    ),
+    "kode.events": "Event TextDelta TurnEnded",
+    "kode.extensions.bundle_items": "BundleItems",
+    "kode.extras": "require_extra=require",
+    "kode.fault_reports": "describe_fault=describe",
+    "kode.git": "repository_name",
+    "kode.installed": "Command ExportFile Plugin",
+    "kode.interrupts": "cancelled_by_signals",
+    "kode.memory.outside": "open_memory=open_outside",
+    "kode.memory.system": "NullMemory",
+    "kode.memory.transfer": "ForeignReader",
+    "kode.messages": "Image Message plural shorten Text Thinking ToolCall ToolResult",
+    "kode.paths": "expand_path=expand kode_home=home project_root real_path session_file",
+    "kode.permissions.gate": "Answer Question visible",
+    "kode.providers.models": "model_info_of=info_of",
+    "kode.record_log": "RecordLog",
+    "kode.registry": "Dialect ProviderRow",
+    "kode.session.checkpoints": "FileChanges",
+    "kode.session.content_store": "Contents",
+    "kode.session.entries": "AnyEntry CompactionEntry MessageEntry",
+    "kode.session.git": "run_git",
+    "kode.session.index": "find_session=find list_sessions",
+    "kode.session.log": "Session",
+    "kode.session.search": "search_sessions=search",
+    "kode.session.spending": "Spending",
+    "kode.session.transcript": "Transcript",
+    "kode.shared_budget": "SharedBudget",
+    "kode.subagents.records": "subagent_records=records_beside",
+    "kode.tools.builtin": "builtin_tools=BUILTIN",
+    "kode.tools.processes": "ProcessTree",
+    "kode.workplace": "Workplace",
+}
+"""Module → the public names that it defines; "public=defined" where they differ."""
+
+_PLACES = {
+    public: f"{module}:{defined or public}"
+    for module, names in HOMES.items()
+    for public, _, defined in (name.partition("=") for name in names.split())
+}
+
+__all__ = [*_PLACES]  # noqa: PLE0604
+
+if TYPE_CHECKING:
     from kode import __version__ as _kode_version
     from kode.assembly import run_check as run_check
     from kode.beneath import remove_tree as remove_tree
@@ -125,15 +194,7 @@ if TYPE_CHECKING:  # at run time these lines are read as a table, below
     subagent_records = _subagent_records
     builtin_tools = _builtin_tools
 
-else:
-    with open(__file__, encoding="utf-8") as file:
-        _SOURCE = file.read()
-    _IMPORT = re.compile(r"(?m)^    from (\S+) import (\w+) as (\w+)$")
-    _PLACES = {public: f"{home}:{name}" for home, name, public in _IMPORT.findall(_SOURCE)}
-    for public, private in re.findall(r"(?m)^    (\w+) = (_\w+)$", _SOURCE):
-        _PLACES[public] = _PLACES.pop(private)
-
-    __all__ = [*_PLACES]  # noqa: PLE0604
+else:  # not for type checkers, so that they refuse any other name
 
     def __getattr__(name: str) -> object:
         if name not in _PLACES:
