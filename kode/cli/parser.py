@@ -74,6 +74,7 @@ def _mode(text: str) -> str:
 KINDS: Mapping[str, Callable[[str], float]] = {
     "whole": _number(int, "a whole number of 1 or more", lambda value: value >= 1),
     "natural": _number(int, "a whole number of 0 or more", lambda value: value >= 0),
+    "port": _number(int, "a port: a number up to 65535", lambda value: 0 <= value <= 65_535),
     "seconds": _number(float, "a number of seconds above 0", lambda value: value > 0),
     "amount": _number(float, "an amount above 0", lambda value: value > 0),
 }

@@ -131,7 +131,7 @@ def _parser(name: str) -> Parser:
     add("--url", dest="address", metavar="URL", help="the address of an HTTP server")
     add("--bearer-token-env-var", metavar="VAR", help="a variable with the token for its requests")
     add("--client-id", metavar="ID", help="kode's registered id, for logins")
-    add("--callback-port", metavar="PORT", type="whole", help="the port that logins return to")
+    add("--callback-port", metavar="PORT", type="port", help="the port that logins return to")
     add("--timeout", metavar="MS", type="whole", help="time limit of a call, in milliseconds")
     add("--read", metavar="PATH", help="let it read a file or folder of your home", **pair)
     add("--write", action="store_true", help="let it change the project")

@@ -1,6 +1,5 @@
 """`kode view`: the pages on 127.0.0.1, with a link that works once, until Ctrl-C."""
 
-import argparse
 import contextlib
 import os
 import socket
@@ -21,8 +20,6 @@ from kode.plugin import (
 
 HOST = "127.0.0.1"
 GRACE_S = 2  # a page is made in milliseconds
-MAX_PORT = 65_535
-"""The largest number of a TCP port."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -31,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
         "kode view", "Show sessions, cost and memory in the browser, on this machine only."
     )
     add = parser.add_argument
-    add("--port", type=_port, default=0, metavar="N", help="the port (default: a free one)")
+    add("--port", type="port", default=0, metavar="N", help="the port (default: a free one)")
     add("--no-browser", action="store_true", help="print the link without opening a browser")
     add("--cwd", metavar="DIR", help="the project whose settings and memory to use")
     arguments = parser.parse(argv)
@@ -87,9 +84,3 @@ def _listening(port: int) -> socket.socket:
             f"kode view: port {port} cannot be used ({error.strerror}). Leave out --port, and a "
             "free one is taken."
         ) from error
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > MAX_PORT:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number up to {MAX_PORT}")
-    return int(text)
