@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -92,12 +91,12 @@ def stop(argv: Sequence[str]) -> int:
 
 
 def answer(argv: Sequence[str]) -> int:
-    """`kode answer ID [WORDS]`: answers a session's question from anywhere, or shows it and asks
-    here. Raises: SessionError, ConfigError."""
+    """`kode answer ID [WORDS]`: answers a session's question from anywhere, or shows it whole.
+    Raises: SessionError, ConfigError."""
     about = "Answer the question that a session in the background waits for."
     parser = Parser("kode answer", about)
     add_id(parser)
-    words = "yes, no, or no and what to do instead; without it you are asked here"
+    words = "yes, no, or no and what to do instead; without it the question is shown"
     parser.add_argument("words", nargs="*", metavar="WORDS", help=words)
     arguments = parser.parse(argv)
     if os.environ.get("KODE_DEPTH", "0") != "0":
@@ -107,14 +106,12 @@ def answer(argv: Sequence[str]) -> int:
     question = session.state.question
     if session.life != "alive" or question is None:
         raise SessionError(f"{session.id} waits for no answer. See `kode ps`.")
-    line = " ".join(arguments.words)
     if not arguments.words:
         text = f"{question['preview']}\n{question['reason']}".strip().splitlines()
-        print_either(lines=[question["title"], *text, *question["dangers"]])
-        if not (sys.stdin is not None and sys.stdin.isatty()):
-            return 0
-        line = _read_answer()
-    choice, message = parse_answer(line)
+        how = f"kode answer {session.id} yes · kode answer {session.id} no WHAT TO DO INSTEAD"
+        print_either(lines=[question["title"], *text, *question["dangers"], how])
+        return 0
+    choice, message = parse_answer(" ".join(arguments.words))
     if choice == "once" and question["tool"] == "form":
         raise ConfigError(f"A form is filled in at its prompt: `kode attach {session.id}`.")
     value = {"number": question["number"], "choice": choice, "message": message}
@@ -140,15 +137,6 @@ def parse_answer(line: str) -> tuple[str, str]:
         "Answer `yes`, `no`, or `no` and what to do instead. What is to count for longer is "
         "answered at its prompt: `kode attach ID`."
     )
-
-
-def _read_answer() -> str:
-    lines = ["Answer: yes, no, or no and what to do instead. Ctrl-C leaves it waiting."]
-    print_either(lines=lines)
-    try:
-        return input("answer: ")
-    except (EOFError, KeyboardInterrupt):
-        raise SessionError("Nothing was answered; the question still waits.") from None
 
 
 def _wait_until_taken(home: Path, session: Background, number: int) -> None:
