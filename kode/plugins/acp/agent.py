@@ -26,9 +26,8 @@ from kode.plugin import (
     resolve_provider,
     shorten,
 )
-from kode.plugins.acp.faults import AUTH_REQUIRED, NOT_FOUND, translate_faults
 from kode.plugins.acp.hello import introduction
-from kode.plugins.acp.live import Live, open_live
+from kode.plugins.acp.live import AUTH_REQUIRED, NOT_FOUND, Live, open_live, translate_faults
 from kode.plugins.acp.options import MODE
 from kode.plugins.acp.prompts import Block
 from kode.plugins.acp.replay import history

@@ -5,40 +5,73 @@
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from acp import RequestError, schema
 from acp.helpers import update_current_mode
 from acp.interfaces import Client
+from acp.schema import ToolCallProgress
 
 from kode.plugin import (
     Answer,
     Conversation,
     Event,
     Image,
+    KodeError,
     PermissionMode,
     Question,
+    SessionError,
     Text,
     TurnEnded,
+    UserError,
+    describe_fault,
     open_conversation,
     visible,
 )
 from kode.plugins.acp import options as choices
 from kode.plugins.acp import updates as to_update
 from kode.plugins.acp.commands import command_in, offer_commands
-from kode.plugins.acp.faults import INTERNAL_ERROR
-from kode.plugins.acp.outbox import Outbox
 from kode.plugins.acp.prompts import Block, read_prompt, words_of
 from kode.plugins.acp.questions import ask_about_plan, ask_permission, fill_form
 
+INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603  # JSON-RPC 2.0, section 5.1
+AUTH_REQUIRED, NOT_FOUND = -32000, -32002  # the Agent Client Protocol's own codes
+CODES = {SessionError: NOT_FOUND, UserError: INVALID_PARAMS, KodeError: INTERNAL_ERROR}
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
 LAST_UPDATES_S = 2.0
 """Time to write the last updates of a closed session."""
+
+
+def translate_faults(
+    method: Callable[P, Coroutine[Any, Any, R]],
+) -> Callable[P, Coroutine[Any, Any, R]]:
+    """Turns what a method raises into errors of the protocol."""
+
+    @functools.wraps(method)
+    async def answer(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return await method(*args, **kwargs)
+        except RequestError:
+            raise
+        except KodeError as error:
+            code = next(code for kind, code in CODES.items() if isinstance(error, kind))
+            raise RequestError(code, str(error)) from error
+        except Exception as error:
+            text = await asyncio.to_thread(describe_fault, error)
+            raise RequestError(INTERNAL_ERROR, text) from error
+
+    return answer
 
 
 @dataclass(eq=False)
@@ -49,6 +82,51 @@ class QueuedPrompt:
     """All of it, where the running turn can be given that; else None."""
     ended: TurnEnded | None = None
     """How the turn ended that was given it."""
+
+
+@dataclass
+class Outbox:
+    """The updates of one session to the client, in order. `put` never blocks; for a slow client,
+    only the latest state of a command's output is kept."""
+
+    send: Callable[[to_update.Update], Awaitable[None]]
+    """Raises: ConnectionError if the client is gone."""
+    waiting: "deque[to_update.Update]" = field(default_factory=deque)
+    held: bool = True
+    """While True, nothing is sent: the client does not know the session yet."""
+    _sending: "asyncio.Task[None] | None" = None
+
+    def put(self, *updates: to_update.Update) -> None:
+        """Adds updates to the queue."""
+        for update in updates:
+            match (self.waiting[-1] if self.waiting else None), update:
+                case ToolCallProgress(status=None) as last, ToolCallProgress(status=None):
+                    if last.tool_call_id == update.tool_call_id:
+                        self.waiting.pop()
+            self.waiting.append(update)
+        self._begin()
+
+    def release(self) -> None:
+        """Starts sending."""
+        self.held = False
+        self._begin()
+
+    async def sent(self, timeout_s: float | None = None) -> None:
+        """Waits until the queue is written; with a limit, because a client may stop reading."""
+        self.release()
+        if self._sending is not None:
+            await asyncio.wait([self._sending], timeout=timeout_s)
+
+    def _begin(self) -> None:
+        if not self.held and self.waiting and (self._sending is None or self._sending.done()):
+            self._sending = asyncio.ensure_future(self._send_all())
+
+    async def _send_all(self) -> None:
+        while self.waiting:
+            try:
+                await self.send(self.waiting.popleft())
+            except ConnectionError:
+                self.waiting.clear()
 
 
 @dataclass

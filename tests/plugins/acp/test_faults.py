@@ -3,7 +3,7 @@ from acp import RequestError
 
 from kode.errors import ConfigError, ProviderError, SessionError, StorageError
 from kode.plugins.acp.agent import KodeAgent
-from kode.plugins.acp.faults import translate_faults
+from kode.plugins.acp.live import translate_faults
 
 
 @pytest.mark.parametrize(

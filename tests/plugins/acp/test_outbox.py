@@ -3,7 +3,7 @@ import asyncio
 from acp.helpers import update_tool_call
 
 from kode.plugins.acp.calls import text_content
-from kode.plugins.acp.outbox import Outbox
+from kode.plugins.acp.live import Outbox
 from kode.plugins.acp.updates import Update, message, thought
 
 
