@@ -115,7 +115,10 @@ class Life:
         least, most = (0, len(self.facts)) if is_undoing else (done, begun)
         allowed = self.facts[least : (most if self.tools else len(self.facts)) + 1]
         faults = [] if held in allowed else [f"memory holds {held}, not one of {allowed}"]
-        texts = Counter((one.place, one.text) for one in alive)
+        # Notes on two sessions may say the same.
+        texts = Counter(
+            (one.place, one.text, one.session if one.kind in records else "") for one in alive
+        )
         faults += [f"{text} counts {n} times" for text, n in texts.items() if n > 1]
         if has_printed(shown, "undid") and not any(
             one.undoes for one in memory_log(place).changes()
@@ -269,7 +272,7 @@ TIERED = Life(
         ("session", "trim", "newest", "4"),
         ("session", "cleanup", "30"),
     ),
-    after=[EPISODE, HERE],
+    after=[sums_up("It was about ships again."), HERE],
     facts=_states(set(), {SHORT}, {LONG}),
     tools=("memory",),
     versions={"ships.txt": SHIPS, "deep/er/more.txt": ("", "three\n")},
@@ -464,7 +467,7 @@ SUBAGENTS = SubagentsLife(
         ),
         ("session", "trim", "newest", "2"),
     ),
-    after=[EPISODE, HERE],
+    after=[sums_up("It was about ships again."), HERE],
     facts=_states(set(), {SHORT}),
     tools=("memory",),
     versions={"ships.txt": SHIPS},
