@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kode.memory.markdown import FACTS, LINES, SECTIONS, WHOLE, Format, display, key_of
+from tests.effort import share
 
 _BITS = (
     "- a",
@@ -43,13 +44,13 @@ _FORMATS = st.sampled_from((FACTS, LINES, SECTIONS, WHOLE))
 
 
 @given(_FORMATS, _FILES)
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=share(1500), deadline=None)
 def test_pieces_joined_are_the_file(layout: Format, text: str) -> None:
     assert "".join(piece.raw for piece in layout.split(text)) == text
 
 
 @given(st.sampled_from((FACTS, LINES, SECTIONS)), _FILES, _FILES)
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=share(3000), deadline=None)
 def test_a_statement_is_read_back_where_it_is_appended(
     layout: Format, text: str, other: str
 ) -> None:
@@ -62,7 +63,7 @@ def test_a_statement_is_read_back_where_it_is_appended(
 
 
 @given(_FORMATS, _FILES)
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=share(1500), deadline=None)
 def test_a_fitted_text_is_one_statement(layout: Format, text: str) -> None:
     fitted = layout.fit(text)
     assert layout.texts(layout.append("", fitted) if fitted else "") == ([fitted] if fitted else [])

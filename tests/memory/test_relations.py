@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kode.memory.relations import Pair, Plan, Relations, plan
 from kode.memory.statement import Author, Rank, rank, statement_by
+from tests.effort import share
 
 _IDS = ("a", "b", "c", "d")
 _PAIRS = st.lists(st.tuples(st.sampled_from(_IDS), st.sampled_from(_IDS)), max_size=4)
@@ -34,7 +35,7 @@ def _plan(
     st.tuples(*[st.sampled_from("123")] * 4),
     st.randoms(),
 )
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=share(3000), deadline=None)
 def test_the_newest_claim_remains_in_every_order_of_relations(
     same: list[Pair],
     outdated: list[Pair],

@@ -15,6 +15,7 @@ from kode.memory.fold import View, fold
 from kode.memory.markdown import display
 from kode.memory.relations import Relations
 from kode.memory.statement import Amendment, Author
+from tests.effort import share
 from tests.memory.lives import HASH, LAYOUT, MODEL, PERSON, Life
 
 
@@ -113,7 +114,7 @@ async def _operate(
 
 
 @given(st.lists(_OPERATIONS, min_size=1, max_size=14))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=share(400), deadline=None)
 def test_files_are_what_the_log_says_after_any_kill(
     operations: list[tuple[str, str, str, str, int, str]],
 ) -> None:
