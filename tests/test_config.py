@@ -153,7 +153,8 @@ def test_naming_a_memory_system_turns_memory_on(place: Place) -> None:
 
 def test_an_unknown_variable_is_named_with_the_nearest_name(place: Place) -> None:
     environ = {"KODE_PERMISSIONS_MODE": "plan", "KODE_XQ": "1", "KODE_HOME": "/x", "OTHER": "1"}
-    loaded = place.load(environ=environ)
+    of_kode = {"KODE_PLUGIN_FILES": "a.py", "KODE_PROJECT_DIR": "/x", "KODE_DEPTH": "1"}
+    loaded = place.load(environ=environ | of_kode)
     assert len(loaded.warnings) == 2
     assert "Unknown environment variable KODE_PERMISSIONS_MODE" in loaded.warnings[0]
     assert "Did you mean KODE_PERMISSION_MODE?" in loaded.warnings[0]

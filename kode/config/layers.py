@@ -76,7 +76,13 @@ ENVIRONMENT = {
 }
 
 HOME_VARIABLE = "KODE_HOME"
-OWN_MARKS = ("KODE_SHELL_ID", "KODE_DEPTH")
+OWN_MARKS = (
+    "KODE_BASH_ENV",
+    "KODE_DEPTH",
+    "KODE_PLUGIN_FILES",
+    "KODE_PROJECT_DIR",
+    "KODE_SHELL_ID",
+)
 """What kode sets for the processes it starts; no person does."""
 
 MEMORY_OFF = ("off", "none")

@@ -69,7 +69,7 @@ def test_a_file_asks_the_person_at_the_prompt(place: Place, standup: str, answer
         with Terminal(KODE, arguments, cwd=place.project, env=place.environ, height=40) as terminal:
             terminal.until("kode in", timeout_s=60)
             terminal.type("/note standup at nine\r")
-            terminal.until("1 notes", timeout_s=60)
+            assert "Warning" not in terminal.until("1 notes", timeout_s=60)
             terminal.type("Push it\r")
             terminal.until("answer:", timeout_s=60)
             assert "The plug-in standup: Everybody sees a push." in " ".join(terminal.text.split())
