@@ -46,8 +46,13 @@ FAULTS = Path(__file__).parent / "faults"
 PROBED = f"{Path(__file__).parent}/sandbox/"
 """Where the self-test of the sandbox is itself under test."""
 
-SLOW = (Path(__file__).parent / "e2e", Path(__file__).parent / "attacks", FAULTS)
-"""Folders whose tests start processes, nearly all of them."""
+SLOW = (
+    Path(__file__).parent / "e2e",
+    Path(__file__).parent / "attacks",
+    FAULTS,
+    Path(__file__).parent / "plugins" / "goals" / "test_pursue.py",
+)
+"""Where the tests start processes, nearly all of them."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

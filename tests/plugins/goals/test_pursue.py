@@ -90,6 +90,7 @@ def resume(place: Place, script: Script, *flags: str) -> tuple[Finished, int]:
         return done, len(asked)
 
 
+@pytest.mark.smoke
 def test_a_goal_is_reached_by_its_check_alone(goal_place: Place) -> None:
     done = pursue(goal_place, [DONE, READ, FIX, DONE])
     goal = done.json["goal"]
@@ -177,6 +178,7 @@ def made_place(goal_place: Place) -> Place:
     return goal_place
 
 
+@pytest.mark.smoke
 def test_scripts_and_modules_of_the_check_are_protected(made_place: Place) -> None:
     names = ["tests/unittest.py", "difflib.py"]
     edits = [
