@@ -9,7 +9,7 @@ is a package with a policy, over one core:
     policy · system · guarded     what makes a system; a session's memory; the guard around it
     learn · pending · judge       what an ended session changes; what a new fact does to known ones
     search · index · embed        finding statements by words, time and vectors
-    scan · frame · reading        what may not be stored; how a model sees memory
+    scan · source · frame         what may not be stored; what a fact rests on; how models see it
 """
 
 import pkgutil

@@ -21,7 +21,7 @@ from kode.memory.files import UNDO
 from kode.memory.guarded import inside, statements_of
 from kode.memory.learn import consolidate
 from kode.memory.markdown import display
-from kode.memory.opened import NO_NOTES, Addition
+from kode.memory.policy import NO_NOTES, Addition
 from kode.memory.scan import check
 from kode.memory.statement import Amendment, Outcome, Statement
 from kode.memory.system import Memory

@@ -25,18 +25,16 @@ from kode.memory.question import (
     build,
     read,
 )
-from kode.memory.quotes import verify_quote
 from kode.memory.relations import Relations
-from kode.memory.source import cite
+from kode.memory.source import cite, verify_quote
 from kode.memory.statement import Author, Change, Outcome, Statement, timestamp
 from kode.memory.store import quoted
 from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.memory.fold import View
-    from kode.memory.opened import OpenMemory
     from kode.memory.pending import Pending
-    from kode.memory.policy import Policy
+    from kode.memory.policy import OpenMemory, Policy
     from kode.memory.store import Store
 
 MAX_ATTEMPTS = 5

@@ -1,27 +1,41 @@
-"""What makes a memory system: its policy says what a prompt shows, which tools there are, and in
-which form a note and a fact stand; its layout says where.
+"""What makes a memory system, and what it works on.
 
-A new system is a package with a `policy.py` that defines `make_policy(settings) -> Policy`, and a
-row in `kode.registry.SYSTEMS`.
+A policy says what a prompt shows, which tools there are, and in which form a note and a fact stand;
+its layout says where. An `OpenMemory` is one session's memory for it, and for commands. A new
+system is a package with a `policy.py` that defines `make_policy(settings) -> Policy`, and a row in
+`kode.registry.SYSTEMS`.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import TYPE_CHECKING, Any, Literal
 
-from kode import credentials
+from kode import credentials, paths
 from kode.contracts import (
     Drop,
     DropReason,
+    Hit,
     Injection,
     InjectReason,
+    MemoryContext,
+    Project,
     SessionRecord,
     Tool,
     Turn,
 )
-from kode.memory import digest
-from kode.memory.opened import Addition, OpenMemory
+from kode.errors import MemoryRefused
+from kode.events import MemoryChanged, Notice
+from kode.memory import digest, frame, judge, scan, source
+from kode.memory.ask import MemoryModel
+from kode.memory.embed import Embedder
+from kode.memory.fold import View
+from kode.memory.index import IndexedText
+from kode.memory.markdown import display
+from kode.memory.pending import Pending, Progress
 from kode.memory.question import (
     INSTRUCTIONS,
     MAX_OUTPUT_TOKENS,
@@ -31,17 +45,422 @@ from kode.memory.question import (
     choose_known,
     read,
 )
+from kode.memory.relations import NO_RELATIONS, Relations
+from kode.memory.remarks import is_expired, remarks, since_then
 from kode.memory.rendering import Layout
-from kode.memory.statement import Author, Statement
-from kode.messages import Message
+from kode.memory.search import Ranked, TextIndex, recall, search
+from kode.memory.statement import Author, Outcome, Statement, Who
+from kode.memory.store import Store, quoted
+from kode.messages import Message, shorten
+from kode.registry import system_row
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
-    from kode.memory.fold import View
-    from kode.memory.pending import Pending, Progress
 
+About = Literal["user", "project"]
+"""What an entry from elsewhere is about."""
 FACT_KINDS = ("fact", "rule", "log")
 """The kinds of statements that the closing question shows."""
+INDEX_LIMIT_S = 0.5
+"""How long a turn may wait for notes that are not indexed yet."""
+SHARE_OF_GRACE = 0.9
+"""Share of the time at the end for finishing background work; the rest is for cancelling."""
+NO_NOTES = "There is no note on a session yet."
+NOTE_CHARS = 200  # two lines of a terminal
+SINCE_CHARS = 40  # a version or a day
+
+
+@dataclass(frozen=True, kw_only=True)
+class Addition:
+    """What a person or a tool wants to add."""
+
+    target: str
+    """The system's word for the place: `user`, `facts/tools.md`, `rule`, `memory`."""
+    text: str
+    scope: str = ""
+    """`global`, `project`, or "" for the default."""
+    since: str = ""
+    """The version or day from which it holds."""
+    until: str = ""
+    """The last day on which it holds."""
+    private: bool = False
+    """Whether no model may see it."""
+    details: Mapping[str, Any] | None = None
+    """What only this system knows: tags, evidence."""
+
+
+def addition_about(system: str, text: str, about: About) -> Addition:
+    """What others found, as an addition in the place that a system has for it."""
+    row = system_row(system)
+    if about == "user":
+        return Addition(target=row.about_user, text=text)
+    scope = "project" if "--scope" in row.options else ""
+    return Addition(target=row.about_project, text=text, scope=scope)
+
+
+class OpenMemory:
+    """One session's memory: its store, a model to ask, and indexes to search. What changes
+    something raises MemoryRefused, StorageError and BusyError."""
+
+    context: MemoryContext
+    store: Store
+    model: MemoryModel
+    embedder: Embedder | None = None
+    writer: Who = "model"
+    """Who writes by tools."""
+
+    def __init__(self, name: str, settings: "MemoryConfig", layout: Layout) -> None:
+        self.name, self.settings, self.layout = name, settings, layout
+        self.seen: frame.Seen = {}
+        """The texts that the session's model was shown whole."""
+        self.shown_notes: list[str] = []
+        """The ids of the notes that the session's model was shown."""
+        self.turn = Turn(number=0, text="")
+        """The turn that runs, or the last one."""
+        self.is_closing = False
+        """Whether the session is ending: start no further step."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._indexed: tuple[View | None, date] = (None, date.min)
+        """What the indexes hold: the view, and the day on which it was looked at."""
+
+    def set_up(self, context: MemoryContext) -> None:
+        """Makes the store, reading and writing nothing yet."""
+        self.context, root = context, context.project_root or paths.project_root(context.cwd)
+        self.store = Store(
+            context.root,
+            self.name,
+            self.layout,
+            Project(root, paths.path_hash(root), context.project_root is not None),
+            now=context.now,
+            emit=context.emit,
+            read_only=context.read_only,
+        )
+        self.model = MemoryModel(context.ask_reply, expected_s=context.expected_s)
+        if self.settings.embedding.provider != "local":
+            vectors = context.root / "vectors.sqlite"
+            self.embedder = Embedder(self.settings.embedding, vectors, self.warn)
+        self.note_index = TextIndex(context.root / f"index-{self.name}.sqlite")
+        self.fact_index = TextIndex()
+
+    async def sum_up(self) -> bool:
+        """Sums up this session as far as it has come; False if that is left for the next kode."""
+        return True
+
+    # ── background work ──────────────────────────────────────────────────────────────────────
+
+    def start_work(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Starts work that nobody has to await: it reports its own faults."""
+
+        async def run() -> None:
+            try:
+                await work
+            except Exception as fault:
+                self.warn(f"Memory could not finish: {fault}")
+
+        task = asyncio.create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def end_work(self, grace_s: float) -> None:
+        """Gives work in the background `grace_s`, then cancels it."""
+        self.is_closing, tasks = True, list(self._tasks)
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=grace_s * SHARE_OF_GRACE)
+        finally:
+            for task in tasks:
+                task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # ── what a model sees ────────────────────────────────────────────────────────────────────
+
+    def today(self) -> date:
+        return self.context.now().date()
+
+    def warn(self, text: str) -> None:
+        """Tells the person something in a line."""
+        self.context.emit(Notice(text=text))
+
+    def visible_facts(self, places: Sequence[str] | None = None) -> list[Statement]:
+        """The current facts here that a model may see, in the order of a prompt."""
+        today = self.today()
+        return [
+            statement
+            for statement in self.store.statements()
+            if not statement.private and not is_expired(statement, today)
+            if places is None or statement.place in places
+        ]
+
+    def archived_facts(self) -> list[Statement]:
+        """The facts here that stand in no prompt, but may be found."""
+        view = self.store.view()
+        facts = (fact for place in self.store.fact_places() for fact in view.in_place(place))
+        return [fact for fact in facts if fact.state == "archived" and not fact.private]
+
+    def notes(self) -> list[Statement]:
+        """The records of past work here that a model may see, oldest first."""
+        view = self.store.view()
+        notes = (note for place in self.store.record_places() for note in view.current(place))
+        return sorted((n for n in notes if not n.private), key=lambda note: note.claimed_at)
+
+    def describe(self, statement: Statement) -> str:
+        """A fact as a model sees it, with its date and what to know of it."""
+        remark = remarks(self.store, self.today()).get(statement.id, "")
+        return frame.describe(statement, remark)
+
+    def describe_file(self, place: str) -> str:
+        """The file of a place as a model sees it: its headings, and its facts with what to know of
+        each; without what no model may see. "" if it has no facts to show."""
+        format = self.layout.format_of(place)
+        facts = {fact.text: fact for fact in self.visible_facts([place])}
+        if format is None or not facts:
+            return ""
+        lines = list[str]()
+        for piece in format.split(self.store.read_text(place) or ""):
+            text = credentials.redact(piece.text)
+            if fact := facts.get(text):
+                lines.append(text.removesuffix(display(text)) + self.describe(fact))
+            elif not piece.text and piece.raw.strip():
+                lines.append(f"\n{piece.raw.strip()}")
+        return "\n" + "\n".join(lines)
+
+    def fill(self, place: str) -> str:
+        """How full a place is, with its name: `env: 37% (940/2500 characters)`; "" without a
+        limit, and for a file that cannot be read."""
+        try:
+            fill = self.layout.fill(place, self.store.read_text(place) or "")
+        except MemoryRefused:
+            return ""
+        return f"{self.layout.label(place)}: {fill}" if fill else ""
+
+    def list_notes(self, count: int) -> str:
+        """The latest notes, a line each, the newest first; those of this project have a star."""
+        here = self.store.project.hash
+        return "\n".join(
+            f"{note.session or note.id}  {note.claimed_at[:10]}  "
+            f"{'*' if note.project == here else ' '} {shorten(display(note.text), NOTE_CHARS)}"
+            for note in self.notes()[: -count - 1 : -1]
+        )
+
+    def show_notes(self, notes: Sequence[Statement]) -> str:
+        """Notes for the model, each with what does not hold any more, framed; "" for none."""
+        self.shown_notes += [note.id for note in notes]
+        return frame.wrap(frame.NOTES, "\n\n".join(map(self.note_text, notes))) if notes else ""
+
+    def note_text(self, note: Statement) -> str:
+        """A note with its date and what of it does not hold any more."""
+        text = f"[{note.claimed_at[:10]}] {display(note.text)}"
+        return "\n".join(filter(None, (text, self.since_then(note))))
+
+    def since_then(self, note: Statement) -> str:
+        """What of a note does not hold any more."""
+        return since_then(self.store, note, self.today())
+
+    # ── what is written ──────────────────────────────────────────────────────────────────────
+
+    def at_end_of(self, record: SessionRecord) -> "OpenMemory":
+        """This memory for the one who looks back on a session: what is written counts as said when
+        that ended, and rests on what it read and on what was typed in it."""
+        memory = copy(self)
+        memory.writer, memory.seen, memory.turn = "session", {}, Turn(number=record.turns, text="")
+        memory.context = replace(
+            self.context,
+            session_id=record.id,
+            now=lambda: record.ended_at,
+            tainted=lambda: bool(record.tainted_by),
+            outside=lambda: record.tainted_by,
+            typed_messages=lambda: record.typed,
+        )
+        return memory
+
+    def author(self, who: Who | None = None) -> Author:
+        """The model, or somebody else, in this turn."""
+        return Author(who or self.writer, self.context.session_id or "", self.turn.number)
+
+    def model_author(self, quote: str, lines: str = "") -> tuple[Author, str]:
+        """The model with what it rests on, and a remark on what of that does not count: the
+        person's words in this session, in which they ask nothing, and lines of code."""
+        remarks, author = list[str](), self.author()
+        if quote.strip():
+            author = author._replace(quote=self.verify_quote(quote))
+            if not author.quote:
+                remarks.append("`quote` was left out: the user did not state this in these words.")
+        if lines.strip():
+            try:
+                where, source_hash = source.cite(self.store.project.root, lines)
+                author = author._replace(source=where, source_hash=source_hash)
+            except MemoryRefused as error:
+                remarks.append(f"It was left out: {error}")
+        return author, " ".join(remarks)
+
+    def verify_quote(self, quote: str) -> str:
+        """The words if the person stated them in this session; else ""."""
+        return source.verify_quote(quote, self.context.typed_messages())
+
+    def new_statement(self, addition: Addition, author: Author) -> Statement:
+        """The statement of an addition, in the form of its place. Raises: MemoryRefused."""
+        place = self.layout.place_of(addition.target, addition.scope, self.store.project)
+        if not addition.text.strip():
+            raise MemoryRefused("The text is empty: say in one sentence what to remember.")
+        since = " ".join(addition.since.split())
+        if len(since) > SINCE_CHARS:
+            raise MemoryRefused(f"`since` has {len(since)} characters and may have {SINCE_CHARS}.")
+        try:
+            until = addition.until.strip() and date.fromisoformat(addition.until.strip())
+        except ValueError:
+            raise MemoryRefused(
+                f"`until` is {addition.until!r}: write a day as 2026-03-06. Nothing was changed."
+            ) from None
+        return self.store.new_statement(
+            author,
+            place,
+            addition.text,
+            since=since,
+            until=str(until),
+            private=addition.private,
+            details=addition.details or {},
+        )
+
+    def mark_shown(self, text: str, facts: Iterable[Statement]) -> None:
+        """Notes which of these facts the session's model was shown whole in a text."""
+        for fact in facts:
+            if frame.escape(display(fact.text)) in text:
+                frame.mark_read(self.seen, fact.id, fact.text)
+
+    def check_replaced(self, old: Statement, text: str, named: str) -> None:
+        """Raises: MemoryRefused if the session's model was not shown the fact that it replaces, or
+        loses most of it without having `named` it."""
+        frame.check_read(
+            self.seen,
+            old.id,
+            old.text,
+            text,
+            named=named,
+            label=f"the fact {quoted(old)}",
+            to_read="`read` or search for it; then replace it.",
+            to_lose="Quote all that goes in `old_text`, or say in `content` what still holds.",
+        )
+
+    async def save(
+        self, new: Statement, *, replaced: Statement | None = None, is_judged: bool = True
+    ) -> Outcome:
+        """Stores a statement of the model or the person, and announces it. It takes the place of a
+        `replaced` one that does not rank higher. Else, what near it says the same, or is outdated,
+        is found by a question to the model, unless `is_judged` is false. In a session that read
+        outside text, what the person did not type waits for their approval."""
+        remark = scan.check(new.text, author=new.who)
+        scan.check(f"{new.since} {new.source}")
+        new, relations = self.hold_back(new), NO_RELATIONS
+        if replaced and new.state == "waiting":
+            new = replace(new, replaces=(replaced.id,))
+        elif replaced:
+            relations = Relations(outdated=((replaced.id, new.id),))
+        elif is_judged and new.state == "current":
+            within = f"{new.place}/"  # what holds everywhere also bears on a project's facts
+            facts = [
+                fact for fact in self.store.statements() if f"{fact.place}/".startswith(within)
+            ]
+            judgment = await judge.compare(new, facts, self.settings, self.model, self.embedder)
+            relations = judgment.relations
+        kind = "replace" if replaced and new.state != "waiting" else "add"
+        outcome = await self.store.add(new, relations, kind=kind)
+        return self.announce(await self._ask_about_conflict(outcome), remark)
+
+    async def _ask_about_conflict(self, outcome: Outcome) -> Outcome:
+        """Asks the person at once whether a new statement replaces one that counts for more; with a
+        yes it is their own word. Without one, both stand until they decide."""
+        old, new, confirm = outcome.conflict, outcome.statement, self.context.confirm
+        if old is None or new is None or confirm is None:
+            return outcome
+        preview = f"Remembered: {quoted(old)}\nNow:        {quoted(new)}"
+        if not await confirm("Replace what memory has", preview):
+            return outcome
+        return await self.store.decide(f"{old.id}+{new.id}", "second")
+
+    def hold_back(self, new: Statement) -> Statement:
+        """A statement as it may be stored: it waits if the model may have it from outside."""
+        if new.who == "user" or not self.context.tainted() or self.verify_quote(display(new.text)):
+            return new
+        outside = self.context.outside() or "outside text"
+        return replace(new, state="waiting", quote="", source=outside, source_hash="")
+
+    def announce(self, outcome: Outcome, remark: str = "") -> Outcome:
+        """Shows a change to the person, and returns it for whom asked."""
+        if outcome.change:
+            self.context.emit(MemoryChanged(text=outcome.text, change_id=outcome.change.id))
+        return replace(outcome, text=f"{outcome.text}\n{remark}") if remark else outcome
+
+    # ── search ───────────────────────────────────────────────────────────────────────────────
+
+    async def search(self, query: str, k: int) -> list[Hit]:
+        """The best `k` facts and notes, best first, each with what may not hold any more; none if
+        nothing matches."""
+        ranked, hits = await self.find(query, k), list[Hit]()
+        doubts, entries = remarks(self.store, self.today()), self.store.view().entries
+        for result in ranked:
+            hit, statement = result.to_hit(), entries[result.text.id].statement
+            is_note = statement.kind in ("episode", "summary")
+            doubt = self.since_then(statement) if is_note else doubts.get(statement.id, "")
+            hits.append(replace(hit, text=f"{hit.text}\n{doubt}") if doubt else hit)
+        return hits
+
+    async def find(
+        self, query: str, k: int, allows: Callable[[str], bool] = lambda id: True
+    ) -> list[Ranked]:
+        """The best `k` facts and notes whose ids are allowed, best first."""
+        limit_s = INDEX_LIMIT_S if self.context.session_id else float("inf")
+        if left := self.update_indexes(limit_s):
+            self.warn(f"{left} notes could not be looked at yet: search again.")
+        return await search(
+            (self.fact_index, self.note_index),
+            query,
+            k,
+            self.context.now(),
+            model=self.model if self.settings.llm_search else None,
+            embedder=self.embedder,
+            allows=lambda text: allows(text.id),
+        )
+
+    def find_related(self, query: str, statements: Iterable[Statement]) -> list[Statement]:
+        """Those of some statements that bear on a message and that the session was not shown."""
+        if self.update_indexes(INDEX_LIMIT_S):
+            self.start_work(self.index_rest())
+        left = {new.id: new for new in statements if new.id not in self.shown_notes}
+        return [
+            left[result.text.id]
+            for index in (self.fact_index, self.note_index)
+            for result in recall(index, query, self.context.now(), lambda text: text.id not in left)
+        ]
+
+    async def index_rest(self) -> None:
+        self.update_indexes(float("inf"))
+        if self.embedder:
+            texts = [text.text for text in (*self.fact_index.texts, *self.note_index.texts)]
+            while not self.is_closing and await self.embedder.fill(texts):
+                pass
+
+    def update_indexes(self, limit_s: float) -> int:
+        """Indexes what is new; returns how many notes are left."""
+        view, today = self.store.view(), self.today()
+        if self._indexed[0] is view and self._indexed[1] == today:
+            return 0
+        facts = self.visible_facts() if self.context.session_id else self.store.statements()
+        self.fact_index.update([self._indexed_text(f) for f in (*facts, *self.archived_facts())])
+        notes = [self._indexed_text(note, note.claimed_at[:10]) for note in self.notes()]
+        left = self.note_index.update(notes, limit_s=limit_s)
+        self._indexed = (None if left else view, today)
+        return left
+
+    def _indexed_text(self, statement: Statement, day: str = "") -> IndexedText:
+        """With a day, texts of the same place and day are neighbours."""
+        return IndexedText(
+            statement.id,
+            display(statement.text),
+            where=f"{self.layout.label(statement.place)} {statement.id}",
+            at=statement.claimed_at,
+            row=f"{statement.place} {day}" if day else "",
+        )
 
 
 class Policy(ABC):
@@ -82,11 +501,11 @@ class Policy(ABC):
         settings = self.settings
         return settings.extract_on_end and record.turns >= settings.min_turns_for_extraction
 
-    def part_to_sum_up(self, view: "View", record: SessionRecord) -> SessionRecord:
+    def part_to_sum_up(self, view: View, record: SessionRecord) -> SessionRecord:
         """The part of a session that its next note is about."""
         return record
 
-    def replaced_notes(self, view: "View", record: SessionRecord) -> list[Statement]:
+    def replaced_notes(self, view: View, record: SessionRecord) -> list[Statement]:
         """The notes whose place a new note on the session takes: those of it, when it was
         continued."""
         notes = (note for note in view.statements() if note.kind in ("episode", "summary"))
@@ -96,7 +515,7 @@ class Policy(ABC):
         """The text of a note that no model wrote; "" for a session without a trace."""
         return digest.record_of(record.messages) if digest.ran_a_tool(record.messages) else ""
 
-    async def ask(self, memory: OpenMemory, record: SessionRecord, pending: "Pending") -> bool:
+    async def ask(self, memory: OpenMemory, record: SessionRecord, pending: Pending) -> bool:
         """Asks the model about a pending session that this process has taken, and stores what it
         answers; whether it answered. Raises: StorageError, BusyError."""
         store, text = memory.store, digest.transcript(record.messages)
@@ -123,13 +542,11 @@ class Policy(ABC):
             pending.answer(record.id, credentials.redact(reply.text), ids)
         return reply.message is not None
 
-    def answer_text(self, progress: "Progress") -> str:
+    def answer_text(self, progress: Progress) -> str:
         """What the model answered about a session; "" for nothing so far."""
         return progress.answer
 
-    def read_answer(
-        self, memory: OpenMemory, record: SessionRecord, progress: "Progress"
-    ) -> Answer:
+    def read_answer(self, memory: OpenMemory, record: SessionRecord, progress: Progress) -> Answer:
         """The same as a value; with a record in place of a note that the model did not write."""
         answer = read(self.answer_text(progress), len(progress.shown))
         narrative = answer.narrative or self.record_without_model(record)

@@ -11,7 +11,7 @@ from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory.guarded import statements_of
 from kode.memory.markdown import display
-from kode.memory.opened import About, addition_about
+from kode.memory.policy import About, addition_about
 from kode.memory.remarks import remarks
 from kode.memory.scan import check
 from kode.memory.statement import AUTHORS, Author, Outcome, Statement, Who

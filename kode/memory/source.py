@@ -1,26 +1,56 @@
-"""Checks whether lines of code that a fact cites (`path:10-20`) are unchanged.
+"""What a fact rests on: the words in which a person states it, and lines of code (`path:10-20`).
 
-Only hashes of the lines and the project are stored. Lines that moved within their file are
-unchanged, unless they occurred more than once when cited.
+Nothing here guesses. A quotation stands in a message that the person typed, letter by letter, and
+its sentence asks nothing. Of code only hashes of the lines and the project are stored; lines that
+moved within their file are unchanged, unless they occurred more than once when cited.
 """
 
 import hashlib
 import re
-from itertools import islice
+from collections.abc import Iterable
 from pathlib import Path
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.statement import CodeState
+from kode.memory.words import is_unspaced
 from kode.paths import path_hash, real_path
 
+MIN_WORDS = 2
+"""One word of a person's stands everywhere."""
 MAX_BYTES = 2_000_000  # more is generated, not written
 MAX_LINES = 200
 """A fact about more code than that is not about any code in particular."""
 REPEATED = "*"
 """Suffix of the hash of lines that occurred more than once."""
 
+_MARKS = "\"'“”„«»‘’ "
+_END = re.compile(r"[.!?]+(?=[\s\"'”»)]|$)|[。！？؟\n]+")
 _CITED = re.compile(r"(.+?):([1-9]\d{0,6})(?:-([1-9]\d{0,6}))?")
+
+
+def verify_quote(quote: str, typed: Iterable[str]) -> str:
+    """The quotation as it stands in one of the messages that the person typed; "" if it stands in
+    none, is a part of a word, or its sentence ends in a question mark. Only white space may
+    differ, and quotation marks around it."""
+    wanted = " ".join(quote.split()).strip(_MARKS)
+    words = wanted.split()
+    if len(words) < MIN_WORDS and not is_unspaced(wanted):
+        return ""
+    pattern = re.compile(r"\s+".join(map(re.escape, words)))
+    for message in typed:
+        for match in pattern.finditer(message):
+            end = _END.search(message, match.end() - 1)
+            is_asked = end is not None and any(mark in end[0] for mark in "?？؟")
+            if not is_asked and not any(_is_in_word(message, at) for at in match.span()):
+                return wanted
+    return ""
+
+
+def _is_in_word(text: str, at: int) -> bool:
+    """Whether a word continues across a place of a text."""
+    pair = text[max(at - 1, 0) : at + 1]
+    return len(pair) == 2 and all(map(str.isalnum, pair)) and not is_unspaced(pair)
 
 
 def cite(root: Path, source: str) -> tuple[str, str]:
@@ -28,26 +58,23 @@ def cite(root: Path, source: str) -> tuple[str, str]:
 
     Raises: MemoryRefused if there are no such lines.
     """
+    scan.check(source)
     match = _CITED.fullmatch(source.strip())
     if match is None:
         raise _refused(f"`source` is {source!r}, which names no lines.")
-    scan.check(source)
     path, first, last = match[1], int(match[2]), int(match[3] or match[2])
-    file, folder = Path(real_path(root / path)), Path(real_path(root))
-    if not file.is_relative_to(folder):
-        raise _refused(f"`source`: {path} is not in this project.")
-    lines = _lines(file)
+    lines = _lines(root, path)
     if lines is None:
-        raise _refused(f"`source`: there is no {path} that can be read as text.")
+        raise _refused(f"`source`: this project has no {path} that can be read as text.")
     if not first <= last <= len(lines) or last - first >= MAX_LINES:
         raise _refused(
             f"`source`: {path} has {len(lines)} lines, and at most {MAX_LINES} can be cited."
         )
-    cited = lines[first - 1 : last]
-    repeated = REPEATED if len(_places(lines, _hash(cited), len(cited))) > 1 else ""
-    name = file.relative_to(folder).as_posix()
+    digest, count = _hash(lines[first - 1 : last]), last - first + 1
+    repeated = REPEATED if _occurrences(lines, digest, count) > 1 else ""
+    name = Path(real_path(root / path)).relative_to(real_path(root)).as_posix()
     where = f"{name}:{first}" if first == last else f"{name}:{first}-{last}"
-    return where, f"{_hash(cited)}{repeated}@{path_hash(root)}"
+    return where, f"{digest}{repeated}@{path_hash(root)}"
 
 
 def state(root: Path, source: str, source_hash: str) -> CodeState | None:
@@ -57,16 +84,13 @@ def state(root: Path, source: str, source_hash: str) -> CodeState | None:
     if match is None or project != path_hash(root):
         return None
     first, last = int(match[2]), int(match[3] or match[2])
-    file = Path(real_path(root / match[1]))
-    lines = _lines(file) if file.is_relative_to(Path(real_path(root))) else None
+    lines, wanted = _lines(root, match[1]), digest.removesuffix(REPEATED)
     if lines is None:
         return "gone"
-    wanted = digest.removesuffix(REPEATED)
-    if _hash(lines[first - 1 : last]) == wanted:
+    is_unmoved = _hash(lines[first - 1 : last]) == wanted
+    if is_unmoved or (digest == wanted and _occurrences(lines, wanted, last - first + 1)):
         return "unchanged"
-    if digest.endswith(REPEATED):
-        return "changed"
-    return "unchanged" if _places(lines, wanted, last - first + 1) else "changed"
+    return "changed"
 
 
 def _refused(what: str) -> MemoryRefused:
@@ -75,10 +99,12 @@ def _refused(what: str) -> MemoryRefused:
     )
 
 
-def _lines(file: Path) -> list[str] | None:
-    """None for a binary or very large file."""
+def _lines(root: Path, path: str) -> list[str] | None:
+    """None for a file outside the project, and for a binary or very large one."""
+    file = Path(real_path(root / path))
     try:
-        if not file.is_file() or file.stat().st_size > MAX_BYTES:
+        is_plain = file.is_relative_to(real_path(root)) and file.is_file()
+        if not is_plain or file.stat().st_size > MAX_BYTES:
             return None
         return file.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError):
@@ -90,7 +116,7 @@ def _hash(lines: list[str]) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
-def _places(lines: list[str], wanted: str, count: int) -> list[int]:
-    """The first two places where `count` lines with this hash begin."""
+def _occurrences(lines: list[str], wanted: str, count: int) -> int:
+    """How often `count` lines with this hash stand there."""
     starts = range(len(lines) - count + 1)
-    return list(islice((at for at in starts if _hash(lines[at : at + count]) == wanted), 2))
+    return sum(_hash(lines[at : at + count]) == wanted for at in starts)

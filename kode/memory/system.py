@@ -4,6 +4,7 @@ It opens the store, tells an open session what others changed, sums up ended ses
 What makes a system is its policy.
 """
 
+import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,9 +24,8 @@ from kode.contracts import (
 from kode.errors import BusyError, StorageError
 from kode.memory import frame
 from kode.memory.learn import learn
-from kode.memory.opened import OpenMemory
 from kode.memory.pending import Pending
-from kode.memory.policy import Policy
+from kode.memory.policy import OpenMemory, Policy
 from kode.memory.remarks import NO_CHANGE, news
 from kode.messages import Message
 
@@ -90,27 +90,19 @@ class SnapshotMemory(NullMemory):
     def __init__(self, section: str) -> None:
         self._section = section
 
-    @property
-    def name(self) -> str:
-        return "snapshot"
-
     async def inject(self, reason: InjectReason) -> Injection:
         return Injection(system=self._section)
 
 
-class Memory(OpenMemory, NullMemory):
+class Memory(OpenMemory):
     """One session's memory. Reads and writes nothing before `open`."""
 
     pending: Pending
 
     def __init__(self, name: str, settings: "MemoryConfig", policy: Policy) -> None:
         super().__init__(name, settings, policy.layout)
-        self.policy = policy
+        self.policy, self.message_window = policy, policy.message_window
         self._file_times: Mapping[str, int] = {}
-
-    @property
-    def message_window(self) -> int | None:
-        return self.policy.message_window
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         """Raises: StorageError."""
@@ -120,7 +112,10 @@ class Memory(OpenMemory, NullMemory):
         self.set_up(context)
         self.store.view()  # a history that cannot be read is a fault before any other
         self.pending = Pending(context.root / "pending" / self.name)
-        self._restore(state)
+        self.seen.update(state.get("seen", {}))
+        self.shown_notes += state.get("shown", ())
+        self._known_change, self._known_day = state.get("change", ""), state.get("day", "")
+        self.policy.restore(state)
         await self._follow_files()
         await self.policy.follow(self, OPEN_WAIT_S)
         if not self._known_change:
@@ -134,43 +129,41 @@ class Memory(OpenMemory, NullMemory):
         return self.policy.prompt(self, reason)
 
     async def recall(self, turn: Turn) -> str:
-        self.turn = turn
-        self._mark_pending()
+        self._begin(turn)
         await self.policy.follow(self, TURN_WAIT_S)
-        if not self.context.root.is_dir():  # nothing was ever stored
-            return ""
         if self.store.fact_file_times() != self._file_times:
             await self._follow_files()
-        parts = [self._news(), await self.policy.recall(self, turn)]
-        return "\n\n".join(part for part in parts if part)
+        session = self.context.session_id or ""
+        changed = news(self.store, self._known_change, self._known_day, self.today(), session)
+        self._mark_known()
+        parts = (frame.escape(changed), await self.policy.recall(self, turn))
+        return "\n\n".join(filter(None, parts))
 
     def tools(self) -> tuple[Tool, ...]:
         return () if self.context.read_only else self.policy.tools(self)
 
     async def after_turn(self, turn: Turn) -> None:
-        self.turn = turn
-        self._mark_pending()  # again, if another process still summed up an earlier part
+        self._begin(turn)  # again, if another process still summed up an earlier part
         await self.policy.after_turn(self, turn)
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
         if self.context.read_only:
             return Drop()
         drop = await self.policy.before_drop(self, messages, reason)
-        if reason == "window" or not drop.done:
-            return drop
-        return replace(drop, done=await self.sum_up() and drop.done)
+        is_left = reason == "window" or not drop.done
+        return drop if is_left else replace(drop, done=await self.sum_up())
 
     async def maintain(self) -> None:
         """Takes over edits of records, sums up what other processes left, indexes, tidies up."""
         if not self.context.read_only:
-            await self.work.finish(self._maintain())
+            await asyncio.shield(self.start_work(self._maintain()))
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         """The facts that a subagent may read, a section for each place."""
         sections = dict[str, list[str]]()
         for statement in self.visible_facts():
-            label = self.policy.layout.title(statement.place)
-            sections.setdefault(label, []).append(self.describe(statement))
+            title = self.layout.title(statement.place)
+            sections.setdefault(title, []).append(self.describe(statement))
         return tuple(
             SnapshotSection(title=title, content=frame.escape("\n".join(texts)))
             for title, texts in sections.items()
@@ -188,25 +181,21 @@ class Memory(OpenMemory, NullMemory):
 
     async def close(self, grace_s: float) -> None:
         await self.policy.follow(self, grace_s / 2)
-        await self.work.close(grace_s)
+        await self.end_work(grace_s)
         if self.context.session_id:
             self.pending.leave(self.context.session_id)
 
-    # ── inside ───────────────────────────────────────────────────────────────────────────────
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        seen, shown = state.get("seen"), state.get("shown")
-        versions = seen if isinstance(seen, dict) else {}
-        self.seen.update({str(name): str(version) for name, version in versions.items()})
-        self.shown_notes += map(str, shown) if isinstance(shown, list) else ()
-        self._known_change = str(state.get("change", ""))
-        self._known_day = str(state.get("day", ""))
-        self.policy.restore(state)
-
-    def _mark_pending(self) -> None:
+    def _begin(self, turn: Turn) -> None:
         """Notes that this session has to be summed up, whatever becomes of its turn."""
+        self.turn = turn
         if self.context.session_id and not self.context.read_only:
             self.pending.mark(self.context.session_id)
+
+    def _mark_known(self) -> None:
+        """Notes what the session's model was told of."""
+        changes = self.store.log.changes()
+        self._known_change = changes[-1].id if changes else NO_CHANGE
+        self._known_day = self.today().isoformat()
 
     async def _follow_files(self) -> None:
         """Takes over what a person edited in the files of facts."""
@@ -217,24 +206,14 @@ class Memory(OpenMemory, NullMemory):
             self.warn(f"Memory was not compared with its history: {error}")
         self._file_times = self.store.fact_file_times()
 
-    def _mark_known(self) -> None:
-        changes = self.store.log.changes()
-        self._known_change = changes[-1].id if changes else NO_CHANGE
-        self._known_day = self.today().isoformat()
-
-    def _news(self) -> str:
-        """What others changed since the model was told last."""
-        session = self.context.session_id or ""
-        text = news(self.store, self._known_change, self._known_day, self.today(), session)
-        self._mark_known()
-        return frame.escape(text)
+    # ── the end of sessions ──────────────────────────────────────────────────────────────────
 
     async def sum_up(self) -> bool:
         """Sums up this session as far as it has come; False if that is left for the next kode."""
         id = self.context.session_id
-        return not id or id not in self.pending.sessions() or await self._learn(id)
+        return not id or id not in self.pending.sessions() or await self._sum_up(id)
 
-    async def _learn(self, id: str) -> bool:
+    async def _sum_up(self, id: str) -> bool:
         """Sums up a session; False if it stays pending."""
         if not self.pending.take(id):
             return False
@@ -250,11 +229,11 @@ class Memory(OpenMemory, NullMemory):
         for notice in await self.store.reconcile(self.store.record_places()):
             self.context.emit(notice)
         for id in self.pending.sessions():
-            if self.work.is_closing:
+            if self.is_closing:
                 return
             if id != self.context.session_id:
                 try:
-                    await self._learn(id)
+                    await self._sum_up(id)
                 finally:
                     self.pending.leave(id)
         await self.index_rest()

@@ -22,7 +22,7 @@ from kode.contracts import Project
 from kode.errors import MemoryRefused
 from kode.memory.fold import DAMAGE, View, fold
 from kode.memory.markdown import display
-from kode.memory.opened import About, addition_about
+from kode.memory.policy import About, addition_about
 from kode.memory.scan import scan
 from kode.memory.statement import (
     Author,

@@ -14,9 +14,8 @@ from kode.errors import MemoryRefused
 from kode.memory.fold import View
 from kode.memory.learn import FACTS, MAX_ATTEMPTS, NOTE, apply, consolidate, learn
 from kode.memory.markdown import SECTIONS
-from kode.memory.opened import OpenMemory
 from kode.memory.pending import Pending
-from kode.memory.policy import Policy
+from kode.memory.policy import OpenMemory, Policy
 from kode.memory.question import INSTRUCTIONS, Answer, LearnedFact, build, choose_known, read
 from kode.memory.statement import Author, Rank, Statement, statement_of_session
 from kode.messages import Message, Text, user_message
@@ -311,18 +310,17 @@ WHOLE = json.dumps({"narrative": "Fixed it.", "facts": []})
 
 
 def opened(life: Life, model: Any) -> OpenMemory:
-    memory = OpenMemory("test", MemoryConfig(), LAYOUT)
-    memory.set_up(
-        MemoryContext(
-            root=life.root,
-            cwd=life.root,
-            project_root=life.root,
-            session_id=None,
-            emit=life.events.append,
-            ask_reply=model,
-            now=life.now,
-        )
+    context = MemoryContext(
+        root=life.root,
+        cwd=life.root,
+        project_root=life.root,
+        session_id=None,
+        emit=life.events.append,
+        ask_reply=model,
+        now=life.now,
     )
+    memory = OpenMemory("test", MemoryConfig(), LAYOUT)
+    memory.set_up(context)
     memory.store = life.store
     return memory
 

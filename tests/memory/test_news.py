@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kode.contracts import Turn
-from kode.memory.opened import Addition
+from kode.memory.policy import Addition
 from tests.memory.sessions import Sessions, call
 from tests.memory.systems import TARGETS
 

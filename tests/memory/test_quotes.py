@@ -2,7 +2,7 @@
 
 import pytest
 
-from kode.memory.quotes import verify_quote
+from kode.memory.source import verify_quote
 
 STATED = [
     ("The API listens on port 8080", "FYI: The API listens on port 8080."),

@@ -21,8 +21,7 @@ from kode.memory.journal.layout import (
 from kode.memory.journal.tools import history_tool
 from kode.memory.learn import consolidate
 from kode.memory.markdown import LINES
-from kode.memory.opened import Addition, OpenMemory
-from kode.memory.policy import Policy
+from kode.memory.policy import Addition, OpenMemory, Policy
 from kode.memory.question import LearnedFact
 from kode.memory.statement import Author, Statement, statement_of_session
 from kode.messages import Message, calls_of, text_of

@@ -15,7 +15,7 @@ from kode.contracts import Brief, Tool, ToolContext, ToolOutput
 from kode.errors import MemoryRefused
 from kode.function_tool import tool
 from kode.memory import frame
-from kode.memory.opened import OpenMemory
+from kode.memory.policy import OpenMemory
 from kode.memory.statement import Statement
 from kode.messages import keep_ends
 from kode.programs import find_program, start_program

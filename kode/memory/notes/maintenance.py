@@ -22,7 +22,7 @@ from kode.memory.notes.layout import (
     stability,
     tags,
 )
-from kode.memory.opened import OpenMemory
+from kode.memory.policy import OpenMemory
 from kode.memory.statement import Author, Change, Statement, statement_by, timestamp
 
 MERGE_AFTER = timedelta(days=7)

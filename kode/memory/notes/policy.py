@@ -21,10 +21,8 @@ from kode.memory.notes.layout import (
 from kode.memory.notes.maintenance import tidy_up
 from kode.memory.notes.team import Team, open_remote
 from kode.memory.notes.tools import note_tools
-from kode.memory.opened import INDEX_LIMIT_S, Addition, OpenMemory
-from kode.memory.policy import Policy
+from kode.memory.policy import Addition, OpenMemory, Policy
 from kode.memory.question import LearnedFact
-from kode.memory.quotes import verify_quote
 from kode.memory.statement import (
     Author,
     Statement,
@@ -135,11 +133,8 @@ class NotesPolicy(Policy):
 
     async def recall(self, memory: OpenMemory, turn: Turn) -> str:
         """At most 20 notes: those that bear on the message, and with the first one the newest."""
-        if memory.update_indexes(INDEX_LIMIT_S):
-            memory.work.start(memory.index_rest())
         known = self.notes(memory, "log", "summary", "rule")
-        indexes = (memory.fact_index, memory.note_index)
-        notes = [note for index in indexes for note in memory.recall_from(index, turn.text, known)]
+        notes = memory.find_related(turn.text, known)
         notes += known if self._is_first_pack else []
         self._is_first_pack = False
         hidden = {*self._in_prompt, *memory.shown_notes}
@@ -186,7 +181,7 @@ class NotesPolicy(Policy):
         details = {"tags": ["asked"], "ttl_days": COMMAND_TTL_DAYS, "stability": "volatile"}
         text = keep_ends(turn.text.strip(), MAX_COMMAND_CHARS)
         context = memory.context
-        is_typed = not context.tainted() or verify_quote(text, context.typed_messages())
+        is_typed = not context.tainted() or memory.verify_quote(text)
         try:
             author = memory.author("user" if is_typed else "session")
             note = self.draft(memory, Addition(target="log", text=text, details=details), author)

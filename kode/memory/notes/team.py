@@ -30,7 +30,7 @@ from kode.memory.notes.layout import (
     place_in,
     scope_of,
 )
-from kode.memory.opened import OpenMemory
+from kode.memory.policy import OpenMemory
 from kode.memory.statement import (
     Amendment,
     Author,
@@ -105,7 +105,7 @@ class Team:
         if self._task is None or self._task.done():
             if asyncio.get_running_loop().time() < self._not_before:
                 return
-            self._task = memory.work.start(self._exchange_or_tell(memory))
+            self._task = memory.start_work(self._exchange_or_tell(memory))
         await asyncio.wait({self._task}, timeout=wait_s)
 
     async def status(self, memory: OpenMemory) -> list[str]:

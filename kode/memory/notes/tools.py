@@ -19,8 +19,7 @@ from kode.memory.notes.layout import (
     stability,
     tags,
 )
-from kode.memory.opened import Addition, OpenMemory
-from kode.memory.quotes import verify_quote
+from kode.memory.policy import Addition, OpenMemory
 from kode.memory.source import cite
 from kode.memory.statement import Amendment, Author, Outcome, Statement
 from kode.messages import shorten
@@ -127,7 +126,7 @@ def note_tools(memory: OpenMemory, get_soul: GetSoul, draft: Draft) -> tuple[Too
                 amendment = Amendment(details={"tags": new.details.get("tags", [])})
                 amended = await memory.store.amend(old.id, amendment, memory.author(), "retag")
                 return _done(memory, memory.announce(amended))
-            outcome = await memory.replace(old, new)
+            outcome = await memory.save(new, replaced=old)
         return _done(memory, outcome)
 
     @tool(effect="memory", subject="content")
@@ -141,7 +140,7 @@ def note_tools(memory: OpenMemory, get_soul: GetSoul, draft: Draft) -> tuple[Too
             )
             if old is not None:
                 _check_soul(memory, old, content)
-                outcome = await memory.replace(old, new)
+                outcome = await memory.save(new, replaced=old)
             else:
                 outcome = await memory.save(new, is_judged=False)
         return _done(memory, outcome)
@@ -187,8 +186,7 @@ async def _find(memory: OpenMemory, query: str, k: int, wanted: set[str]) -> lis
 def _author(memory: OpenMemory, evidence: Sequence[str]) -> Author:
     """The model, with the evidence that counts: the person's words in this session in which they
     ask nothing, and lines of code."""
-    typed = memory.context.typed_messages()
-    quote = next((line for line in evidence if verify_quote(line, typed)), "")
+    quote = next(filter(memory.verify_quote, evidence), "")
     author = memory.author()._replace(quote=quote)
     for line in evidence:
         with suppress(MemoryRefused):

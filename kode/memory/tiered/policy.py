@@ -9,8 +9,7 @@ from kode import durable
 from kode.contracts import Injection, InjectReason, SessionRecord, Tool, Turn
 from kode.memory import digest, frame
 from kode.memory.markdown import WHOLE
-from kode.memory.opened import OpenMemory
-from kode.memory.policy import Policy
+from kode.memory.policy import OpenMemory, Policy
 from kode.memory.question import LearnedFact
 from kode.memory.statement import Statement, statement_of_session, timestamp
 from kode.memory.tiered.layout import (
@@ -73,12 +72,12 @@ class TieredPolicy(Policy):
 
     async def recall(self, memory: OpenMemory, turn: Turn) -> str:
         """The latest note of this project comes with the first message."""
-        notes = memory.find_notes(turn.text)
+        notes = memory.find_related(turn.text, memory.notes())
         if turn.number == 1:
             here = [note for note in memory.notes() if note.project == memory.store.project.hash]
             latest = [note for note in here[-1:] if note.id not in memory.shown_notes]
             notes = [*latest, *(note for note in notes if note not in latest)]
-        facts = memory.find_archived(turn.text)
+        facts = memory.find_related(turn.text, memory.archived_facts())
         memory.shown_notes += [fact.id for fact in facts]
         archived = "\n\n".join(map(memory.describe, facts))
         memory.mark_shown(frame.escape(archived), facts)

@@ -8,7 +8,7 @@ from kode.errors import MemoryRefused, ToolError
 from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.learn import consolidate
-from kode.memory.opened import NO_NOTES, Addition, OpenMemory
+from kode.memory.policy import NO_NOTES, Addition, OpenMemory
 from kode.memory.statement import Amendment, Outcome
 from kode.memory.tiered.layout import TARGETS, Scope, Target, place_of, target_of
 
@@ -95,7 +95,7 @@ def memory_tool(memory: OpenMemory) -> Tool:
                     memory.check_replaced(old, content, old_text)
                     author, remark = memory.model_author(quote, source)
                     new = memory.store.new_version(old, content, author)
-                    outcome = await memory.replace(old, new)
+                    outcome = await memory.save(new, replaced=old)
                     return _done(memory, outcome, remark)
                 case "remove" | "archive":
                     id = memory.store.find(old_text or content, target or "").id

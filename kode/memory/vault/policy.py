@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from kode.contracts import Injection, InjectReason, SessionRecord, Tool, Turn
 from kode.memory import frame
+from kode.memory.frame import mark_read
 from kode.memory.markdown import LINES, SECTIONS
-from kode.memory.opened import Addition, OpenMemory
-from kode.memory.policy import Policy
+from kode.memory.policy import Addition, OpenMemory, Policy
 from kode.memory.question import Answer, LearnedFact, read
-from kode.memory.reading import mark_read
 from kode.memory.rendering import fingerprint
 from kode.memory.statement import Author, Statement, statement_of_session
 from kode.memory.vault.layout import (

@@ -16,10 +16,10 @@ from kode.credentials import redact
 from kode.errors import BusyError, KodeError, StorageError
 from kode.function_tool import parse_arguments
 from kode.memory import digest, frame
-from kode.memory.opened import OpenMemory
+from kode.memory.frame import IN_PART, mark_read
 from kode.memory.pending import Pending, Progress
+from kode.memory.policy import OpenMemory
 from kode.memory.question import build, choose_known
-from kode.memory.reading import IN_PART, mark_read
 from kode.memory.vault.layout import label, month_place
 from kode.memory.vault.tools import index_rows, vault_tools
 from kode.messages import Message, ToolCall, ToolResult, calls_of, keep_ends, text_of, user_message

@@ -14,9 +14,9 @@ from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.function_tool import tool
 from kode.memory import frame, scan
+from kode.memory.frame import IN_PART, check_read, mark_read
 from kode.memory.markdown import plain_lines
-from kode.memory.opened import Addition, OpenMemory
-from kode.memory.reading import IN_PART, check_read, mark_read
+from kode.memory.policy import Addition, OpenMemory
 from kode.memory.remarks import remarks
 from kode.memory.statement import Author, Outcome, Rank
 from kode.memory.vault.layout import (

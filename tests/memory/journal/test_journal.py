@@ -11,7 +11,7 @@ import pytest
 from kode.contracts import Turn
 from kode.errors import ToolError
 from kode.memory.journal.layout import entry, make_layout, place_in
-from kode.memory.opened import Addition
+from kode.memory.policy import Addition
 from kode.memory.statement import Statement
 from kode.memory.system import Memory
 from kode.messages import Message

@@ -7,7 +7,7 @@ import pytest
 
 from kode.contracts import Turn
 from kode.errors import ToolError
-from kode.memory.opened import Addition
+from kode.memory.policy import Addition
 from kode.memory.statement import Rank
 from tests.memory.sessions import Sessions, call
 

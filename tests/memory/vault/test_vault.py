@@ -10,7 +10,7 @@ import pytest
 
 from kode.contracts import Project, Request, Turn
 from kode.errors import MemoryRefused, ToolError
-from kode.memory.opened import Addition
+from kode.memory.policy import Addition
 from kode.memory.statement import Rank
 from kode.memory.system import Memory
 from kode.memory.vault.layout import generate_summary, place_in, summary_of

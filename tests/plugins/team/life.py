@@ -8,7 +8,7 @@ import psycopg
 
 from kode.config.model import Notes
 from kode.memory.notes.policy import NotesPolicy
-from kode.memory.opened import Addition
+from kode.memory.policy import Addition
 from kode.memory.statement import Statement, Who
 from kode.memory.system import Memory
 from kode.plugins.team.address import Address
@@ -69,7 +69,7 @@ class Member:
     async def edit(self, id: str, text: str) -> None:
         old = self.memory.store.find(id)
         new = self.memory.store.new_version(old, text, self.memory.author())
-        await self.memory.replace(old, new)
+        await self.memory.save(new, replaced=old)
 
     async def forget(self, words: str) -> None:
         store = self.memory.store
