@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 About = Literal["user", "project"]
 """What an entry from elsewhere is about."""
+Question = tuple[str, tuple[str, ...]]
 FACT_KINDS = ("fact", "rule", "log")
 """The kinds of statements that the closing question shows."""
 INDEX_LIMIT_S = 0.5
@@ -515,9 +516,9 @@ class Policy(ABC):
         """The text of a note that no model wrote; "" for a session without a trace."""
         return digest.record_of(record.messages) if digest.ran_a_tool(record.messages) else ""
 
-    async def ask(self, memory: OpenMemory, record: SessionRecord, pending: Pending) -> bool:
-        """Asks the model about a pending session that this process has taken, and stores what it
-        answers; whether it answered. Raises: StorageError, BusyError."""
+    def question(self, memory: OpenMemory, record: SessionRecord) -> Question:
+        """What the model is asked about a session, and the ids of the known facts that it numbers,
+        in their order."""
         store, text = memory.store, digest.transcript(record.messages)
         facts = [
             fact for fact in store.statements() if fact.kind in FACT_KINDS and not fact.private
@@ -530,6 +531,12 @@ class Policy(ABC):
             earlier="\n".join(note.text for note in self.replaced_notes(store.view(), record)),
             keeps_unquoted=self.keeps_unquoted_facts,
         )
+        return prompt, tuple(fact.id for fact in shown)
+
+    async def ask(self, memory: OpenMemory, record: SessionRecord, pending: Pending) -> bool:
+        """Asks the model about a pending session that this process has taken, and stores what it
+        answers; whether it answered. Raises: StorageError, BusyError."""
+        prompt, ids = self.question(memory, record)
         reply = await memory.model.ask(
             INSTRUCTIONS,
             prompt,
@@ -538,7 +545,6 @@ class Policy(ABC):
             patient=True,
         )
         if reply.message is not None:
-            ids = tuple(fact.id for fact in shown)
             pending.answer(record.id, credentials.redact(reply.text), ids)
         return reply.message is not None
 

@@ -8,7 +8,7 @@ A name (`facts/user.md`) shows which of the two it is.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from kode.contracts import Project
@@ -22,40 +22,41 @@ SHARED = ("facts/user.md", "facts/preferences.md")
 MAX_NAME_CHARS = 100
 MAX_SUMMARY_CHARS, MAX_SUMMARY_WORDS = 120, 10
 """The index shows it, so that every word costs tokens."""
-ENTRY_WORDS = 5
-"""Words for each episode in the summary of several."""
+FACT_WORDS, ENTRY_WORDS = 3, 5
+"""Words for a fact without a key, and for each of several episodes, in a summary."""
 _PATH = re.compile(r"(?:\./)*((?:facts|episodes)/[^/\\.][^/\\]*\.md)")
 _MONTH = re.compile(r"episodes/\d{4}-(?:0[1-9]|1[0-2])\.md")
 _SUMMARY = re.compile(r"^>[ \t]*Summary:[ \t]*(.*)$\n?", re.MULTILINE)
-_OWN_SUMMARY = re.compile(r"^\s*[-*+]?\s*\**Summary:\**\s*(.*\S)", re.MULTILINE)
+_SUMMARY_OF_ENTRY = re.compile(r"^\s*[-*+]?\s*\**Summary:\**\s*(.*\S)", re.MULTILINE)
+_LETTER = re.compile(r"[^\W\d_]")
 _KEYS_LEFT_OUT = ("updated", "summary", "date", "created")
 
 
 def make_layout(allowlist: Sequence[str] | None) -> Layout:
     """`allowlist`: the only files of facts that may be written; None for all."""
-    allowed = (
-        None if allowlist is None else {f"facts/{n.removeprefix('facts/')}" for n in allowlist}
-    )
+    allowed = sorted(f"facts/{name.removeprefix('facts/')}" for name in allowlist or ())
 
     def check(name: str, before: str, after: str) -> None:
         short = label(name)
-        if is_episodes(name) and not _MONTH.fullmatch(short):
-            raise MemoryRefused(
-                f"{short}: episodes are kept by month, as episodes/2026-03.md. "
-                "Use `memory_append`, which finds the month."
-            )
-        if allowed is not None and not is_episodes(name) and short not in allowed:
+        if is_episodes(name):
+            if not _MONTH.fullmatch(short):
+                raise MemoryRefused(
+                    f"{short}: episodes are kept by month, as episodes/2026-03.md. "
+                    "Use `memory_append`, which finds the month."
+                )
+        elif allowlist is not None and short not in allowed:
             raise MemoryRefused(
                 f"{short} is not among the facts files that may be written: "
-                f"{', '.join(sorted(allowed)) or 'none'}. Put it into one of them. Nothing was "
-                "changed."
+                f"{', '.join(allowed) or 'none'}. Put it into one of them. Nothing was changed."
             )
 
     return Layout(
         facts=lambda project: [*(f"vault/{n}" for n in SHARED), f"vault/{project.hash}/facts/*.md"],
         records=lambda project: [f"vault/{project.hash}/episodes/*.md"],
-        format_of=_format_of,
-        place_of=_place_of,
+        format_of=format_of,
+        place_of=lambda target, scope, project: place_in(
+            project, target if "/" in target else f"facts/{target.removesuffix('.md')}.md"
+        ),
         label=label,
         title=label,
         kind_of=lambda place: "episode" if is_episodes(place) else "fact",
@@ -91,11 +92,18 @@ def is_episodes(place: str) -> bool:
     return "/episodes/" in place
 
 
+def format_of(place: str) -> Format:
+    return SECTIONS if is_episodes(place) else LINES
+
+
 def as_episode(text: str, at: datetime) -> str:
     """A text as it stands among episodes: under a heading."""
     block = text.strip()
     has_heading = any(line.startswith("## ") for line in block.split("\n"))
     return block if has_heading else f"## {at:%Y-%m-%d %H:%M}\n{block}"
+
+
+# ── summaries ────────────────────────────────────────────────────────────────────────────────────
 
 
 def summary_of(text: str) -> str:
@@ -117,79 +125,57 @@ def clean_summary(summary: str) -> str:
 def generate_summary(place: str, text: str) -> str:
     """A summary made of a file without a model: the keys of its facts, or what its episodes say of
     themselves, newest first."""
-    pieces = _format_of(place).texts(without_summary(text))
-    phrases = _of_episodes(pieces) if is_episodes(place) else _of_facts(pieces)
-    chosen: list[str] = []
-    for phrase in dict.fromkeys(" ".join(phrase.split()) for phrase in phrases):
-        line = ", ".join([*chosen, phrase])
-        if chosen and (len(line.split()) > MAX_SUMMARY_WORDS or len(line) > MAX_SUMMARY_CHARS):
+    texts = format_of(place).texts(without_summary(text))
+    if is_episodes(place):
+        entries = [entry for entry in reversed(texts) if entry.startswith("## ")]
+        count = ENTRY_WORDS if len(entries) > 1 else MAX_SUMMARY_WORDS
+        phrases = [_phrase_of(entry, count) for entry in entries]
+    else:
+        facts = ((key_of(text), text) for text in texts)
+        phrases = [
+            " ".join(key.split()) or _first_words(display(text), FACT_WORDS)
+            for key, text in facts
+            if key not in _KEYS_LEFT_OUT
+        ]
+    summary = ""
+    for phrase in dict.fromkeys(filter(None, phrases)):
+        line = f"{summary}, {phrase}" if summary else phrase
+        if summary and (len(line.split()) > MAX_SUMMARY_WORDS or len(line) > MAX_SUMMARY_CHARS):
             break
-        chosen += [phrase] if phrase else []
-    return clean_summary(", ".join(chosen))
+        summary = line
+    return clean_summary(summary)
 
 
-def _of_facts(texts: Iterable[str]) -> Iterable[str]:
-    for text in texts:
-        if key := key_of(text):
-            yield "" if key in _KEYS_LEFT_OUT else key
-        else:
-            yield _first_words(display(text), 3)
-
-
-def _of_episodes(texts: Sequence[str]) -> Iterable[str]:
-    entries = [text for text in texts if text.startswith("## ")]
-    for entry in reversed(entries):
-        title, _, rest = entry[3:].partition("\n")
-        match = _OWN_SUMMARY.search(rest)
-        first = next((line.strip(" -*") for line in rest.split("\n") if line.strip()), title)
-        phrase = match[1] if match else title if re.search(r"[^\W\d_]", title) else first
-        yield _first_words(phrase, ENTRY_WORDS if len(entries) > 1 else MAX_SUMMARY_WORDS)
+def _phrase_of(entry: str, count: int) -> str:
+    """What an episode says of itself: in its summary, its title, or its first line."""
+    match = _SUMMARY_OF_ENTRY.search(entry)
+    lines = [match[1] if match else "", *entry.removeprefix("## ").split("\n")]
+    return next((_first_words(line, count) for line in lines if _LETTER.search(line)), "")
 
 
 def _first_words(text: str, count: int) -> str:
-    return " ".join(text.replace(",", " ").split()[:count]).rstrip(" .;:→-–")
+    return " ".join(text.strip(" -*").replace(",", " ").split()[:count]).rstrip(" .;:→-–")
 
 
 def _derive(name: str, text: str, statements: Sequence[Statement], template: str) -> str:
     """A new file gets its title. The Summary line is generated again, unless somebody worded it
     and nothing was added since."""
+    stem = name.rpartition("/")[2].removesuffix(".md")
+    title = f"# {stem.replace('-', ' ').replace('_', ' ').title()} Facts"
+    title = f"# {stem} Episodes" if is_episodes(name) else title
     if not statements:
-        return "" if without_summary(text).strip() in ("", _title_of(name)) else text
+        return "" if without_summary(text).strip() in ("", title) else text
     if not template.strip():
-        text = f"{_title_of(name)}\n\n{text}"
-    new = [statement for statement in statements if statement.text not in template]
+        text = f"{title}\n\n{text}"
+    summary, new = summary_of(template), [one for one in statements if one.text not in template]
     if new:
         summary = clean_summary(str(new[-1].details.get("summary", "")))
-        summary = summary or generate_summary(name, text)
-    else:
-        summary = summary_of(template)
-        if not summary or summary == generate_summary(name, template):
-            summary = generate_summary(name, text)
-    return _with_summary(text, summary) if summary else text
-
-
-def _with_summary(text: str, summary: str) -> str:
-    line = f"> Summary: {summary}\n"
-    if _SUMMARY.search(text):
-        return _SUMMARY.sub(lambda match: line, text, count=1)
+    elif summary == generate_summary(name, template):
+        summary = ""
+    summary = summary or generate_summary(name, text)
+    line = f"> Summary: {summary}\n" if summary else ""
+    if not line or _SUMMARY.search(text):
+        return _SUMMARY.sub(lambda match: line or match[0], text, count=1)
     head, _, rest = text.lstrip("\n").partition("\n")
-    if head.startswith("# "):
-        return f"{head}\n\n{line}\n{rest.lstrip(chr(10))}"
-    return f"{line}\n{text.lstrip(chr(10))}"
-
-
-def _title_of(name: str) -> str:
-    """The heading of a new file: `# User Facts`, `# 2026-02 Episodes`."""
-    stem = name.rpartition("/")[2].removesuffix(".md")
-    if is_episodes(name):
-        return f"# {stem} Episodes"
-    return f"# {stem.replace('-', ' ').replace('_', ' ').title()} Facts"
-
-
-def _format_of(place: str) -> Format:
-    return SECTIONS if is_episodes(place) else LINES
-
-
-def _place_of(target: str, scope: str, project: Project) -> str:
-    """By the name of a file, or of a file of facts without its folder."""
-    return place_in(project, target if "/" in target else f"facts/{target.removesuffix('.md')}.md")
+    above, below = (f"{head}\n\n", rest) if head.startswith("# ") else ("", text)
+    return f"{above}{line}\n" + below.lstrip("\n")

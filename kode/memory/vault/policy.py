@@ -2,25 +2,20 @@
 and a reflector when a session has ended.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kode.contracts import Injection, InjectReason, SessionRecord, Tool, Turn
 from kode.memory import frame
 from kode.memory.frame import mark_read
 from kode.memory.markdown import LINES, SECTIONS
 from kode.memory.policy import Addition, OpenMemory, Policy
-from kode.memory.question import Answer, LearnedFact, read
+from kode.memory.question import Answer, LearnedFact
 from kode.memory.rendering import fingerprint
 from kode.memory.statement import Author, Statement, statement_of_session
-from kode.memory.vault.layout import (
-    as_episode,
-    is_episodes,
-    make_layout,
-    month_place,
-    place_in,
-)
+from kode.memory.tools import list_item
+from kode.memory.vault.layout import as_episode, is_episodes, make_layout, month_place, place_in
 from kode.memory.vault.reflect import last_answer, reflect
 from kode.memory.vault.tools import index_rows, vault_tools
 
@@ -32,6 +27,8 @@ SHORT_CHARS = 1_000
 """Facts of at most this total size are shown whole: reading them would cost a request, which a weak
 model does not make."""
 USED = "Use memory_read to load relevant files before responding."
+INDEX, FACTS = "index", "facts"
+"""The names in `seen` of the index and of short facts, which come again once they have changed."""
 
 
 def make_policy(settings: "MemoryConfig") -> Policy:
@@ -42,23 +39,22 @@ class VaultPolicy(Policy):
     def __init__(self, settings: "MemoryConfig") -> None:
         super().__init__(settings)
         self.layout = make_layout(settings.vault.facts_allowlist)
-        self._index = self._facts = ""
-        """The versions of the index and of short facts that the model saw last."""
 
     def tools(self, memory: OpenMemory) -> tuple[Tool, ...]:
         return vault_tools(memory)
 
     def prompt(self, memory: OpenMemory, reason: InjectReason) -> Injection:
         """The index, as the first user message. A resumed session has it already."""
-        if self._index and reason == "resume":
+        if INDEX in memory.seen and reason == "resume":
             return Injection()
-        self._index = self._facts = ""
+        for name in (INDEX, FACTS):
+            memory.seen.pop(name, None)
         return Injection(first_user=self._changed_index(memory))
 
     async def recall(self, memory: OpenMemory, turn: Turn) -> str:
         """The index again if it has changed, and short facts."""
         parts = (self._changed_index(memory), self._short_facts(memory))
-        return "\n\n".join(part for part in parts if part)
+        return "\n\n".join(filter(None, parts))
 
     def note(self, record: SessionRecord, narrative: str, facts: Sequence[str]) -> Statement:
         place = month_place(record.project, record.ended_at)
@@ -66,18 +62,15 @@ class VaultPolicy(Policy):
         return statement_of_session(record, place, text, kind="episode")
 
     def fact(self, fact: LearnedFact, record: SessionRecord) -> Statement:
-        name = "user" if fact.about == "user" else "project"
-        place = place_in(record.project, f"facts/{name}.md")
+        place = place_in(record.project, f"facts/{fact.about}.md")
         return statement_of_session(record, place, LINES.fit(f"- {fact.text}"))
 
     def draft(self, memory: OpenMemory, addition: Addition, author: Author) -> Statement:
         """A line becomes a list item; an episode gets its month and its heading."""
-        target, text, now = addition.target, addition.text.strip(), memory.context.now()
+        target, text, now = addition.target, list_item(addition.text.strip()), memory.context.now()
         if target == "episodes" or target.startswith("episodes/"):
             target = f"episodes/{now:%Y-%m}.md"
-            text = as_episode(text, now) if text else ""
-        elif text and "\n" not in text and text[0].isalnum():
-            text = f"- {text}"
+            text = as_episode(addition.text, now) if text else ""
         return memory.new_statement(replace(addition, target=target, text=text), author)
 
     def is_worth_asking(self, record: SessionRecord) -> bool:
@@ -86,7 +79,7 @@ class VaultPolicy(Policy):
         return self.settings.llm_extract and bool(record.typed or record.messages)
 
     async def ask(self, memory: OpenMemory, record: SessionRecord, pending: "Pending") -> bool:
-        return await reflect(memory, record, pending)
+        return await reflect(memory, record, pending, self.question(memory, record))
 
     def answer_text(self, progress: "Progress") -> str:
         return last_answer(progress)
@@ -96,47 +89,42 @@ class VaultPolicy(Policy):
     ) -> Answer:
         """How facts relate; what is new was written by tools. A session without an episode gets a
         record."""
-        answer = read(self.answer_text(progress), len(progress.shown))
-        view = memory.store.view()
-        statements = (*view.statements(), *view.waiting())
+        answer, statements = (
+            super().read_answer(memory, record, progress),
+            memory.store.view().statements(),
+        )
         has_episode = any(s.session == record.id and is_episodes(s.place) for s in statements)
         narrative = "" if has_episode else self.record_without_model(record)
         return replace(answer, facts=(), withdrawn=(), narrative=narrative)
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self._index, self._facts = str(state.get("index", "")), str(state.get("facts", ""))
-
-    def state(self) -> Mapping[str, Any]:
-        return {"index": self._index, "facts": self._facts}
-
     def _changed_index(self, memory: OpenMemory) -> str:
         """The index in its documented format; "" if the model saw the same last time."""
-        rows = index_rows(memory)
         lines = [
             f"- {row['path']} ({_size(row['size'])}): {row['summary'] or '(no summary)'}"
-            for row in rows
+            for row in index_rows(memory)
         ]
-        text = "\n".join(("Available memory:", *lines, "", USED)) if rows else ""
-        if fingerprint(text) == self._index:
-            return ""
-        self._index = fingerprint(text)
-        return text
+        text = "\n".join(("Available memory:", *lines, "", USED)) if lines else ""
+        return _unless_seen(memory, INDEX, text)
 
     def _short_facts(self, memory: OpenMemory) -> str:
         """All facts if they are short, and the model has not seen them so."""
-        texts = {
-            place: memory.describe_file(place)
-            for place in memory.store.fact_places()
-            if not frame.suspicion(memory.store.read_text(place) or "")
-        }
-        body = "\n\n".join(f"{self.layout.label(n)}{text}" for n, text in texts.items() if text)
-        if len(body) > SHORT_CHARS or fingerprint(body) == self._facts:
+        wholes = {n: memory.store.read_text(n) or "" for n in memory.store.fact_places()}
+        wholes = {name: whole for name, whole in wholes.items() if not frame.suspicion(whole)}
+        texts = {self.layout.label(name): memory.describe_file(name) for name in wholes}
+        body = "\n\n".join(f"{name}{text}" for name, text in texts.items() if text)
+        if len(body) > SHORT_CHARS or not _unless_seen(memory, FACTS, body):
             return ""
-        self._facts = fingerprint(body)
-        for place in texts:
-            mark_read(memory.seen, place, memory.store.read_text(place) or "")
-        memory.mark_shown(frame.escape(body), memory.visible_facts())
-        return frame.wrap(frame.FACTS, body) if body else ""
+        for name, whole in wholes.items():
+            mark_read(memory.seen, name, whole)
+        return frame.wrap(frame.FACTS, body)
+
+
+def _unless_seen(memory: OpenMemory, name: str, text: str) -> str:
+    """A text; "" if the model saw the same under this name last time."""
+    if memory.seen.get(name, "") == fingerprint(text):
+        return ""
+    mark_read(memory.seen, name, text)
+    return text
 
 
 def _size(size: int) -> str:

@@ -1,0 +1,68 @@
+"""What the systems' tools do alike: how one is declared, what it answers, which words it takes, and
+how a text becomes an entry of its file.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial, wraps
+from typing import Annotated, Any
+
+from kode.contracts import Tool, ToolContext, ToolOutput
+from kode.errors import MemoryRefused
+from kode.function_tool import tool
+from kode.memory import frame
+from kode.memory.markdown import LINES
+from kode.memory.policy import OpenMemory
+from kode.memory.statement import Outcome
+
+Declared = Callable[[OpenMemory], Tool]
+Preview = Callable[[OpenMemory, ToolContext, Mapping[str, Any]], str]
+Source = Annotated[str, "path:line or path:first-last of the code that shows it"]
+
+
+def memory_tool(
+    *, preview: Preview | None = None, **declaration: Any
+) -> Callable[[Callable[..., Awaitable[ToolOutput]]], Declared]:
+    """Declares a tool as `function_tool.tool` does, of a function whose first parameter is an open
+    memory. The result makes the tool over one memory; a refusal is its error."""
+
+    def declare(function: Callable[..., Awaitable[ToolOutput]]) -> Declared:
+        def bind(memory: OpenMemory) -> Tool:
+            @wraps(function)
+            async def run(context: ToolContext, **arguments: Any) -> ToolOutput:
+                with frame.as_tool_errors():
+                    return await function(memory, **arguments)
+
+            bound = partial(preview, memory) if preview else None
+            return tool(preview=bound, **declaration)(run)
+
+        return bind
+
+    return declare
+
+
+def sentence(text: str) -> str:
+    """A clause such as `added to user: "Use tabs"` as a sentence."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def answer(memory: OpenMemory, outcome: Outcome, remark: str = "") -> ToolOutput:
+    """What an operation did, for the model, with how full the place is now, or the entry's id."""
+    lines = [sentence(outcome.text)]
+    lines += [] if outcome.change else ["Nothing was changed."]
+    if new := outcome.statement:
+        memory.mark_shown(frame.escape(new.text), [new])
+        lines.append(f"{memory.fill(new.place) or f'Its id is {new.id}'}.")
+    return ToolOutput(text=" ".join(filter(None, (*lines, remark))), summary=outcome.text)
+
+
+def check_word(name: str, value: str, allowed: Collection[str]) -> None:
+    """Raises: MemoryRefused if a parameter is none of the words that it may be."""
+    if value not in allowed:
+        listed = " or ".join(filter(None, allowed))
+        raise MemoryRefused(f"`{name}` is {value!r}: say {listed}. Nothing was changed.")
+
+
+def list_item(text: str) -> str:
+    """A text as a line of a list; what is more than one plain line stays as it is."""
+    is_plain = text[:1].isalnum() and "\n" not in text and LINES.texts(text) == [text]
+    return f"- {text}" if is_plain else text
