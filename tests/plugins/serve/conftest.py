@@ -26,6 +26,7 @@ class Caller:
     server: MCPServer
     client: Client | None = None
     sessions: ServedSessions | None = None
+    project: Path = Path()
 
     async def result(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
         if self.client is None:
@@ -49,6 +50,20 @@ class Caller:
         assert result.is_error, result
         return text_of(result)
 
+    async def start(self, prompt: str = "x", **more: Any) -> dict[str, Any]:
+        return await self("kode_start", prompt=prompt, **{"cwd": str(self.project), **more})
+
+    async def refused(self, prompt: str = "x", **more: Any) -> str:
+        """Why a task does not start."""
+        return await self.fault("kode_start", prompt=prompt, **{"cwd": str(self.project), **more})
+
+    async def question_of(self, state: dict[str, Any]) -> dict[str, Any]:
+        """The question of a session that works towards one."""
+        while state["status"] == "working":
+            state = await self("kode_wait", session=state["session"], wait_s=0.1)
+        assert state["status"] == "asks"
+        return {"session": state["session"], "question": state["question"]["id"]}
+
     def conversation(self, session: str) -> Conversation:
         assert self.sessions is not None
         return self.sessions.find(session).conversation
@@ -58,7 +73,16 @@ def text_of(done: CallToolResult) -> str:
     return "\n".join(getattr(part, "text", "") for part in done.content)
 
 
-Connect = Callable[..., AbstractAsyncContextManager[Caller]]
+Serve = Callable[..., AbstractAsyncContextManager[Caller]]
+WRITING = {"calls": [{"name": "write_file", "arguments": {"path": "a.txt", "content": "new\n"}}]}
+MADE = (WRITING, {"text": "made it"})
+DONE = {"text": "done"}
+
+
+def configure(**settings: Any) -> None:
+    """Writes the config of the person whose kode it is."""
+    paths.home().mkdir(exist_ok=True)
+    paths.config_file(paths.home()).write_text(json.dumps({"provider": "scripted", **settings}))
 
 
 @pytest.fixture
@@ -68,39 +92,23 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def play(tmp_path: Path) -> Callable[..., None]:
-    """Writes the script and the settings of the person whose kode it is."""
-
-    def write(*replies: dict[str, Any], **settings: Any) -> None:
-        script = tmp_path / "script.json"
-        script.write_text(json.dumps(replies))
-        config = {
-            "provider": "scripted",
-            "script": str(script),
-            "memory": {"enabled": False},
-            **settings,
-        }
-        paths.home().mkdir(exist_ok=True)
-        paths.config_file(paths.home()).write_text(json.dumps(config))
-
-    return write
-
-
 @pytest.fixture(params=[pytest.param("legacy", marks=pytest.mark.slow), "auto"])
-def connect(project: Path, request: pytest.FixtureRequest) -> Connect:
-    """Connects a client of each era of the protocol."""
+def serve(project: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Serve:
+    """Serves a script to a client of each era of the protocol."""
 
     @asynccontextmanager
-    async def connected(
-        elicit: Any = None, *, roots: tuple[Path, ...] = (), **bounds: Any
+    async def serve(
+        *replies: dict[str, Any], person: Any = None, config: Any = None, **bounds: Any
     ) -> AsyncIterator[Caller]:
-        sessions = ServedSessions(Bounds(roots=roots or (project,), **bounds))
+        script = tmp_path / "script.json"
+        script.write_text(json.dumps(replies))
+        configure(script=str(script), **({"memory": {"enabled": False}} | (config or {})))
+        sessions = ServedSessions(Bounds(**({"roots": (project,)} | bounds)))
         server = make_server(sessions)
         try:
-            async with Client(server, mode=request.param, elicitation_callback=elicit) as client:
-                yield Caller(server, client, sessions)
+            async with Client(server, mode=request.param, elicitation_callback=person) as client:
+                yield Caller(server, client, sessions, project)
         finally:
             await sessions.close_all()
 
-    return connected
+    return serve

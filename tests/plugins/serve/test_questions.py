@@ -1,58 +1,50 @@
 """Permission questions: a form for the client's person where it can show one, else a state."""
 
 import asyncio
-from pathlib import Path
-from typing import Any
 
 import pytest
 from mcp_types import ElicitResult
 
 from kode import paths
 from kode.permissions import approvals
-from tests.plugins.serve.conftest import Connect
+from tests.plugins.serve.conftest import MADE, WRITING
 
-WRITING = {"calls": [{"name": "write_file", "arguments": {"path": "a.txt", "content": "new\n"}}]}
+CHOICES = ["once", "session", "no"]
 
 
-def person(*filled: ElicitResult, seen: list[Any]) -> Any:
-    """Who fills in one form after the other."""
-    rest = list(filled)
+def accepting(**content):
+    return ElicitResult(action="accept", content=content or None)
 
-    async def elicit(context: Any, form: Any) -> ElicitResult:
+
+def person(filled, seen):
+    """Who fills in each form so."""
+
+    async def elicit(context, form):
         seen.append(form)
-        return rest.pop(0)
+        return filled
 
     return elicit
 
 
-async def test_a_form_shows_the_whole_question_and_takes_the_answer(
-    connect: Connect, play: Any, project: Path
-) -> None:
-    play(WRITING, {"text": "made it"})
-    seen: list[Any] = []
-    yes = ElicitResult(action="accept", content={"choice": "once"})
-    async with connect(person(yes, seen=seen)) as call:
-        state = await call("kode_start", prompt="x", cwd=str(project))
+async def test_a_form_shows_the_whole_question_and_takes_the_answer(serve, project):
+    seen = []
+    async with serve(*MADE, person=person(accepting(choice="once"), seen)) as call:
+        state = await call.start()
 
     assert state["result"]["files_changed"] == ["a.txt"]
     (form,) = seen
     assert "+new" in form.message
     assert "asks before every edit" in form.message
-    assert form.requested_schema["properties"]["choice"]["enum"] == [
-        "once", "session", "no",
-    ]  # fmt: skip
+    assert form.requested_schema["properties"]["choice"]["enum"] == CHOICES
     assert (project / "a.txt").read_text() == "new\n"
 
 
-async def test_an_answer_for_the_session_holds_for_its_later_calls(
-    connect: Connect, play: Any, project: Path
-) -> None:
+async def test_an_answer_for_the_session_holds_for_its_later_calls(serve, project):
     second = {"calls": [{"name": "write_file", "arguments": {"path": "a.txt", "content": "b"}}]}
-    play(WRITING, second, {"text": "wrote it twice"})
-    seen: list[Any] = []
-    yes = ElicitResult(action="accept", content={"choice": "session"})
-    async with connect(person(yes, seen=seen)) as call:
-        state = await call("kode_start", prompt="x", cwd=str(project))
+    seen = []
+    yes = person(accepting(choice="session"), seen)
+    async with serve(WRITING, second, {"text": "wrote it twice"}, person=yes) as call:
+        state = await call.start()
 
     assert state["status"] == "done"
     assert (project / "a.txt").read_text() == "b"
@@ -62,154 +54,104 @@ async def test_an_answer_for_the_session_holds_for_its_later_calls(
 @pytest.mark.parametrize(
     ("filled", "reason"),
     [
-        (ElicitResult(action="accept", content={"choice": "no", "message": "use b"}), "use b"),
+        (accepting(choice="no", message="use b"), "use b"),
         (ElicitResult(action="decline"), ""),
     ],
 )
-async def test_a_no_goes_to_the_model_with_its_words(
-    connect: Connect, play: Any, project: Path, filled: ElicitResult, reason: str
-) -> None:
-    play(WRITING, {"text": "as you wish"})
-    async with connect(person(filled, seen=[])) as call:
-        state = await call("kode_start", prompt="x", cwd=str(project))
+async def test_a_no_goes_to_the_model_with_its_words(serve, project, filled, reason):
+    async with serve(*MADE, person=person(filled, [])) as call:
+        (denial,) = (await call.start())["result"]["denials"]
 
-    (denial,) = state["result"]["denials"]
     assert reason in denial["reason"]
     assert not (project / "a.txt").exists()
 
 
-@pytest.mark.parametrize(
-    "filled",
-    [
-        ElicitResult(action="cancel"),
-        ElicitResult(action="accept", content={"choice": "everything"}),
-        ElicitResult(action="accept", content=None),
-    ],
-)
-async def test_a_form_without_a_choice_leaves_the_question_open(
-    connect: Connect, play: Any, project: Path, filled: ElicitResult
-) -> None:
-    play(WRITING, {"text": "made it"})
-    async with connect(person(filled, seen=[])) as call:
-        state = await call("kode_start", prompt="x", cwd=str(project))
-        assert state["status"] == "asks"
-        question = state["question"]
-        done = await call(
-            "kode_answer", session=state["session"], question=question["id"], choice="once"
-        )
+OPEN = (ElicitResult(action="cancel"), accepting(choice="everything"), accepting())
+
+
+@pytest.mark.parametrize("filled", OPEN)
+async def test_a_form_without_a_choice_leaves_the_question_open(serve, filled):
+    async with serve(*MADE, person=person(filled, [])) as call:
+        question = await call.question_of(await call.start())
+        done = await call("kode_answer", **question, choice="once")
 
     assert done["result"]["files_changed"] == ["a.txt"]
 
 
-async def test_the_state_asks_where_a_client_lacks_forms(
-    connect: Connect, play: Any, project: Path
-) -> None:
-    play(WRITING, {"text": "made it"})
-    async with connect() as call:
-        state = await call("kode_start", prompt="x", cwd=str(project))
-        assert state["status"] == "asks"
-        question = state["question"]
-        assert "+new" in question["what"]
-        assert question["why"]
-        assert list(question["choices"]) == ["once", "session", "no"]
+async def test_the_state_asks_where_a_client_lacks_forms(serve, project):
+    async with serve(*MADE) as call:
+        state = await call.start()
+        shown, question = state["question"], await call.question_of(state)
+        assert "+new" in shown["what"]
+        assert shown["why"]
+        assert list(shown["choices"]) == CHOICES
         assert (await call("kode_sessions"))["sessions"][0]["status"] == "asks"
-        answer = {"session": state["session"], "question": question["id"]}
-        await call.fault("kode_answer", **{**answer, "question": "q9"}, choice="once")
-        lasting = await call.fault("kode_answer", **answer, choice="project")
-        done = await call("kode_answer", **answer, choice="once")
-        await call.fault("kode_answer", **answer, choice="once")
+        await call.fault("kode_answer", **{**question, "question": "q9"}, choice="once")
+        lasting = await call.fault("kode_answer", **question, choice="project")
+        done = await call("kode_answer", **question, choice="once")
+        await call.fault("kode_answer", **question, choice="once")
 
     assert done["result"]["files_changed"] == ["a.txt"]
     assert "'once', 'session' or 'no'" in lasting
     assert approvals.load(paths.home(), project) == ((), "")
 
 
-async def test_a_destructive_call_takes_no_lasting_answer(
-    connect: Connect, play: Any, project: Path
-) -> None:
-    (project / "kept").mkdir()
-    (project / "kept" / "a.txt").write_text("work of a day")
-    play(
-        {"calls": [{"name": "shell", "arguments": {"command": "ls ..; rm -rf kept"}}]},
-        {"text": "no"},
-    )
-    async with connect() as call:
-        state = await call("kode_start", prompt="x", cwd=str(project), mode="auto-edit")
-        question = state["question"]
-        assert question["what"] == "ls ..; rm -rf kept"
-        assert question["destroys"]
-        assert list(question["choices"]) == ["once", "no"]
-        lasting = await call.fault(
-            "kode_answer", session=state["session"], question=question["id"], choice="session"
-        )
-        await call("kode_answer", session=state["session"], question=question["id"], choice="no")
+async def test_a_destructive_call_takes_no_lasting_answer(serve, project):
+    (project / "work").mkdir()
+    (project / "work" / "a.txt").write_text("of a day")
+    deletion = {"calls": [{"name": "shell", "arguments": {"command": "ls ..; rm -rf work"}}]}
+    async with serve(deletion, {"text": "no"}) as call:
+        state = await call.start(mode="auto-edit")
+        shown, question = state["question"], await call.question_of(state)
+        assert shown["what"] == "ls ..; rm -rf work"
+        assert shown["destroys"]
+        assert list(shown["choices"]) == ["once", "no"]
+        assert "each time" in await call.fault("kode_answer", **question, choice="session")
+        await call("kode_answer", **question, choice="no")
 
-    assert "each time" in lasting
-    assert (project / "kept" / "a.txt").exists()
+    assert (project / "work" / "a.txt").exists()
 
 
-@pytest.mark.parametrize("connect", ["legacy"], indirect=True)
-async def test_a_call_waits_no_longer_than_asked(
-    connect: Connect, play: Any, project: Path
-) -> None:
-    play(WRITING, {"text": "made it"})
-    reads = asyncio.Event()
-    forms = 0
+@pytest.mark.parametrize("serve", ["legacy"], indirect=True)
+async def test_a_call_waits_no_longer_than_asked(serve):
+    reads, forms = asyncio.Event(), []
 
-    async def slow(context: Any, form: Any) -> ElicitResult:
-        nonlocal forms
-        forms += 1
+    async def slow(context, form):
+        forms.append(form)
         await reads.wait()
-        return ElicitResult(action="accept", content={"choice": "once"})
+        return accepting(choice="once")
 
-    async with connect(slow) as call:
-        state = await call("kode_start", prompt="x", cwd=str(project), wait_s=0.1)
-        while state["status"] == "working":
-            state = await call("kode_wait", session=state["session"], wait_s=0.1)
-        assert state["status"] == "asks"
-        assert "person" in state["question"]["asked"]
+    async with serve(*MADE, person=slow) as call:
+        state = await call.start(wait_s=0.1)
+        await call.question_of(state)
         state = await call("kode_wait", session=state["session"], wait_s=0.1)
-        assert state["status"] == "asks"
+        assert "person" in state["question"]["asked"]
         reads.set()
         state = await call("kode_wait", session=state["session"])
 
     assert state["result"]["files_changed"] == ["a.txt"]
-    assert forms == 1
+    assert len(forms) == 1
 
 
-@pytest.mark.parametrize("connect", ["legacy"], indirect=True)
-async def test_an_answer_of_the_client_withdraws_the_form(
-    connect: Connect, play: Any, project: Path
-) -> None:
-    play(WRITING, {"text": "as you wish"})
-
-    async def never(context: Any, form: Any) -> ElicitResult:
+@pytest.mark.parametrize("serve", ["legacy"], indirect=True)
+async def test_an_answer_of_the_client_withdraws_the_form(serve, project):
+    async def never(context, form):
         await asyncio.Event().wait()
-        raise AssertionError
 
-    async with connect(never) as call:
-        state = await call("kode_start", prompt="x", cwd=str(project), wait_s=0.1)
-        while state["status"] == "working":
-            state = await call("kode_wait", session=state["session"], wait_s=0.1)
-        question = state["question"]["id"]
-        done = await call("kode_answer", session=state["session"], question=question, choice="no")
+    async with serve(*MADE, person=never) as call:
+        question = await call.question_of(await call.start(wait_s=0.1))
+        done = await call("kode_answer", **question, choice="no")
 
     assert done["status"] == "done"
     assert not (project / "a.txt").exists()
 
 
-async def test_memory_and_trust_are_never_put_to_a_client(
-    connect: Connect, play: Any, project: Path
-) -> None:
+async def test_memory_and_trust_are_never_put_to_a_client(serve, project):
     adding = {"action": "add", "target": "user", "content": "prefers tabs"}
-    play(
-        {"calls": [{"name": "memory", "arguments": adding}]},
-        {"text": "as you wish"},
-        memory={"enabled": True},
-    )
+    script = ({"calls": [{"name": "memory", "arguments": adding}]}, {"text": "as you wish"})
     (project / ".mcp.json").write_text('{"mcpServers": {"x": {"command": "true"}}}')
-    async with connect() as call:
-        state = await call("kode_start", prompt="x", cwd=str(project))
+    async with serve(*script, config={"memory": {"enabled": True}}) as call:
+        state = await call.start()
 
     assert state["status"] == "done"
     (denial,) = state["result"]["denials"]

@@ -1,27 +1,18 @@
 """A client gives tasks, follows them, stops them; what it gets at each moment."""
 
 import asyncio
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from kode import paths
 from kode.plugins.serve import sessions
 from kode.plugins.serve.sessions import ServedSessions
 from kode.session import log
 from kode.session.index import list_sessions
-from tests.plugins.serve.conftest import Connect
-
-WRITING = {"calls": [{"name": "write_file", "arguments": {"path": "a.txt", "content": "new\n"}}]}
+from tests.plugins.serve.conftest import DONE, MADE, WRITING
 
 
-async def test_a_finished_task_leaves_its_session_on_disk(
-    connect: Connect, play: Any, project: Path
-) -> None:
-    play(WRITING, {"text": "made it"})
-    async with connect() as call:
-        state = await call("kode_start", prompt="make it", cwd=str(project), mode="auto-edit")
+async def test_a_finished_task_leaves_its_session_on_disk(serve, project):
+    async with serve(*MADE) as call:
+        state = await call.start("make it", mode="auto-edit")
 
     assert state["status"] == "done"
     assert state["result"]["status"] == "success"
@@ -33,37 +24,27 @@ async def test_a_finished_task_leaves_its_session_on_disk(
     assert (summary.id, summary.task) == (state["session"], "make it")
 
 
-async def test_the_next_wait_goes_on_from_the_cursor(
-    connect: Connect, play: Any, project: Path
-) -> None:
-    play(WRITING, {"text": "slow", "delay_s": 1.0})
-    async with connect() as call:
-        first = await call("kode_start", prompt="x", cwd=str(project), mode="auto-edit", wait_s=0)
-        assert first["status"] == "working"
-        assert "result" not in first
-        seen = first["progress"]
-        state = first
+async def test_the_next_wait_goes_on_from_the_cursor(serve):
+    async with serve(WRITING, {"text": "slow", "delay_s": 1.0}) as call:
+        state = await call.start(mode="auto-edit", wait_s=0)
+        assert (state["status"], "result" in state) == ("working", False)
+        seen = state["progress"]
         while state["status"] == "working":
-            state = await call(
-                "kode_wait", session=first["session"], cursor=state["cursor"], wait_s=0.2
-            )
+            since = {"session": state["session"], "cursor": state["cursor"]}
+            state = await call("kode_wait", **since, wait_s=0.2)
             seen = seen + state["progress"]
 
     assert state["result"]["result"] == "slow"
     assert len([line for line in seen if "a.txt" in line]) == 1
 
 
-async def test_a_reply_steers_a_running_turn_or_starts_one(
-    connect: Connect, play: Any, project: Path
-) -> None:
-    play({**WRITING, "delay_s": 1.0}, {"text": "with tabs"}, {"text": "second"})
-    async with connect() as call:
-        first = await call("kode_start", prompt="x", cwd=str(project), mode="auto-edit", wait_s=0)
-        session = first["session"]
+async def test_a_reply_steers_a_running_turn_or_starts_one(serve):
+    script = ({**WRITING, "delay_s": 1.0}, {"text": "with tabs"}, {"text": "second"})
+    async with serve(*script) as call:
+        session = (await call.start(mode="auto-edit", wait_s=0))["session"]
         steered = await call("kode_reply", session=session, prompt="use tabs")
         again = await call("kode_reply", session=session[:-2], prompt="now the second")
-        conversation = call.conversation(session)
-        prompts = conversation.past.prompts()
+        prompts = call.conversation(session).past.prompts()
 
     assert steered["result"]["result"] == "with tabs"
     assert any("use tabs" in line for line in steered["progress"])
@@ -71,43 +52,32 @@ async def test_a_reply_steers_a_running_turn_or_starts_one(
     assert prompts == ["x", "now the second"]
 
 
-async def test_stop_interrupts_and_closes_and_a_reply_opens_it_again(
-    connect: Connect, play: Any, project: Path
-) -> None:
-    play({"text": "never", "delay_s": 60}, {"text": "never"})
-    async with connect() as call:
-        state = await call("kode_start", prompt="x", cwd=str(project), wait_s=0)
-        assert "kode_stop" in await call.fault("kode_undo", session=state["session"])
-        stopped = await call("kode_stop", session=state["session"])
+async def test_stop_interrupts_and_closes_and_a_reply_opens_it_again(serve):
+    script = ({"match": "^and now", "text": "back again"}, {"text": "never", "delay_s": 60})
+    async with serve(*script) as call:
+        session = (await call.start(wait_s=0))["session"]
+        assert "kode_stop" in await call.fault("kode_undo", session=session)
+        stopped = await call("kode_stop", session=session)
         assert stopped["status"] == "closed"
-        assert "kode_reply" in await call.fault("kode_wait", session=state["session"])
-        play({"text": "back again"})
-        again = await call("kode_reply", session=state["session"], prompt="and now?")
+        assert "kode_reply" in await call.fault("kode_wait", session=session)
+        again = await call("kode_reply", session=session, prompt="and now?")
 
-    assert again["session"] == state["session"]
-    assert again["result"]["result"] == "back again"
+    assert (again["session"], again["result"]["result"]) == (session, "back again")
 
 
-async def test_several_sessions_work_at_once(connect: Connect, play: Any, project: Path) -> None:
-    play({"text": "one of them", "delay_s": 0.3})
-    async with connect() as call:
-        states = await asyncio.gather(
-            *(call("kode_start", prompt=f"task {n}", cwd=str(project)) for n in range(4))
-        )
+async def test_several_sessions_work_at_once(serve):
+    async with serve({"text": "for all", "delay_s": 0.3}) as call:
+        states = await asyncio.gather(*(call.start(f"task {n}") for n in range(4)))
         listed = (await call("kode_sessions"))["sessions"]
 
-    assert {state["result"]["result"] for state in states} == {"one of them"}
+    assert {state["result"]["result"] for state in states} == {"for all"}
     assert {row["session"] for row in listed} == {state["session"] for state in states}
     assert {row["task"] for row in listed} == {f"task {n}" for n in range(4)}
 
 
-async def test_diff_and_undo_of_what_a_session_changed(
-    connect: Connect, play: Any, project: Path
-) -> None:
-    play(WRITING, {"text": "made it"})
-    async with connect() as call:
-        state = await call("kode_start", prompt="x", cwd=str(project), mode="auto-edit")
-        session = state["session"]
+async def test_diff_and_undo_of_what_a_session_changed(serve, project):
+    async with serve(*MADE) as call:
+        session = (await call.start(mode="auto-edit"))["session"]
         await call("kode_stop", session=session)
         diff = await call("kode_diff", session=session)
         undone = await call("kode_undo", session=session)
@@ -120,26 +90,21 @@ async def test_diff_and_undo_of_what_a_session_changed(
     assert (project / "a.txt").read_text() == "new\n"
 
 
-async def test_a_turn_that_fails_says_why(connect: Connect, play: Any, project: Path) -> None:
-    play({"error": {"status": "auth"}})
-    async with connect() as call:
-        state = await call("kode_start", prompt="x", cwd=str(project))
-        empty = await call.fault("kode_start", prompt=" ", cwd=str(project))
+async def test_a_turn_that_fails_says_why(serve):
+    async with serve({"error": {"status": "auth"}}) as call:
+        state = await call.start()
+        assert "prompt" in await call.refused(" ")
 
     assert state["result"]["status"] == "error"
     assert state["result"]["error"]
-    assert "prompt" in empty
 
 
-async def test_a_session_that_is_open_elsewhere_is_not_taken(
-    connect: Connect, play: Any, project: Path
-) -> None:
-    play({"text": "done"})
-    async with connect() as call:
-        state = await call("kode_start", prompt="x", cwd=str(project))
-        await call("kode_stop", session=state["session"])
-        elsewhere, _ = log.load(paths.home(), state["session"])
-        fault = await call.fault("kode_reply", session=state["session"], prompt="x")
+async def test_a_session_that_is_open_elsewhere_is_not_taken(serve):
+    async with serve(DONE) as call:
+        session = (await call.start())["session"]
+        await call("kode_stop", session=session)
+        elsewhere, _ = log.load(paths.home(), session)
+        fault = await call.fault("kode_reply", session=session, prompt="x")
         elsewhere.close()
         unknown = await call.fault("kode_reply", session="20200101-000000-aaaaaa", prompt="x")
 
@@ -147,33 +112,20 @@ async def test_a_session_that_is_open_elsewhere_is_not_taken(
     assert "no session" in unknown
 
 
-async def test_an_internal_fault_names_its_report_and_ends_nothing(
-    connect: Connect, play: Any, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    play({"text": "done"})
-
-    def broken(self: ServedSessions, limit: int) -> None:
-        raise ZeroDivisionError("of the test")
-
-    monkeypatch.setattr(ServedSessions, "listed", broken)
-    async with connect() as call:
+async def test_an_internal_fault_names_its_report_and_ends_nothing(serve, monkeypatch):
+    monkeypatch.setattr(ServedSessions, "listed", lambda *_: 1 / 0)
+    async with serve(DONE) as call:
         fault = await call.fault("kode_sessions")
-        state = await call("kode_start", prompt="x", cwd=str(project))
+        assert (await call.start())["status"] == "done"
 
     assert "ZeroDivisionError" in fault
     assert str(paths.home() / "logs") in fault
-    assert state["status"] == "done"
 
 
-async def test_one_session_too_many_is_refused(
-    connect: Connect, play: Any, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_session_too_many_is_refused(serve, monkeypatch):
     monkeypatch.setattr(sessions, "MAX_OPEN", 1)
-    play({"text": "done"})
-    async with connect() as call:
-        first = await call("kode_start", prompt="first", cwd=str(project))
-        assert "kode_stop" in await call.fault("kode_start", prompt="second", cwd=str(project))
+    async with serve(DONE) as call:
+        first = await call.start("first")
+        assert "kode_stop" in await call.refused("second")
         await call("kode_stop", session=first["session"])
-        second = await call("kode_start", prompt="second", cwd=str(project))
-
-    assert second["status"] == "done"
+        assert (await call.start("second"))["status"] == "done"
