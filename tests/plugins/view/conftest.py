@@ -117,6 +117,12 @@ def hostile_session(home: Path) -> str:
     return session.header.id
 
 
+def page_of(browser: Browser, session: Session) -> str:
+    """The page of a session, which ends."""
+    session.close()
+    return browser.get(f"/sessions/{session.header.id}")
+
+
 async def remember(place: Place) -> None:
     """Facts with a history, one of them written into its file, and a proposal that waits."""
     async with open_memory(place.config, place.cwd) as memory:

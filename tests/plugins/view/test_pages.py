@@ -1,7 +1,6 @@
 """What the pages of sessions show, asked of the server in this process."""
 
 import json
-import os
 import re
 from dataclasses import replace
 
@@ -16,6 +15,7 @@ from tests.plugins.view.conftest import (
     a_session,
     call,
     hostile_session,
+    page_of,
     remember,
     result,
     says,
@@ -79,22 +79,6 @@ def test_a_long_list_comes_in_pages_that_keep_the_search(browser):
     assert 'href="/?q=task&amp;page=1"' in pages[1]
 
 
-def test_the_first_of_5000_sessions_reads_one_page_of_files(browser, monkeypatch):
-    """Whatever the machine is doing: the work of the first view does not grow with their number."""
-    id = a_session(browser.place.home, ["task"])
-    lines = paths.session_file(browser.place.home, id).read_text()
-    for number in range(5_000):
-        copy = paths.session_file(browser.place.home, f"20250101-{number:06}-abcdef")
-        copy.write_text(lines.replace(id, copy.stem))
-        os.utime(copy, (number, number))
-    read = []
-    summarize = index._summarize
-    monkeypatch.setattr(index, "_summarize", lambda *a: read.append(a) or summarize(*a))
-
-    assert "5,001 sessions" in browser.get("/")
-    assert len(read) <= SESSIONS + 2
-
-
 def test_a_session_shows_calls_with_their_diffs_and_outcomes(browser, tmp_path):
     session = new_session(browser.place.home, tmp_path)
     turn(
@@ -107,9 +91,8 @@ def test_a_session_shows_calls_with_their_diffs_and_outcomes(browser, tmp_path):
         call("shell", "c3", command="sleep 9"),
         says("done"),
     )
-    session.close()
 
-    page = browser.get(f"/sessions/{session.header.id}")
+    page = page_of(browser, session)
 
     assert "<del>- x = 1\n</del><ins>+ x = 3\n</ins><span>  y = 2\n</span>" in page
     words = words_of(page)
@@ -131,9 +114,8 @@ def test_a_replaced_file_is_compared_with_its_earlier_text(browser, tmp_path):
     session.append_message(call("write_file", "c1", path="a.txt", content="one\n2\n"))
     session.append_message(result("write_file", "c1", "Replaced a.txt"))
     session.append(replace(turn_entry(1, session), files_changed=(str(tmp_path / "a.txt"),)))
-    session.close()
 
-    page = browser.get(f"/sessions/{session.header.id}")
+    page = page_of(browser, session)
 
     assert "<span>  one\n</span><del>- two\n</del>" in page
     assert "<ins>+ 2\n</ins>" in page
@@ -148,9 +130,8 @@ def test_a_rewound_turn_is_marked_and_its_number_reused(browser):
     turn(session, "second", says("two"))
     session.append(RewindEntry(to=session.entries[second].id))
     turn(session, "another", says("three"))
-    session.close()
 
-    words = words_of(browser.get(f"/sessions/{session.header.id}"))
+    words = words_of(page_of(browser, session))
 
     assert "Turn 2 rewound" in words
     assert "Rewound to before" in words
@@ -173,9 +154,8 @@ def test_a_session_shows_its_cost_and_what_happened_to_it(browser):
     session.append(
         UsageEntry(purpose="memory", usage=Usage(input_tokens=7), cost_usd=1.0, model="n")
     )
-    session.close()
 
-    words = words_of(browser.get(f"/sessions/{session.header.id}"))
+    words = words_of(page_of(browser, session))
 
     assert "Cost $1.75" in words
     assert "1 1 9,000 0 30 $0.50" in words

@@ -9,7 +9,15 @@ from kode.installed import Plugin
 from kode.plugins.fleet.queue import create
 from kode.plugins.fleet.records import Fleet, Task
 from kode.session.entries import PluginEntry
-from tests.plugins.view.conftest import HOSTILE, Browser, a_session, enter, make_place, says
+from tests.plugins.view.conftest import (
+    HOSTILE,
+    Browser,
+    a_session,
+    enter,
+    make_place,
+    page_of,
+    says,
+)
 from tests.plugins.view.reading import assert_harmless, words_of
 from tests.session.stories import new_session
 
@@ -67,9 +75,8 @@ def test_pages_that_cannot_be_imported_are_left_out(
 def test_a_record_of_a_plugin_is_shown_on_its_session(browser: Browser) -> None:
     session = new_session(browser.place.home)
     session.append(PluginEntry(type="x-goal", value={"text": f"tests pass {HOSTILE}"}))
-    session.close()
 
-    page = browser.get(f"/sessions/{session.header.id}")
+    page = page_of(browser, session)
 
     assert 'Record goal { "text": "tests pass' in words_of(page)
     assert_harmless(page)
