@@ -1,7 +1,7 @@
 """Queues of the test's home, and a repository to work on."""
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,22 +22,6 @@ def task(id: str, source: Path, isolate: Isolation = "none", **fields: str) -> T
 def fleet_of(tmp_path: Path, *tasks: Task, **fields: object) -> Fleet:
     trees = str(tmp_path / "trees")
     return Fleet(id=ID, created_at="2026-01-01T00:00:00Z", tasks=tasks, trees=trees, **fields)  # type: ignore[arg-type]
-
-
-@pytest.fixture(autouse=True)
-def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Queue]]:
-    """The queues of a test, which are closed at its end."""
-    queues: list[Queue] = []
-    begin = Queue.__init__
-
-    def remember(queue: Queue, folder: Path, fleet: Fleet) -> None:
-        begin(queue, folder, fleet)
-        queues.append(queue)
-
-    monkeypatch.setattr(Queue, "__init__", remember)
-    yield queues
-    for queue in queues:
-        queue.close()
 
 
 @pytest.fixture

@@ -8,9 +8,15 @@ import pytest
 from kode import paths
 from kode.cli.main import main
 from kode.errors import EXIT_NOT_STARTED, SessionError, UserError
-from kode.plugins.fleet.queue import FLEET, LOG, open_queue
+from kode.plugins.fleet.queue import FLEET, LOG, Queue, open_queue
 from kode.plugins.fleet.records import Figures, Released
 from tests.plugins.fleet.conftest import Make, again, finished, leased, started
+
+
+@pytest.fixture
+def queue(make: Make) -> Queue:
+    """One of a single task."""
+    return make("a")
 
 
 def test_two_workers_never_have_the_same_task(make: Make) -> None:
@@ -21,15 +27,13 @@ def test_two_workers_never_have_the_same_task(make: Make) -> None:
     assert not any(map(again(queue).is_free, again(queue).state.open_tasks()))
 
 
-def test_a_dead_workers_task_is_leased_with_its_session(make: Make) -> None:
-    queue = make("a")
+def test_a_dead_workers_task_is_leased_with_its_session(queue: Queue) -> None:
     first = leased(queue)
     queue.close()
     assert leased(again(queue)).session == first.session
 
 
-def test_a_worker_that_lost_its_task_cannot_end_it(make: Make) -> None:
-    queue = make("a")
+def test_a_worker_that_lost_its_task_cannot_end_it(queue: Queue) -> None:
     first = leased(queue)
     queue.close()  # as when its machine loses the connection to the folder
     other = again(queue)
@@ -38,8 +42,7 @@ def test_a_worker_that_lost_its_task_cannot_end_it(make: Make) -> None:
     assert other.record(finished(second), under=second)
 
 
-def test_a_line_cut_by_a_crash_is_set_aside(make: Make) -> None:
-    queue = make("a")
+def test_a_line_cut_by_a_crash_is_set_aside(queue: Queue) -> None:
     lease = leased(queue)
     log = queue.folder / LOG
     whole = log.read_bytes()
@@ -51,8 +54,7 @@ def test_a_line_cut_by_a_crash_is_set_aside(make: Make) -> None:
     assert log.with_name("log.jsonl.torn").read_bytes().startswith(b'{"type": "finished"')
 
 
-def test_damaged_and_doubled_lines_are_ignored_and_counted(make: Make) -> None:
-    queue = make("a")
+def test_damaged_and_doubled_lines_are_ignored_and_counted(queue: Queue) -> None:
     lease = leased(queue)
     assert queue.record(started(lease), under=lease)
     log = queue.folder / LOG
@@ -104,16 +106,14 @@ def test_a_sessions_cost_is_counted_once(make: Make) -> None:
     assert budget.spent_usd == pytest.approx(0.5)
 
 
-def test_a_cancelled_fleet_starts_no_more_tasks_ever(make: Make) -> None:
-    queue = make("a")
+def test_a_cancelled_fleet_starts_no_more_tasks_ever(queue: Queue) -> None:
     queue.cancel()
     assert again(queue).lease() is None
     with pytest.raises(UserError, match="was cancelled and cannot continue"):
         queue.resume(None, reopen_failed=False)
 
 
-def test_only_starts_without_a_worker_are_left_to_whoever_cancels(make: Make) -> None:
-    queue = make("a")
+def test_only_starts_without_a_worker_are_left_to_whoever_cancels(queue: Queue) -> None:
     lease = leased(queue)
     queue.record(started(lease, mark="m"), under=lease)
     assert again(queue).cancel() == []
@@ -174,8 +174,9 @@ def test_a_queue_of_another_home_is_refused(
     assert sorted(folder.rglob("*")) == before
 
 
-def test_status_prints_no_control_sequences(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
-    queue = make("a")
+def test_status_prints_no_control_sequences(
+    queue: Queue, capsys: pytest.CaptureFixture[str]
+) -> None:
     lease = leased(queue)
     queue.record(finished(lease, "error", error="\x1b]0;x\x07\x1b[2J\n\u202e"), under=lease)
     (queue.folder / LOG).write_bytes((queue.folder / LOG).read_bytes() + b"damaged\n")
