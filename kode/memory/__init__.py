@@ -29,25 +29,22 @@ GRACE_S = 2.0  # for what a system does after its own deadline
 
 
 def open_memory(settings: "MemoryConfig") -> Guarded:
-    """The configured system inside its guard, not yet opened; a null one if memory is off.
-
-    Raises: ConfigError if `settings.system` is unknown.
-    """
-    return guard(make_system(settings) if settings.enabled else NullMemory(), settings)
+    """The configured system inside its guard, not yet opened. Raises: ConfigError."""
+    return guard(make_system(settings), settings)
 
 
 def guard(system: "MemorySystem", settings: "MemoryConfig") -> Guarded:
     """Wraps a system in its guard, which handles one that hangs or fails: a system keeps its own
     deadlines and knows what is left then."""
-    return Guarded(system, limits_s={"before_drop": settings.drop_deadline_s + GRACE_S})
+    return Guarded(system, drop_limit_s=settings.drop_deadline_s + GRACE_S)
 
 
 def make_system(settings: "MemoryConfig") -> "MemorySystem":
-    """The configured system without the guard, for commands that want its errors.
-
-    Raises: ConfigError.
-    """
+    """The configured system without the guard, for commands that want its errors; a null one if
+    memory is off. Raises: ConfigError if `settings.system` is unknown."""
     name = settings.system
+    if not settings.enabled:
+        return NullMemory()
     if name in SYSTEMS:
         policy = pkgutil.resolve_name(SYSTEMS[name].opens)
         return Memory(name, settings, policy(settings))

@@ -2,13 +2,13 @@
 
 Itself a `MemorySystem`. Each hook has a time limit; a fault becomes the neutral answer and one
 Notice for that hook; after three faults in a row the hook is not called again in this process. Of
-a system that could not be opened, no other hook is called.
-Cancellation passes through.
+a system that could not be opened, no other hook is called. Cancellation passes through.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kode.contracts import (
@@ -46,26 +46,23 @@ HOOKS: Mapping[str, tuple[float, str, str]] = {
 }
 """Time limit in seconds (0: it is not awaited), what failed, and what a waiting person reads.
 `search` and `maintain` may ask a model; nobody waits for them."""
-
 SLOW_S = 1.0
 """After this time the person is notified that a hook is slow."""
-
 FAULTS_IN_A_ROW = 3
 """After this many a hook is not called again in this process."""
 
 
 class Guarded:
-    """`limits_s` overrides single limits of `HOOKS`, in seconds."""
+    """`drop_limit_s` is the time limit of `before_drop`, in seconds."""
 
-    def __init__(
-        self, system: MemorySystem, *, limits_s: Mapping[str, float] | None = None
-    ) -> None:
+    def __init__(self, system: MemorySystem, *, drop_limit_s: float = 30.0) -> None:
         self.system = system
         """The system inside, for commands beyond the contract."""
-        self._limits_s = {hook: row[0] for hook, row in HOOKS.items()} | dict(limits_s or {})
+        self._drop_limit_s = drop_limit_s
         self._emit: Emit = silent
-        self._faults: dict[str, int] = {}
-        self._noticed: set[str] = set()
+        self._faults = Counter[str]()
+        """Hook → its faults in a row."""
+        self._notified: set[str] = set()
         self._state: Mapping[str, Any] = {}
 
     @property
@@ -77,100 +74,92 @@ class Guarded:
         return self.system.message_window
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
-        self._emit = context.emit
-        self._state = state
-        await self._call("open", lambda: self.system.open(context, state), None)
+        self._emit, self._state = context.emit, state
+        await self._await("open", None, context, state)
 
     async def inject(self, reason: InjectReason) -> Injection:
-        return await self._call("inject", lambda: self.system.inject(reason), Injection())
+        return await self._await("inject", Injection(), reason)
 
     async def recall(self, turn: Turn) -> str:
-        return await self._call("recall", lambda: self.system.recall(turn), "")
+        return await self._await("recall", "", turn)
 
     def tools(self) -> tuple[Tool, ...]:
-        return self._ask("tools", self.system.tools, ())
+        return self._call("tools", ())
 
     async def after_turn(self, turn: Turn) -> None:
-        await self._call("after_turn", lambda: self.system.after_turn(turn), None)
+        await self._await("after_turn", None, turn)
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
-        return await self._call(
-            "before_drop", lambda: self.system.before_drop(messages, reason), Drop(done=False)
-        )
+        return await self._await("before_drop", Drop(done=False), messages, reason)
 
     async def maintain(self) -> None:
-        await self._call("maintain", self.system.maintain, None)
+        await self._await("maintain", None)
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        nothing: list[Hit] = []
-        return await self._call("search", lambda: self.system.search(query, k), nothing)
+        return await self._await("search", list[Hit](), query, k)
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
-        return await self._call("snapshot", self.system.snapshot, ())
+        return await self._await("snapshot", ())
 
     def state(self) -> Mapping[str, Any]:
-        self._state = self._ask("state", self.system.state, self._state)
+        self._state = self._call("state", self._state)
         return self._state
 
     async def close(self, grace_s: float) -> None:
-        await self._call("close", lambda: self.system.close(grace_s), None)
+        await self._await("close", None, grace_s)
 
-    async def _call(self, hook: str, start: Callable[[], Awaitable[T]], neutral: T) -> T:
-        if self._is_off(hook):
-            return neutral
-        try:
-            async with asyncio.timeout(self._limits_s[hook]), self._told_when_slow(hook):
-                answer = await start()
-        except Exception as error:
-            self._fault(hook, error)
-            return neutral
-        self._faults[hook] = 0
+    async def _await(self, hook: str, neutral: T, *arguments: Any) -> T:
+        answer = neutral
+        if not self._is_off(hook):
+            with self._count_faults(hook):
+                async with asyncio.timeout(self._limit_s(hook)), self._show_if_slow(hook):
+                    answer = await getattr(self.system, hook)(*arguments)
         return answer
 
-    @contextlib.asynccontextmanager
-    async def _told_when_slow(self, hook: str) -> AsyncIterator[None]:
-        """Notifies the person once a hook is noticeably slow."""
-        what = HOOKS[hook][2]
-        if not what:
-            yield
-            return
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        timer = loop.call_later(SLOW_S, self._emit, Working(what=what))
-        try:
-            yield
-        finally:
-            timer.cancel()
-            if loop.time() - started >= SLOW_S:
-                self._emit(Working(what=""))
-
-    def _ask(self, hook: str, start: Callable[[], T], neutral: T) -> T:
-        if self._is_off(hook):
-            return neutral
-        try:
-            answer = start()
-        except Exception as error:
-            self._fault(hook, error)
-            return neutral
-        self._faults[hook] = 0
+    def _call(self, hook: str, neutral: T) -> T:
+        answer = neutral
+        if not self._is_off(hook):
+            with self._count_faults(hook):
+                answer = getattr(self.system, hook)()
         return answer
 
     def _is_off(self, hook: str) -> bool:
-        unopened = hook != "open" and self._faults.get("open", 0) > 0
-        return unopened or self._faults.get(hook, 0) >= FAULTS_IN_A_ROW
+        is_closed = hook != "open" and self._faults["open"] > 0
+        return is_closed or self._faults[hook] >= FAULTS_IN_A_ROW
 
-    def _fault(self, hook: str, error: Exception) -> None:
-        self._faults[hook] = self._faults.get(hook, 0) + 1
-        if hook in self._noticed:
-            return
-        self._noticed.add(hook)
-        doing, why = HOOKS[hook][1], self._reason(hook, error)
-        text = f"Memory ({self.name}) could not {doing}: {why} kode continues without it; "
-        self._emit(Notice(text=text + "`kode memory status` says more."))
+    def _limit_s(self, hook: str) -> float:
+        return self._drop_limit_s if hook == "before_drop" else HOOKS[hook][0]
+
+    @contextlib.asynccontextmanager
+    async def _show_if_slow(self, hook: str) -> AsyncIterator[None]:
+        """Notifies the person once a hook is noticeably slow."""
+        loop, what = asyncio.get_running_loop(), HOOKS[hook][2]
+        timer = loop.call_later(SLOW_S, self._emit, Working(what=what)) if what else None
+        try:
+            yield
+        finally:
+            if timer:
+                timer.cancel()
+                if loop.time() >= timer.when():
+                    self._emit(Working(what=""))
+
+    @contextlib.contextmanager
+    def _count_faults(self, hook: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self._faults[hook] += 1
+            if hook not in self._notified:
+                self._notified.add(hook)
+                text = f"Memory ({self.name}) could not {HOOKS[hook][1]}: "
+                text += f"{self._reason(hook, error)} kode continues without it; "
+                self._emit(Notice(text=text + "`kode memory status` says more."))
+        else:
+            self._faults[hook] = 0
 
     def _reason(self, hook: str, error: Exception) -> str:
         if isinstance(error, TimeoutError):
-            return f"it took longer than {self._limits_s[hook]:g} s."
+            return f"it took longer than {self._limit_s(hook):g} s."
         if isinstance(error, KodeError):
             return str(error)
         return f"{type(error).__name__}: {error}".rstrip(". ") + "."

@@ -5,57 +5,23 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.contracts import AskReply, MemoryContext, MemorySystem
 from kode.events import Emit, Event, Notice
 from kode.memory import frame, make_system, report, review
 from kode.memory.commands import memory_command
+from kode.memory.policy import About
 from kode.memory.statement import Outcome, Who
-from kode.memory.system import NullMemory
 
 if TYPE_CHECKING:
-    from kode.config import Config, MemoryConfig
-
-
-def outside_context(
-    config: "Config",
-    cwd: Path,
-    *,
-    emit: Emit,
-    ask_reply: AskReply | None = None,
-    read_only: bool = False,
-) -> MemoryContext:
-    """What memory may know outside a session."""
-    return MemoryContext(
-        root=paths.memory_folder(paths.home(), config.memory.data_dir),
-        cwd=cwd,
-        project_root=paths.repository_root(cwd),
-        session_id=None,
-        emit=emit,
-        ask_reply=ask_reply,
-        now=lambda: datetime.now().astimezone(),
-        read_only=read_only,
-    )
-
-
-@asynccontextmanager
-async def open_configured(
-    settings: "MemoryConfig", context: MemoryContext
-) -> AsyncIterator[MemorySystem]:
-    """Opens the configured system, or a null one if memory is off. Raises: ConfigError."""
-    system = make_system(settings) if settings.enabled else NullMemory()
-    await system.open(context, {})
-    try:
-        yield system
-    finally:
-        await system.close(1.0)
+    from kode.config import Config
 
 
 @dataclass(frozen=True)
 class OutsideMemory:
-    """Memory that is open outside a session, for what shows it or lets a person decide."""
+    """Memory that is open outside a session. Its methods raise MemoryRefused, StorageError."""
 
     system: MemorySystem
     notices: list[str]
@@ -66,15 +32,15 @@ class OutsideMemory:
         return frame.wrap(about, text) if text else ""
 
     async def overview(self) -> report.Overview:
-        """All of it. Raises: MemoryRefused, StorageError."""
+        """All of it."""
         return await report.overview(self.system)
 
-    async def propose(self, text: str, about: Literal["user", "project"], client: str) -> Outcome:
-        """Adds what an outsider says, which waits for the person. Raises: MemoryRefused."""
+    async def propose(self, text: str, about: About, client: str) -> Outcome:
+        """Adds what an outsider says, which waits for the person."""
         return await review.propose(self.system, text, about, client)
 
     async def decide(self, id: str, choice: str, who: Who = "user") -> Outcome:
-        """Carries out a choice about what waits. Raises: MemoryRefused, StorageError."""
+        """Carries out a choice about what waits."""
         return await review.decide(self.system, id, choice, who)
 
     async def command(self, argv: Sequence[str]) -> str:
@@ -83,14 +49,34 @@ class OutsideMemory:
 
 
 @asynccontextmanager
-async def open_outside(config: "Config", cwd: Path) -> AsyncIterator[OutsideMemory]:
-    """Opens the configured memory for the project of `cwd`. Raises: ConfigError."""
-    notices: list[str] = []
+async def open_outside(
+    config: "Config",
+    cwd: Path,
+    *,
+    emit: Emit | None = None,
+    ask_reply: AskReply | None = None,
+    read_only: bool = False,
+) -> AsyncIterator[OutsideMemory]:
+    """Opens the configured memory for the project of `cwd`. Without `emit`, what it has to say is
+    collected. Raises: ConfigError, StorageError."""
+    system, notices = make_system(config.memory), list[str]()
 
-    def emit(event: Event) -> None:
+    def collect(event: Event) -> None:
         if isinstance(event, Notice):
             notices.append(event.text)
 
-    context = outside_context(config, cwd, emit=emit)
-    async with open_configured(config.memory, context) as system:
+    context = MemoryContext(
+        root=paths.memory_folder(paths.home(), config.memory.data_dir),
+        cwd=cwd,
+        project_root=paths.repository_root(cwd),
+        session_id=None,
+        emit=emit or collect,
+        ask_reply=ask_reply,
+        now=lambda: datetime.now().astimezone(),
+        read_only=read_only,
+    )
+    await system.open(context, {})
+    try:
         yield OutsideMemory(system, notices)
+    finally:
+        await system.close(1.0)

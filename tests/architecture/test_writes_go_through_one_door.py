@@ -42,7 +42,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     "extensions/mcp_cache.py": {"remove": HOME},
     "memory/embed.py": {"_with_file": HOME},
     "memory/index.py": {"use_index": HOME, "_open": HOME},
-    "memory/pending.py": {"_take": HOME},
+    "memory/pending.py": {"take": HOME},
     "providers/stream.py": dict.fromkeys(("__aenter__", "_touching", "harden", "soften"), NO_FILE),
     "plugins/replay/recording.py": {"read_cassette": NEW},
     "sandbox/apply.py": {"_fill": PRIVATE, "_merge": PRIVATE, "_remove": PRIVATE},

@@ -90,19 +90,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.memory.commands import run_command, with_undo
-    from kode.memory.outside import open_configured, outside_context
+    from kode.memory.outside import open_outside
 
-    config = loaded.config
-    context = outside_context(
-        config,
-        working_directory(arguments),
-        emit=_say,
-        ask_reply=_ask_reply(loaded) if arguments.command in ASKS_A_MODEL else None,
-    )
-    durable.remove_all_stale_temporaries(context.root)
-    async with open_configured(config.memory, context) as system:
+    config, cwd = loaded.config, working_directory(arguments)
+    durable.remove_all_stale_temporaries(paths.memory_folder(paths.home(), config.memory.data_dir))
+    ask_reply = _ask_reply(loaded) if arguments.command in ASKS_A_MODEL else None
+    async with open_outside(config, cwd, emit=_say, ask_reply=ask_reply) as memory:
         confirm = _confirm if sys.stdin and sys.stdin.isatty() else None
-        return with_undo(await run_command(system, arguments, confirm))
+        return with_undo(await run_command(memory.system, arguments, confirm))
 
 
 async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
@@ -112,18 +107,16 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.cli.prompt.state import PromptState
     from kode.cli.screen.render import Renderer
     from kode.cli.screen.screen import open_screen
-    from kode.memory.outside import open_configured, outside_context
+    from kode.memory.outside import open_outside
     from kode.memory.review import items
 
     terminals = sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()
-    config = loaded.config
-    context = outside_context(config, working_directory(arguments), emit=_say)
     if terminals and not arguments.list:
-        async with open_configured(config.memory, context) as system:
-            if await items(system):
+        async with open_outside(loaded.config, working_directory(arguments), emit=_say) as memory:
+            if await items(memory.system):
                 screen = open_screen()
                 async with asking(PromptState(screen, Renderer(screen), {}, listens=False)):
-                    await review_memory(screen, system)
+                    await review_memory(screen, memory.system)
                 return ""
     return await _run(loaded, arguments)
 

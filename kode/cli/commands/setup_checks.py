@@ -21,7 +21,6 @@ from kode.cli.commands.diagnosis import (
     optional,
 )
 from kode.errors import KodeError, SandboxUnknownError
-from kode.events import Event, Notice
 from kode.providers.reach import url_of
 
 if TYPE_CHECKING:
@@ -180,8 +179,7 @@ def _reported(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def memory(case: Case) -> Finding:
-    from kode.memory.commands import memory_command
-    from kode.memory.outside import open_configured, outside_context
+    from kode.memory.outside import open_outside
 
     if case.loaded is None:
         return optional(NOT_TRIED)
@@ -197,19 +195,12 @@ def memory(case: Case) -> Finding:
             "move it away, or make it writable",
         )
 
-    faults: list[str] = []
-
-    def take(event: Event) -> None:
-        if isinstance(event, Notice):
-            faults.append(event.text)
-
-    async def looked_at() -> str:
-        context = outside_context(config, case.cwd, emit=take, read_only=True)
-        async with open_configured(settings, context) as system:
-            return await memory_command(system, ["status"])
+    async def read() -> tuple[str, list[str]]:
+        async with open_outside(config, case.cwd, read_only=True) as memory:
+            return await memory.command(["status"]), memory.notices
 
     try:
-        text = asyncio.run(looked_at())
+        text, faults = asyncio.run(read())
     except Exception as error:
         return missing(
             f"{settings.system} in {folder} cannot be opened: {error}",
