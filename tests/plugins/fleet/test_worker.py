@@ -1,6 +1,7 @@
 """How a worker runs a task, with a stand-in for its process."""
 
 import errno
+import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,7 +50,8 @@ def show_nothing(state: TaskState, record: Record) -> None:
 def start_and_die(queue: Queue, **fields: object) -> Leased:
     """A start whose worker died without recording its end."""
     lease = leased(queue, "a")
-    fields = {"at": time.time(), "tree": str(queue.folder), **fields}
+    # An entry of a session says when it was written in whole milliseconds, rounded down.
+    fields = {"at": math.floor(time.time()), "tree": str(queue.folder), **fields}
     queue.record(started(lease, **fields), under=lease)
     queue.close()
     return lease
