@@ -15,6 +15,7 @@ from kode.broken_json import object_of
 from kode.config import project_file
 from kode.config.files import read_layer, write_document
 from kode.contracts import Bundle
+from kode.credentials import redact
 from kode.errors import ConfigError, Setting
 from kode.extensions import trust
 from kode.extensions.places import bundles_in
@@ -26,7 +27,7 @@ START_TIMEOUT_S = 30.0  # `npx` and `uvx` may have to install it first
 CALL_TIMEOUT_S = 300.0
 """Default time limit for a server to start, and to answer a call."""
 
-_ADDRESS = re.compile(r"https?://|\$\{")
+ADDRESS = re.compile(r"https?://|\$\{")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]|_(?!_)){0,39}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
@@ -203,36 +204,36 @@ def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
     )
 
 
-def variables_of(entry: Entry) -> tuple[str, ...]:
-    """The environment variables that an entry uses, for the person who approves it."""
-    text = json.dumps(entry.values, ensure_ascii=False)
-    return tuple(dict.fromkeys(match[1] for match in _VARIABLE.finditer(text)))
+def target_of(values: Mapping[str, Any]) -> str:
+    """The program that an entry runs with its arguments, or its address, without credentials."""
+    words = (values.get("url") or values.get("command", ""), *_list(values.get("args")))
+    return redact(" ".join(words))
 
 
-def add(path: Path, name: str, values: Mapping[str, Any]) -> None:
-    """Adds an entry to a config file, created if missing; the rest of it stays.
+def add(
+    home: Path, cwd: Path, servers: Sequence[tuple[str, Mapping[str, Any]]], *, shared: bool = False
+) -> Path:
+    """Adds entries that a person has just written to a config file, all or none: to the project's
+    if they are `shared`, which approves them. Returns the file, created if missing; the rest of it
+    stays.
 
-    Raises: ConfigError for a name that is taken or an unusable entry; StorageError.
+    Raises: ConfigError for a name that is taken or an unusable entry; StorageError, BusyError.
     """
-    if fault := _fault(path, name, values):
-        raise ConfigError(fault)
-    document = _document(path)
-    section = document.setdefault(SECTION, {})
-    if name in section:
-        raise ConfigError(f"{path} has an MCP server {name} already: `kode mcp remove {name}`.")
-    section[name] = values
-    write_document(path, document)
-
-
-def add_seen(home: Path, cwd: Path, name: str, values: Mapping[str, Any], *, shared: bool) -> Path:
-    """Adds an entry that a person has just written, to the project's file if it is `shared`, and
-    approves it; returns the file. Raises: ConfigError, StorageError, BusyError."""
     project = paths.project_root(cwd)
     path = project / ".mcp.json" if shared else paths.config_file(home)
-    add(path, name, values)
-    added = [entry.item for entry in find_servers(home, cwd).entries if entry.name == name]
+    document = _document(path)
+    section = document.setdefault(SECTION, {})
+    for name, values in servers:
+        if fault := _fault(path, name, values):
+            raise ConfigError(fault)
+        if name in section:
+            raise ConfigError(f"{path} has an MCP server {name} already: `kode mcp remove {name}`.")
+        section[name] = values
+    write_document(path, document)
     if shared:
-        trust.approve(home, project, added)
+        names = {name for name, _ in servers}
+        entries = find_servers(home, cwd).entries
+        trust.approve(home, project, [entry.item for entry in entries if entry.name in names])
     return path
 
 
@@ -274,11 +275,11 @@ def _fault(path: Path, name: str, values: Any) -> str:
     kind = values.get("type", "stdio" if "command" in values else "http")
     if kind not in ("stdio", "http", "streamable-http", "sse"):
         return f"{about} has the type {kind!r}; kode speaks stdio, http (Streamable HTTP) and sse."
-    if ("command" in values) == ("url" in values):
-        return f"{about} needs either a `command` or a `url`."
+    if ("command" in values) == ("url" in values) or ("url" in values and kind == "stdio"):
+        return f"{about} needs either a `command` or a `url` (type http, sse)."
     if not isinstance(values.get("command", values.get("url")), str):
         return f"{about} needs a text as its `command` or `url`; arguments go into `args`."
-    if not _ADDRESS.match(values.get("url", "http://")):
+    if not ADDRESS.match(values.get("url", "http://")):
         return (
             f"{about} needs a `url` that begins with http:// or https://. A program goes into "
             "`command` (`kode mcp add NAME -- COMMAND`)."

@@ -204,7 +204,7 @@ class McpServer:
 
 def pinned_definitions(entry: Entry, approvals: Approvals) -> Mapping[str, Definition]:
     """The approved tools of a server, by name; empty for one that never ran."""
-    found = (json.loads(pin.content) for pin in _pins(entry, approvals))
+    found = (json.loads(pin.content) for pin in saved_pins(entry, approvals))
     return {
         one["name"]: Definition(
             name=one["name"],
@@ -222,7 +222,7 @@ def held_back(
     """The names of the tools that are off because they are not as they were approved. None of a
     server's first definitions is: the server itself was approved, and there is nothing to compare
     with."""
-    if not _pins(entry, approvals):
+    if not saved_pins(entry, approvals):
         return ()
     items = zip(definitions, pins_of(entry, definitions), strict=True)
     return tuple(name for name, item in items if trust.state(item, approvals) != "trusted")
@@ -235,7 +235,7 @@ def keep_pins(
 
     Raises: StorageError, BusyError; then its pins are as before.
     """
-    known, items = _pins(entry, approvals), pins_of(entry, definitions)
+    known, items = saved_pins(entry, approvals), pins_of(entry, definitions)
     if not known:
         trust.approve(home, entry.root, items)
         return
@@ -246,7 +246,8 @@ def keep_pins(
         trust.revoke(home, entry.root, gone)
 
 
-def _pins(entry: Entry, approvals: Approvals) -> list[Approved]:
+def saved_pins(entry: Entry, approvals: Approvals) -> list[Approved]:
+    """The pins of a server's tools, as they were approved."""
     prefix, origin = f"{entry.name}:", str(entry.origin)
     return [
         item

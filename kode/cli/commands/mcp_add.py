@@ -1,33 +1,26 @@
-"""`kode mcp add` and `kode mcp add-json`: take the command lines that other agents' READMEs name,
-with `kode` in the place of the agent, and JSON as pasted.
-
-The forms: an object under `mcpServers` (Claude Code, Cursor, Gemini), `servers` (VS Code),
-`context_servers` (Zed), `mcp_servers` (Codex), `mcp` (opencode, older VS Code); one server's object
-with its name in it (VS Code's `--add-mcp`), or beside it.
-"""
+"""`kode mcp add`, `add-json` and `import`: a server from a command line, from JSON as people paste
+it, or from another agent's file becomes an entry of kode's config."""
 
 import argparse
 import json
+import os
 import re
 import shlex
+import shutil
+import sys
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kode import paths
-from kode.cli.flags import working_directory
-from kode.cli.parser import Parser
-from kode.errors import EXIT_OK, ConfigError
-from kode.extensions.mcp_config import add_seen
+from kode import credentials, paths
+from kode.cli.flags import directory
+from kode.cli.parser import KINDS, Parser
+from kode.cli.screen.printer import Answer
+from kode.errors import ConfigError
+from kode.extensions import mcp_config
 from kode.permissions.gate import visible
-from kode.plain_text import clean
-
-_SCOPES = {"user": "home", "local": "home", "global": "home", "shared": "project"}
-_VALUED = (
-    "-s --scope -t --transport -e --env -H --header --url --bearer-token-env-var --client-id "
-    "--callback-port --timeout --description --read --add-mcp --include-tools --exclude-tools"
-).split()
 
 ABOUT = """\
 Add an MCP server to your own config, or to the project's `.mcp.json`:
@@ -36,344 +29,334 @@ Add an MCP server to your own config, or to the project's `.mcp.json`:
   kode mcp add '{"mcpServers": {...}}'      kode mcp add NAME '{"command": ...}'
 
 The `mcp add` lines of other agents work with `kode` in the place of their name."""
+ABOUT_IMPORT = (
+    "List the MCP servers of Claude Code, Codex, Cursor, VS Code, Zed and Gemini on this "
+    "machine; with names, take those. Secrets become references to your environment."
+)
+MAX_BYTES = 32 * 1024 * 1024
+"""Limit of a file; `~/.claude.json` holds whole histories."""
+
+_SECTIONS = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp")
+"""Where Claude Code, Cursor and Gemini, VS Code, Zed, Codex, and opencode have servers by name."""
+_TARGETS = {"command", "url", "httpUrl", "serverUrl"}
+"""Keys of which each server has one."""
+_RENAMED = {"httpUrl": "url", "serverUrl": "url", "http_headers": "headers", "environment": "env"}
+_TYPES = {"streamable-http": "http", "streamableHttp": "http", "remote": "http"}
+_GRANTS = ("write", "network", "read", "outside", "deferred")
+"""Keys of kode alone."""
+_KEYS = ("type", "url", "env", "headers", "oauth", "timeout", "disabled", *_GRANTS)
+_SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|auth|credential|cookie")
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_LAST_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
+_NO_NAME = re.compile(r"\W+", re.ASCII)
+_VARIABLE = re.compile(r"\$\{(?:env:|input:)?([\w.-]+)\}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParsedServer:
-    """A server that somebody wants to add."""
+    """A server that a person may add."""
 
     name: str
     values: Mapping[str, Any]
     """As kode writes an entry."""
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
     """Sentences about what could not be taken over as it was."""
 
 
-def main(argv: Sequence[str]) -> int:
-    """Runs `kode mcp add ...`. Raises: ConfigError, StorageError, BusyError."""
-    words, command = split(argv)
-    arguments = _parser("kode mcp add").parse(words)
-    name = arguments.name or ""
-    pasted = arguments.add_mcp or next(filter(_is_json, (arguments.name, arguments.url)), "")
-    if pasted:
-        return _add(servers_in(parse_json(pasted), name if pasted != name else ""), arguments)
-    if not name:
-        raise ConfigError("kode mcp add: name the server. `kode mcp add --help` shows the forms.")
-    return _add([(name, _entry_of(arguments, command))], arguments)
+def add(parser: Parser, argv: Sequence[str]) -> Answer:
+    """Answers `kode mcp add ...` and `add-json`. Raises: ConfigError, StorageError, BusyError."""
+    parser.description = ABOUT
+    _add_flags(parser)
+    words, command = _split(argv, parser)
+    flags = {key: value for key, value in vars(parser.parse(words, mixed=True)).items() if value}
+    name, target, scope = (flags.pop(key, "") for key in ("name", "target", "scope"))
+    flags |= {key: dict(flags[key]) for key in ("env", "headers", "oauth") if key in flags}
+    pasted = next(filter(_is_json, (name, target)), "")
+    if (document := _parse_json(pasted)) is not None:
+        servers = _servers_in(document, name if name != pasted else "")
+    elif pasted or parser.prog.endswith("json"):
+        raise ConfigError(
+            f"{parser.prog}: {(pasted or target or ' '.join(command))[:60]!r} is no JSON of an MCP "
+            "server. In a shell it needs single quotes around it: '{\"mcpServers\": {…}}'."
+        )
+    else:
+        if command and flags.get("type", "stdio") != "stdio":
+            target, *command = command
+        target = flags.pop("url", target)
+        servers = {name: {"command": command} if command else {"url": target} if target else {}}
+    parsed = [_parse(key, values, flags) for key, values in servers.items()]
+    if not parsed or not all(server.name and server.values for server in parsed):
+        raise ConfigError(
+            f"{parser.prog}: name a server, and give its address, program or JSON. "
+            f"`{parser.prog} --help` shows the forms."
+        )
+    return _add_all(parsed, scope)
 
 
-def add_json(argv: Sequence[str]) -> int:
-    """Runs `kode mcp add-json NAME JSON`. Raises: ConfigError, StorageError, BusyError."""
-    arguments = _parser("kode mcp add-json").parse(argv)
-    if not arguments.name or not arguments.url:
-        raise ConfigError("kode mcp add-json takes a name and the server's JSON: NAME '{…}'.")
-    return _add(servers_in(parse_json(arguments.url), arguments.name), arguments)
+def import_servers(parser: Parser, argv: Sequence[str]) -> Answer:
+    """Answers `kode mcp import ...`. Raises: ConfigError, StorageError, BusyError."""
+    parser.description = ABOUT_IMPORT
+    add = parser.add_argument
+    add("names", metavar="NAME", nargs="*", help="a server, or AGENT:NAME")
+    add("--all", action="store_true", help="take all that are not here yet")
+    scopes = ("home", "project")
+    add("-s", "--scope", choices=scopes, default="home", help="where to: home (default), project")
+    add("--json", action="store_true", help="one JSON list, and take nothing")
+    arguments = parser.parse(argv)
+    cwd, faults = directory(None, ""), list[str]()
+    present = {entry.name for entry in mcp_config.find_servers(paths.home(), cwd).entries}
+    found, chosen = [*_foreign_servers(cwd, faults)], dict[str, ParsedServer]()
+    for agent, _, server in found:  # those of the project come first
+        for name in {server.name, f"{agent}:{server.name}"} & {*arguments.names}:
+            if chosen.setdefault(name, server).values != server.values:
+                raise ConfigError(f"{name} is configured in several ways: give AGENT:NAME.")
+        if arguments.all and server.name not in present:
+            chosen.setdefault(server.name, server)
+    if missing := ", ".join(sorted({*arguments.names} - chosen.keys())):
+        raise ConfigError(
+            f"No other agent has an MCP server {missing}: `kode mcp import` lists all."
+        )
+    if chosen or arguments.all:
+        return _add_all(chosen.values(), arguments.scope, faults)
+    rows = [
+        {
+            "agent": agent,
+            "name": server.name,
+            "path": str(path),
+            "runs": mcp_config.target_of(server.values),
+        }
+        for agent, path, server in found
+    ]
+    return Answer(
+        value=rows,
+        as_json=arguments.json,
+        rows=[[*map(visible, row.values())] for row in rows],
+        lines=["`kode mcp import NAME` takes one, `--all` all that are not here."] if rows else (),
+        empty="No other agent has MCP servers configured here.",
+        faults=map(visible, faults),
+    )
 
 
-def _add(servers: Iterable[tuple[str, Mapping[str, Any]]], arguments: argparse.Namespace) -> int:
-    """Adds servers with what the flags say of each."""
-    given = _flags(arguments)
-    parsed = [parse_server(name, _joined(values, given)) for name, values in servers]
-    if not parsed:
-        raise ConfigError("The JSON names no MCP server: none has a `command` or a `url`.")
-    is_shared = _SCOPES.get(arguments.scope, arguments.scope) == "project"
-    return add_all(parsed, is_shared, working_directory(argparse.Namespace(cwd=None)))
+def _add_all(servers: Iterable[ParsedServer], scope: str, faults: Iterable[str] = ()) -> Answer:
+    """Adds all or, with an error, none. Raises: ConfigError, StorageError, BusyError."""
+    servers, is_shared = [*servers], scope in ("project", "shared")
+    entries = [(server.name, server.values) for server in servers]
+    path = mcp_config.add(paths.home(), directory(None, ""), entries, shared=is_shared)
+    lines = [
+        line
+        for server in servers
+        for line in (
+            f"Added {server.name} to {path}. `kode mcp test {server.name}` tries it.",
+            *(f"  {note}" for note in server.notes),
+        )
+    ]
+    empty = "Every server of other agents is here already."
+    return Answer(lines=map(visible, lines), empty=empty, faults=map(visible, faults))
 
 
-def add_all(servers: Iterable[ParsedServer], shared: bool, cwd: Path) -> int:
-    """Adds servers and says so. Raises: ConfigError, StorageError, BusyError."""
-    for server in servers:
-        read = _paths_to_read(server.values, cwd)
-        values = {**server.values, **({"read": read} if read else {})}
-        path = add_seen(paths.home(), cwd, server.name, values, shared=shared)
-        lines = [f"Added {server.name} to {path}. `kode mcp test {server.name}` tries it."]
-        lines += [*server.notes, *([f"It may read {' and '.join(read)} (`read`)."] if read else [])]
-        print("\n  ".join(clean(visible(line)) for line in lines), flush=True)
-    return EXIT_OK
-
-
-def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+def _split(argv: Sequence[str], parser: Parser) -> tuple[list[str], list[str]]:
     """A command line → the words for kode, and the server's command with all its flags: what is
     behind `--`, or begins with the second word that is no flag, unless that is an address."""
-    words: list[str] = []
-    free = 0
-    rest = list(argv)
+    valued = {flag for it in parser._actions if it.nargs != 0 for flag in it.option_strings}
+    words, rest, is_named = list[str](), [*argv], False
     while rest:
         word = rest.pop(0)
         if word == "--":
             return words, rest
-        if word.startswith("-"):
-            words.append(word)
-            if word in _VALUED and rest:
-                words.append(rest.pop(0))
-            continue
-        free += 1
-        if free == 2 and not _is_address(word) and not _is_json(word):
-            return words, [word, *rest]
+        if not word.startswith("-"):
+            if is_named and not _is_json(word) and not mcp_config.ADDRESS.match(word):
+                return words, [word, *rest]
+            is_named = True
         words.append(word)
+        if word in valued and rest:
+            words.append(rest.pop(0))
     return words, []
 
 
-def _parser(name: str) -> Parser:
-    parser = Parser(name, ABOUT)
+def _add_flags(parser: Parser) -> None:
     add = parser.add_argument
     add("name", metavar="NAME", nargs="?", help="the server")
-    add("url", metavar="URL", nargs="?", help="the address of an HTTP server, or JSON")
-    scopes = ("home", "project", *_SCOPES)
+    add("target", metavar="URL", nargs="?", help="the address of an HTTP server, or JSON")
+    scopes = ("home", "project", "user", "local", "global", "shared")
     where = "home (default; also user, local) or project"
     add("-s", "--scope", choices=scopes, default="home", help=where)
     kinds = ("stdio", "http", "sse", "streamable-http")
-    add("-t", "--transport", choices=kinds, help="stdio, http (default for a URL) or sse")
-    pair: dict[str, Any] = {"action": "append", "default": []}
+    about = "stdio, http (default for a URL) or sse"
+    add("-t", "--transport", dest="type", choices=kinds, help=about)
     about = "a variable the server gets; ${VAR} is replaced from your environment"
+    pair: dict[str, Any] = {"action": "append", "type": _pair}
     add("-e", "--env", metavar="NAME=VALUE", help=about, **pair)
-    add("-H", "--header", metavar="NAME:VALUE", help="a header of its requests", **pair)
-    add("--url", dest="address", metavar="URL", help="the address of an HTTP server")
+    about = "a header of its requests"
+    add("-H", "--header", dest="headers", metavar="NAME:VALUE", help=about, **pair)
+    add("--url", metavar="URL", help="the address of an HTTP server")
     add("--bearer-token-env-var", metavar="VAR", help="a variable with the token for its requests")
-    add("--client-id", metavar="ID", help="kode's registered id, for logins")
-    add("--callback-port", metavar="PORT", type="port", help="the port that logins return to")
+    pair = {"action": "append", "dest": "oauth", "type": lambda text: ("clientId", text)}
+    add("--client-id", metavar="ID", help="kode's registered id, for logins", **pair)
+    pair |= {"type": lambda text: ("callbackPort", KINDS["port"](text))}
+    add("--callback-port", metavar="PORT", help="the port that logins return to", **pair)
     add("--timeout", metavar="MS", type="whole", help="time limit of a call, in milliseconds")
-    add("--read", metavar="PATH", help="let it read a file or folder of your home", **pair)
+    about = "let it read a file or folder of your home"
+    add("--read", metavar="PATH", action="append", help=about)
     add("--write", action="store_true", help="let it change the project")
     add("--network", action="store_true", help="let it use the network")
     add("--outside", action="store_true", help="run it without the sandbox, once you said yes")
-    add("--add-mcp", metavar="JSON", help="one server as JSON")
     for flag in ("--description", "--include-tools", "--exclude-tools"):
         add(flag, help=argparse.SUPPRESS)
     add("--trust", action="store_true", help=argparse.SUPPRESS)
-    return parser
 
 
-def _entry_of(arguments: argparse.Namespace, command: list[str]) -> Mapping[str, Any]:
-    """The server that words name: an address, or a program. Raises: ConfigError."""
-    if len(command) == 1 and " " in command[0] and not Path(command[0]).exists():
-        command = shlex.split(command[0])  # some agents take the whole command as one word
-    url = arguments.address or arguments.url
-    kind = arguments.transport or ("http" if url else "stdio")
-    if kind != "stdio" and not url and command:
-        url, command = command[0], command[1:]
-    instead = f"`kode mcp add {arguments.name} -- COMMAND ARG...`"
-    if kind == "stdio" and url:
-        raise ConfigError(
-            f"{url} is an address, and --transport stdio is for a program: leave the flag out, or "
-            f"write {instead}."
-        )
-    if not command and not url:
-        raise ConfigError(f"kode mcp add: {arguments.name} needs a URL, or a program: {instead}.")
-    return {"command": command} if command else {"type": kind, "url": url}
+def _pair(text: str) -> tuple[str, str]:
+    match = re.fullmatch(r"([^=:]+)(?:=|:\s*)(.*)", text, re.DOTALL)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} has no `=` after a name")
+    return match[1].strip(), match[2]
 
 
-def _flags(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the flags say, in the form of an entry. Raises: ConfigError."""
-    login = {"clientId": arguments.client_id, "callbackPort": arguments.callback_port}
-    values = {
-        "env": dict(_pair(text, "=") for text in arguments.env),
-        "headers": dict(_pair(text, ":=") for text in arguments.header),
-        "oauth": {key: value for key, value in login.items() if value},
-        "includeTools": arguments.include_tools or arguments.exclude_tools,
-        "isLocal": arguments.scope == "local",
-    }
-    for name in ("bearer_token_env_var", "write", "network", "outside", "timeout", "read", "trust"):
-        values[name] = getattr(arguments, name)
-    return {name: value for name, value in values.items() if value}
+def _is_json(word: str) -> bool:
+    return word.lstrip().startswith(("{", '"'))
 
 
-def _joined(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    both = {
-        name: {**values[name], **value}
-        for name, value in given.items()
-        if isinstance(value, dict) and isinstance(values.get(name), dict)
-    }
-    return {**values, **given, **both}
-
-
-def _pair(text: str, marks: str) -> tuple[str, str]:
-    at = min((text.find(mark) for mark in marks if mark in text), default=-1)
-    if at <= 0:
-        raise ConfigError(f"{text!r} is not NAME{marks[0]}VALUE.")
-    return text[:at].strip(), text[at + 1 :].strip() if marks[0] == ":" else text[at + 1 :]
-
-
-def _is_address(word: str) -> bool:
-    return word.startswith(("http://", "https://", "${"))
-
-
-def _is_json(word: str | None) -> bool:
-    return word is not None and word.lstrip().startswith(("{", '"'))
-
-
-# ── forms ────────────────────────────────────────────────────────────────────────────────────
-
-SECTIONS = ("mcpServers", "servers", "context_servers", "mcp_servers")
-FOREIGN_KEYS = ("disabled", "oauth", "env", "headers")
-"""Keys of an entry that mean the same to other agents."""
-OWN_KEYS = (*FOREIGN_KEYS, "write", "network", "read", "outside", "deferred")
-
-_TYPES = {"streamable-http": "http", "streamableHttp": "http", "remote": "http"}
-_URLS = ("url", "httpUrl", "serverUrl")
-_ENGINES = ("docker", "podman", "nerdctl")
-"""Clients of an engine that they reach through a unix socket, which no sandbox of kode has."""
-_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_TRAILING = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
-_VARIABLE = re.compile(r"\$\{(?:env|input):([A-Za-z0-9_.-]+)\}")
-_ROOTS = ("package.json", "pyproject.toml", "Cargo.toml", "go.mod", ".git")
-
-
-def parse_json(text: str) -> dict[str, Any]:
-    """JSON as people paste it: with comments, trailing commas, or the outer braces missing.
-
-    Raises: ConfigError.
-    """
-    plain = _TRAILING.sub(r"\1", _COMMENT.sub(r"\1", text)).strip()
-    for tried in (plain, f"{{{plain.rstrip(',')}}}"):
+def _parse_json(text: str) -> dict[str, Any] | None:
+    """JSON as people paste it: with comments, trailing commas, or the outer braces missing; None
+    for any other text."""
+    plain = _LAST_COMMA.sub(r"\1", _COMMENT.sub(r"\1", text)).strip()
+    for whole in (plain, f"{{{plain.rstrip(',')}}}" if plain else ""):
         try:
-            found = json.loads(tried, strict=False)
+            document = json.loads(whole, strict=False)
         except (ValueError, RecursionError):
             continue
-        if isinstance(found, dict):
-            return found
-    raise ConfigError(
-        f"{text[:60]!r} is no JSON of an MCP server. In a shell it needs single quotes around it: "
-        "kode mcp add '{\"mcpServers\": {…}}'."
-    )
+        return document if isinstance(document, dict) else None
+    return None
 
 
-def servers_in(
-    document: Mapping[str, Any], name: str = ""
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The servers in a document, each with its name; `name` is for one that has none in it. Raises:
-    ConfigError."""
-    if _is_server(document):
-        own = document.get("name")
-        named = name or (own if isinstance(own, str) else "")
-        if not named:
-            raise ConfigError("The JSON has no name for the server: `kode mcp add NAME JSON`.")
-        yield named, document
-        return
-    section = section_of(document)
-    for key, values in section.items():
-        if isinstance(values, dict) and _is_server(values):
-            yield name if name and len(section) == 1 else key, values
+def _servers_in(document: Mapping[str, Any], name: str = "") -> dict[str, Any]:
+    """The servers of a document by name, wherever it keeps them; `name` is for an only one."""
+    if _TARGETS & document.keys():
+        return {name or str(document.get("name", "")): document}
+    section: Any = next((document[key] for key in _SECTIONS if key in document), document)
+    servers = {
+        key: values
+        for key, values in (section.items() if isinstance(section, dict) else ())
+        if isinstance(values, dict) and _TARGETS & values.keys()
+    }
+    return dict.fromkeys([name], *servers.values()) if name and len(servers) == 1 else servers
 
 
-def section_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The servers of a document by name, wherever it keeps them."""
-    for key in SECTIONS:
-        if isinstance(found := document.get(key), dict):
-            return found
-    within = document.get("mcp")
-    return section_of(within) if isinstance(within, dict) else document
-
-
-def parse_server(
-    name: str, values: Mapping[str, Any], keys: Sequence[str] = OWN_KEYS
-) -> ParsedServer:
-    """One server's object of any of the forms as an entry, which takes over these `keys` as they
-    are. A name that kode does not take is changed."""
+def _parse(name: str, values: Mapping[str, Any], flags: Mapping[str, Any]) -> ParsedServer:
+    """A server's object as any agent writes it, with what flags add to it. A name that kode does
+    not take is changed. Raises: ConfigError."""
     plain = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9._-]+", "-", name)).strip("-._")[:40]
-    entry: dict[str, Any] = {}
-    command = _command_of(values)
-    url = next((values[key] for key in _URLS if key in values), None)
-    if command:
-        entry["command"], *words = command
-        entry |= {"args": words} if words else {}
-    elif url is not None:
-        kind = values.get("type", values.get("transport", "http"))
-        entry |= {"type": _TYPES.get(kind, kind), "url": url}
-    entry |= {key: values[key] for key in keys if key in values and values[key] != {}}
-    if environment := values.get("environment"):  # opencode
-        entry["env"] = environment
-    if names := values.get("env_vars"):  # Codex
-        entry["env"] = {**entry.get("env", {}), **{one: f"${{{one}}}" for one in names}}
-    headers = {**values.get("headers", {}), **values.get("http_headers", {})}
-    headers |= {one: f"${{{key}}}" for one, key in values.get("env_http_headers", {}).items()}
-    if token := values.get("bearer_token_env_var"):
-        headers["Authorization"] = f"Bearer ${{{token}}}"
-    entry |= {"headers": headers} if headers else {}
-    if isinstance(seconds := values.get("tool_timeout_sec"), int | float):
-        entry["timeout"] = int(seconds * 1000)
-    elif isinstance(values.get("timeout"), int):
-        entry["timeout"] = values["timeout"]
-    if values.get("enabled") is False:
-        entry["disabled"] = True
+    try:
+        entry, unused = _entry_of(values, flags)
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise ConfigError(
+            f"The MCP server {name!r} has a value of the wrong kind: docs/extensions.md says what "
+            "each key holds."
+        ) from error
     notes = [f"It is called {plain} here."] if plain != name else []
-    notes += _notes(entry, values)
-    return ParsedServer(name=plain, values=_with_own_variables(entry), notes=tuple(notes))
+    notes += [f"kode does not use its {', '.join(unused)}."] if unused else []
+    return ParsedServer(name=plain, values=entry, notes=notes)
 
 
-def _is_server(values: Mapping[str, Any]) -> bool:
-    is_program = isinstance(values.get("command"), str | list | dict)
-    return is_program or any(isinstance(values.get(key), str) for key in _URLS)
-
-
-def _command_of(values: Mapping[str, Any]) -> list[str]:
-    command = values.get("command")
+def _entry_of(
+    values: Mapping[str, Any], flags: Mapping[str, Any]
+) -> tuple[dict[str, Any], Sequence[str]]:
+    """An entry of kode, and the keys that it has no use for. Raises: TypeError, ValueError,
+    AttributeError, KeyError for a value of another type."""
+    text = json.dumps(values).replace("${workspaceFolder}", ".").replace("${userHome}", "${HOME}")
+    text = _VARIABLE.sub(lambda match: f"${{{_NO_NAME.sub('_', match[1])}}}", text)
+    rest = {_RENAMED.get(key, key): value for key, value in json.loads(text).items()}
+    for key, value in flags.items():
+        rest[key] = {**rest.get(key, {}), **value} if isinstance(value, dict) else value
+    command = rest.pop("command", ())
     if isinstance(command, dict):  # an older Zed
-        return [command.get("path", ""), *command.get("args", ())]
-    words = [*(command if isinstance(command, list) else [command] if command else [])]
-    words += values.get("args") or []
-    is_of_windows = words[:1] == ["cmd"] and words[1:2] in (["/c"], ["/C"])
-    return words[2:] if is_of_windows else words
+        command = [command["path"], *command.get("args", ())]
+    words = [*([command] if isinstance(command, str) else command), *rest.pop("args", ())]
+    if len(words) == 1 and " " in words[0] and not shutil.which(words[0]):
+        words = shlex.split(words[0])  # some agents take the whole command as one word
+    rest["env"] = rest.get("env", {}) | {key: f"${{{key}}}" for key in rest.pop("env_vars", ())}
+    headers = {key: f"${{{name}}}" for key, name in rest.pop("env_http_headers", {}).items()}
+    if token := rest.pop("bearer_token_env_var", ""):
+        headers["Authorization"] = f"Bearer ${{{token}}}"
+    rest["headers"] = rest.get("headers", {}) | headers
+    kind = rest.pop("type", rest.pop("transport", "http"))
+    rest["type"] = _TYPES.get(kind, kind) if "url" in rest else ""
+    rest["disabled"] = rest.get("disabled") or not rest.pop("enabled", True)
+    entry = {"command": words[0], "args": words[1:]} if words else {}
+    entry |= {key: rest.pop(key) for key in _KEYS if key in rest}
+    return {key: value for key, value in entry.items() if value}, sorted(rest.keys() - {"name"})
 
 
-def _notes(entry: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
-    """What could not be taken over as it was, or what the server needs besides."""
-    if values.get("cwd"):
-        yield f"kode starts it in the project's root, not in {values['cwd']}."
-    if values.get("envFile"):
-        yield f"kode reads no `envFile`: name its variables in `env` ({values['envFile']})."
-    if any(values.get(key) for key in ("autoApprove", "alwaysAllow", "trust")):
-        yield 'kode asks about its calls; `permissions.allow` with "mcp(NAME:TOOL)" allows one.'
-    if any(values.get(key) for key in ("includeTools", "excludeTools", "enabled_tools")):
-        yield 'All of its tools are offered; `permissions.deny` with "mcp(NAME:TOOL)" denies one.'
-    if values.get("isLocal"):
-        yield "It is in all of your projects: kode keeps nothing for you in one alone."
-    if Path(entry.get("command", "")).name in _ENGINES and not entry.get("outside"):
-        yield (
-            f"{entry['command']} reaches its engine through a unix socket, which the sandbox never "
-            'allows: with `--outside`, or `"outside": true`, kode asks once to run it without.'
-        )
+# ── what other agents have ───────────────────────────────────────────────────────────────────
 
 
-def _with_own_variables(value: Any) -> Any:
-    """Other agents' variables as kode's."""
-    if isinstance(value, dict):
-        return {key: _with_own_variables(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_with_own_variables(one) for one in value]
-    if not isinstance(value, str):
-        return value
-    value = value.replace("${workspaceFolder}", ".").replace("${userHome}", "${HOME}")
-    return _VARIABLE.sub(lambda match: f"${{{variable_name(match[1])}}}", value)
+def _foreign_servers(cwd: Path, faults: list[str]) -> Iterator[tuple[str, Path, ParsedServer]]:
+    """The servers of all agents, each with a word for the agent and the file, those of the project
+    first, without secrets; adds to `faults` a sentence for all that cannot be read."""
+    project = paths.project_root(cwd)
+    for agent, path in _places(project):
+        try:
+            if not path.is_file():
+                continue
+            with path.open("rb") as file:
+                text = file.read(MAX_BYTES).decode("utf-8-sig")
+            document = tomllib.loads(text) if path.suffix == ".toml" else _parse_json(text or "{}")
+            if document is None:
+                raise ValueError("it holds no JSON object")
+            of_folders = document.get("projects") if agent == "claude" else {}
+            folders = dict.fromkeys((str(cwd), str(project)))
+            for part in (*((of_folders or {}).get(folder) or {} for folder in folders), document):
+                servers = _servers_in(part) if part.keys() & {*_SECTIONS} else {}
+                for name, values in servers.items():
+                    own = {key: values[key] for key in values if key not in _GRANTS}
+                    if agent == "gemini" and "url" in own:  # `httpUrl` is of the newer transport
+                        own = {"type": "sse", **own}
+                    yield agent, path, _without_secrets(_parse(name, own, {}))
+        except (OSError, ValueError, AttributeError, ConfigError) as error:
+            faults.append(f"{path} could not be read: {error}")
 
 
-def variable_name(name: str) -> str:
-    """The name itself where it can be a variable's, else one made of it."""
-    if re.fullmatch(r"[A-Za-z_]\w*", name):
-        return name
-    return re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()
+def _places(project: Path) -> Iterator[tuple[str, Path]]:
+    """Agent and file, as their documentation says on 2026-11-27; some may be missing."""
+    home, environ = paths.user_home() or paths.NO_HOME, os.environ
+    config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    apps = home / "Library/Application Support" if sys.platform == "darwin" else config
+    yield "codex", project / ".codex/config.toml"
+    yield "vscode", project / ".vscode/mcp.json"
+    yield "zed", project / ".zed/settings.json"
+    for folder in (project, home):
+        yield "cursor", folder / ".cursor/mcp.json"
+        yield "gemini", folder / ".gemini/settings.json"
+    yield "codex", Path(environ.get("CODEX_HOME") or home / ".codex") / "config.toml"
+    yield "claude", Path(environ.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json"
+    yield "vscode", apps / "Code/User/mcp.json"
+    yield "zed", config / "zed/settings.json"
 
 
-def _paths_to_read(values: Mapping[str, Any], cwd: Path) -> list[str]:
-    """What the command names below the home or in a temporary folder, which the sandbox would
-    hide: a file with the package that it belongs to, if any, or a folder."""
-    if "command" not in values or "read" in values or values.get("outside"):
-        return []
-    words = (values["command"], *values.get("args", ()))
-    return [*dict.fromkeys(path for word in words for path in _hidden_paths(word, cwd))]
+def _without_secrets(server: ParsedServer) -> ParsedServer:
+    """Replaces what is secret by references to variables of the environment, so that no copy is
+    made of it."""
+    names = {value: name for name, value in os.environ.items()}
 
+    def refer(value: Any, key: str, name: str) -> Any:
+        if isinstance(value, dict):
+            is_env = key == "env"
+            return {
+                k: refer(v, k, k if is_env else f"{name}_{k}".upper()) for k, v in value.items()
+            }
+        if isinstance(value, list):
+            return [refer(item, key, f"{name}_{at}") for at, item in enumerate(value, 1)]
+        is_text = isinstance(value, str) and key != "command" and "${" not in value
+        if not is_text or not (_SECRET_NAME.search(key) or credentials.redact(value) != value):
+            return value
+        return f"${{{names.get(value) or _NO_NAME.sub('_', name)}}}"
 
-def _hidden_paths(word: str, cwd: Path) -> Iterator[str]:
-    if "/" not in word or "://" in word or "${" in word:
-        return
-    path = cwd / paths.expand(word)
-    for way in dict.fromkeys((path, Path(paths.real_path(path)))):
-        if path.exists() and not way.is_relative_to(cwd) and _is_hidden(way):
-            folders = (one for one in way.parents if _is_hidden(one) and not way.is_dir())
-            packages = (one for one in folders if any((one / name).exists() for name in _ROOTS))
-            yield str(next(packages, way))
-
-
-def _is_hidden(path: Path) -> bool:
-    home = paths.user_home() or paths.NO_HOME
-    return path != home and any(path.is_relative_to(one) for one in (home, "/tmp", "/var/tmp"))
+    prefix = server.name.upper()
+    values = {
+        key: refer(value, key, f"{prefix}_{key.upper()}") for key, value in server.values.items()
+    }
+    used = dict.fromkeys(_VARIABLE.findall(json.dumps(values)))
+    missing = ", ".join(name for name in used if name not in os.environ)
+    note = f"It needs {missing} in your environment: kode copies no secrets."
+    notes = [*server.notes, *([note] if missing else [])]
+    return ParsedServer(name=server.name, values=values, notes=notes)
