@@ -1134,7 +1134,8 @@ class SnapshotSection:
 
 
 class MemorySystem(Protocol):
-    """A way of remembering. The engine calls these hooks and knows no system by name.
+    """A way of remembering. The engine calls these hooks and knows no system by name; what derives
+    from it inherits neutral answers.
 
     A hook may be slow or fail: `kode.memory.guarded` sets a time limit, turns errors into a neutral
     answer and one Notice, passes CancelledError through, and stops calling a hook after three
@@ -1148,42 +1149,54 @@ class MemorySystem(Protocol):
     def message_window(self) -> int | None:
         """How many user and final assistant messages a session may hold before the engine calls
         `before_drop("window")` by itself; None: only when the model's window is full."""
+        return None
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         """Called first when a process opens a session. `state` is the last value of `state()` for
         this session and system, or empty."""
+        return None
 
     async def inject(self, reason: InjectReason) -> Injection:
         """Called once after `open`, and again after each compaction. What repeats the session's own
         messages comes only after some were dropped (`compacted`, `trimmed`), in `first_user`."""
+        return Injection()
 
     async def recall(self, turn: Turn) -> str:
         """Text that goes into this turn's user message and stays there; "" for none."""
+        return ""
 
     def tools(self) -> tuple[Tool, ...]:
         """Called once, after `open`; fixed names and order."""
+        return ()
 
     async def after_turn(self, turn: Turn) -> None:
         """Called after the final text of a turn."""
+        return None
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
         """Called before the context loses messages; `messages` is all that it holds."""
+        return Drop()
 
     async def maintain(self) -> None:
         """Runs in the background after opening, then every six hours."""
+        return None
 
     async def search(self, query: str, k: int) -> list[Hit]:
         """Best match first; empty if nothing matches."""
+        return []
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         """What a subagent may read."""
+        return ()
 
     def state(self) -> Mapping[str, Any]:
         """JSON to store in the session; called after each turn and at the end."""
+        return {}
 
     async def close(self, grace_s: float) -> None:
         """Called when the process ends: finishes background work within `grace_s`, leaves the rest
         pending."""
+        return None
 
 
 # ── memory that several people write ─────────────────────────────────────────────────────────

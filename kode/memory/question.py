@@ -5,11 +5,11 @@ Texts and values only. Relations are named by role, or as groups, so that no dir
 the wrong way round.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain, zip_longest
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from kode import credentials
 from kode.memory import frame
@@ -58,11 +58,6 @@ MAX_FACTS = 12  # one to three are asked for
 MAX_QUOTE_CHARS = 400  # a sentence or two
 
 
-class Withdrawal(NamedTuple):
-    line: int
-    quote: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class LearnedFact:
     text: str
@@ -82,7 +77,8 @@ class Answer:
     outdated: tuple[tuple[int, int], ...] = ()
     """A line and the one that outdates it."""
     conflict: tuple[tuple[int, int], ...] = ()
-    withdrawn: tuple[Withdrawal, ...] = ()
+    withdrawn: tuple[tuple[int, str], ...] = ()
+    """A known line, and the words in which the person withdraws it."""
 
 
 # ── the question ─────────────────────────────────────────────────────────────────────────────────
@@ -107,9 +103,7 @@ def build(
         if other.id in numbers
     }
     lines = [frame.describe(fact, remarks.get(fact.id, ""), names_user=True) for fact in known]
-    listed = "\n".join(
-        f"{number}. {' '.join(line.split())}" for number, line in enumerate(lines, 1)
-    )
+    listed = "\n".join(f"{n}. {' '.join(line.split())}" for n, line in enumerate(lines, 1))
     parts = (
         f"The known lines:\n{credentials.redact(listed) or '(none)'}",
         f"New facts are lines {len(known) + 1}, {len(known) + 2} and so on." if transcript else "",
@@ -125,16 +119,15 @@ def choose_known(facts: Sequence[Statement], about: str, session: str) -> list[S
     session, and by turns the nearest to what it is about and the newest."""
     if sum(len(fact.text) for fact in facts) <= MAX_KNOWN_CHARS:
         return list(facts)
-    index = TextIndex()
+    index, by_id = TextIndex(), {fact.id: fact for fact in facts}
     index.update([IndexedText(fact.id, fact.text) for fact in facts])
-    by_id = {fact.id: fact for fact in facts}
     nearest = [result.text.id for result in index.search(about, len(facts), datetime.now(UTC))]
     newest = sorted(by_id, key=lambda id: by_id[id].claimed_at, reverse=True)
     of_session = [id for id in newest if session and by_id[id].session == session]
-    by_turns = chain.from_iterable(zip_longest(nearest, newest))
+    by_turns = filter(None, chain.from_iterable(zip_longest(nearest, newest)))
     chosen, room = set[str](), MAX_KNOWN_CHARS
     for id in dict.fromkeys((*of_session, *by_turns)):
-        if id and len(by_id[id].text) <= room:
+        if len(by_id[id].text) <= room:
             chosen.add(id)
             room -= len(by_id[id].text)
     return [fact for fact in facts if fact.id in chosen]
@@ -156,31 +149,29 @@ def read(answer: str, known: int) -> Answer:
     noted = Answer(narrative=_text(value.get("narrative"), MAX_NARRATIVE_CHARS), facts=facts)
     if not found.is_complete:
         return noted
-    last = known + len(facts)
 
-    def numbers(name: str, *keys: str) -> Iterator[list[int]]:
-        """The lines of each row: an array, or an object with these keys."""
-        for row in _list(value.get(name)):
-            values = [row.get(key) for key in keys] if isinstance(row, dict) else _list(row)
-            if isinstance(row, dict) == bool(keys):
-                yield [_number(number, last) for number in values]
+    def lines(rows: Iterable[Any]) -> Iterator[tuple[int, ...]]:
+        """The numbers of lines in each row that is an array; 0 for what is none."""
+        for row in rows:
+            if isinstance(row, list):
+                yield tuple(_number(number, known + len(facts)) for number in row)
 
-    def pairs(name: str, *keys: str) -> tuple[tuple[int, int], ...]:
-        rows = (row for row in numbers(name, *keys) if len(row) == 2 and all(row))
-        return tuple((first, second) for first, second in rows if first != second)
+    def pairs(rows: Iterable[Any]) -> tuple[tuple[int, int], ...]:
+        wanted = (row for row in lines(rows) if len(row) == 2 and len({0, *row}) == 3)
+        return tuple((first, second) for first, second in wanted)
 
-    groups = ({*row} - {0} for row in numbers("same"))
+    groups = (sorted({*row} - {0}) for row in lines(_list(value.get("same"))))
     withdrawn = (
-        Withdrawal(_number(row.get("line"), known), _text(row.get("quote"), MAX_QUOTE_CHARS))
-        for row in _list(value.get("withdrawn"))
-        if isinstance(row, dict)
+        (_number(row.get("line"), known), _text(row.get("quote"), MAX_QUOTE_CHARS))
+        for row in _objects(value.get("withdrawn"))
     )
+    outdated = _objects(value.get("outdated"))
     return replace(
         noted,
-        same=tuple(tuple(sorted(group)) for group in groups if len(group) > 1),
-        outdated=pairs("outdated", "line", "by"),
-        conflict=pairs("conflict"),
-        withdrawn=tuple(row for row in withdrawn if row.line),
+        same=tuple(tuple(group) for group in groups if len(group) > 1),
+        outdated=pairs([row.get("line"), row.get("by")] for row in outdated),
+        conflict=pairs(_list(value.get("conflict"))),
+        withdrawn=tuple(row for row in withdrawn if row[0]),
     )
 
 
@@ -207,6 +198,10 @@ def _text(value: Any, max_chars: int) -> str:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [row for row in _list(value) if isinstance(row, dict)]
 
 
 def _number(value: Any, most: int) -> int:

@@ -8,7 +8,7 @@ person. A finding never repeats the text: its message goes to a model, a screen 
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import NamedTuple
@@ -20,8 +20,7 @@ MAX_TEXT_CHARS = 65_536
 """Limit of one write: more is a document, which belongs in its own file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """Why a text may not be remembered."""
 
     category: str
@@ -33,20 +32,15 @@ class Finding:
     is_wording: bool
     """Whether it is only about the wording, so that a person may store it anyway."""
 
-    @property
-    def message(self) -> str:
-        """One sentence with the category, the place and what to do."""
-        return f"Not remembered ({self.category}): {self.what}. Leave that part out and try again."
-
 
 def scan(text: str) -> Finding | None:
     """The first reason to refuse a text, or None. Never raises."""
-    for examine in (_hidden_character, _credential, _phrase):
+    for examine in (_find_hidden_character, _find_credential, _find_phrase):
         if match := examine(text):
             at, category, what = match
             line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
-            place = f"at line {line}, column {column}"
-            return Finding(category, f"{place} {what}", is_wording=examine is _phrase)
+            where = f"at line {line}, column {column} {what}"
+            return Finding(category, where, is_wording=examine is _find_phrase)
     return None
 
 
@@ -64,12 +58,13 @@ def check(text: str, *, max_chars: int = MAX_TEXT_CHARS, author: str = "model") 
     finding = scan(text)
     if finding is None:
         return ""
+    reason = f"({finding.category}): {finding.what}."
     if author == "user" and finding.is_wording:
         return (
-            f"Noticed ({finding.category}): {finding.what}. It is yours, so it is kept as you "
-            "typed it; the model gets it with a warning."
+            f"Noticed {reason} It is yours, so it is kept as you typed it; the model gets it with "
+            "a warning."
         )
-    raise MemoryRefused(finding.message)
+    raise MemoryRefused(f"Not remembered {reason} Leave that part out and try again.")
 
 
 Match = tuple[int, str, str]
@@ -82,35 +77,28 @@ _KEY_HEADER = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
 """The first line of a private key is enough: the rest may be cut off, or added later."""
 
 
-def _credential(text: str) -> Match | None:
-    secrets = credentials.find(text)
-    if not secrets and not text.isascii():
-        # Full-width and mathematical letters; NFKC may shift their places, so they are approximate.
-        secrets = credentials.find(unicodedata.normalize("NFKC", text))
-    header = _KEY_HEADER.search(text)
-    if not secrets and not header:
-        return None
-    kind = secrets[0].kind if secrets else "private key"
-    at = secrets[0].start if secrets else header.start() if header else 0
-    what = f"it contains something like a credential ({kind})"
-    return min(at, len(text) - 1), "credential", what
+def _find_credential(text: str) -> Match | None:
+    # Full-width and mathematical letters; NFKC may shift their places, so they are approximate.
+    for form in dict.fromkeys((text, unicodedata.normalize("NFKC", text))):
+        found = [(secret.start, secret.kind) for secret in credentials.find(form)]
+        if header := _KEY_HEADER.search(form):
+            found.append((header.start(), "private key"))
+        if found:
+            at, kind = min(found)
+            what = f"it contains something like a credential ({kind})"
+            return min(at, len(text) - 1), "credential", what
+    return None
 
 
 # ── phrases ──────────────────────────────────────────────────────────────────────────────────
 
 
-class _Phrases(NamedTuple):
-    markers: re.Pattern[str]
-    """Markers of chat formats: matched anywhere."""
-    orders: tuple[tuple[str, re.Pattern[str]], ...]
-    """By category: matched at the beginning of a sentence."""
-
-
+MARKUP = "chat markup"
 _WHAT = {
     "override": "it tells the reader to set its instructions aside",
     "concealment": "it tells the reader to hide something from the user",
     "exfiltration": "it tells the reader to give private data away",
-    "chat markup": "it imitates the markup between a program and its model",
+    MARKUP: "it imitates the markup between a program and its model",
 }
 _QUOTES = (("`", "`"), ('"', '"'), ("“", "”"), ("„", "“"), ("«", "»"), (r"(?<!\w)'", "'"))
 _QUOTED = re.compile(
@@ -124,16 +112,14 @@ _UNSPACED = re.compile(r"[\u0900-\u097f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\u
 """Scripts in which word boundaries do not help: without spaces, or with marks inside words."""
 
 
-def _phrase(text: str) -> Match | None:
-    phrases = _read_phrases()
+def _find_phrase(text: str) -> Match | None:
     # Quoted text is mentioned, not said. Replaced in place, so that positions stay.
     plain = _QUOTED.sub(lambda quoted: "\0" * len(quoted[0]), text)
-    if marker := phrases.markers.search(plain):
-        return marker.start(), "chat markup", _WHAT["chat markup"]
     folded = "".join(map(_fold, plain))
-    for category, order in phrases.orders:
-        if match := order.search(folded):
-            return match.start("order"), category, _WHAT[category]
+    for category, pattern in _read_phrases().items():
+        # Markers are matched as they are, anywhere; orders at the beginning of a sentence.
+        if match := pattern.search(plain if category == MARKUP else folded):
+            return match.start("phrase"), category, _WHAT[category]
     return None
 
 
@@ -147,23 +133,22 @@ def _fold(char: str) -> str:
 
 
 @cache
-def _read_phrases() -> _Phrases:
-    """Loads `scan_phrases.txt`, whose header describes its format."""
-    listed: dict[str, list[str]] = {}
-    category = ""
+def _read_phrases() -> Mapping[str, re.Pattern[str]]:
+    """The pattern of each category of `scan_phrases.txt`, whose header describes its format."""
+    listed, category = dict[str, list[str]](), ""
     text = resources.files(__package__ or "").joinpath("scan_phrases.txt").read_text("utf-8")
     for line in text.splitlines():
         if line.startswith("== "):
             category = line.strip("= ")
         elif line and not line.startswith("#"):
             listed.setdefault(category, []).append(line)
-    markers = "|".join(re.escape(marker) for marker in listed.pop("chat markup"))
+    markers = "|".join(map(re.escape, listed.pop(MARKUP)))
     lead = "|".join(map(_pattern, listed.pop("before an order")))
-    orders = (
-        (name, re.compile(f"{_BEGINS}(?:{lead}){{0,3}}(?P<order>{'|'.join(map(_pattern, lines))})"))
-        for name, lines in listed.items()
-    )
-    return _Phrases(re.compile(markers, re.IGNORECASE), tuple(orders))
+    patterns = {MARKUP: re.compile(f"(?P<phrase>{markers})", re.IGNORECASE)}
+    for name, lines in listed.items():
+        orders = "|".join(map(_pattern, lines))
+        patterns[name] = re.compile(f"{_BEGINS}(?:{lead}){{0,3}}(?P<phrase>{orders})")
+    return patterns
 
 
 def _pattern(phrase: str) -> str:
@@ -230,7 +215,7 @@ _NEARBY_CHARS = 48
 """How far to look for right-to-left text that explains a direction mark."""
 
 
-def _hidden_character(text: str) -> Match | None:
+def _find_hidden_character(text: str) -> Match | None:
     """The first character that hides something. Each is judged by its neighbours: a joiner belongs
     between Persian letters, but not inside an English word."""
     if not _HIDDEN.search(text):
@@ -247,10 +232,8 @@ def _hidden_character(text: str) -> Match | None:
     if hidden is None:
         return None
     char = hidden[0][0]
-    kind = "hidden"
-    if unicodedata.category(char) == "Cc":
-        kind = "control"
-    elif _MARKS.match(char) or "\u202a" <= char <= "\u202e":
-        kind = "bidirectional"
+    is_mark = _MARKS.match(char) or "\u202a" <= char <= "\u202e"
+    kind = "bidirectional" if is_mark else "hidden"
+    kind = "control" if unicodedata.category(char) == "Cc" else kind
     name = unicodedata.name(char, "a character without a name").lower()
     return hidden.start(), f"{kind} characters", f"it has U+{ord(char):04X}, {name}"

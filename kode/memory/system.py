@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from kode.contracts import (
     Drop,
     DropReason,
-    Hit,
     Injection,
     InjectReason,
     MemoryContext,
+    MemorySystem,
     SnapshotSection,
     Tool,
     Turn,
@@ -38,50 +38,13 @@ MAX_SHOWN_NOTES = 50
 """How many of the notes that were shown a session remembers as shown."""
 
 
-class NullMemory:
+class NullMemory(MemorySystem):
     """Every hook gives the neutral answer and changes nothing. A program's own memory system can
     derive from it and define only the hooks it needs."""
 
     @property
     def name(self) -> str:
         return "none"
-
-    @property
-    def message_window(self) -> int | None:
-        return None
-
-    async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
-        return None
-
-    async def inject(self, reason: InjectReason) -> Injection:
-        return Injection()
-
-    async def recall(self, turn: Turn) -> str:
-        return ""
-
-    def tools(self) -> tuple[Tool, ...]:
-        return ()
-
-    async def after_turn(self, turn: Turn) -> None:
-        return None
-
-    async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
-        return Drop()
-
-    async def maintain(self) -> None:
-        return None
-
-    async def search(self, query: str, k: int) -> list[Hit]:
-        return []
-
-    async def snapshot(self) -> tuple[SnapshotSection, ...]:
-        return ()
-
-    def state(self) -> Mapping[str, Any]:
-        return {}
-
-    async def close(self, grace_s: float) -> None:
-        return None
 
 
 class SnapshotMemory(NullMemory):
