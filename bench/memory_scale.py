@@ -2,7 +2,7 @@
 
 Fills the log with made-up notes and times a search against a bare numpy product of as many vectors
 of 256 dimensions; then what adding a note and opening take, against a memory of 100. Not here: the
-index (`kode.memory.index`).
+index (`kode.memory.search`).
 """
 
 from __future__ import annotations

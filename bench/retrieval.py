@@ -31,8 +31,7 @@ from kode.config import MemoryConfig
 from kode.contracts import MemoryContext, Project, SessionRecord
 from kode.events import silent
 from kode.memory import make_system
-from kode.memory.index import IndexedText
-from kode.memory.search import TextIndex
+from kode.memory.search import IndexedText, TextIndex
 from kode.memory.statement import Author, Statement, statement_by, timestamp
 from kode.memory.system import Memory
 

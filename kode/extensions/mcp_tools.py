@@ -180,8 +180,7 @@ def _pictures_folder(context: ToolContext) -> Path:
 
 
 def _search(servers: Sequence[McpServer], query: str) -> ToolOutput:
-    from kode.memory.index import IndexedText
-    from kode.memory.search import TextIndex
+    from kode.memory.search import IndexedText, TextIndex
 
     found = [
         (server, definition) for server in servers for definition in server.definitions.values()

@@ -33,7 +33,6 @@ from kode.memory import digest, frame, judge, scan, source
 from kode.memory.ask import MemoryModel
 from kode.memory.embed import Embedder
 from kode.memory.fold import View
-from kode.memory.index import IndexedText
 from kode.memory.markdown import display
 from kode.memory.pending import Pending, Progress
 from kode.memory.question import (
@@ -48,7 +47,7 @@ from kode.memory.question import (
 from kode.memory.relations import NO_RELATIONS, Relations
 from kode.memory.remarks import is_expired, remarks, since_then
 from kode.memory.rendering import Layout
-from kode.memory.search import Ranked, TextIndex, recall, search
+from kode.memory.search import IndexedText, Ranked, TextIndex, recall, search
 from kode.memory.statement import Author, Outcome, Statement, Who
 from kode.memory.store import Store, quoted
 from kode.messages import Message, shorten

@@ -14,8 +14,7 @@ from typing import Any, Literal
 from kode import credentials
 from kode.memory import frame
 from kode.memory.ask import read_object
-from kode.memory.index import IndexedText
-from kode.memory.search import TextIndex
+from kode.memory.search import IndexedText, TextIndex
 from kode.memory.statement import Statement
 from kode.memory.words import is_unspaced
 

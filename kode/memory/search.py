@@ -1,50 +1,70 @@
 """Search over the texts of memory, in every system: by words and time, and by vectors where an
 embedder is configured.
 
-Texts are ranked by BM25, times the share of the query that each covers. `search` serves a person
-and the model, `recall` a message that asked for nothing.
+SQLite's FTS5 finds the words, in memory up to `MAX_IN_MEMORY` texts, above that in a file that
+processes share and that may be deleted at any time. `search` serves a person and the model,
+`recall` a message that asked for nothing.
 """
 
 import math
+import os
+import re
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import nlargest
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kode import credentials
+from kode import credentials, durable
 from kode.contracts import Hit
+from kode.errors import StorageError
 from kode.memory.ask import MemoryModel, read_numbers
 from kode.memory.embed import Embedder
-from kode.memory.index import MAX_OCCURRENCES, IndexedText, WordIndex
-from kode.memory.periods import Period, find_period
-from kode.memory.words import COMMON_WORDS, STOP_WORDS, one_edit_away, split_words, stem
+from kode.memory.words import (
+    COMMON_WORDS,
+    MAX_JOINED,
+    STOP_WORDS,
+    TOKENIZER,
+    Period,
+    find_period,
+    list_misspellings,
+    list_splits,
+    split_words,
+)
 from kode.messages import shorten
 
-K1 = 0.8
-"""How soon a repeated word stops adding."""
-B = 0.4
-"""Penalty for long texts."""
+if TYPE_CHECKING:
+    import apsw
+
+T = TypeVar("T")
+
+MAX_IN_MEMORY = 2_000  # indexed in 0.1 s
+VERSION = 2
+"""Of the file: increase it whenever texts are split differently."""
+BATCH = 500
+"""Texts that are indexed in one transaction."""
+MAX_OCCURRENCES = 20_000
+"""That one query reads. A word with more than its share of them is common: others decide."""
+BM25_WEIGHT = 0.1
+"""What repeated words, and short texts, add to the share of the query that a text contains."""
 SHARES = (0.45, 0.25)
 """What a text lends of its score to matching ones of its row, one and two places away."""
 VECTOR_WEIGHT = 0.5  # the rest is of words
 MIN_COSINE = 0.45
 """Below it, a vector alone is no match."""
 HALF = 0.5
-"""The weight of a word under another spelling, or of its beginning."""
-MIN_TYPO_CHARS = 4  # shorter words are one edit from too many others
-MIN_TYPO_CHARS_UNASKED = 6
-"""In shorter words the first letter counts as correct: "cake" is not "make"."""
-MIN_BEGINNING_CHARS = 5  # less is a syllable
+"""The weight of a word under another spelling."""
+SPELT_CHARS = range(4, 41)
+"""Shorter words are one edit from too many others, longer ones are no words."""
 RARE_NUMBER, RARE_SHARE = 3, 0.05
-"""A word that more texts contain is no misspelling of another one."""
-MAX_WORDS_WITH_TYPOS = 12
+"""What more texts contain is no misspelling."""
+MAX_WORDS_RESPELT = 12
 """A longer query is a text, not a question."""
-MAX_QUERY_WORDS = 200  # of a longer query, half from each end
-MAX_WORD_CHARS = 40  # more is no word
-MAX_JOINED = 4
-"""So many adjacent words of a query may be one word of a text."""
+MAX_QUERY_WORDS = 100  # from each end of a longer query
 NEWEST = 3
 """How many texts "last time" means."""
 MAX_RECALLED = 3  # with a message that asked for nothing
@@ -59,6 +79,31 @@ INSTRUCTIONS = (
     "Answer with the numbers of those that help with the query, best first, separated by commas "
     "(for example: 2,0), or with the word none. Nothing else."
 )
+_TABLES = f"""
+CREATE TABLE texts (place INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE);
+CREATE VIRTUAL TABLE words USING fts5 (
+    text, tokenize = "porter {" ".join(f"'{value}'" for value in TOKENIZER)}"
+);
+INSERT INTO words (words, rank) VALUES ('secure-delete', 1);
+PRAGMA user_version = {VERSION};
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedText:
+    id: str
+    """The same id always means the same text."""
+    text: str
+    where: str = ""
+    """The file or note that it is from, for a person."""
+    at: str = ""
+    """When it was said, as from `timestamp`; "" for a text without a time."""
+    row: str = ""
+    """Texts of one row that follow each other are neighbours; "" for none."""
+
+
+Allows = Callable[[IndexedText], bool]
+"""Whether a text may be among the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +137,38 @@ class Ranked:
         )
 
 
-Allows = Callable[[IndexedText], bool]
-"""Whether a text may be among the results."""
-
-
-class Wanted(NamedTuple):
-    """Something that a query looks for, and where it occurs."""
+class Match(NamedTuple):
+    """Something that a query looks for, and the texts that contain it."""
 
     words: tuple[str, ...]
     """The words of the query that it stands for."""
-    counts: Mapping[int, int]
-    """Place in the index → how often it occurs there."""
+    scores: Mapping[int, float]
+    """The position of each text → BM25."""
     weight: float
+    """How specific it is."""
     is_spelled_so: bool = True
 
 
-class TextIndex(WordIndex):
-    """Some texts, ranked by a query."""
+class TextIndex:
+    """Some texts, found by their words. Use one object per thread."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        """`path`: the file for many texts; without one, or if it cannot be used, all are indexed in
+        memory."""
+        self.texts: Sequence[IndexedText] = ()
+        self._path = path
+        self._connection: apsw.Connection | None = None
+        self._places = dict[str, int]()
+        """The row of each indexed text in the table `words`, by id."""
+        self._positions = dict[int, int]()
+        """Row → position in `texts`."""
+
+    def update(self, texts: Sequence[IndexedText], *, limit_s: float = math.inf) -> int:
+        """Indexes what is new, the last first, and removes what is gone. Returns how many texts are
+        left after `limit_s`: they are not found until another call."""
+        self.texts = texts
+        deadline = time.monotonic() + limit_s
+        return self._with_index(lambda: self._update(deadline))
 
     def search(
         self,
@@ -117,139 +177,107 @@ class TextIndex(WordIndex):
         now: datetime,
         *,
         cosines: Mapping[str, float] | None = None,
-        min_typo_chars: int = MIN_TYPO_CHARS,
         allows: Allows = lambda text: True,
     ) -> list[Ranked]:
         """The best `k` of the texts that match and are allowed, newest first among equals.
         `cosines` compares texts with the query, by id."""
-        return self.use_index(
-            lambda: self._rank(query, k, now, cosines or {}, min_typo_chars, allows)
-        )
+        period, rest = find_period(query, now)
+        words = split_words(rest)
+        words = [*words[:MAX_QUERY_WORDS], *words[MAX_QUERY_WORDS:][-MAX_QUERY_WORDS:]]
+        matches = self._with_index(lambda: self._find(words))
+        query_words = {word for word in words if word not in STOP_WORDS} or {*words}
+        if period:
+            query_words.add(period.words)
+            matches += self._find_period(period)
+        of_text = defaultdict[int, list[Match]](list)
+        for match in sorted(matches, key=lambda match: -match.weight):
+            for position in match.scores:
+                of_text[position].append(match)
+        scores = self._with_vectors(self._with_neighbours(of_text), cosines or {})
+        allowed = [at for at in scores if allows(self.texts[at])]
+        best = nlargest(k, allowed, key=lambda at: (scores[at], self.texts[at].at))
+        return [_ranked(self.texts[at], scores[at], of_text[at], query_words) for at in best]
 
     # ── what a query looks for ───────────────────────────────────────────────────────────────
 
-    def _wanted(self, words: Sequence[str], min_typo_chars: int) -> list[Wanted]:
+    def _find(self, words: Sequence[str]) -> list[Match]:
         telling = [word for word in dict.fromkeys(words) if word not in STOP_WORDS]
         if not telling:
-            return self._phrase(tuple(words), words)
-        runs = [
-            tuple(words[first : first + length])
-            for length in range(2, MAX_JOINED + 1)
-            for first in range(len(words) - length + 1)
-        ]
-        phrases = [*((word,) for word in telling), *runs]
-        joined = {phrase: "".join(phrase)[:MAX_WORD_CHARS] for phrase in phrases}
-        terms = dict(zip(joined, stem(list(joined.values())), strict=True))
-        numbers = self.count_texts(list(terms.values()))
-        wanted: list[Wanted] = []
-        occurrences = 0
-        for phrase, term in sorted(terms.items(), key=lambda pair: numbers.get(pair[1], 0)):
-            number = numbers.get(term, 0)
-            if number and (not wanted or occurrences + number <= MAX_OCCURRENCES):
-                wanted.append(Wanted(phrase, self.occurrences(term), self._idf(number)))
-                occurrences += number
-        if len(words) <= MAX_WORDS_WITH_TYPOS:
-            known = {word for phrase, term in terms.items() if term in numbers for word in phrase}
-            for word in telling:
-                if word not in known and min_typo_chars <= len(word) <= MAX_WORD_CHARS:
-                    wanted += self._respelled(word)
-        return wanted
+            return self._match(tuple(words), [" ".join(words)])
+        most = MAX_OCCURRENCES // len(telling)
+        matches = list[Match]()
+        for length in range(2, MAX_JOINED + 1):
+            for run in zip(*(words[first:] for first in range(length)), strict=False):
+                matches += self._match(run, ["".join(run)], most)
+        joined = {word for match in matches for word in match.words}
+        for word in telling:
+            same = self._match((word,), [word], most)
+            if not same and word not in joined and len(words) <= MAX_WORDS_RESPELT:
+                same = self._respelled(word)
+            matches += same
+        return [match for match in matches if len(match.scores) < most] or matches
 
-    def _respelled(self, word: str) -> list[Wanted]:
+    def _respelled(self, word: str) -> list[Match]:
         """A word that no text contains: split in several, with another letter, or, where no stemmer
         knows its ending, by its beginning."""
-        if split := self._phrase((word,), self._split(word)):
-            return split
-        if not word.isalpha():
+        if len(word) not in SPELT_CHARS:
             return []
-        spellings = one_edit_away(word)
-        if len(word) < MIN_TYPO_CHARS_UNASKED:
-            spellings = [spelling for spelling in spellings if spelling[:1] == word[0]]
-        numbers = self.count_texts([term for term in stem(spellings) if term not in STOP_WORDS])
-        if not word.isascii() and len(word) >= MIN_BEGINNING_CHARS:
-            numbers |= self.count_beginnings(word[: max(MIN_BEGINNING_CHARS, len(word) - 3)])
-        rare = max(RARE_NUMBER, RARE_SHARE * len(self.texts))
-        return [
-            Wanted((word,), self.occurrences(term), HALF * self._idf(n), is_spelled_so=False)
-            for term, n in numbers.items()
-            if n <= rare
+        rare = max(RARE_NUMBER, int(RARE_SHARE * len(self.texts)))
+        other = self._match((word,), list_misspellings(word), rare + 1, is_spelled_so=False)
+        return self._match((word,), list_splits(word)) or [
+            match for match in other if len(match.scores) <= rare
         ]
 
-    def _split(self, word: str) -> list[str]:
-        """The fewest known words that together are this one; none if there are none."""
-        ends = range(2, len(word) + 1)
-        parts = [word[start:end] for end in ends for start in range(end - 1)]
-        terms = dict(zip(parts, stem(parts), strict=True))
-        known = self.count_texts(list(terms.values()))
-        best: dict[int, list[str]] = {0: []}
-        for end in ends:
-            starts = [start for start in best if terms.get(word[start:end]) in known]
-            if starts:
-                start = min(starts, key=lambda start: len(best[start]))
-                best[end] = [*best[start], word[start:end]]
-        return best.get(len(word), [])
+    def _match(
+        self,
+        words: tuple[str, ...],
+        phrases: Sequence[str],
+        most: int = MAX_OCCURRENCES,
+        *,
+        is_spelled_so: bool = True,
+    ) -> list[Match]:
+        """What `words` stand for, if a text contains one of these phrases; one that ends in `*` is
+        the beginning of a word."""
+        terms = [re.sub(r"^([^*]*)", r'"\1"', phrase) for phrase in phrases if phrase]
+        scores = dict[int, float]()
+        if terms and self._connection:
+            sql = "SELECT rowid, -rank FROM words WHERE words MATCH ? LIMIT ?"
+            rows: Any = self._connection.execute(sql, (" OR ".join(terms), most))
+            scores = {self._positions[place]: s for place, s in rows if place in self._positions}
+        weight = (1.0 if is_spelled_so else HALF) * self._specificity(len(scores))
+        return [Match(words, scores, weight, is_spelled_so)] if scores else []
 
-    def _phrase(self, words: tuple[str, ...], parts: Sequence[str]) -> list[Wanted]:
-        counts = self.occurrences_of_phrase(parts) if parts else {}
-        return [Wanted(words, counts, self._idf(len(counts)))] if counts else []
+    def _find_period(self, period: Period) -> list[Match]:
+        dated = [at for at, text in enumerate(self.texts) if text.at]
+        if period.end:
+            dated = [at for at in dated if period.start <= self.texts[at].at < period.end]
+        else:
+            dated = nlargest(NEWEST, dated, key=lambda at: self.texts[at].at)
+        words = (period.words,)
+        by_time = Match(words, dict.fromkeys(dated, 0.0), self._specificity(len(dated)))
+        return [by_time, *self._match(words, [" ".join(split_words(period.words))])]
 
-    def _idf(self, number: int) -> float:
-        """How specific something is that so many texts contain."""
+    def _specificity(self, number: int) -> float:
+        """How much something tells that so many texts contain: its inverse document frequency."""
         return math.log(1 + max(0.5, len(self.texts) - number + 0.5) / (number + 0.5))
 
     # ── order ────────────────────────────────────────────────────────────────────────────────
 
-    def _rank(
-        self,
-        query: str,
-        k: int,
-        now: datetime,
-        cosines: Mapping[str, float],
-        min_typo_chars: int,
-        allows: Allows,
-    ) -> list[Ranked]:
-        self.reopen()
-        period, rest = find_period(query, now)
-        words = split_words(rest)
-        if len(words) > MAX_QUERY_WORDS:
-            words = words[: MAX_QUERY_WORDS // 2] + words[-MAX_QUERY_WORDS // 2 :]
-        matches: dict[int, list[Wanted]] = defaultdict(list)
-        scores: dict[int, float] = defaultdict(float)
-        average = self.average_length
-        wanted = self._wanted(words, min_typo_chars)
-        asked = {word for word in words if word not in STOP_WORDS} or {*words}
-        if period:
-            wanted += self._phrase((period.words,), split_words(period.words))
-            asked.add(period.words)
-        for one in wanted:
-            for place, count in one.counts.items():
-                position, length = self.length_of(place)
-                if position is not None:
-                    saturation = K1 * (1 - B + B * length / average)
-                    scores[position] += one.weight * count * (K1 + 1) / (count + saturation)
-                    matches[position].append(one)
-        if period:
-            positions = self._in_period(period)
-            of_period = Wanted((period.words,), {}, self._idf(len(positions)))
-            for position in positions:
-                scores[position] += of_period.weight
-                matches[position].append(of_period)
-        own = {at: score * sum(one.weight for one in matches[at]) for at, score in scores.items()}
-        combined = self._with_vectors(self._with_lent(own), cosines)
-        allowed = (position for position in combined if allows(self.texts[position]))
-        best = nlargest(k, allowed, key=lambda at: (combined[at], self.texts[at].at))
-        return [self._ranked(at, combined[at], matches.get(at, ()), asked) for at in best]
-
-    def _with_lent(self, own: Mapping[int, float]) -> dict[int, float]:
-        """Scores by position, with what neighbours lend."""
-        lent = dict(own)
-        for position, score in own.items():
-            row = self.texts[position].row
+    def _with_neighbours(self, matches: Mapping[int, Sequence[Match]]) -> dict[int, float]:
+        """A score for each position: how much of the query the text contains, squared, and a part
+        of what its neighbours have."""
+        own = dict[int, float]()
+        for at, of_text in matches.items():
+            share = sum(match.weight for match in of_text)
+            own[at] = share * (share + BM25_WEIGHT * sum(match.scores[at] for match in of_text))
+        scores = dict(own)
+        for at, score in own.items():
+            row = self.texts[at].row
             for distance, share in enumerate(SHARES, 1) if row else ():
-                for other in (position - distance, position + distance):
-                    if other in lent and self.texts[other].row == row:
-                        lent[other] += share * score
-        return lent
+                for other in (at - distance, at + distance):
+                    if other in scores and self.texts[other].row == row:
+                        scores[other] += share * score
+        return scores
 
     def _with_vectors(
         self, scores: dict[int, float], cosines: Mapping[str, float]
@@ -264,20 +292,76 @@ class TextIndex(WordIndex):
             if at in scores or cosine >= MIN_COSINE
         }
 
-    def _ranked(
-        self, position: int, score: float, matches: Sequence[Wanted], asked: set[str]
-    ) -> Ranked:
-        by_weight = sorted(matches, key=lambda one: -one.weight)
-        matched = tuple(dict.fromkeys(word for one in by_weight for word in one.words))
-        spelled_so = {word for one in by_weight if one.is_spelled_so for word in one.words}
-        is_exact = bool(asked) and asked <= spelled_so
-        return Ranked(self.texts[position], score, matched, is_exact)
+    # ── storage ──────────────────────────────────────────────────────────────────────────────
 
-    def _in_period(self, period: Period) -> list[int]:
-        dated = [position for position, text in enumerate(self.texts) if text.at]
-        if not period.end:
-            return sorted(dated, key=lambda position: self.texts[position].at)[-NEWEST:]
-        return [at for at in dated if period.start <= self.texts[at].at < period.end]
+    def _with_index(self, work: Callable[[], T]) -> T:
+        """Does some work with the index. A file that is damaged, of another version or on a full
+        disk is deleted, and the work done in memory; the next process makes a new file."""
+        import apsw
+
+        try:
+            return work()
+        except (apsw.Error, OSError, StorageError):
+            if self._path is None:
+                raise
+            for suffix in ("", "-journal"):
+                with suppress(OSError):
+                    os.unlink(f"{self._path}{suffix}")
+            self._path, self._connection, self._places = None, None, {}
+            self._update(math.inf)
+            return work()
+
+    def _update(self, deadline: float) -> int:
+        if self._connection is None:
+            path = self._path if len(self.texts) > MAX_IN_MEMORY else None
+            self._connection = _open(path)
+        run, places, ids = self._connection.execute, self._places, {text.id for text in self.texts}
+        while True:
+            with self._connection:  # the lock comes first, so that others' rows are seen
+                last = max(places.values(), default=0)
+                rows = run("SELECT id, place FROM texts WHERE place > ?", (last,))
+                places.update((str(id), int(place)) for id, place in rows)
+                for id in places.keys() - ids:
+                    run("DELETE FROM texts WHERE place = ?", (places[id],))
+                    run("DELETE FROM words WHERE rowid = ?", (places.pop(id),))
+                new = [text for text in reversed(self.texts) if text.id not in places]
+                self._positions = {
+                    places[text.id]: at for at, text in enumerate(self.texts) if text.id in places
+                }
+                if not new or time.monotonic() > deadline:
+                    return len(new)
+                for text in new[:BATCH]:
+                    run("INSERT INTO texts (id) VALUES (?)", (text.id,))
+                    words = " ".join(split_words(text.text, with_joined=True))
+                    place = self._connection.last_insert_rowid()
+                    run("INSERT INTO words (rowid, text) VALUES (?, ?)", (place, words))
+
+
+def _open(path: Path | None) -> "apsw.Connection":
+    """The file, or an index in memory. Raises: apsw.Error, OSError, StorageError."""
+    import apsw
+
+    if path is not None:
+        durable.make_folder(path.parent)
+    connection = apsw.Connection(":memory:" if path is None else str(path))
+    connection.set_busy_timeout(5_000)
+    if path is not None:
+        os.chmod(path, 0o600)
+    # No fsync, since it can be made again; what is deleted is overwritten.
+    connection.execute("PRAGMA synchronous = OFF; PRAGMA secure_delete = ON")
+    connection.transaction_mode = "IMMEDIATE"
+    with connection:
+        if connection.pragma("user_version") != VERSION:
+            connection.execute(_TABLES)  # fails on a file of another version
+    return connection
+
+
+def _ranked(
+    text: IndexedText, score: float, matches: Sequence[Match], query_words: set[str]
+) -> Ranked:
+    matched = tuple(dict.fromkeys(word for match in matches for word in match.words))
+    spelled_so = {word for match in matches if match.is_spelled_so for word in match.words}
+    return Ranked(text, score, matched, bool(query_words) and query_words <= spelled_so)
 
 
 async def search(
@@ -296,59 +380,41 @@ async def search(
     If words find too little, `model` chooses from what they found and what is newest, unless that
     is no more than `k` texts. If it fails, the order by words stays.
     """
-    results = []
-    for index in indexes:
+    ranked, leader = list[Ranked](), None
+    for number, index in enumerate(indexes):
         cosines = None
         if embedder and index.texts:
             compared = {text.id: text.text for text in reversed(index.texts) if allows(text)}
             cosines = await embedder.cosines(query, compared)
         most = max(k, 2 * MAX_CANDIDATES)
-        results.append(index.search(query, most, now, cosines=cosines, allows=allows))
-    ranked = _merge(results)
+        ranked += index.search(query, most, now, cosines=cosines, allows=allows)
+        leader = ranked[0] if ranked and number == 0 else leader
+    # What shares only common words with the query comes last.
+    ranked.sort(key=lambda one: (not one.is_specific, one is not leader, -one.score))
     is_enough = not query.strip() or any(result.is_exact for result in ranked)
     if model is None or not model.usable or is_enough:
         return ranked[:k]
     texts = [text for index in indexes for text in index.texts if allows(text)]
-    newest = nlargest(MAX_CANDIDATES, texts, key=lambda text: text.at)
-    by_id = {result.text.id: result for result in ranked[:MAX_CANDIDATES]}
-    candidates = [*by_id.values(), *(Ranked(text, 0.0) for text in newest if text.id not in by_id)]
-    candidates = candidates[:MAX_CANDIDATES]
-    order = await _ask(model, query, candidates, now) if len(candidates) > k else None
-    return ranked[:k] if order is None else [candidates[number] for number in order][:k]
+    candidates = {result.text.id: result for result in ranked[:MAX_CANDIDATES]}
+    for text in nlargest(MAX_CANDIDATES, texts, key=lambda text: text.at):
+        candidates.setdefault(text.id, Ranked(text, 0.0))
+    listed = list(candidates.values())[:MAX_CANDIDATES]
+    order = await _ask(model, query, listed, now) if len(listed) > k else None
+    return ranked[:k] if order is None else [listed[number] for number in order][:k]
 
 
 def recall(index: TextIndex, query: str, now: datetime, is_hidden: Allows) -> list[Ranked]:
     """The texts to show with a message that asked for none, but not those that are hidden. A newer
     one comes before an older one that contains no more of the query."""
-    ranked = index.search(
-        query,
-        4 * MAX_RECALLED,
-        now,
-        min_typo_chars=MIN_TYPO_CHARS_UNASKED,
-        allows=lambda text: not is_hidden(text),
-    )
-    rest = [one for one in ranked if one.is_specific]
+    ranked = index.search(query, 4 * MAX_RECALLED, now, allows=lambda text: not is_hidden(text))
+    rest = [result for result in ranked if result.is_specific]
     ordered: list[Ranked] = []
     while rest and len(ordered) < MAX_RECALLED:
-        wanted = {*rest[0].matched}
-        as_good = [one for one in rest if wanted <= {*one.matched}]
-        ordered.append(max(as_good, key=lambda one: one.text.at))
+        words = {*rest[0].matched}
+        as_good = [result for result in rest if words <= {*result.matched}]
+        ordered.append(max(as_good, key=lambda result: result.text.at))
         rest.remove(ordered[-1])
     return ordered
-
-
-def _merge(results: Sequence[Sequence[Ranked]]) -> list[Ranked]:
-    """The best of the first result, then all by score; what shares only common words with the query
-    comes last, in the same way."""
-    leaders = [
-        next((result for result in results[0] if result.is_specific is is_specific), None)
-        for is_specific in (True, False)
-    ]
-
-    def order(result: Ranked) -> tuple[bool, bool, float]:
-        return not result.is_specific, result not in leaders, -result.score
-
-    return sorted((result for listed in results for result in listed), key=order)
 
 
 async def _ask(
@@ -356,9 +422,9 @@ async def _ask(
 ) -> list[int] | None:
     """The model's order; None if it fails or answers anything but numbers."""
     lines = "\n".join(
-        f"{number}: {f'({one.text.at[:10]}) ' if one.text.at else ''}"
-        + shorten(credentials.redact(one.text.text), MAX_CANDIDATE_CHARS)
-        for number, one in enumerate(candidates)
+        f"{number}: {f'({result.text.at[:10]}) ' if result.text.at else ''}"
+        + shorten(credentials.redact(result.text.text), MAX_CANDIDATE_CHARS)
+        for number, result in enumerate(candidates)
     )
     prompt = f"Today is {now:%A, %Y-%m-%d}.\nQuery: {shorten(query, 500)}\n\nResults:\n{lines}"
     answer = await model.ask(INSTRUCTIONS, prompt, max_output_tokens=60, timeout_s=TIMEOUT_S)

@@ -1,4 +1,5 @@
-"""Splits a text into the words by which search and the comparison of facts know it.
+"""The words by which search and the comparison of facts know a text, their other spellings, and
+the period that a query asks about.
 
 A word counts by its stem, an identifier by its parts: `maxRetries`, `max_retries` and `max-retries`
 are `max` and `retries`. Scripts without spaces count by characters and pairs. SQLite's FTS5 stems.
@@ -7,9 +8,13 @@ are `max` and `retries`. Scripts without spaces count by characters and pairs. S
 import re
 import unicodedata
 from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
 from functools import cache
+from itertools import combinations, pairwise
 from string import ascii_lowercase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from kode.memory.statement import timestamp
 
 if TYPE_CHECKING:
     import apsw
@@ -42,6 +47,23 @@ COMMON_WORDS = frozenset(
 )
 """Words of this trade, which alone are no reason to show a text that nobody asked for."""
 
+MAX_JOINED = 4
+"""So many adjacent words of a query may be one word of a text, or the other way round."""
+MIN_BEGINNING_CHARS = 5  # less is a syllable
+MIN_MISSPELT_CHARS = 6
+"""In shorter words the first letter counts as correct: most are one edit from each other."""
+
+_NUMBERS = {"today": 0, "yesterday": 1, "last night": 1, "this": 0, "last": 1, "a": 1, "an": 1}
+_PERIOD = re.compile(
+    r"\b(?:(\d{4}-\d\d(?:-\d\d)?)|(today|yesterday|last night)|(this|last) (week|month|year)"
+    r"|(\d{1,3}|an?) (day|week|month|year)s? ago)\b",
+    re.IGNORECASE,
+)
+_NEWEST = re.compile(
+    r"\b(?:(?:the )?(?:last|previous) (?:time|session|conversation)"
+    r"|(?:(?:continue|carry on|go on|pick up) )?where (?:we|i|you) (?:stopped|left off|were))\b",
+    re.IGNORECASE,
+)
 _VERSION_DOT = re.compile(r"(?<=\d)\.(?=\d)")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _POSSESSIVE = re.compile(r"['’](?:s|t|re|ve|ll|d|m)\b", re.IGNORECASE)
@@ -56,28 +78,18 @@ _UNSPACED = re.compile(
 )
 
 
-def split_compounds(text: str) -> list[list[str]]:
-    """The words of a text in order, in lower case: an identifier as its parts, a version number as
-    one word with other dots, scripts without spaces as characters and pairs."""
+def split_words(text: str, *, with_joined: bool = False) -> list[str]:
+    """The words of a text in order, in lower case: an identifier as its parts, `with_joined` also
+    as one word after them, a version number as one word with other dots, scripts without spaces as
+    characters and pairs."""
     if not text.isascii():
         text = _INVISIBLE_JOINERS.sub("", unicodedata.normalize("NFKC", text))
         text = _UNSPACED.sub(lambda run: f" {' '.join(_characters_and_pairs(run[0]))} ", text)
     text = _CAMEL.sub("_", _POSSESSIVE.sub("", _VERSION_DOT.sub("·", text))).casefold()
-    return [_PARTS.findall(compound) for compound in _COMPOUND.findall(text)]
-
-
-def split_words(text: str) -> list[str]:
-    """The same words, in one list."""
-    return [word for parts in split_compounds(text) for word in parts]
-
-
-def index_form(text: str) -> list[str]:
-    """The words to index for a text: each identifier also as one word, after its parts."""
-    words: list[str] = []
-    for parts in split_compounds(text):
-        words += parts
-        if len(parts) > 1:
-            words.append("".join(parts))
+    words = list[str]()
+    for compound in _COMPOUND.findall(text):
+        parts = _PARTS.findall(compound)
+        words += [*parts, "".join(parts)] if with_joined and len(parts) > 1 else parts
     return words
 
 
@@ -85,8 +97,9 @@ def stem(words: Sequence[str]) -> list[str]:
     """The stem of each word, as in the index."""
     import apsw
 
+    _, stemmer = _stemmer()
     text = " ".join(words).encode(errors="replace")
-    tokens = _stemmer()(text, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False)
+    tokens = stemmer(text, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False)
     stems = [str(token[0]) for token in tokens]
     return stems if len(stems) == len(words) else list(words)
 
@@ -97,15 +110,30 @@ def telling_stems(text: str) -> frozenset[str]:
     return frozenset(stem([word for word in words if word not in STOP_WORDS]))
 
 
-def one_edit_away(word: str) -> list[str]:
-    """What is the word with a letter more, less, changed, or swapped with the next."""
-    letters = ascii_lowercase if word.isascii() else "".join({*word})
+def list_splits(word: str) -> list[str]:
+    """The phrases of up to `MAX_JOINED` words that are written together in this one."""
+    return [
+        " ".join(word[start:end] for start, end in pairwise((0, *cuts, len(word))))
+        for count in range(1, MAX_JOINED)
+        for cuts in combinations(range(2, len(word) - 1), count)
+    ]
+
+
+def list_misspellings(word: str) -> list[str]:
+    """What is an English word with a letter more, less, changed, or swapped with the next; in a
+    short one the first letter counts as correct: "cake" is not "make". Of a word in another script,
+    whose endings no stemmer knows, its beginning, with a `*`. Numbers have none."""
+    if not word.isalpha():
+        return []
+    if not word.isascii():
+        return [f"{word[: max(MIN_BEGINNING_CHARS, len(word) - 3)]}*"]
     splits = [(word[:at], word[at:]) for at in range(len(word) + 1)]
     edits = {left + right[1:] for left, right in splits}
     edits |= {left + right[1] + right[0] + right[2:] for left, right in splits if right[1:]}
-    edits |= {left + new + right[1:] for left, right in splits if right for new in letters}
-    edits |= {left + new + right for left, right in splits for new in letters}
-    return sorted(edits - {word} - STOP_WORDS)
+    edits |= {left + new + right[1:] for left, right in splits if right for new in ascii_lowercase}
+    edits |= {left + new + right for left, right in splits for new in ascii_lowercase}
+    start = word[0] if len(word) < MIN_MISSPELT_CHARS else ""
+    return sorted(edit for edit in edits - {word} - STOP_WORDS if edit.startswith(start))
 
 
 def is_unspaced(text: str) -> bool:
@@ -118,13 +146,54 @@ def _characters_and_pairs(run: str) -> list[str]:
 
 
 @cache
-def _stemmer() -> "apsw.FTS5Tokenizer":
-    return _connection().fts5_tokenizer("porter", list(TOKENIZER))
-
-
-@cache
-def _connection() -> "apsw.Connection":
-    """Keeps the tokenizer valid."""
+def _stemmer() -> "tuple[apsw.Connection, apsw.FTS5Tokenizer]":
+    """The tokenizer, and the connection that it needs."""
     import apsw
 
-    return apsw.Connection(":memory:")
+    connection = apsw.Connection(":memory:")
+    return connection, connection.fts5_tokenizer("porter", list(TOKENIZER))
+
+
+# ── time ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Period(NamedTuple):
+    """What a query asks about: from `start` up to but excluding `end`, as from `timestamp`; both ""
+    mean the newest texts."""
+
+    words: str
+    """The expression in the query."""
+    start: str = ""
+    end: str = ""
+
+
+def find_period(query: str, now: datetime) -> tuple[Period | None, str]:
+    """The period that a query asks about in plain English or by a date, or None, and the rest of
+    the query. `now` is aware; days begin in its time zone."""
+    newest, match = _NEWEST.search(query), _PERIOD.search(query)
+    rest = _PERIOD.sub(" ", _NEWEST.sub(" ", query))
+    if match is None:
+        return (Period(newest[0]), rest) if newest else (None, query)
+    day, (number, unit, *_) = now.date(), [*filter(None, match.groups()[1:]), "day", "day"]
+    try:
+        if written := match[1]:
+            day = date.fromisoformat(f"{written}-01"[:10])
+            number, unit = "0", "day" if len(written) > len("2026-03") else "month"
+        ago = int(_NUMBERS.get(number.lower(), number))
+        days = (_first_day(unit.lower(), day, ago), _first_day(unit.lower(), day, ago - 1))
+    except ValueError:
+        return None, query  # no day of the calendar
+    start, end = (timestamp(datetime.combine(day, time(), now.tzinfo)) for day in days)
+    return Period(match[0], start, end), rest
+
+
+def _first_day(unit: str, day: date, ago: int) -> date:
+    """The first day of the unit of time that was so many units before that of `day`."""
+    if unit == "year":
+        return date(day.year - ago, 1, 1)
+    if unit == "month":
+        year, month = divmod(day.year * 12 + day.month - 1 - ago, 12)
+        return date(year, month + 1, 1)
+    if unit == "week":
+        return day - timedelta(days=day.weekday(), weeks=ago)
+    return day - timedelta(days=ago)

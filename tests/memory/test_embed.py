@@ -9,8 +9,7 @@ import pytest
 
 from kode.config import Embedding
 from kode.memory.embed import BATCH, Embedder
-from kode.memory.index import IndexedText
-from kode.memory.search import TextIndex, search
+from kode.memory.search import IndexedText, TextIndex, search
 from tests.memory.test_search import NOW
 from tests.scripted_server import ScriptedServer
 

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kode.memory import index as indexes
+from kode.memory import search as searching
 from kode.memory.ask import MemoryModel
-from kode.memory.index import IndexedText
-from kode.memory.search import Ranked, TextIndex, recall, search
+from kode.memory.search import IndexedText, Ranked, TextIndex, recall, search
 from tests.effort import share
 from tests.memory.models import Model
 
@@ -147,15 +146,15 @@ def many(number: int) -> list[IndexedText]:
 
 @pytest.fixture
 def few_in_memory(monkeypatch) -> None:
-    monkeypatch.setattr(indexes, "MAX_IN_MEMORY", 10)
+    monkeypatch.setattr(searching, "MAX_IN_MEMORY", 10)
 
 
 @pytest.mark.usefixtures("few_in_memory")
 def test_many_texts_are_in_a_file_of_all_processes(tmp_path: Path) -> None:
     path = tmp_path / "words.sqlite"
-    first, second = TextIndex(path), TextIndex(path)
+    few, first, second = TextIndex(path), TextIndex(path), TextIndex(path)
 
-    assert first.update(many(10)) == 0
+    assert few.update(many(10)) == 0
     assert not path.exists()
     assert first.update(many(11)) == 0
     assert path.exists()
@@ -170,7 +169,6 @@ def test_a_damaged_file_costs_nothing_but_time(tmp_path: Path, damage: bytes) ->
     path = tmp_path / "words.sqlite"
     first = TextIndex(path)
     first.update(many(30))
-    first.close()
     path.write_bytes(damage)
 
     again = TextIndex(path)
