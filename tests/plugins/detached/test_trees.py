@@ -1,13 +1,12 @@
 """A worktree of a session: what is merged, what conflicts, and what a drop keeps."""
 
 import time
-from pathlib import Path
 
 import pytest
 
 from kode.errors import UserError
 from kode.plugins.detached import trees
-from kode.plugins.detached.places import Background, Spec, State, Tree
+from kode.plugins.detached.places import Background, Spec, State
 from kode.plugins.worktrees import KODE_IDENTITY
 from kode.session.git import run_git
 from tests.needs import needs
@@ -15,8 +14,18 @@ from tests.needs import needs
 pytestmark = needs("git")
 
 
+def git(folder, *words):
+    return run_git(folder, list(words), environ=KODE_IDENTITY).decode().strip()
+
+
+def commit(folder, name, text):
+    (folder / name).write_text(text)
+    git(folder, "add", "--all", ".")
+    git(folder, "commit", "--quiet", "--message", name)
+
+
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path):
     project = tmp_path / "project"
     (project / "part").mkdir(parents=True)
     git(project, "init", "--quiet", "--initial-branch=main")
@@ -24,34 +33,49 @@ def project(tmp_path: Path) -> Path:
     return project
 
 
-def git(folder: Path, *words: str) -> str:
-    return run_git(folder, list(words), environ=KODE_IDENTITY).decode().strip()
+class Work:
+    """A session that has ended, and its worktree."""
+
+    def __init__(self, home, project):
+        self.home, self.project = home, project
+        self.tree, self.root = trees.make(home, project, "id-1")
+        spec = {"title": "do it", "task": "do it", "cwd": str(self.root), "at": time.time()}
+        self.session = Background(
+            folder=home / "detached" / "id-1",
+            spec=Spec(id="id-1", words=(), tree=self.tree, **spec),
+            state=State(doing="ended"),
+            life="ended",
+        )
+
+    def merge(self):
+        return trees.merge(self.home, self.session, self.tree)
+
+    def is_refused(self, match):
+        """A merge that says this, and leaves everything as it was."""
+        before = self.state
+        with pytest.raises(UserError, match=match):
+            self.merge()
+        assert self.state == before
+        assert self.root.exists()
+
+    @property
+    def state(self):
+        texts = [path.read_text() for path in sorted(self.project.glob("*.txt"))]
+        shown = git(self.project, "rev-parse", "HEAD"), git(self.project, "status", "--porcelain")
+        return (*shown, *texts)
+
+    @property
+    def is_gone(self):
+        """Whether neither folder nor branch are left."""
+        return not self.root.exists() and git(self.project, "branch", "--list", "kode/*") == ""
 
 
-def commit(folder: Path, name: str, text: str) -> None:
-    (folder / name).write_text(text)
-    git(folder, "add", "--all", ".")
-    git(folder, "commit", "--quiet", "--message", name)
+@pytest.fixture
+def work(tmp_path, project):
+    return Work(tmp_path / "home", project)
 
 
-def made(tmp_path: Path, project: Path) -> tuple[Background, Tree]:
-    tree, cwd = trees.make(tmp_path / "home", project, "id-1")
-    spec = Spec(
-        id="id-1", words=(), title="do it", task="do it", cwd=str(cwd), at=time.time(), tree=tree
-    )
-    folder = tmp_path / "home" / "detached" / "id-1"
-    return Background(folder=folder, spec=spec, state=State(doing="ended"), life="ended"), tree
-
-
-def state_of(project: Path) -> tuple[str, str, str]:
-    return (
-        git(project, "rev-parse", "HEAD"),
-        git(project, "status", "--porcelain"),
-        "".join(path.read_text() for path in sorted(project.glob("*.txt"))),
-    )
-
-
-def test_a_part_of_the_project_is_that_part_there(tmp_path: Path, project: Path) -> None:
+def test_a_part_of_the_project_is_that_part_there(tmp_path, project):
     commit(project, "part/b.txt", "x")
 
     _, cwd = trees.make(tmp_path / "home", project / "part", "id-1")
@@ -60,101 +84,77 @@ def test_a_part_of_the_project_is_that_part_there(tmp_path: Path, project: Path)
     assert cwd.name == "part"
 
 
-def test_uncommitted_and_committed_changes_are_merged(tmp_path: Path, project: Path) -> None:
-    one, tree = made(tmp_path, project)
-    commit(Path(tree.root), "b.txt", "two\n")
-    (Path(tree.root) / "c.txt").write_text("three\n")
+def test_uncommitted_and_committed_changes_are_merged(work, project):
+    commit(work.root, "b.txt", "two\n")
+    (work.root / "c.txt").write_text("three\n")
     commit(project, "d.txt", "four\n")
-    assert set(trees.changed(tree)) == {"b.txt", "c.txt"}
+    assert set(trees.changed(work.tree)) == {"b.txt", "c.txt"}
 
-    merged = trees.merge(tmp_path / "home", one, tree)
+    assert set(work.merge()) == {"b.txt", "c.txt"}
 
-    assert set(merged) == {"b.txt", "c.txt"}
     assert {path.name for path in project.glob("*.txt")} == {"a.txt", "b.txt", "c.txt", "d.txt"}
     assert git(project, "status", "--porcelain") == ""
-    assert git(project, "branch", "--list", "kode/*") == ""
-    assert not Path(tree.root).exists()
+    assert work.is_gone
 
 
-def test_a_conflict_leaves_everything_as_it_was(tmp_path: Path, project: Path) -> None:
-    one, tree = made(tmp_path, project)
-    (Path(tree.root) / "a.txt").write_text("theirs\n")
+def test_a_conflict_leaves_everything_as_it_was(work, project):
+    (work.root / "a.txt").write_text("theirs\n")
     commit(project, "a.txt", "ours\n")
-    before = state_of(project)
 
-    with pytest.raises(UserError, match=r"both have changed a\.txt"):
-        trees.merge(tmp_path / "home", one, tree)
+    work.is_refused(r"both have changed a\.txt")
 
-    assert state_of(project) == before
-    assert (Path(tree.root) / "a.txt").read_text() == "theirs\n"
-    assert git(project, "branch", "--list", "kode/*") != ""
+    assert (work.root / "a.txt").read_text() == "theirs\n"
 
 
-def test_a_merge_overwrites_nothing_uncommitted(tmp_path: Path, project: Path) -> None:
-    one, tree = made(tmp_path, project)
-    (Path(tree.root) / "a.txt").write_text("theirs\n")
+def test_a_merge_overwrites_nothing_uncommitted(work, project):
+    (work.root / "a.txt").write_text("theirs\n")
     (project / "a.txt").write_text("mine, not committed\n")
-    before = state_of(project)
 
-    with pytest.raises(UserError, match=r"not committed, in a\.txt"):
-        trees.merge(tmp_path / "home", one, tree)
-
-    assert state_of(project) == before
-    assert Path(tree.root).exists()
+    work.is_refused(r"not committed, in a\.txt")
 
 
 @pytest.mark.parametrize("name", ["mine.log", "built/mine.txt"])
-def test_a_merge_overwrites_no_ignored_file(tmp_path: Path, project: Path, name: str) -> None:
-    one, tree = made(tmp_path, project)
-    (Path(tree.root) / name).parent.mkdir(exist_ok=True)
-    commit(Path(tree.root), name, "theirs\n")
+def test_a_merge_overwrites_no_ignored_file(work, project, name):
+    for folder in (work.root, project):
+        (folder / name).parent.mkdir(exist_ok=True)
+    commit(work.root, name, "theirs\n")
     commit(project, "d.txt", "four\n")
     (project / ".git/info/exclude").write_text("*.log\nbuilt/\n")
-    (project / name).parent.mkdir(exist_ok=True)
     (project / name).write_text("mine\n")
 
-    with pytest.raises(UserError, match=name):
-        trees.merge(tmp_path / "home", one, tree)
+    work.is_refused(name)
 
     assert (project / name).read_text() == "mine\n"
 
 
-def test_a_branch_merged_by_hand_is_tidied_up(tmp_path: Path, project: Path) -> None:
-    one, tree = made(tmp_path, project)
-    commit(Path(tree.root), "a.txt", "theirs\n")
+def test_a_branch_merged_by_hand_is_tidied_up(work, project):
+    commit(work.root, "a.txt", "theirs\n")
     commit(project, "a.txt", "ours\n")
-    with pytest.raises(UserError, match="git merge kode/id-1"):
-        trees.merge(tmp_path / "home", one, tree)
-    git(project, "merge", "--quiet", "--strategy=ours", "--message", "both", tree.branch)
-    before = state_of(project)
+    work.is_refused("git merge kode/id-1")
+    git(project, "merge", "--quiet", "--strategy=ours", "--message", "both", work.tree.branch)
+    before = work.state
 
-    trees.merge(tmp_path / "home", one, tree)
+    work.merge()
 
-    assert state_of(project) == before
-    assert not Path(tree.root).exists()
-    assert git(project, "branch", "--list", "kode/*") == ""
+    assert work.state == before
+    assert work.is_gone
 
 
-def test_a_dropped_tree_can_be_brought_back(tmp_path: Path, project: Path) -> None:
-    one, tree = made(tmp_path, project)
-    (Path(tree.root) / "a.txt").write_text("theirs\n")
+def test_a_dropped_tree_can_be_brought_back(work, project):
+    (work.root / "a.txt").write_text("theirs\n")
 
-    kept = trees.drop(tmp_path / "home", one, tree)
+    commit_id = trees.drop(work.home, work.session, work.tree)
 
-    assert git(project, "show", f"{kept}:a.txt") == "theirs"
-    assert not Path(tree.root).exists()
-    assert git(project, "branch", "--list", "kode/*") == ""
+    assert git(project, "show", f"{commit_id}:a.txt") == "theirs"
+    assert work.is_gone
 
 
-def test_a_tree_without_a_session_leaves_nothing(tmp_path: Path, project: Path) -> None:
-    _, tree = made(tmp_path, project)
+def test_a_tree_without_a_session_leaves_nothing(work):
+    trees.remove(work.home, work.tree, work.tree.base)
 
-    trees.remove(tmp_path / "home", tree, tree.base)
-
-    assert not Path(tree.root).exists()
-    assert git(project, "branch", "--list", "kode/*") == ""
+    assert work.is_gone
 
 
-def test_a_folder_without_a_repository_gets_no_worktree(tmp_path: Path) -> None:
+def test_a_folder_without_a_repository_gets_no_worktree(tmp_path):
     with pytest.raises(UserError, match="git init"):
         trees.make(tmp_path / "home", tmp_path, "id-1")
