@@ -2,9 +2,6 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
 
 import acp
 import pytest
@@ -26,79 +23,54 @@ HELLO = {"jsonrpc": "2.0", "id": 3, "method": "initialize", "params": {"mood": "
 
 
 @pytest.fixture
-def first(tmp_path: Path) -> Any:
+def first(tmp_path):
     """Greets a client that has sent these bytes; gives what was read, and written."""
 
-    def of(sent: bytes, result: Callable[[Mapping[str, Any]], Any]) -> tuple[Greeted, list[Any]]:
-        kept, (reading, writing) = (os.dup(0), os.dup(1)), os.pipe()
-        written = os.open(tmp_path / "written", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        os.write(writing, sent)
-        os.close(writing)
-        try:
+    def of(sent, result=dict):
+        descriptors, (reading, writing) = (os.dup(0), os.dup(1)), os.pipe()
+        with (tmp_path / "written").open("wb") as written:
+            os.write(writing, sent)
+            os.close(writing)
             os.dup2(reading, 0)
-            os.dup2(written, 1)
-            greeted = greet(result, ("no.such.module", "kode.errors"))
-        finally:
-            for number, copy in enumerate(kept):
-                os.dup2(copy, number)
-                os.close(copy)
-            os.close(reading)
-            os.close(written)
-        return greeted, [
-            json.loads(line) for line in (tmp_path / "written").read_text().splitlines()
-        ]
+            os.dup2(written.fileno(), 1)
+            try:
+                greeted = greet(result, ("no.such.module", "kode.errors"))
+            finally:
+                for number, copy in enumerate(descriptors):
+                    os.dup2(copy, number)
+                    os.close(copy)
+                os.close(reading)
+        return greeted, (tmp_path / "written").read_text()
 
     return of
 
 
-def test_an_initialize_is_answered_and_kept_for_the_sdk(first: Any) -> None:
+def test_an_initialize_is_answered_and_left_for_the_sdk(first):
     sent = json.dumps(HELLO).encode() + b'\n{"half'
 
-    greeted, written = first(sent, dict)
+    greeted, written = first(sent)
 
-    assert written == [{"jsonrpc": "2.0", "id": 3, "result": {"mood": "good"}}]
+    assert json.loads(written) == {"jsonrpc": "2.0", "id": 3, "result": {"mood": "good"}}
     assert greeted.answered == 3
     assert greeted.unread.startswith(sent)
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        {**HELLO, "id": None},
-        {**HELLO, "id": 1.5},
-        {**HELLO, "id": True},
-        {**HELLO, "params": [1]},
-        {**HELLO, "method": "session/new"},
-        [HELLO],
-        "hello",
-    ],
-)
-def test_anything_else_waits_unanswered(first: Any, sent: Any) -> None:
-    line = json.dumps(sent).encode() + b"\n"
-
-    assert first(line, dict) == (Greeted(unread=line), [])
-
-
-@pytest.mark.parametrize("sent", [b"", b"\xff\xfe\n", b"[" * 100_000 + b"\n", b"\n", b"{"])
-def test_bytes_that_are_no_json_wait_unanswered(
-    first: Any, sent: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stdio, "MAX_FIRST_BYTES", 60_000)
-
-    greeted, written = first(sent[:60_000], dict)
-
-    assert (greeted.answered, written) == (None, [])
-    assert sent.startswith(greeted.unread)
-
-
-def test_a_refused_result_waits_unanswered(first: Any) -> None:
     line = json.dumps(HELLO).encode() + b"\n"
+    assert first(line, lambda params: None) == (Greeted(unread=line), "")
 
-    assert first(line, lambda params: None) == (Greeted(unread=line), [])
+
+OTHERS = ({"id": None}, {"id": 1.5}, {"id": True}, {"params": [1]}, {"method": "session/new"})
+BYTES = (b"", b"\xff\xfe\n", b"[" * 60_000, b"\n", b"{")
+
+
+@for_each("sent", [*({**HELLO, **other} for other in OTHERS), [HELLO], "hello", *BYTES])
+def test_anything_else_waits_unanswered(first, sent, monkeypatch):
+    monkeypatch.setattr(stdio, "MAX_FIRST_BYTES", 60_000)
+    line = sent if isinstance(sent, bytes) else json.dumps(sent).encode() + b"\n"
+
+    assert first(line) == (Greeted(unread=line), "")
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-async def test_an_editor_hears_what_the_sdk_would_say(terminal: bool) -> None:
+async def test_an_editor_hears_what_the_sdk_would_say(terminal):
     can = {"auth": {"terminal": terminal}}
     agent = KodeAgent(flags={})
 
@@ -110,7 +82,7 @@ async def test_an_editor_hears_what_the_sdk_would_say(terminal: bool) -> None:
 
 
 @pytest.mark.parametrize("version", [*HANDSHAKE_PROTOCOL_VERSIONS, "2030-01-01", ""])
-def test_an_agent_hears_what_the_sdk_would_say(tmp_path: Path, version: str) -> None:
+def test_an_agent_hears_what_the_sdk_would_say(tmp_path, version):
     server = make_server(ServedSessions(Bounds(roots=(tmp_path,))))._lowlevel_server
     options = server.create_initialization_options()
 
@@ -136,7 +108,7 @@ def test_an_agent_hears_what_the_sdk_would_say(tmp_path: Path, version: str) -> 
         {"clientInfo": {"name": "a test", "version": 1}},
     ],
 )
-def test_a_malformed_agent_is_left_to_the_sdk(wrong: dict[str, Any]) -> None:
+def test_a_malformed_agent_is_left_to_the_sdk(wrong):
     right = {"protocolVersion": "2025-06-18", "capabilities": {"roots": {}}, "clientInfo": KNOWN}
 
     assert initialize_result(right) is not None
@@ -144,11 +116,11 @@ def test_a_malformed_agent_is_left_to_the_sdk(wrong: dict[str, Any]) -> None:
 
 
 @for_each("version", ["1", -1, 65_536, 1.0, True, None])
-def test_an_editor_of_no_version_is_left_to_the_sdk(version: Any) -> None:
+def test_an_editor_of_no_version_is_left_to_the_sdk(version):
     assert to_editor.result({"protocolVersion": version}) is None
 
 
-def test_capabilities_are_objects_of_objects() -> None:
+def test_capabilities_are_objects_of_objects():
     assert are_objects({"a": {}, "b": None, "c": True})
     assert not are_objects({"a": "yes"})
     assert not are_objects([])

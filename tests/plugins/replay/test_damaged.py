@@ -2,7 +2,6 @@
 
 import json
 import random
-from pathlib import Path
 
 import pytest
 
@@ -36,7 +35,7 @@ IMPORTED = {**HEADER, "created_at": "", "model": "m", "provider": "p", "imported
         (f"{json.dumps(ABOUT)}\n{json.dumps(IMPORTED)}\n".encode(), "made by Claude Code"),
     ],
 )
-def test_a_file_that_is_no_cassette_is_refused(tmp_path: Path, data: bytes, reason: str) -> None:
+def test_a_file_that_is_no_cassette_is_refused(tmp_path, data, reason):
     file = tmp_path / "theirs.cassette"
     file.write_bytes(data)
 
@@ -45,27 +44,24 @@ def test_a_file_that_is_no_cassette_is_refused(tmp_path: Path, data: bytes, reas
 
 
 @for_each("session_id", ["../outside", "/outside", "..", "a\0b", "x" * 300])
-def test_a_cassette_of_somebody_else_writes_nothing_elsewhere(
-    tmp_path: Path, session_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "own").mkdir(exist_ok=True)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "own"))
+def test_a_cassette_of_somebody_else_writes_nothing_elsewhere(tmp_path, session_id, monkeypatch):
+    (tmp_path / "temporary").mkdir(exist_ok=True)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     file, escaped = tmp_path / "theirs.cassette", json.dumps(session_id)[1:-1]
     file.write_bytes(cassette().replace(HEADER["id"].encode(), escaped.encode()))
 
     with pytest.raises(KodeError):
         read_cassette(file)
 
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["own", "theirs.cassette"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["temporary", "theirs.cassette"]
 
 
 @for_each("seed", range(100))
-def test_damage_anywhere_is_no_fault_of_kode(tmp_path: Path, seed: int) -> None:
+def test_damage_anywhere_is_no_fault_of_kode(tmp_path, seed):
     data, chance = bytearray(cassette()), random.Random(seed)
     for _ in range(4):
         data[chance.randrange(len(data))] = chance.randrange(256)
-    file = tmp_path / "theirs.cassette"
-    file.write_bytes(data)
+    (tmp_path / "theirs.cassette").write_bytes(data)
 
     with pytest.raises(KodeError):
-        read_cassette(file)
+        read_cassette(tmp_path / "theirs.cassette")
