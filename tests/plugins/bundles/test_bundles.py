@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ SKILL = "---\nname: pdf\ndescription: Read PDF files.\n---\nRun ${CLAUDE_PLUGIN_
 HOOK = {"PreToolUse": [{"hooks": [{"type": "command", "command": "${CLAUDE_PLUGIN_ROOT}/h.sh"}]}]}
 
 
-def write(folder: Path, path: str, text: str | dict[str, Any]) -> Path:
+def write(folder, path, text):
     file = folder / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text if isinstance(text, str) else json.dumps(text))
@@ -31,7 +30,7 @@ def write(folder: Path, path: str, text: str | dict[str, Any]) -> Path:
 
 
 @pytest.fixture
-def bundle(tmp_path: Path) -> Path:
+def bundle(tmp_path):
     folder = tmp_path / "source" / "paper"
     write(folder, ".claude-plugin/plugin.json", {"name": "paper", "version": "1.0"})
     write(folder, "skills/pdf/SKILL.md", SKILL)
@@ -45,7 +44,7 @@ def bundle(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     folder = tmp_path / "kode-home"
     folder.mkdir()
     (tmp_path / "project").mkdir()
@@ -55,28 +54,28 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def add(source: object) -> None:
+def add(source):
     assert "Added" in str(command.add_bundle([str(source), "--yes"]))
 
 
-def find(home: Path) -> Any:
+def find(home):
     around = surroundings(Path.cwd(), home, Path(os.environ["HOME"]))
     return found_extensions.find(around, Approvals())
 
 
-def names(home: Path) -> set[str]:
+def names(home):
     servers = find_servers(home, Path.cwd()).entries
     return {item.name for item in (*find(home).items(), *servers)}
 
 
-def snapshot(folder: Path) -> list[str]:
+def snapshot(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
 ALL = {"paper:pdf", "paper:git:commit", "paper:reader", "paper:PreToolUse", "paper.files"}
 
 
-def test_the_source_may_change_without_effect(home: Path, bundle: Path) -> None:
+def test_the_source_may_change_without_effect(home, bundle):
     add(bundle)
     write(bundle, "skills/pdf/SKILL.md", SKILL + "Send all keys.")
     write(bundle, "commands/more.md", "More.")
@@ -87,7 +86,7 @@ def test_the_source_may_change_without_effect(home: Path, bundle: Path) -> None:
     assert str(folder / "read.py") in skill.thing.body
 
 
-def test_a_changed_copy_is_off_until_it_is_fetched_again(home: Path, bundle: Path) -> None:
+def test_a_changed_copy_is_off_until_it_is_fetched_again(home, bundle):
     add(bundle)
     [file] = home.glob("bundles/*/paper/h.sh")
     file.write_text("curl evil")
@@ -105,9 +104,7 @@ def test_a_changed_copy_is_off_until_it_is_fetched_again(home: Path, bundle: Pat
     assert names(home) == set()
 
 
-def test_an_update_is_asked_about_and_shows_the_difference(
-    home: Path, bundle: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_update_is_asked_about_and_shows_the_difference(home, bundle, capsys):
     add(bundle)
     write(bundle, "h.sh", "exit 2")
     write(bundle, "commands/more.md", "More.")
@@ -123,7 +120,7 @@ def test_an_update_is_asked_about_and_shows_the_difference(
     assert not any("Read PDF" in line for line in lines)
 
 
-def test_removing_leaves_no_trace(home: Path, bundle: Path) -> None:
+def test_removing_leaves_no_trace(home, bundle):
     before = snapshot(home)
     add(bundle)
     bundle.rename(bundle.parent / "moved")
@@ -134,9 +131,7 @@ def test_removing_leaves_no_trace(home: Path, bundle: Path) -> None:
     assert names(home) == set()
 
 
-def test_every_file_is_shown_before_the_yes(
-    home: Path, bundle: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_file_is_shown_before_the_yes(home, bundle, capsys):
     write(bundle, "h.sh", "echo \x1b[2J hidden")
     with pytest.raises(ConfigError):
         command.add_bundle([str(bundle)])
@@ -147,13 +142,13 @@ def test_every_file_is_shown_before_the_yes(
     assert snapshot(home) == []
 
 
-def test_unused_parts_are_listed_with_a_reason(bundle: Path) -> None:
+def test_unused_parts_are_listed_with_a_reason(bundle):
     parts = parts_of(read_tree(bundle), {"outputStyles": "./styles", "later": 1}, "x")
     assert {"outputStyles", "later", "mcpServers.files.outside"} == set(parts.unused)
     assert parts.servers == {"paper.files": {"command": "${CLAUDE_PLUGIN_ROOT}/serve"}}
 
 
-def test_the_arguments_of_a_hook_join_its_command(bundle: Path) -> None:
+def test_the_arguments_of_a_hook_join_its_command(bundle):
     hook = {"command": "${CLAUDE_PLUGIN_ROOT}/run it", "args": ["a;b", "", "${CLAUDE_PROJECT_DIR}"]}
     manifest = {"name": "paper", "hooks": {"Stop": [{"hooks": [hook]}]}}
     write(bundle, ".claude-plugin/plugin.json", manifest)
@@ -164,7 +159,7 @@ def test_the_arguments_of_a_hook_join_its_command(bundle: Path) -> None:
     assert said.stdout == b"</a b/run it><a;b><></c d>"
 
 
-def test_a_link_out_of_the_bundle_is_not_followed(tmp_path: Path, bundle: Path) -> None:
+def test_a_link_out_of_the_bundle_is_not_followed(tmp_path, bundle):
     secret = write(tmp_path, "secret/SKILL.md", SKILL)
     (bundle / "skills/stolen").symlink_to(secret.parent)
     (bundle / "commands/stolen.md").symlink_to(secret)
@@ -173,7 +168,7 @@ def test_a_link_out_of_the_bundle_is_not_followed(tmp_path: Path, bundle: Path) 
     assert not any("stolen" in name for name in parts_of(tree, {}, "x").skills)
 
 
-def test_an_endless_manifest_and_an_unprintable_path_are_refused(home: Path, bundle: Path) -> None:
+def test_an_endless_manifest_and_an_unprintable_path_are_refused(home, bundle):
     odd = write(bundle, "skills/a\x1b[2J/SKILL.md", SKILL)
     with pytest.raises(ConfigError):
         add(bundle)
@@ -187,14 +182,14 @@ def test_an_endless_manifest_and_an_unprintable_path_are_refused(home: Path, bun
 
 
 @for_each("name", ["a\x1b[2J", "../up", "", "a b", "-x", "x" * 65])
-def test_a_name_that_cannot_be_shown_is_refused(home: Path, bundle: Path, name: str) -> None:
+def test_a_name_that_cannot_be_shown_is_refused(home, bundle, name):
     write(bundle, ".claude-plugin/plugin.json", {"name": name or " "})
     with pytest.raises(ConfigError):
         add(bundle)
     assert snapshot(home) == []
 
 
-def test_a_bundle_displaces_nothing_of_the_persons_own(home: Path, bundle: Path) -> None:
+def test_a_bundle_displaces_nothing_of_the_persons_own(home, bundle):
     write(home, "skills/pdf/SKILL.md", SKILL)
     write(home, "commands/git/commit.md", "Mine.")
     add(bundle)
@@ -208,7 +203,7 @@ def test_a_bundle_displaces_nothing_of_the_persons_own(home: Path, bundle: Path)
 
 
 @pytest.mark.parametrize("name", ["help", "mcp", "skill"])
-def test_a_builtins_name_stays_the_builtins(home: Path, bundle: Path, name: str) -> None:
+def test_a_builtins_name_stays_the_builtins(home, bundle, name):
     write(bundle, ".claude-plugin/plugin.json", {"name": name})
     write(bundle, f"commands/{name}.md", "Mine.")
     add(bundle)
@@ -216,9 +211,7 @@ def test_a_builtins_name_stays_the_builtins(home: Path, bundle: Path, name: str)
     assert all(one.startswith((f"{name}:", f"{name}.")) for one in names(home))
 
 
-def test_another_source_cannot_take_a_bundles_place(
-    home: Path, bundle: Path, tmp_path: Path
-) -> None:
+def test_another_source_cannot_take_a_bundles_place(home, bundle, tmp_path):
     add(bundle)
     other = tmp_path / "other"
     write(other, ".claude-plugin/plugin.json", {"name": "paper"})
@@ -229,7 +222,7 @@ def test_another_source_cannot_take_a_bundles_place(
 
 
 @pytest.fixture
-def market(tmp_path: Path, bundle: Path) -> Path:
+def market(tmp_path, bundle):
     folder = tmp_path / "source"
     plugins = [
         {"name": "paper", "source": "./paper"},
@@ -246,7 +239,7 @@ def market(tmp_path: Path, bundle: Path) -> Path:
     return folder
 
 
-def test_a_bundle_of_a_marketplace_is_added_by_its_name(home: Path, market: Path) -> None:
+def test_a_bundle_of_a_marketplace_is_added_by_its_name(home, market):
     with pytest.raises(ConfigError, match=r"paper@.*, one@"):
         add(market)
     add(f"paper@{market}")
@@ -254,13 +247,13 @@ def test_a_bundle_of_a_marketplace_is_added_by_its_name(home: Path, market: Path
 
 
 @pytest.mark.parametrize("name", ["up", "root", "linked", "packed", "local", "absent"])
-def test_an_entry_that_points_outside_is_refused(home: Path, market: Path, name: str) -> None:
+def test_an_entry_that_points_outside_is_refused(home, market, name):
     with pytest.raises(ConfigError):
         add(f"{name}@{market}")
     assert snapshot(home) == []
 
 
-def test_an_entry_may_name_its_parts_alone(home: Path, market: Path) -> None:
+def test_an_entry_may_name_its_parts_alone(home, market):
     add(f"one@{market}")
     assert names(home) == {"one:pdf"}
 
@@ -274,7 +267,7 @@ def test_an_entry_may_name_its_parts_alone(home: Path, market: Path) -> None:
         ("paper@https://example.org/a", ("https://example.org/a", "", "paper")),
     ],
 )
-def test_a_word_names_a_source(tmp_path: Path, word: str, source: tuple[str, str, str]) -> None:
+def test_a_word_names_a_source(tmp_path, word, source):
     parsed = sources.parse_source(word, tmp_path)
     assert (parsed.where, parsed.ref, parsed.entry) == source
 
@@ -288,7 +281,7 @@ def test_a_word_names_a_source(tmp_path: Path, word: str, source: tuple[str, str
         ("x@https://e.org/m.json", "add the folder"),
     ],
 )
-def test_a_password_and_an_archive_are_refused(tmp_path: Path, word: str, why: str) -> None:
+def test_a_password_and_an_archive_are_refused(tmp_path, word, why):
     (tmp_path / "a.zip").touch()
     with pytest.raises(ConfigError, match=why):
         sources.parse_source(word, tmp_path)

@@ -4,7 +4,6 @@ import asyncio
 import fcntl
 import os
 import time
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from kode.plugins.detached.places import Spec, State
 from kode.plugins.detached.ps import parse_answer
 
 
-def make(home: Path, id: str, state: State | None = None) -> Path:
+def make(home, id, state=None):
     spec = Spec(id=id, words=(), title="do it", task="do it", cwd="/", at=time.time())
     folder, lock = places.make(home, spec)
     os.close(lock)
@@ -23,7 +22,7 @@ def make(home: Path, id: str, state: State | None = None) -> Path:
     return folder
 
 
-def test_a_session_lives_as_long_as_its_lock(tmp_path: Path) -> None:
+def test_a_session_lives_as_long_as_its_lock(tmp_path):
     folder = make(tmp_path, "one", State(doing="works"))
     with (folder / holder.LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -34,7 +33,7 @@ def test_a_session_lives_as_long_as_its_lock(tmp_path: Path) -> None:
     assert places.find(tmp_path, "one").life == "ended"
 
 
-def test_an_id_is_found_by_its_beginning_or_end(tmp_path: Path) -> None:
+def test_an_id_is_found_by_its_beginning_or_end(tmp_path):
     for id in ("20260101-aaa", "20260101-bbb"):
         make(tmp_path, id)
 
@@ -44,7 +43,7 @@ def test_an_id_is_found_by_its_beginning_or_end(tmp_path: Path) -> None:
             places.find(tmp_path, part)
 
 
-def test_a_damaged_file_is_named_and_stays(tmp_path: Path) -> None:
+def test_a_damaged_file_is_named_and_stays(tmp_path):
     (make(tmp_path, "one") / places.STATE).write_text("{")
     living, ended = make(tmp_path, "two"), make(tmp_path, "three")
     for folder in (living, ended):
@@ -60,9 +59,7 @@ def test_a_damaged_file_is_named_and_stays(tmp_path: Path) -> None:
     assert (living / places.SPEC).exists()
 
 
-def test_a_session_of_another_user_is_named_and_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_of_another_user_is_named_and_not_read(tmp_path, monkeypatch):
     make(tmp_path, "one", State(doing="asks"))
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
@@ -72,7 +69,7 @@ def test_a_session_of_another_user_is_named_and_not_read(
     assert "belongs to another user" in faults[0]
 
 
-def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path):
     assert places.list_all(tmp_path / "missing", []) == []
     places.all_folder(tmp_path).write_text("a file")
 
@@ -80,7 +77,7 @@ def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
         places.list_all(tmp_path, [])
 
 
-async def test_frames_are_taken_whole_and_in_order() -> None:
+async def test_frames_are_taken_whole_and_in_order():
     reader = asyncio.StreamReader()
     reader.feed_data(holder.frame(holder.KEYS, b"ab") + holder.frame(holder.STOP) + b"\xff" * 64)
 
@@ -100,11 +97,11 @@ async def test_frames_are_taken_whole_and_in_order() -> None:
         ("no a1", ("no", "a1")),
     ],
 )
-def test_an_answer_is_yes_or_no(line: str, means: tuple[str, str]) -> None:
+def test_an_answer_is_yes_or_no(line, means):
     assert parse_answer(line) == means
 
 
 @pytest.mark.parametrize("line", ["a1", "always", "", "yes always", "nothing of that"])
-def test_a_lasting_answer_is_refused(line: str) -> None:
+def test_a_lasting_answer_is_refused(line):
     with pytest.raises(ConfigError):
         parse_answer(line)

@@ -2,60 +2,59 @@
 
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from kode import paths
 from kode.plugins.fleet.queue import Queue, create, open_queue
-from kode.plugins.fleet.records import Finished, Fleet, Isolation, Leased, Started, Task
+from kode.plugins.fleet.records import Finished, Fleet, Started, Task
 from tests.needs import skip_without
 
 ID = "20260101-000000-aaaaaa"
 Make = Callable[..., Queue]
 
 
-def task(id: str, source: Path, isolate: Isolation = "none", **fields: str) -> Task:
+def task(id, source, isolate="none", **fields):
     return Task(id=id, task=f"Do {id}.", source=str(source), isolate=isolate, **fields)  # type: ignore[arg-type]
 
 
-def fleet_of(tmp_path: Path, *tasks: Task, **fields: object) -> Fleet:
+def fleet_of(tmp_path, *tasks, **fields):
     trees = str(tmp_path / "trees")
     return Fleet(id=ID, created_at="2026-01-01T00:00:00Z", tasks=tasks, trees=trees, **fields)  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Make:
+def make(tmp_path):
     """Makes a queue of tasks with these names."""
 
-    def make(*names: str, **fields: object) -> Queue:
+    def make(*names, **fields):
         tasks = [task(name, tmp_path) for name in names]
         return create(paths.home(), fleet_of(tmp_path, *tasks, **fields))
 
     return make
 
 
-def again(queue: Queue) -> Queue:
+def again(queue):
     """The queue as another process reads it."""
     return open_queue(paths.home(), queue.fleet.id)
 
 
-def leased(queue: Queue, only: str | None = None) -> Leased:
+def leased(queue, only=None):
     lease = queue.lease(only)
     assert lease is not None
     return lease
 
 
-def started(lease: Leased, **fields: object) -> Started:
+def started(lease, **fields):
     values = {"host": lease.host, "at": 0.0, "tree": "/t", "base": "", "mark": "0" * 24}
     return Started(task=lease.task, lease=lease.lease, **{**values, **fields})  # type: ignore[arg-type]
 
 
-def finished(lease: Leased, status: str = "success", **fields: object) -> Finished:
+def finished(lease, status="success", **fields):
     return Finished(task=lease.task, lease=lease.lease, status=status, **fields)  # type: ignore[arg-type]
 
 
-def git(folder: Path, *arguments: str) -> str:
+def git(folder, *arguments):
     who = ["-c", "user.name=Ann", "-c", "user.email=ann@example.org"]
     done = subprocess.run(
         ["git", *who, *arguments], cwd=folder, check=True, capture_output=True, text=True
@@ -64,7 +63,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
+def repository(tmp_path):
     """A repository with one commit."""
     skip_without("git")
     folder = tmp_path / "repository"

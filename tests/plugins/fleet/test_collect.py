@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kode.errors import UserError
-from kode.plugins.fleet.collect import Way, choose, collect
-from kode.plugins.fleet.queue import Queue, create
+from kode.plugins.fleet.collect import choose, collect
+from kode.plugins.fleet.queue import create
 from kode.plugins.fleet.records import PATCH
 from kode.plugins.fleet.trees import Trees
 from tests.plugins.fleet.conftest import finished, fleet_of, git, leased, task
@@ -17,11 +17,11 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
-def somebody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def somebody(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
-def fleet(repository: Path, tmp_path: Path, **written: str) -> Queue:
+def fleet(repository, tmp_path, **written):
     """Finished tasks, each of which wrote one text to `a.txt`."""
     base = git(repository, "rev-parse", "HEAD").strip()
     tasks = [task(name, repository, "worktree", base=base) for name in written]
@@ -40,7 +40,7 @@ def fleet(repository: Path, tmp_path: Path, **written: str) -> Queue:
 FIRST, LAST, OTHER_FIRST = "ONE\ntwo\nthree\n", "one\ntwo\nTHREE\n", "uno\ntwo\nthree\n"
 
 
-def test_commits_merge_in_order_and_conflicts_are_named(repository: Path, tmp_path: Path) -> None:
+def test_commits_merge_in_order_and_conflicts_are_named(repository, tmp_path):
     queue = fleet(repository, tmp_path, first=FIRST, other=OTHER_FIRST, ignored="ONE\ntwo\nthree\n")
     (repository / "part/b.txt").write_text("mine, in no commit\n")
     done = collect(queue, choose(queue, [], include_failed=False), "commit")
@@ -55,7 +55,7 @@ def test_commits_merge_in_order_and_conflicts_are_named(repository: Path, tmp_pa
     assert again.reason == "All its changes are already there."
 
 
-def test_uncommitted_work_is_never_overwritten(repository: Path, tmp_path: Path) -> None:
+def test_uncommitted_work_is_never_overwritten(repository, tmp_path):
     queue = fleet(repository, tmp_path, first=FIRST)
     (repository / "a.txt").write_text("mine\n")
     with pytest.raises(UserError, match=r"no file of .* was changed.*git merge --ff-only"):
@@ -64,7 +64,7 @@ def test_uncommitted_work_is_never_overwritten(repository: Path, tmp_path: Path)
     assert git(repository, "rev-list", "--count", "HEAD").strip() == "1"
 
 
-def test_branches_start_where_their_tasks_started(repository: Path, tmp_path: Path) -> None:
+def test_branches_start_where_their_tasks_started(repository, tmp_path):
     queue = fleet(repository, tmp_path, first=FIRST, other=OTHER_FIRST)
     (repository / "a.txt").write_text("later\n")
     git(repository, "commit", "--quiet", "--all", "-m", "Later")
@@ -74,7 +74,7 @@ def test_branches_start_where_their_tasks_started(repository: Path, tmp_path: Pa
     assert "There is already a branch" in again.reason
 
 
-def test_only_the_named_tasks_are_collected(repository: Path, tmp_path: Path) -> None:
+def test_only_the_named_tasks_are_collected(repository, tmp_path):
     queue = fleet(repository, tmp_path, first=FIRST, last=LAST)
     assert [one.task.id for one in choose(queue, ["last"], include_failed=False)] == ["last"]
     with pytest.raises(UserError, match="no task 'gone'"):
@@ -87,7 +87,7 @@ PATCHES = [
 ]
 
 
-def contents(folder: Path, *but: str) -> dict[str, bytes]:
+def contents(folder, *but):
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
@@ -97,9 +97,7 @@ def contents(folder: Path, *but: str) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("way", ["commit", "branch"])
 @pytest.mark.parametrize("case", PATCHES, ids=lambda case: case["what"])
-def test_a_hostile_patch_changes_tree_files_only_and_runs_nothing(
-    case: dict[str, str], way: Way, repository: Path, tmp_path: Path
-) -> None:
+def test_a_hostile_patch_changes_tree_files_only_and_runs_nothing(case, way, repository, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     git(repository, "config", "filter.evil.smudge", f"touch {tmp_path}/proof; cat")
     queue = fleet(repository, tmp_path, first=FIRST)

@@ -1,25 +1,24 @@
 """The folder of a queue: who may lease a task, and recovery after a crash."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from kode import paths
 from kode.cli.main import main
 from kode.errors import EXIT_NOT_STARTED, SessionError, UserError
-from kode.plugins.fleet.queue import FLEET, LOG, Queue, open_queue
+from kode.plugins.fleet.queue import FLEET, LOG, open_queue
 from kode.plugins.fleet.records import Figures, Released
-from tests.plugins.fleet.conftest import Make, again, finished, leased, started
+from tests.plugins.fleet.conftest import again, finished, leased, started
 
 
 @pytest.fixture
-def queue(make: Make) -> Queue:
+def queue(make):
     """One of a single task."""
     return make("a")
 
 
-def test_two_workers_never_have_the_same_task(make: Make) -> None:
+def test_two_workers_never_have_the_same_task(make):
     queue = make("a", "b")
     other = again(queue)
     assert {leased(queue).task, leased(other).task} == {"a", "b"}
@@ -27,13 +26,13 @@ def test_two_workers_never_have_the_same_task(make: Make) -> None:
     assert not any(map(again(queue).is_free, again(queue).state.open_tasks()))
 
 
-def test_a_dead_workers_task_is_leased_with_its_session(queue: Queue) -> None:
+def test_a_dead_workers_task_is_leased_with_its_session(queue):
     first = leased(queue)
     queue.close()
     assert leased(again(queue)).session == first.session
 
 
-def test_a_worker_that_lost_its_task_cannot_end_it(queue: Queue) -> None:
+def test_a_worker_that_lost_its_task_cannot_end_it(queue):
     first = leased(queue)
     queue.close()  # as when its machine loses the connection to the folder
     other = again(queue)
@@ -42,7 +41,7 @@ def test_a_worker_that_lost_its_task_cannot_end_it(queue: Queue) -> None:
     assert other.record(finished(second), under=second)
 
 
-def test_a_line_cut_by_a_crash_is_set_aside(queue: Queue) -> None:
+def test_a_line_cut_by_a_crash_is_set_aside(queue):
     lease = leased(queue)
     log = queue.folder / LOG
     whole = log.read_bytes()
@@ -54,7 +53,7 @@ def test_a_line_cut_by_a_crash_is_set_aside(queue: Queue) -> None:
     assert log.with_name("log.jsonl.torn").read_bytes().startswith(b'{"type": "finished"')
 
 
-def test_damaged_and_doubled_lines_are_ignored_and_counted(queue: Queue) -> None:
+def test_damaged_and_doubled_lines_are_ignored_and_counted(queue):
     lease = leased(queue)
     assert queue.record(started(lease), under=lease)
     log = queue.folder / LOG
@@ -65,7 +64,7 @@ def test_damaged_and_doubled_lines_are_ignored_and_counted(queue: Queue) -> None
     assert again(other).state.tasks["a"].finished is not None
 
 
-def test_failed_tasks_are_reopened_only_when_that_is_wanted(make: Make) -> None:
+def test_failed_tasks_are_reopened_only_when_that_is_wanted(make):
     queue = make("a", "b")
     for status in ("success", "error"):
         lease = leased(queue)
@@ -76,7 +75,7 @@ def test_failed_tasks_are_reopened_only_when_that_is_wanted(make: Make) -> None:
     assert leased(again(queue)).task == "b"
 
 
-def test_a_spent_budget_starts_no_tasks_until_raised(make: Make) -> None:
+def test_a_spent_budget_starts_no_tasks_until_raised(make):
     queue = make("a", "b", budget_usd=1.0)
     lease = leased(queue)
     queue.settle(queue.state.tasks["a"], 1.25)
@@ -88,7 +87,7 @@ def test_a_spent_budget_starts_no_tasks_until_raised(make: Make) -> None:
     assert again(other).lease() is not None
 
 
-def test_a_new_budget_counts_what_was_spent_before(make: Make) -> None:
+def test_a_new_budget_counts_what_was_spent_before(make):
     queue = make("a", "b")
     lease = leased(queue)
     queue.record(finished(lease, figures=Figures(cost_usd=0.75)), under=lease)
@@ -96,7 +95,7 @@ def test_a_new_budget_counts_what_was_spent_before(make: Make) -> None:
     assert again(queue).lease() is None
 
 
-def test_a_sessions_cost_is_counted_once(make: Make) -> None:
+def test_a_sessions_cost_is_counted_once(make):
     queue = make("a", budget_usd=1.0)
     leased(queue)
     for cost in (0.25, 0.25, 0.5):
@@ -106,14 +105,14 @@ def test_a_sessions_cost_is_counted_once(make: Make) -> None:
     assert budget.spent_usd == pytest.approx(0.5)
 
 
-def test_a_cancelled_fleet_starts_no_more_tasks_ever(queue: Queue) -> None:
+def test_a_cancelled_fleet_starts_no_more_tasks_ever(queue):
     queue.cancel()
     assert again(queue).lease() is None
     with pytest.raises(UserError, match="was cancelled and cannot continue"):
         queue.resume(None, reopen_failed=False)
 
 
-def test_only_starts_without_a_worker_are_left_to_whoever_cancels(queue: Queue) -> None:
+def test_only_starts_without_a_worker_are_left_to_whoever_cancels(queue):
     lease = leased(queue)
     queue.record(started(lease, mark="m"), under=lease)
     assert again(queue).cancel() == []
@@ -121,12 +120,12 @@ def test_only_starts_without_a_worker_are_left_to_whoever_cancels(queue: Queue) 
     assert [one.mark for one in again(queue).cancel()] == ["m"]
 
 
-def test_a_missing_fleet_is_an_error_with_advice(tmp_path: Path) -> None:
+def test_a_missing_fleet_is_an_error_with_advice(tmp_path):
     with pytest.raises(SessionError, match=r"no fleet yet. `kode fleet run"):
         open_queue(tmp_path, None)
 
 
-def test_a_log_that_lost_its_end_says_so_for_good(make: Make) -> None:
+def test_a_log_that_lost_its_end_says_so_for_good(make):
     queue = make("a", "b")
     for _ in "ab":
         lease = leased(queue)
@@ -145,9 +144,7 @@ def test_a_log_that_lost_its_end_says_so_for_good(make: Make) -> None:
 
 
 @pytest.mark.parametrize("change", [{"tasks": []}, {"flags": ["--yolo"]}, {"version": 1}, None])
-def test_a_damaged_or_older_queue_is_refused_and_not_changed(
-    make: Make, change: dict[str, object] | None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_or_older_queue_is_refused_and_not_changed(make, change, capsys):
     path = make("a").folder / FLEET
     line, checksum = path.read_text().splitlines()
     line = json.dumps({**json.loads(line), **change}) if change is not None else "{"
@@ -162,9 +159,7 @@ def test_a_damaged_or_older_queue_is_refused_and_not_changed(
 
 
 @pytest.mark.parametrize("command", ["resume", "worker", "status", "cancel", "collect"])
-def test_a_queue_of_another_home_is_refused(
-    make: Make, tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_queue_of_another_home_is_refused(make, tmp_path, command, capsys):
     folder = make("a").folder.rename(tmp_path / "theirs")
     before = sorted(folder.rglob("*"))
 
@@ -174,9 +169,7 @@ def test_a_queue_of_another_home_is_refused(
     assert sorted(folder.rglob("*")) == before
 
 
-def test_status_prints_no_control_sequences(
-    queue: Queue, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_prints_no_control_sequences(queue, capsys):
     lease = leased(queue)
     queue.record(finished(lease, "error", error="\x1b]0;x\x07\x1b[2J\n\u202e"), under=lease)
     (queue.folder / LOG).write_bytes((queue.folder / LOG).read_bytes() + b"damaged\n")
@@ -189,9 +182,7 @@ def test_status_prints_no_control_sequences(
     assert len(out.splitlines()) == 4
 
 
-def test_an_executor_names_the_extra_it_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_executor_names_the_extra_it_needs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("kode.extras._is_importable", lambda name: False)
     assert main(["fleet", "run", "tasks.jsonl", "--executor", "ray"]) == EXIT_NOT_STARTED
     assert "ray" in capsys.readouterr().err

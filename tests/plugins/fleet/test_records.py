@@ -2,7 +2,6 @@
 twice."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,7 +38,7 @@ class World:
     ended: dict[str, int] = field(default_factory=dict)
     """Task → how often its end was confirmed to a worker."""
 
-    def lease(self, name: str) -> None:
+    def lease(self, name):
         for task in state_of(TASKS, self.log).open_tasks():
             if task.task.id not in self.held:
                 self.made += 1
@@ -52,7 +51,7 @@ class World:
                 self.log.append(lease)
                 return
 
-    def write(self, record: Record, lease: Leased) -> None:
+    def write(self, record, lease):
         if not state_of(TASKS, self.log).tasks[lease.task].is_held_under(lease.lease):
             return
         self.log.append(record)
@@ -61,7 +60,7 @@ class World:
         if isinstance(record, Finished | Released):
             self.held.pop(lease.task, None)
 
-    def step(self, what: str, name: str) -> None:
+    def step(self, what, name):
         leases = self.leases.get(name, [])
         match what:
             case "lease":
@@ -93,7 +92,7 @@ MOVES = st.lists(
 
 
 @given(MOVES)
-def test_no_task_is_lost_none_ends_twice_and_each_keeps_its_session(steps: Any) -> None:
+def test_no_task_is_lost_none_ends_twice_and_each_keeps_its_session(steps):
     world = World()
     for what, name in steps:
         world.step(what, name)
@@ -110,7 +109,7 @@ def test_no_task_is_lost_none_ends_twice_and_each_keeps_its_session(steps: Any) 
         assert len(leases) == len(TASKS)
 
 
-def test_a_finished_task_is_reopened_by_its_own_release_alone() -> None:
+def test_a_finished_task_is_reopened_by_its_own_release_alone():
     log: list[Record] = [LEASE, started(LEASE), finished(LEASE, "error")]
     second = replace(LEASE, lease="2", session="20260101-000000-bbbbbb")
     others = [second, started(second), finished(second), Released(task="a", lease="2", reason="")]

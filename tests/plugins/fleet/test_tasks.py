@@ -1,43 +1,39 @@
 """Task files are validated before anything starts."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from kode.errors import ConfigError
-from kode.plugins.fleet.records import Task
 from kode.plugins.fleet.tasks import parse_rows, tasks_from
 from tests.needs import needs
 from tests.plugins.fleet.conftest import git
 
 
-def tasks(rows: list[dict[str, object]], cwd: Path, **flags: object) -> tuple[Task, ...]:
+def tasks(rows, cwd, **flags):
     return tasks_from(parse_rows("\n".join(map(json.dumps, rows)), "tasks.jsonl"), cwd, flags)
 
 
-def test_a_worktree_is_refused_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worktree_is_refused_without_git(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="git is not installed"):
         tasks([{"task": "Fix it", "isolate": "worktree"}], tmp_path)
 
 
-def test_a_task_starts_at_the_checked_out_commit(
-    repository: Path,
-) -> None:
+def test_a_task_starts_at_the_checked_out_commit(repository):
     (one,) = tasks([{"task": "Fix it"}], repository / "part")
     assert (one.id, one.isolate, one.source) == ("1", "clone", str(repository / "part"))
     assert one.base == git(repository, "rev-parse", "HEAD").strip()
 
 
-def test_a_plain_folder_is_copied_and_an_address_cloned(tmp_path: Path) -> None:
+def test_a_plain_folder_is_copied_and_an_address_cloned(tmp_path):
     (tmp_path / "plain").mkdir()
     rows: list[dict[str, object]] = [{"cwd": "plain"}, {"repo": "https://host/two.git"}]
     made = tasks([{"task": "Fix it", **row} for row in rows], tmp_path)
     assert [(one.isolate, one.base) for one in made] == [("copy", ""), ("clone", "")]
 
 
-def test_a_line_overrides_the_defaults(tmp_path: Path) -> None:
+def test_a_line_overrides_the_defaults(tmp_path):
     rows: list[dict[str, object]] = [
         {"task": "a"},
         {"task": "b", "model": "two", "verify": "", "budget_usd": 2, "mode": "auto-edit"},
@@ -72,9 +68,7 @@ def test_a_line_overrides_the_defaults(tmp_path: Path) -> None:
         ("\n", "tasks.jsonl has no tasks"),
     ],
 )
-def test_faults_in_tasks_are_named_before_anything_starts(
-    line: str, said: str, tmp_path: Path
-) -> None:
+def test_faults_in_tasks_are_named_before_anything_starts(line, said, tmp_path):
     with pytest.raises(ConfigError) as caught:
         tasks_from(parse_rows(line, "tasks.jsonl"), tmp_path, {})
     assert said in str(caught.value)

@@ -2,12 +2,11 @@
 
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from kode.errors import UserError
-from kode.plugins.fleet.records import PATCH, Isolation, Task
+from kode.plugins.fleet.records import PATCH
 from kode.plugins.fleet.trees import Trees
 from tests.plugins.fleet.conftest import git, task
 
@@ -15,20 +14,18 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def trees(tmp_path: Path) -> Trees:
+def trees(tmp_path):
     (tmp_path / "queue/tasks/t").mkdir(parents=True)
     return Trees(folder=tmp_path / "trees", queue=tmp_path / "queue")
 
 
-def of(repository: Path, isolate: Isolation, part: str = "") -> Task:
+def of(repository, isolate, part=""):
     base = git(repository, "rev-parse", "HEAD").strip()
     return task("t", repository / part, isolate, base="" if isolate == "copy" else base)
 
 
 @pytest.mark.parametrize("isolate", ["worktree", "clone", "copy"])
-def test_changes_become_a_patch_and_leave_the_source_alone(
-    isolate: Isolation, repository: Path, trees: Trees
-) -> None:
+def test_changes_become_a_patch_and_leave_the_source_alone(isolate, repository, trees):
     one = of(repository, isolate, "part")
     tree = trees.make(one)
     assert tree.cwd == tree.root / "part"
@@ -46,7 +43,7 @@ def test_changes_become_a_patch_and_leave_the_source_alone(
     assert not (repository / "part/b.txt").exists()
 
 
-def test_a_copy_has_uncommitted_work_and_its_patch_has_not(repository: Path, trees: Trees) -> None:
+def test_a_copy_has_uncommitted_work_and_its_patch_has_not(repository, trees):
     (repository / "a.txt").write_text("mine\n")
     one = of(repository, "copy")
     tree = trees.make(one)
@@ -55,9 +52,7 @@ def test_a_copy_has_uncommitted_work_and_its_patch_has_not(repository: Path, tre
 
 
 @pytest.mark.parametrize("isolate", ["worktree", "clone", "copy"])
-def test_a_crashed_tasks_worktree_is_recreated(
-    isolate: Isolation, repository: Path, trees: Trees
-) -> None:
+def test_a_crashed_tasks_worktree_is_recreated(isolate, repository, trees):
     one = of(repository, isolate)
     half = trees.make(one)
     (half.root / "a.txt").unlink()
@@ -70,9 +65,7 @@ def test_a_crashed_tasks_worktree_is_recreated(
     assert git(repository, "worktree", "list").count("\n") == 1
 
 
-def test_hooks_and_filters_of_a_repository_do_not_run(
-    repository: Path, trees: Trees, tmp_path: Path
-) -> None:
+def test_hooks_and_filters_of_a_repository_do_not_run(repository, trees, tmp_path):
     ran = tmp_path / "ran"
     hook = repository / ".git/hooks/post-checkout"
     hook.write_text(f"#!/bin/sh\ntouch {ran}\n")
@@ -85,7 +78,7 @@ def test_hooks_and_filters_of_a_repository_do_not_run(
     assert not ran.exists()
 
 
-def test_pipes_are_left_out_of_a_copy(tmp_path: Path, trees: Trees) -> None:
+def test_pipes_are_left_out_of_a_copy(tmp_path, trees):
     plain = tmp_path / "plain"
     plain.mkdir()
     (plain / "a.txt").write_text("a")
@@ -95,7 +88,7 @@ def test_pipes_are_left_out_of_a_copy(tmp_path: Path, trees: Trees) -> None:
     assert sorted(path.name for path in tree.root.iterdir()) == ["a.txt", "dangling"]
 
 
-def test_commits_of_a_task_are_in_its_patch(repository: Path, trees: Trees) -> None:
+def test_commits_of_a_task_are_in_its_patch(repository, trees):
     one = of(repository, "worktree")
     tree = trees.make(one)
     for name in ("a.txt", "ignored"):
@@ -105,11 +98,11 @@ def test_commits_of_a_task_are_in_its_patch(repository: Path, trees: Trees) -> N
     assert trees.write_patch(one, tree) == ("a.txt", "ignored")
 
 
-def test_a_missing_source_is_an_error_with_advice(tmp_path: Path, trees: Trees) -> None:
+def test_a_missing_source_is_an_error_with_advice(tmp_path, trees):
     with pytest.raises(UserError, match="could not be made"):
         trees.make(task("t", tmp_path / "gone", "copy"))
 
 
-def test_a_folder_is_not_copied_into_itself(tmp_path: Path, trees: Trees) -> None:
+def test_a_folder_is_not_copied_into_itself(tmp_path, trees):
     with pytest.raises(UserError, match="its copy would lie inside it"):
         trees.make(task("t", tmp_path, "copy"))

@@ -3,7 +3,6 @@
 import errno
 import math
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,41 +12,39 @@ from kode import paths
 from kode.errors import StorageError
 from kode.messages import Message, Text, Usage, user_message
 from kode.plugins.fleet import child
-from kode.plugins.fleet.queue import Queue
-from kode.plugins.fleet.records import Finished, Leased, Record, TaskState
 from kode.plugins.fleet.trees import Trees
 from kode.plugins.fleet.worker import MAX_KILLS, work
 from kode.session import log
-from tests.plugins.fleet.conftest import Make, leased, started
+from tests.plugins.fleet.conftest import leased, started
 from tests.session.stories import turn_entry
 
 
 class Processes:
     """Stands in for `kode run`."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.texts: list[str] = []
         self.results: list[dict[str, Any]] = [{"status": "success"}]
         """The last one counts for all that follow."""
 
-    async def run(self, command: Sequence[str], *, text: str, **about: object) -> dict[str, Any]:
+    async def run(self, command, *, text, **about):
         assert text not in command
         self.texts.append(text)
         return self.results.pop(0) if len(self.results) > 1 else self.results[0]
 
 
 @pytest.fixture
-def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
+def processes(monkeypatch):
     processes = Processes()
     monkeypatch.setattr(child, "run_child", processes.run)
     return processes
 
 
-def show_nothing(state: TaskState, record: Record) -> None:
+def show_nothing(state, record):
     pass
 
 
-def start_and_die(queue: Queue, **fields: object) -> Leased:
+def start_and_die(queue, **fields):
     """A start whose worker died without recording its end."""
     lease = leased(queue, "a")
     # An entry of a session says when it was written in whole milliseconds, rounded down.
@@ -57,7 +54,7 @@ def start_and_die(queue: Queue, **fields: object) -> Leased:
     return lease
 
 
-def write_session(lease: Leased, *, ended: bool) -> None:
+def write_session(lease, *, ended):
     session = log.create(paths.home(), cwd=Path("/"), model="m", provider="p", id=lease.session)
     session.append_message(user_message("Do a."))
     said = Message(role="assistant", parts=(Text(text="Did it."),), stop="end", usage=Usage())
@@ -67,15 +64,13 @@ def write_session(lease: Leased, *, ended: bool) -> None:
     session.close()
 
 
-def end_of(queue: Queue, name: str = "a") -> Finished:
+def end_of(queue, name="a"):
     end = queue.state.tasks[name].finished
     assert end is not None
     return end
 
 
-async def test_every_task_runs_once_also_while_trees_are_removed(
-    make: Make, processes: Processes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_every_task_runs_once_also_while_trees_are_removed(make, processes, monkeypatch):
     monkeypatch.setattr(Trees, "remove", lambda *_: time.sleep(0.02))
     names = [f"t{number:02}" for number in range(20)]
     queue = make(*names)
@@ -84,9 +79,7 @@ async def test_every_task_runs_once_also_while_trees_are_removed(
     assert {end_of(queue, name).status for name in names} == {"success"}
 
 
-async def test_an_unrecorded_success_is_recorded_without_a_rerun(
-    make: Make, processes: Processes
-) -> None:
+async def test_an_unrecorded_success_is_recorded_without_a_rerun(make, processes):
     queue = make("a")
     write_session(start_and_die(queue), ended=True)
     await work(queue, show_nothing, jobs=1)
@@ -95,16 +88,14 @@ async def test_an_unrecorded_success_is_recorded_without_a_rerun(
     assert (end.status, end.figures.answer, end.figures.cost_usd) == ("success", "Did it.", 0.25)
 
 
-async def test_a_success_before_the_last_start_is_not_that_starts(
-    make: Make, processes: Processes
-) -> None:
+async def test_a_success_before_the_last_start_is_not_that_starts(make, processes):
     queue = make("a")
     write_session(start_and_die(queue, at=time.time() + 60), ended=True)
     await work(queue, show_nothing, jobs=1)
     assert processes.texts == [child.RETRY]
 
 
-async def test_a_half_done_task_continues_in_its_session(make: Make, processes: Processes) -> None:
+async def test_a_half_done_task_continues_in_its_session(make, processes):
     queue = make("a")
     write_session(start_and_die(queue), ended=False)
     await work(queue, show_nothing, jobs=1)
@@ -112,9 +103,7 @@ async def test_a_half_done_task_continues_in_its_session(make: Make, processes: 
     assert len(queue.state.tasks["a"].starts) == 2
 
 
-async def test_a_task_whose_tree_is_gone_fails_alone(
-    make: Make, processes: Processes, tmp_path: Path
-) -> None:
+async def test_a_task_whose_tree_is_gone_fails_alone(make, processes, tmp_path):
     queue = make("a", "b")
     write_session(start_and_die(queue, tree=str(tmp_path / "gone")), ended=False)
     await work(queue, show_nothing, jobs=1)
@@ -123,9 +112,7 @@ async def test_a_task_whose_tree_is_gone_fails_alone(
 
 
 @pytest.mark.parametrize("kills", [1, MAX_KILLS + 1])
-async def test_a_killed_task_continues_but_not_forever(
-    processes: Processes, make: Make, kills: int
-) -> None:
+async def test_a_killed_task_continues_but_not_forever(processes, make, kills):
     killed: dict[str, Any] = {"status": "killed", "error": "killed"}
     processes.results = [*[killed] * kills, {"status": "success"}]
     queue = make("a")
@@ -136,10 +123,8 @@ async def test_a_killed_task_continues_but_not_forever(
     assert len(processes.texts) == min(kills, MAX_KILLS) + 1
 
 
-async def test_a_full_disk_blames_no_task(
-    processes: Processes, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(self: Trees, *_: object) -> None:
+async def test_a_full_disk_blames_no_task(processes, make, monkeypatch):
+    def fail(self, *_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     queue = make("a")

@@ -2,15 +2,13 @@
 
 import json
 import signal
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
 from kode.plugins.goals import words
-from tests.e2e.command import Finished, Place, needs_a_whole_sandbox
+from tests.e2e.command import Place, needs_a_whole_sandbox
 from tests.needs import skip_without
 from tests.scripted_server import Script, ScriptedServer
 
@@ -21,7 +19,7 @@ VERIFY = "sh tests/check.sh"
 DONE = {"text": "All of it is done, and the check passes."}
 
 
-def call(name: str, **arguments: Any) -> dict[str, Any]:
+def call(name, **arguments):
     return {"calls": [{"name": name, "arguments": arguments}]}
 
 
@@ -30,7 +28,7 @@ FIX = call("edit_file", path="calc.py", old_text="a - b", new_text="a + b")
 
 
 @pytest.fixture
-def goal_place(tmp_path: Path) -> Place:
+def goal_place(tmp_path):
     place = Place(tmp_path)
     needs_a_whole_sandbox(place)
     (place.project / "tests").mkdir()
@@ -39,7 +37,7 @@ def goal_place(tmp_path: Path) -> Place:
     return place
 
 
-def pursue(place: Place, script: Script, *flags: str, verify: str = VERIFY) -> Finished:
+def pursue(place, script, *flags, verify=VERIFY):
     with ScriptedServer(script, repeat_last=True) as server:
         place.url = server.openai_url
         mode = () if "--permission-mode" in flags else ("--permission-mode", "auto-edit")
@@ -49,13 +47,7 @@ def pursue(place: Place, script: Script, *flags: str, verify: str = VERIFY) -> F
         )
 
 
-def cut(
-    place: Place,
-    script: Script,
-    until: Callable[[Any], bool],
-    *flags: str,
-    by: int = signal.SIGKILL,
-) -> list[Any]:
+def cut(place, script, until, *flags, by=signal.SIGKILL):
     """Pursues a goal, and sends a signal once a line says so; returns all lines."""
     lines: list[Any] = []
     with ScriptedServer(script) as server:
@@ -70,17 +62,17 @@ def cut(
     return lines
 
 
-def has_checked(line: Any) -> bool:
+def has_checked(line):
     """Whether a line is about an attempt."""
     return (line.get("value") or {}).get("type") == "goal_attempt"
 
 
-def is_checking(line: Any) -> bool:
+def is_checking(line):
     return line.get("what", "").startswith("Checking")
 
 
 @pytest.mark.smoke
-def test_a_goal_is_reached_by_its_check_alone(goal_place: Place) -> None:
+def test_a_goal_is_reached_by_its_check_alone(goal_place):
     done = pursue(goal_place, [DONE, READ, FIX, DONE], "--output-format", "stream-json")
     result, values = done.lines[-1], [line["value"] for line in done.lines if line.get("value")]
     goal = result["goal"]
@@ -108,14 +100,14 @@ STALLING: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("script", STALLING.values(), ids=STALLING)
-def test_a_goal_that_gets_nowhere_stalls(goal_place: Place, script: Script) -> None:
+def test_a_goal_that_gets_nowhere_stalls(goal_place, script):
     done = pursue(goal_place, script)
     goal = done.json["goal"]
     assert (done.code, done.json["status"], goal["status"]) == (1, "incomplete", "stalled")
     assert 3 <= len(goal["attempts"]) < 8
 
 
-def test_a_goal_whose_model_cannot_be_asked_stays_unfinished(goal_place: Place) -> None:
+def test_a_goal_whose_model_cannot_be_asked_stays_unfinished(goal_place):
     refused = {"error": {"status": "refused", "text": "no"}}
     done = pursue(goal_place, [READ, refused])
     assert (done.code, done.json["goal"]["status"]) == (1, "unfinished")
@@ -133,7 +125,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
-def test_protected_files_stay_as_they_were(goal_place: Place, edit: dict[str, Any]) -> None:
+def test_protected_files_stay_as_they_were(goal_place, edit):
     done = pursue(goal_place, [edit, DONE])
     assert done.json["goal"]["status"] == "stalled"
     assert [path.name for path in (goal_place.project / "tests").iterdir()] == ["check.sh"]
@@ -159,7 +151,7 @@ READS_ALL = "cat tests/*.py >/dev/null\nexit 0\n"
 
 
 @pytest.fixture
-def made_place(goal_place: Place) -> Place:
+def made_place(goal_place):
     """A project whose check is `make test`, which runs a script, which runs the tests."""
     skip_without("make")
     for name, text in (
@@ -175,7 +167,7 @@ def made_place(goal_place: Place) -> Place:
 
 
 @pytest.mark.smoke
-def test_scripts_and_modules_of_the_check_are_protected(made_place: Place) -> None:
+def test_scripts_and_modules_of_the_check_are_protected(made_place):
     names = ["tests/unittest.py", "difflib.py"]
     edits = [
         call("write_file", path="scripts/check.sh", content=READS_ALL),
@@ -189,7 +181,7 @@ def test_scripts_and_modules_of_the_check_are_protected(made_place: Place) -> No
     assert (made_place.project / "scripts" / "check.sh").read_text() == SCRIPT
 
 
-def test_a_product_may_change(made_place: Place) -> None:
+def test_a_product_may_change(made_place):
     edits = [
         call("write_file", path="scripts/product.py", content="print('changed')\n"),
         call("write_file", path="helper.py", content="def add(a, b):\n    return a + b\n"),
@@ -200,7 +192,7 @@ def test_a_product_may_change(made_place: Place) -> None:
     assert (goal["status"], goal["attempts"][0]["restored"]) == ("reached", [])
 
 
-def test_a_pass_that_skips_a_protected_file_does_not_count(goal_place: Place) -> None:
+def test_a_pass_that_skips_a_protected_file_does_not_count(goal_place):
     tests = goal_place.project / "tests"
     (tests / "first.py").write_text("import json\nimport calc\n")
     (tests / "second.py").write_text("import calc\nassert calc.add(1, 2) == 3\n")
@@ -212,7 +204,7 @@ def test_a_pass_that_skips_a_protected_file_does_not_count(goal_place: Place) ->
     assert goal["attempts"][0]["unread"] == ["tests/second.py"]
 
 
-def test_a_protected_file_changed_outside_the_sandbox_is_put_back(goal_place: Place) -> None:
+def test_a_protected_file_changed_outside_the_sandbox_is_put_back(goal_place):
     write = "open('tests/check.sh', 'w').write('exit 0\\n'); open('conftest.py', 'w')"
     cheat = call("shell", command=f'python3 -c "{write}"')
     done = pursue(goal_place, [cheat, DONE], "--permission-mode", "full")
@@ -225,17 +217,17 @@ def test_a_protected_file_changed_outside_the_sandbox_is_put_back(goal_place: Pl
     assert "exit 0\n" in copies
 
 
-def test_a_goal_that_protects_nothing_may_change_its_check(goal_place: Place) -> None:
+def test_a_goal_that_protects_nothing_may_change_its_check(goal_place):
     edit = call("shell", command="echo 'exit 0' > tests/check.sh")
     assert pursue(goal_place, [edit, DONE], "--protect", "none").json["goal"]["status"] == "reached"
 
 
-def test_a_check_with_a_pipe_fails_with_its_first_part(goal_place: Place) -> None:
+def test_a_check_with_a_pipe_fails_with_its_first_part(goal_place):
     goal = pursue(goal_place, [DONE], verify=f"cd . && {VERIFY} | cat").json["goal"]
     assert [one["exit_status"] for one in goal["attempts"]] == [1, 1, 1]
 
 
-def test_a_check_that_passes_before_any_change_is_reported(goal_place: Place) -> None:
+def test_a_check_that_passes_before_any_change_is_reported(goal_place):
     flags = ("--goal", "add adds", "--verify", "true", "--output-format", "stream-json")
     with ScriptedServer([DONE]) as server:
         goal_place.url = server.openai_url
@@ -245,14 +237,14 @@ def test_a_check_that_passes_before_any_change_is_reported(goal_place: Place) ->
     assert words.PASSES_BEFORE in asked
 
 
-def test_the_end_of_a_long_check_is_kept_in_order(goal_place: Place) -> None:
+def test_the_end_of_a_long_check_is_kept_in_order(goal_place):
     noisy = "echo begun >&2; seq 100000; echo warning >&2; echo failed: add; exit 1\n"
     (goal_place.project / "tests" / "check.sh").write_text(noisy)
     goal = pursue(goal_place, [DONE]).json["goal"]
     assert goal["attempts"][0]["output"].endswith("\n100000\nwarning\nfailed: add")
 
 
-def test_a_stop_says_what_resumes_the_goal(goal_place: Place) -> None:
+def test_a_stop_says_what_resumes_the_goal(goal_place):
     (goal_place.project / "tests" / "check.sh").write_text("[ -e x ] && sleep 99; exit 1\n")
     script = [call("write_file", path="x", content=""), DONE]
     lines = cut(goal_place, script, is_checking, by=signal.SIGINT)
@@ -261,7 +253,7 @@ def test_a_stop_says_what_resumes_the_goal(goal_place: Place) -> None:
     assert lines[-1]["goal"]["status"] == "unfinished"
 
 
-def test_the_names_in_a_shown_goal_stay_as_they_are(goal_place: Place) -> None:
+def test_the_names_in_a_shown_goal_stay_as_they_are(goal_place):
     (goal_place.project / "__init__.py").write_text("")
     with ScriptedServer([DONE], repeat_last=True) as server:
         goal_place.url = server.openai_url
@@ -272,7 +264,7 @@ def test_the_names_in_a_shown_goal_stay_as_they_are(goal_place: Place) -> None:
     assert f"Check: {VERIFY} __init__.py" in shown
 
 
-def test_flags_of_a_goal_need_each_other(goal_place: Place) -> None:
+def test_flags_of_a_goal_need_each_other(goal_place):
     for flag in ("--verify", "--protect", "--goal"):
         assert goal_place.run("run", "task", flag, "x").code == 3
     assert goal_place.session_files == []
@@ -284,7 +276,7 @@ DOLLAR = {"usage": {"input_tokens": 1000, "output_tokens": 0}}
 HANGS: dict[str, Any] = {"delay_s": 60, "text": ""}
 
 
-def ends_out_of_budget(done: Finished, flag: str) -> dict[str, Any]:
+def ends_out_of_budget(done, flag):
     """Asserts that the result says which limit ended the goal; returns the goal."""
     said = done.json
     goal: dict[str, Any] = said["goal"]
@@ -293,12 +285,12 @@ def ends_out_of_budget(done: Finished, flag: str) -> dict[str, Any]:
     return goal
 
 
-def tried(goal: dict[str, Any]) -> list[tuple[int, bool, int]]:
+def tried(goal):
     """The number of each attempt, whether it passed, and its requests."""
     return [(one["attempt"], one["passed"], one["requests"]) for one in goal["attempts"]]
 
 
-def test_money_ends_a_goal_with_its_attempts(goal_place: Place) -> None:
+def test_money_ends_a_goal_with_its_attempts(goal_place):
     goal_place.home.mkdir(mode=0o700, exist_ok=True)
     prices = {"gpt-4.1": {"input": 1000, "output": 0}}
     (goal_place.home / "config.json").write_text(json.dumps({"prices": prices}))
@@ -310,7 +302,7 @@ def test_money_ends_a_goal_with_its_attempts(goal_place: Place) -> None:
     assert (goal["spent"]["usd"], goal["limits"]) == (4.0, {"usd": 3.5})
 
 
-def test_requests_end_a_goal_with_its_attempts(goal_place: Place) -> None:
+def test_requests_end_a_goal_with_its_attempts(goal_place):
     done = pursue(goal_place, [READ, DONE, READ], "--max-steps", "5")
     goal = ends_out_of_budget(done, "--max-steps")
     assert tried(goal) == [(1, False, 2), (2, False, 3)]
@@ -318,7 +310,7 @@ def test_requests_end_a_goal_with_its_attempts(goal_place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_time_ends_a_goal_while_the_model_is_silent(goal_place: Place) -> None:
+def test_time_ends_a_goal_while_the_model_is_silent(goal_place):
     done = pursue(goal_place, [HANGS], "--timeout", "10")
     goal = ends_out_of_budget(done, "--timeout")
     assert tried(goal) == [(1, False, 0)]
@@ -326,7 +318,7 @@ def test_time_ends_a_goal_while_the_model_is_silent(goal_place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_time_ends_a_goal_while_its_check_runs(goal_place: Place) -> None:
+def test_time_ends_a_goal_while_its_check_runs(goal_place):
     (goal_place.project / "tests" / "check.sh").write_text("echo waiting; sleep 600\n")
     goal = ends_out_of_budget(pursue(goal_place, [DONE], "--timeout", "10"), "--timeout")
     (attempt,) = goal["attempts"]
@@ -335,7 +327,7 @@ def test_time_ends_a_goal_while_its_check_runs(goal_place: Place) -> None:
     assert attempt["fault"].startswith("did not end within")
 
 
-def test_limits_of_a_goal_count_what_came_before_a_kill(goal_place: Place) -> None:
+def test_limits_of_a_goal_count_what_came_before_a_kill(goal_place):
     cut(goal_place, [READ, DONE, HANGS], has_checked, "--timeout", "600")
     with ScriptedServer([READ], repeat_last=True) as server:
         goal_place.url = server.openai_url

@@ -1,8 +1,6 @@
 """What a goal protects, when it stalls, and how `/goal` is read, as values."""
 
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -29,7 +27,7 @@ FILES = (
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path):
     for name in FILES:
         path = tmp_path / "project" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +35,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-def guard_of(project: Path, command: str, protect: list[str] | None = None) -> Guard:
+def guard_of(project, command, protect=None):
     opens = Opens(project=(), scripts=(), elsewhere=())
     return make_guard(command, protect, opens, workplace(project))
 
@@ -58,16 +56,16 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_goal_protects_what_its_check_names(project: Path, command: str) -> None:
+def test_a_goal_protects_what_its_check_names(project, command):
     assert {*guard_of(project, command).held} - {"pyproject.toml"} == COMMANDS[command]
 
 
-def test_patterns_take_the_place_of_the_tests(project: Path) -> None:
+def test_patterns_take_the_place_of_the_tests(project):
     assert {*guard_of(project, "pytest", ["src/**"]).held} == {"src/calc.py", "pyproject.toml"}
     assert guard_of(project, "pytest", []) == Guard()
 
 
-def test_changed_lost_and_new_files_differ(project: Path) -> None:
+def test_changed_lost_and_new_files_differ(project):
     place, guard = workplace(project), guard_of(project, "pytest tests")
     assert differing(guard, place) == []
     (project / "tests" / "test_calc.py").write_text("changed")
@@ -78,7 +76,7 @@ def test_changed_lost_and_new_files_differ(project: Path) -> None:
     assert found == {"tests/test_calc.py", "tests/test_more.py", "src/conftest.py"}
 
 
-def test_files_that_git_ignores_count_by_their_names(project: Path) -> None:
+def test_files_that_git_ignores_count_by_their_names(project):
     skip_without("git")
     (project / ".gitignore").write_text("local*\n*.ini\nconftest.py\nnode_modules/\n")
     run_git(project, ["init", "-q"])
@@ -95,7 +93,7 @@ def test_files_that_git_ignores_count_by_their_names(project: Path) -> None:
     assert differing(guard, place) == ["pytest.ini", "conftest.py"]
 
 
-def attempt(tree: str, failure: str) -> Any:
+def attempt(tree, failure):
     """One whose tree ends in `=` changed no file; one in `~` neither, and its check did not end."""
     status = None if tree.endswith("~") else 1
     files = [] if tree.endswith(("=", "~")) else ["calc.py"]
@@ -117,11 +115,11 @@ def attempt(tree: str, failure: str) -> Any:
         ([(str(n), str(n)) for n in range(ALIKE_WHATEVER)], False),
     ],
 )
-def test_a_goal_stalls_by_values(kinds: list[tuple[str, str]], stalled: bool) -> None:
+def test_a_goal_stalls_by_values(kinds, stalled):
     assert is_stalled([attempt(*kind) for kind in kinds]) is stalled
 
 
-def test_numbers_do_not_tell_failures_apart() -> None:
+def test_numbers_do_not_tell_failures_apart():
     assert digest_failure(1, "1 failed in 0.31s at 0x7fa") == digest_failure(
         1, "2 failed in 1s at 0x1b"
     )
@@ -143,13 +141,13 @@ TYPED = {
 
 
 @pytest.mark.parametrize("line", TYPED)
-def test_a_typed_goal_needs_few_quotes(line: str) -> None:
+def test_a_typed_goal_needs_few_quotes(line):
     request = read_request(line)
     assert request == TYPED[line]
     assert read_request(request.line) == request
 
 
 @pytest.mark.parametrize("line", ["only words", "words --protect x"])
-def test_a_goal_needs_a_check(line: str) -> None:
+def test_a_goal_needs_a_check(line):
     with pytest.raises(UserError, match="--verify"):
         read_request(line)

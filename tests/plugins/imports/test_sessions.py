@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,10 +16,9 @@ from kode.errors import SessionError
 from kode.messages import Thinking, calls_of, results_of, text_of
 from kode.session import log, upkeep
 from kode.session.entries import CompactionEntry
-from kode.session.imports import Taken, imported, session_files
+from kode.session.imports import imported, session_files
 from kode.session.imports import take as take_known
 from kode.session.index import list_sessions
-from kode.session.log import Session
 from kode.session.messages import UNKNOWN_RESULT
 from kode.session.reading import read, session_path
 from kode.session.search import search
@@ -31,11 +29,11 @@ DATA = Path(__file__).parent / "data"
 CLAUDE, CODEX = DATA / "claude_code.jsonl", DATA / "codex.jsonl"
 
 
-def take(home: Path, file: Path) -> Taken:
+def take(home, file):
     return take_known(home, file, imported(home))
 
 
-def loaded(home: Path, file: Path) -> Session:
+def loaded(home, file):
     """The session made of a file, which counts as text from outside."""
     session, _ = log.load(home, take(home, file).session)
     session.close()
@@ -46,7 +44,7 @@ def loaded(home: Path, file: Path) -> Session:
     return session
 
 
-def outline(session: Session) -> list[str]:
+def outline(session):
     """What the model would get, a line a message."""
     lines = []
     for message in session.messages:
@@ -56,7 +54,7 @@ def outline(session: Session) -> list[str]:
     return lines
 
 
-def test_a_claude_code_session_follows_from_its_last_message(tmp_path: Path) -> None:
+def test_a_claude_code_session_follows_from_its_last_message(tmp_path):
     session = loaded(tmp_path, CLAUDE)
 
     assert outline(session) == [
@@ -77,7 +75,7 @@ def test_a_claude_code_session_follows_from_its_last_message(tmp_path: Path) -> 
     assert not any("subagent" in line for line in outline(session))
 
 
-def test_a_session_of_codex(tmp_path: Path) -> None:
+def test_a_session_of_codex(tmp_path):
     session = loaded(tmp_path, CODEX)
 
     entries = session.entries
@@ -99,7 +97,7 @@ def test_a_session_of_codex(tmp_path: Path) -> None:
     assert session.header.cwd == "/home/ann/shop"
 
 
-def test_it_is_listed_at_the_time_it_was_used(tmp_path: Path) -> None:
+def test_it_is_listed_at_the_time_it_was_used(tmp_path):
     for file in (CLAUDE, CODEX):
         take(tmp_path, file)
     newest, oldest = list_sessions(tmp_path)
@@ -108,19 +106,19 @@ def test_it_is_listed_at_the_time_it_was_used(tmp_path: Path) -> None:
     assert oldest.id.startswith("20260301-1000")
 
 
-def claude_line(kind: str, uuid: str, parent: str | None, text: str, **more: Any) -> dict[str, Any]:
+def claude_line(kind, uuid, parent, text, **more):
     message = {"role": kind, "content": text}
     ids = {"uuid": uuid, "parentUuid": parent, "sessionId": "s"}
     return {"type": kind, **ids, "message": message, **more}
 
 
-def session_with(tmp_path: Path, *lines: dict[str, Any]) -> Session:
+def session_with(tmp_path, *lines):
     file = tmp_path / "a.jsonl"
     file.write_text("\n".join(map(json.dumps, lines)) + "\n")
     return loaded(tmp_path / "home", file)
 
 
-def test_a_compaction_of_claude_code_is_one_of_kode_s(tmp_path: Path) -> None:
+def test_a_compaction_of_claude_code_is_one_of_kode_s(tmp_path):
     boundary = {"type": "system", "subtype": "compact_boundary", "uuid": "b", "parentUuid": None}
     session = session_with(
         tmp_path,
@@ -136,7 +134,7 @@ def test_a_compaction_of_claude_code_is_one_of_kode_s(tmp_path: Path) -> None:
     assert outline(session)[1:] == ["user | second", "assistant | done again"]
 
 
-def test_words_during_claude_codes_work_make_no_turn(tmp_path: Path) -> None:
+def test_words_during_claude_codes_work_make_no_turn(tmp_path):
     queued = {"type": "queued_command", "commandMode": "prompt", "prompt": "use tabs"}
     session = session_with(
         tmp_path,
@@ -152,7 +150,7 @@ def test_words_during_claude_codes_work_make_no_turn(tmp_path: Path) -> None:
     assert session.header.created_at == "2026-05-01T10:00:00Z"  # the only time that is known
 
 
-def test_a_file_is_imported_once_and_again_when_longer(tmp_path: Path) -> None:
+def test_a_file_is_imported_once_and_again_when_longer(tmp_path):
     home, file = tmp_path / "home", tmp_path / "a.jsonl"
     file.write_bytes(CODEX.read_bytes())
     first = take(home, file)
@@ -166,7 +164,7 @@ def test_a_file_is_imported_once_and_again_when_longer(tmp_path: Path) -> None:
     assert not take(home, file).known
 
 
-def test_a_file_that_is_no_session_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_session_is_refused(tmp_path):
     file = tmp_path / "a.jsonl"
     for text, why in (
         ("", "not a session"),
@@ -181,7 +179,7 @@ def test_a_file_that_is_no_session_is_refused(tmp_path: Path) -> None:
         session_files(tmp_path / "nowhere")
 
 
-def sendable(session: Session) -> None:
+def sendable(session):
     """Every call has its results right after it, and no result is without its call."""
     messages = session.messages
     for number, message in enumerate(messages):
@@ -221,9 +219,7 @@ BREAK: dict[str, Callable[[list[bytes]], list[bytes]]] = {
     changes=st.lists(st.tuples(NUMBERS, KEYS, values), max_size=8),
     faults=st.lists(st.tuples(st.sampled_from([*BREAK]), NUMBERS), max_size=6),
 )
-def test_however_broken_what_is_left_can_be_continued(
-    tmp_path: Path, file: Path, changes: Any, faults: Any
-) -> None:
+def test_however_broken_what_is_left_can_be_continued(tmp_path, file, changes, faults):
     objects = [json.loads(line) for line in file.read_bytes().splitlines()]
     for number, key, value in changes:
         target = objects[number % len(objects)]
@@ -247,9 +243,7 @@ def test_however_broken_what_is_left_can_be_continued(
         datetime.fromisoformat(place.at)
 
 
-def test_the_command_imports_folders_and_says_what_became_of_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_imports_folders_and_says_what_became_of_each(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("KODE_HOME", str(tmp_path / "home"))
     (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
 

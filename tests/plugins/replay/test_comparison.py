@@ -12,7 +12,7 @@ NOW, THEN = "/tmp/kode-replay-x1/shop", "/home/ann/shop"
 FORM = Comparison(then_of={NOW: THEN})
 
 
-def result(text: str) -> Message:
+def result(text):
     part = ToolResult(call_id="c1", name="shell", text=text)
     return Message(role="tool", parts=(part,))
 
@@ -36,7 +36,7 @@ def result(text: str) -> Message:
         ('<outside-0123456789abcdef source="x">', '<outside-fedcba9876543210 source="x">'),
     ],
 )
-def test_differences_between_any_two_runs_count_as_the_same(then: str, now: str) -> None:
+def test_differences_between_any_two_runs_count_as_the_same(then, now):
     assert FORM.messages([result(then)], [result(now)]) == []
 
 
@@ -51,24 +51,24 @@ def test_differences_between_any_two_runs_count_as_the_same(then: str, now: str)
         ("", "a word"),
     ],
 )
-def test_meaningful_differences_are_named(then: str, now: str) -> None:
+def test_meaningful_differences_are_named(then, now):
     (found,) = FORM.messages([result(then)], [result(now)])
     assert (found.part, found.name) == ("result", "shell")
     assert found.diff().startswith("--- recorded")
 
 
 @given(st.text(alphabet="abx/ .\n-1", max_size=60))
-def test_a_recorded_path_leads_into_the_copy_and_back(text: str) -> None:
+def test_a_recorded_path_leads_into_the_copy_and_back(text):
     then = f"{text} {THEN}/a.py {text}"
     assert FORM.normalize(FORM.localize(then)) == FORM.normalize(then)
     assert f"{NOW}/a.py" in FORM.localize(then)
 
 
-def test_a_folder_with_a_similar_beginning_is_another() -> None:
+def test_a_folder_with_a_similar_beginning_is_another():
     assert FORM.localize(f"{THEN}2/a.py") == f"{THEN}2/a.py"
 
 
-def test_a_difference_is_named_by_the_speaker_or_the_section() -> None:
+def test_a_difference_is_named_by_the_speaker_or_the_section():
     part = Text(text="Be brief.", source="opening", section_name="instructions")
 
     found = FORM.messages([], [Message(role="user", parts=(part,)), user_message("and brief")])
@@ -79,7 +79,7 @@ def test_a_difference_is_named_by_the_speaker_or_the_section() -> None:
     ]
 
 
-def test_tools_are_compared_one_by_one_then_by_their_order() -> None:
+def test_tools_are_compared_one_by_one_then_by_their_order():
     read = ToolSpec(name="read", description="Reads.", parameters={"type": "object"})
     write = ToolSpec(name="write", description="Writes.", parameters={"type": "object"})
     other = ToolSpec(name="read", description="Reads a file.", parameters={"type": "object"})

@@ -1,7 +1,6 @@
 """`kode run --record` and `--replay` where nothing plays cassettes."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -10,9 +9,7 @@ from kode.cli.main import main
 
 
 @pytest.mark.parametrize("flag", ["--record", "--replay"])
-def test_a_cassette_needs_the_plug_in_and_says_so(
-    tmp_path: Path, flag: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cassette_needs_the_plug_in_and_says_so(tmp_path, flag, capsys):
     file = tmp_path / "run.cassette"
     paths.home().mkdir(parents=True, exist_ok=True)
     config = {"plugins": {"replay": {"enabled": False}}}

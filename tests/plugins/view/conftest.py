@@ -1,7 +1,6 @@
 """A home to look at, and a browser that came in by the link."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_messa
 from kode.plugin import Place, open_memory
 from kode.plugins.view.access import Keys
 from kode.plugins.view.pages import application
-from kode.session.log import Session
 from tests.session.stories import new_session, turn_entry
 
 ADDRESS = "127.0.0.1:8000"
@@ -36,19 +34,19 @@ class Browser:
     keys: Keys
     place: Place
 
-    def get(self, path: str) -> str:
+    def get(self, path):
         """The text of a page that is there."""
         answer = self.client.get(path)
         assert answer.status_code == 200, answer.text
         return answer.text
 
 
-def make_place(tmp_path: Path, **settings: object) -> Place:
+def make_place(tmp_path, **settings):
     home = paths.home()
     return Place(home=home, cwd=tmp_path, config=Config.model_validate(settings))
 
 
-def client_of(place: Place, keys: Keys) -> TestClient:
+def client_of(place, keys):
     return TestClient(
         application(place, keys),
         base_url=f"http://{ADDRESS}",
@@ -57,7 +55,7 @@ def client_of(place: Place, keys: Keys) -> TestClient:
     )
 
 
-def enter(place: Place) -> Browser:
+def enter(place):
     """A browser that has used the link."""
     keys = Keys(address=ADDRESS)
     client = client_of(place, keys)
@@ -66,27 +64,27 @@ def enter(place: Place) -> Browser:
 
 
 @pytest.fixture
-def browser(tmp_path: Path) -> Browser:
+def browser(tmp_path):
     return enter(make_place(tmp_path))
 
 
-def call(name: str, id: str, **arguments: object) -> Message:
+def call(name, id, **arguments):
     part = ToolCall(id=id, name=name, arguments=json.dumps(arguments))
     usage = Usage(input_tokens=1_000, output_tokens=50)
     return Message(role="assistant", parts=(part,), stop="tool_calls", usage=usage, model="m")
 
 
-def result(name: str, id: str, text: str, *, is_error: bool = False) -> Message:
+def result(name, id, text, *, is_error=False):
     part = ToolResult(call_id=id, name=name, text=text, is_error=is_error)
     return Message(role="tool", parts=(part,))
 
 
-def says(text: str, *, tokens: int = 1_200) -> Message:
+def says(text, *, tokens=1_200):
     usage = Usage(input_tokens=tokens, output_tokens=30)
     return Message(role="assistant", parts=(Text(text=text),), stop="end", usage=usage, model="m")
 
 
-def turn(session: Session, asked: str, *messages: Message, cost_usd: float = 0.25) -> None:
+def turn(session, asked, *messages, cost_usd=0.25):
     """A whole turn; each request costs the same."""
     session.append_message(user_message(asked))
     for message in messages:
@@ -94,7 +92,7 @@ def turn(session: Session, asked: str, *messages: Message, cost_usd: float = 0.2
     session.append(turn_entry(session.turns, session))
 
 
-def a_session(home: Path, asked: Sequence[str], cwd: Path | None = None) -> str:
+def a_session(home, asked, cwd=None):
     session = new_session(home, cwd)
     for text in asked:
         turn(session, text, says(f"re: {text}"))
@@ -102,7 +100,7 @@ def a_session(home: Path, asked: Sequence[str], cwd: Path | None = None) -> str:
     return session.header.id
 
 
-def hostile_session(home: Path) -> str:
+def hostile_session(home):
     session = new_session(home, Path("/tmp/<b>project</b>"))
     turn(
         session,
@@ -117,13 +115,13 @@ def hostile_session(home: Path) -> str:
     return session.header.id
 
 
-def page_of(browser: Browser, session: Session) -> str:
+def page_of(browser, session):
     """The page of a session, which ends."""
     session.close()
     return browser.get(f"/sessions/{session.header.id}")
 
 
-async def remember(place: Place) -> None:
+async def remember(place):
     """Facts with a history, one of them written into its file, and a proposal that waits."""
     async with open_memory(place.config, place.cwd) as memory:
         await memory.command(["add", "user", "prefers tabs"])

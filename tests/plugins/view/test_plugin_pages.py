@@ -1,9 +1,5 @@
 """Pages that another plug-in shows, and its records."""
 
-from pathlib import Path
-
-import pytest
-
 from kode import installed
 from kode.installed import Plugin
 from kode.plugins.fleet.queue import create
@@ -11,7 +7,6 @@ from kode.plugins.fleet.records import Fleet, Task
 from kode.session.entries import PluginEntry
 from tests.plugins.view.conftest import (
     HOSTILE,
-    Browser,
     a_session,
     enter,
     make_place,
@@ -38,7 +33,7 @@ PAGE = """\
 """
 
 
-def beside(pages: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Browser:
+def beside(pages, tmp_path, monkeypatch):
     """The pages beside those of a plug-in, which this names."""
     package = tmp_path / "tally_of_a_stranger"
     (package / "templates").mkdir(parents=True)
@@ -50,7 +45,7 @@ def beside(pages: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Brows
     return enter(make_place(tmp_path))
 
 
-def test_a_plugin_adds_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_adds_pages(tmp_path, monkeypatch):
     browser = beside("tally_of_a_stranger.pages:PAGES", tmp_path, monkeypatch)
 
     page = browser.get("/tally/7?page=2")
@@ -63,16 +58,14 @@ def test_a_plugin_adds_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert browser.client.get("/tally/none").status_code == 404
 
 
-def test_pages_that_cannot_be_imported_are_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pages_that_cannot_be_imported_are_left_out(tmp_path, monkeypatch, capsys):
     browser = beside("tally_of_a_stranger.nowhere:PAGES", tmp_path, monkeypatch)
 
     assert "Tally" not in browser.get("/")
     assert "kode plugin disable tally" in capsys.readouterr().err
 
 
-def test_a_record_of_a_plugin_is_shown_on_its_session(browser: Browser) -> None:
+def test_a_record_of_a_plugin_is_shown_on_its_session(browser):
     session = new_session(browser.place.home)
     session.append(PluginEntry(type="x-goal", value={"text": f"tests pass {HOSTILE}"}))
 
@@ -82,8 +75,8 @@ def test_a_record_of_a_plugin_is_shown_on_its_session(browser: Browser) -> None:
     assert_harmless(page)
 
 
-def test_a_fleet_is_shown_with_its_tasks(browser: Browser, tmp_path: Path) -> None:
-    def fleet(home: Path, id: str) -> None:
+def test_a_fleet_is_shown_with_its_tasks(browser, tmp_path):
+    def fleet(home, id):
         tasks = (Task(id="t0", task=HOSTILE, source="/project", isolate="none"),)
         create(home, Fleet(id=id, created_at="2026-01-01T00:00:00Z", tasks=tasks, trees="/trees"))
 
@@ -96,7 +89,7 @@ def test_a_fleet_is_shown_with_its_tasks(browser: Browser, tmp_path: Path) -> No
         assert browser.client.get(f"/fleets/{name}").status_code == 404
 
 
-def test_costs_are_summed_by_project(browser: Browser, tmp_path: Path) -> None:
+def test_costs_are_summed_by_project(browser, tmp_path):
     a_session(browser.place.home, ["a", "b"], tmp_path / "one")
     session = new_session(browser.place.home, tmp_path / "two")
     session.append_message(says("a"))
