@@ -15,12 +15,12 @@ Make = Callable[..., Queue]
 
 
 def task(id, source, isolate="none", **fields):
-    return Task(id=id, task=f"Do {id}.", source=str(source), isolate=isolate, **fields)  # type: ignore[arg-type]
+    return Task(id=id, task=f"Do {id}.", source=str(source), isolate=isolate, **fields)
 
 
 def fleet_of(tmp_path, *tasks, **fields):
     trees = str(tmp_path / "trees")
-    return Fleet(id=ID, created_at="2026-01-01T00:00:00Z", tasks=tasks, trees=trees, **fields)  # type: ignore[arg-type]
+    return Fleet(id=ID, created_at="2026-01-01T00:00:00Z", tasks=tasks, trees=trees, **fields)
 
 
 @pytest.fixture
@@ -32,6 +32,12 @@ def make(tmp_path):
         return create(paths.home(), fleet_of(tmp_path, *tasks, **fields))
 
     return make
+
+
+@pytest.fixture
+def queue(make):
+    """One of a single task."""
+    return make("a")
 
 
 def again(queue):
@@ -47,11 +53,11 @@ def leased(queue, only=None):
 
 def started(lease, **fields):
     values = {"host": lease.host, "at": 0.0, "tree": "/t", "base": "", "mark": "0" * 24}
-    return Started(task=lease.task, lease=lease.lease, **{**values, **fields})  # type: ignore[arg-type]
+    return Started(task=lease.task, lease=lease.lease, **{**values, **fields})
 
 
 def finished(lease, status="success", **fields):
-    return Finished(task=lease.task, lease=lease.lease, status=status, **fields)  # type: ignore[arg-type]
+    return Finished(task=lease.task, lease=lease.lease, status=status, **fields)
 
 
 def git(folder, *arguments):

@@ -12,12 +12,6 @@ from kode.plugins.fleet.records import Figures, Released
 from tests.plugins.fleet.conftest import again, finished, leased, started
 
 
-@pytest.fixture
-def queue(make):
-    """One of a single task."""
-    return make("a")
-
-
 def test_two_workers_never_have_the_same_task(make):
     queue = make("a", "b")
     other = again(queue)
