@@ -1,18 +1,15 @@
 """The pages in a real browser: Chromium, driven by a test, over the installed `kode view`."""
 
 import asyncio
-import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import sync_playwright
 
 from kode import paths
 from tests.needs import needs
@@ -30,25 +27,20 @@ pytestmark = [
 ]
 
 
-@dataclass
 class Shown:
     """A server with something to show, and a browser beside it."""
 
-    browser: Browser
-    link: str
-    hostile: str
-    """The address of a session that means harm."""
-    events: list[str] = field(default_factory=list)
-    """Dialogs and faults."""
-    requests: list[str] = field(default_factory=list)
+    def __init__(self, browser, link, hostile):
+        self.browser, self.link = browser, link
+        self.address = link.partition("/?")[0]
+        self.hostile = f"/sessions/{hostile}"
+        self.events = []
+        """Dialogs and faults."""
+        self.requests = []
 
-    @property
-    def address(self) -> str:
-        return self.link.partition("/?")[0]
-
-    def context(self, **options: object) -> BrowserContext:
+    def context(self, **options):
         """A browser of its own, whose dialogs, requests and faults are noted."""
-        context = self.browser.new_context(**options)  # type: ignore[arg-type]
+        context = self.browser.new_context(**options)
         context.set_default_timeout(LIMIT_MS)
         context.set_default_navigation_timeout(LIMIT_MS)
         context.on("dialog", lambda it: (self.events.append(it.message), it.dismiss()))
@@ -57,7 +49,7 @@ class Shown:
         context.on("request", lambda it: self.requests.append(it.url))
         return context
 
-    def enter(self) -> Page:
+    def enter(self):
         """A page in a browser that uses the link."""
         page = self.context().new_page()
         page.goto(self.link)
@@ -66,22 +58,19 @@ class Shown:
 
 
 @pytest.fixture
-def shown(tmp_path: Path) -> Iterator[Shown]:
+def shown(tmp_path):
     asyncio.run(remember(make_place(tmp_path)))
     a_session(paths.home(), ["fix the race", "and its test", "say why"])
     hostile = hostile_session(paths.home())
+    kode = Path(sys.executable).with_name("kode")
     server = subprocess.Popen(
-        [Path(sys.executable).with_name("kode"), "view", "--no-browser", "--cwd", tmp_path],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "DISPLAY": ""},
+        [kode, "view", "--no-browser", "--cwd", tmp_path], stdout=subprocess.PIPE, text=True
     )
     try:
-        assert server.stdout is not None
         link = server.stdout.readline().strip()
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, timeout=LIMIT_MS)
-            yield Shown(browser=browser, link=link, hostile=f"/sessions/{hostile}")
+            yield Shown(browser, link, hostile)
             browser.close()
     finally:
         server.send_signal(signal.SIGINT)
