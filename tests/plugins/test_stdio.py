@@ -15,7 +15,7 @@ from kode.plugins.serve.bounds import Bounds
 from kode.plugins.serve.command import initialize_result
 from kode.plugins.serve.server import make_server
 from kode.plugins.serve.sessions import ServedSessions
-from kode.plugins.stdio import Greeted, are_objects, greet
+from kode.plugins.stdio import Greeted, greet
 from tests.tables import for_each
 
 KNOWN = {"name": "a test", "version": "1"}
@@ -118,9 +118,3 @@ def test_a_malformed_agent_is_left_to_the_sdk(wrong):
 @for_each("version", ["1", -1, 65_536, 1.0, True, None])
 def test_an_editor_of_no_version_is_left_to_the_sdk(version):
     assert to_editor.result({"protocolVersion": version}) is None
-
-
-def test_capabilities_are_objects_of_objects():
-    assert are_objects({"a": {}, "b": None, "c": True})
-    assert not are_objects({"a": "yes"})
-    assert not are_objects([])

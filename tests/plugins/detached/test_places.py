@@ -1,6 +1,5 @@
 """What is on disk of a session in the background, and what its frames and answers mean."""
 
-import asyncio
 import fcntl
 import os
 import time
@@ -77,31 +76,11 @@ def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path):
         places.list_all(tmp_path, [])
 
 
-async def test_frames_are_taken_whole_and_in_order():
-    reader = asyncio.StreamReader()
-    reader.feed_data(holder.frame(holder.KEYS, b"ab") + holder.frame(holder.STOP) + b"\xff" * 64)
-
-    assert await holder.read_frame(reader) == (holder.KEYS, b"ab")
-    assert await holder.read_frame(reader) == (holder.STOP, b"")
-    with pytest.raises(ValueError):
-        await holder.read_frame(reader)
-
-
-@pytest.mark.parametrize(
-    ("line", "means"),
-    [
-        ("yes", ("once", "")),
-        ("Y", ("once", "")),
-        ("no", ("no", "")),
-        ("no, use b.txt", ("no", "use b.txt")),
-        ("no a1", ("no", "a1")),
-    ],
-)
-def test_an_answer_is_yes_or_no(line, means):
-    assert parse_answer(line) == means
-
-
-@pytest.mark.parametrize("line", ["a1", "always", "", "yes always", "nothing of that"])
-def test_a_lasting_answer_is_refused(line):
-    with pytest.raises(ConfigError):
-        parse_answer(line)
+def test_an_answer_is_yes_or_no_and_never_a_lasting_one():
+    for line, choice in (("yes", "once"), ("Y", "once"), ("no", "no")):
+        assert parse_answer(line) == (choice, "")
+    for words in ("use b.txt", "a1"):
+        assert parse_answer(f"no {words}") == parse_answer(f"no, {words}") == ("no", words)
+    for line in ("a1", "always", "", "yes always", "nothing of that"):
+        with pytest.raises(ConfigError):
+            parse_answer(line)

@@ -140,15 +140,6 @@ def test_a_branch_merged_by_hand_is_tidied_up(work, project):
     assert work.is_gone
 
 
-def test_a_dropped_tree_can_be_brought_back(work, project):
-    (work.root / "a.txt").write_text("theirs\n")
-
-    commit_id = trees.drop(work.home, work.session, work.tree)
-
-    assert git(project, "show", f"{commit_id}:a.txt") == "theirs"
-    assert work.is_gone
-
-
 def test_a_tree_without_a_session_leaves_nothing(work):
     trees.remove(work.home, work.tree, work.tree.base)
 
