@@ -203,7 +203,7 @@ class SystemRow:
     """One memory system: all that kode knows of it by name."""
 
     opens: str
-    """module:function; it takes the memory section of the config and returns the `Policy`."""
+    """module:class of its `Policy`."""
     targets: Mapping[str, str] = field(default_factory=dict)
     """What `kode memory add` accepts → what it is; NAME stands for any other word. One that names
     none accepts every word."""
@@ -223,7 +223,7 @@ class SystemRow:
 
 SYSTEMS: Mapping[str, SystemRow] = {
     "tiered": SystemRow(
-        opens="kode.memory.tiered.policy:make_policy",
+        opens="kode.memory.tiered.policy:TieredPolicy",
         targets={
             "user": "a fact about you, in every prompt",
             "env": "one about machine and project",
@@ -234,7 +234,7 @@ SYSTEMS: Mapping[str, SystemRow] = {
         commands=frozenset({"archive", "consolidate"}),
     ),
     "notes": SystemRow(
-        opens="kode.memory.notes.policy:make_policy",
+        opens="kode.memory.notes.policy:NotesPolicy",
         targets={
             "note": "a note, found when it fits",
             "log": "the same",
@@ -247,7 +247,7 @@ SYSTEMS: Mapping[str, SystemRow] = {
         options=frozenset({"--scope", "--tag", "--ttl-days", "--evidence", "--sensitive"}),
     ),
     "vault": SystemRow(
-        opens="kode.memory.vault.policy:make_policy",
+        opens="kode.memory.vault.policy:VaultPolicy",
         targets={
             "user": "a line about you, in every project",
             "preferences": "one about what you prefer, in every project",
@@ -259,7 +259,7 @@ SYSTEMS: Mapping[str, SystemRow] = {
         about_project="project",
     ),
     "journal": SystemRow(
-        opens="kode.memory.journal.policy:make_policy",
+        opens="kode.memory.journal.policy:JournalPolicy",
         targets={
             "memory": "a line of MEMORY.md, in every prompt",
             "history": "an entry of the log",

@@ -39,7 +39,10 @@ _MARKER = re.compile(r"<(?=\s*/?\s*memory\b)", re.IGNORECASE)
 
 
 def wrap(about: str, body: str) -> str:
-    """`body` inside a `<memory>` frame, headed by `about`: trusted sentences such as `FACTS`."""
+    """`body` inside a `<memory>` frame, headed by `about`: trusted sentences such as `FACTS`; ""
+    for no body."""
+    if not body:
+        return ""
     what = suspicion(body)
     head = f"{about}\n{WARNING.format(what=what)}" if what else about
     return f"<memory>\n{head}\n\n{escape(body)}\n</memory>"

@@ -29,7 +29,7 @@ class OutsideMemory:
 
     def frame(self, about: str, text: str) -> str:
         """A text of memory for a model, marked as what it is; "" for none."""
-        return frame.wrap(about, text) if text else ""
+        return frame.wrap(about, text)
 
     async def overview(self) -> report.Overview:
         """All of it."""

@@ -2,8 +2,7 @@
 
 A policy says what a prompt shows, which tools there are, and in which form a note and a fact stand;
 its layout says where. An `OpenMemory` is one session's memory for it, and for commands. A new
-system is a package with a `policy.py` that defines `make_policy(settings) -> Policy`, and a row in
-`kode.registry.SYSTEMS`.
+system is a package with its policy, and a row in `kode.registry.SYSTEMS`.
 """
 
 import asyncio
@@ -65,6 +64,7 @@ INDEX_LIMIT_S = 0.5
 """How long a turn may wait for notes that are not indexed yet."""
 SHARE_OF_GRACE = 0.9
 """Share of the time at the end for finishing background work; the rest is for cancelling."""
+TURNS = "What the last turns of this session were about. Some are no longer shown in full."
 NO_NOTES = "There is no note on a session yet."
 NOTE_CHARS = 200  # two lines of a terminal
 SINCE_CHARS = 40  # a version or a day
@@ -246,7 +246,7 @@ class OpenMemory:
     def show_notes(self, notes: Sequence[Statement]) -> str:
         """Notes for the model, each with what does not hold any more, framed; "" for none."""
         self.shown_notes += [note.id for note in notes]
-        return frame.wrap(frame.NOTES, "\n\n".join(map(self.note_text, notes))) if notes else ""
+        return frame.wrap(frame.NOTES, "\n\n".join(map(self.note_text, notes)))
 
     def note_text(self, note: Statement) -> str:
         """A note with its date and what of it does not hold any more."""
@@ -466,10 +466,12 @@ class OpenMemory:
 class Policy(ABC):
     """What one system does, and when. One object serves one session; `memory` is always open.
 
-    Everything but `layout`, `prompt`, `tools`, `note` and `fact` has a default.
+    Everything but `layout`, `prompt`, `note` and `fact` has a default.
     """
 
     layout: Layout
+    declared: Sequence[Callable[[OpenMemory], Tool]] = ()
+    """The tools of the model in their order, as `tools.memory_tool` declares them."""
     keeps_unquoted_facts = True
     """Whether a fact that the closing question found without the person's words is stored as the
     model's own; else it stands in the session's note only."""
@@ -478,10 +480,8 @@ class Policy(ABC):
 
     def __init__(self, settings: "MemoryConfig") -> None:
         self.settings = settings
-
-    @abstractmethod
-    def tools(self, memory: OpenMemory) -> tuple[Tool, ...]:
-        """The tools of the model; fixed names and order."""
+        self.buffer: list[str] = []
+        """Lines on the last turns, kept in the session and repeated once messages were dropped."""
 
     @abstractmethod
     def prompt(self, memory: OpenMemory, reason: InjectReason) -> Injection:
@@ -593,10 +593,16 @@ class Policy(ABC):
         """The statement that a person or a tool wants to add. Raises: MemoryRefused."""
         return memory.new_statement(addition, author)
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `state` returned when the session was saved, whatever else it holds."""
-        return
+    def injection(self, reason: InjectReason, *framed: str) -> Injection:
+        """Framed texts as the section of the system prompt, and the buffer for the next message
+        where messages were dropped."""
+        texts = list(filter(None, framed))
+        has_lost_messages = reason in ("compacted", "trimmed")
+        repeated = frame.wrap(TURNS, "\n".join(self.buffer)) if has_lost_messages else ""
+        system = "\n".join(("# Memory", *texts)) if texts else ""
+        return Injection(system=system, first_user=repeated)
 
-    def state(self) -> Mapping[str, Any]:
-        """What the policy wants stored in the session, as JSON."""
-        return {}
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes over what the session stored, whatever else that holds."""
+        lines = state.get("buffer")
+        self.buffer = [str(line) for line in lines] if isinstance(lines, list) else []

@@ -103,7 +103,8 @@ class Memory(OpenMemory):
         return "\n\n".join(filter(None, parts))
 
     def tools(self) -> tuple[Tool, ...]:
-        return () if self.context.read_only else self.policy.tools(self)
+        declared = () if self.context.read_only else self.policy.declared
+        return tuple(declare(self) for declare in declared)
 
     async def after_turn(self, turn: Turn) -> None:
         self._begin(turn)  # again, if another process still summed up an earlier part
@@ -134,7 +135,7 @@ class Memory(OpenMemory):
 
     def state(self) -> Mapping[str, Any]:
         state = {
-            **self.policy.state(),
+            "buffer": self.policy.buffer,
             "change": self._known_change,
             "day": self._known_day,
             "seen": dict(self.seen),

@@ -4,9 +4,10 @@ how a text becomes an entry of its file.
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial, wraps
+from inspect import Parameter, signature
 from typing import Annotated, Any
 
-from kode.contracts import Tool, ToolContext, ToolOutput
+from kode.contracts import Brief, Tool, ToolContext, ToolOutput
 from kode.errors import MemoryRefused
 from kode.function_tool import tool
 from kode.memory import frame
@@ -14,18 +15,24 @@ from kode.memory.markdown import LINES
 from kode.memory.policy import OpenMemory
 from kode.memory.statement import Outcome
 
+Function = Callable[..., Awaitable[ToolOutput]]
 Declared = Callable[[OpenMemory], Tool]
 Preview = Callable[[OpenMemory, ToolContext, Mapping[str, Any]], str]
 Source = Annotated[str, "path:line or path:first-last of the code that shows it"]
 
 
 def memory_tool(
-    *, preview: Preview | None = None, **declaration: Any
-) -> Callable[[Callable[..., Awaitable[ToolOutput]]], Declared]:
+    *, preview: Preview | None = None, brief: Brief | None = None, **declaration: Any
+) -> Callable[[Function], Declared]:
     """Declares a tool as `function_tool.tool` does, of a function whose first parameter is an open
-    memory. The result makes the tool over one memory; a refusal is its error."""
+    memory. The result makes the tool over one memory; a refusal is its error. To a weak model it is
+    described by its docstring and what it requires, unless `brief` says otherwise."""
 
-    def declare(function: Callable[..., Awaitable[ToolOutput]]) -> Declared:
+    def declare(function: Function) -> Declared:
+        _, *parameters = signature(function).parameters.values()
+        required = tuple(one.name for one in parameters if one.default is Parameter.empty)
+        short = brief or Brief(description=function.__doc__ or "", required=required)
+
         def bind(memory: OpenMemory) -> Tool:
             @wraps(function)
             async def run(context: ToolContext, **arguments: Any) -> ToolOutput:
@@ -33,7 +40,7 @@ def memory_tool(
                     return await function(memory, **arguments)
 
             bound = partial(preview, memory) if preview else None
-            return tool(preview=bound, **declaration)(run)
+            return tool(preview=bound, brief=short, **declaration)(run)
 
         return bind
 
@@ -60,6 +67,11 @@ def check_word(name: str, value: str, allowed: Collection[str]) -> None:
     if value not in allowed:
         listed = " or ".join(filter(None, allowed))
         raise MemoryRefused(f"`{name}` is {value!r}: say {listed}. Nothing was changed.")
+
+
+def share_of(size: int, limit: int, unit: str) -> str:
+    """How much of a limit is used: `37% (940/2500 characters)`; "" without one."""
+    return f"{round(100 * size / limit)}% ({size}/{limit} {unit})" if limit else ""
 
 
 def list_item(text: str) -> str:

@@ -7,40 +7,41 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from kode.contracts import Project
-from kode.errors import MemoryRefused
-from kode.memory.markdown import LINES, SECTIONS, Format
+from kode.memory.markdown import LINES, SECTIONS
 from kode.memory.rendering import Layout
-from kode.memory.statement import Statement, StatementKind, timestamp
+from kode.memory.statement import Statement, timestamp
+from kode.memory.tools import check_word, share_of
 
 MEMORY, HISTORY = "MEMORY.md", "HISTORY.md"
-TARGETS = ("memory", "history")
+FILES = {"memory": MEMORY, "history": HISTORY}
+"""By target."""
 _STAMP = re.compile(r"## (\d{4}-\d{2})-\d{2}T[0-9:.]+Z$", re.MULTILINE)
 """The header of an entry, with its month."""
 
 
 def make_layout(limit_bytes: int) -> Layout:
     """`limit_bytes`: the size of MEMORY.md in UTF-8 from which it is consolidated."""
-
-    def fill(place: str, text: str) -> str:
-        size = len(text.encode(errors="replace"))
-        share = round(100 * size / limit_bytes)
-        return f"{share}% ({size:,}/{limit_bytes:,} bytes)" if place.endswith(MEMORY) else ""
-
     return Layout(
         facts=lambda project: [place_in(project, MEMORY)],
         records=lambda project: [place_in(project, HISTORY)],
-        format_of=_format_of,
+        format_of=lambda place: LINES if is_memory(place) else SECTIONS,
         place_of=_place_of,
         label=lambda place: place.rpartition("/")[2],
-        title=lambda place: "Long-term Memory" if place.endswith(MEMORY) else place,
-        fill=fill,
-        kind_of=_kind_of,
+        title=lambda place: "Long-term Memory" if is_memory(place) else place,
+        fill=lambda place, text: share_of(
+            len(text.encode(errors="replace")), limit_bytes * is_memory(place), "bytes"
+        ),
+        kind_of=lambda place: "fact" if is_memory(place) else "episode",
         files_of=_files_of,
     )
 
 
 def place_in(project: Project, name: str) -> str:
     return f"journal/{project.hash}/{name}"
+
+
+def is_memory(place: str) -> bool:
+    return place.endswith(MEMORY)
 
 
 def entry(text: str, at: datetime) -> str:
@@ -53,24 +54,11 @@ def is_entry(text: str) -> bool:
 
 
 def _place_of(target: str, scope: str, project: Project) -> str:
-    if target not in TARGETS:
-        raise MemoryRefused(
-            f"`target` is {target!r}: say {' or '.join(TARGETS)}. Nothing was changed."
-        )
-    if scope not in ("", "project"):
-        raise MemoryRefused("The journal is the project's: there is no other scope.")
-    return place_in(project, MEMORY if target == "memory" else HISTORY)
-
-
-def _format_of(place: str) -> Format:
-    return LINES if place.endswith(MEMORY) else SECTIONS
-
-
-def _kind_of(place: str) -> StatementKind:
-    return "fact" if place.endswith(MEMORY) else "episode"
+    check_word("target", target, FILES)
+    check_word("scope", scope, ("", "project"))
+    return place_in(project, FILES[target])
 
 
 def _files_of(place: str, statement: Statement | None) -> Sequence[str]:
-    match = _STAMP.match(statement.text) if statement else None
-    months = [place.replace(HISTORY, f"HISTORY-{match[1]}.md")] if match else []
-    return [place, *months] if place.endswith(HISTORY) else [place]
+    match = _STAMP.match(statement.text) if statement and not is_memory(place) else None
+    return [place, place.replace(HISTORY, f"HISTORY-{match[1]}.md")] if match else [place]

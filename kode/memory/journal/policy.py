@@ -2,35 +2,29 @@
 session, and a recap of the latest messages where others were dropped.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kode import credentials
-from kode.contracts import Drop, DropReason, Injection, InjectReason, SessionRecord, Tool, Turn
+from kode.contracts import Drop, DropReason, Injection, InjectReason, SessionRecord, Turn
 from kode.errors import MemoryRefused
 from kode.memory import frame
-from kode.memory.journal.layout import (
-    HISTORY,
-    MEMORY,
-    entry,
-    is_entry,
-    make_layout,
-    place_in,
-)
-from kode.memory.journal.tools import history_tool
+from kode.memory.fold import View
+from kode.memory.journal.layout import HISTORY, MEMORY, entry, is_entry, make_layout, place_in
+from kode.memory.journal.tools import history_search
 from kode.memory.learn import consolidate
 from kode.memory.markdown import LINES
 from kode.memory.policy import Addition, OpenMemory, Policy
 from kode.memory.question import LearnedFact
+from kode.memory.relations import Relations
 from kode.memory.statement import Author, Statement, statement_of_session
+from kode.memory.tools import list_item
 from kode.messages import Message, calls_of, text_of
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
-    from kode.memory.fold import View
 
-RECAP = "The latest messages of this session, shortened. Some are no longer shown in full."
 RECAP_CHARS = 160  # a line of a recap
 RAW = "[raw-fallback]"
 """Begins the entry of a part of a session that no model has summed up."""
@@ -39,31 +33,23 @@ SHOWN_OVER_LIMIT = 4
 """A memory that was edited far over its limit is shown up to this many times the limit."""
 
 
-def make_policy(settings: "MemoryConfig") -> Policy:
-    return JournalPolicy(settings)
-
-
 class JournalPolicy(Policy):
+    declared = (history_search,)
+
     def __init__(self, settings: "MemoryConfig") -> None:
         super().__init__(settings)
         self._journal = settings.journal
         self.layout = make_layout(self._journal.max_memory_size)
         self.message_window = self._journal.memory_window
-        self._recap: list[str] = []
-
-    def tools(self, memory: OpenMemory) -> tuple[Tool, ...]:
-        return (history_tool(memory),)
+        self._half = max(1, self._journal.memory_window // 2)
+        """How many messages stay when the window is full."""
 
     def prompt(self, memory: OpenMemory, reason: InjectReason) -> Injection:
-        """MEMORY.md; where messages were dropped, the recap in the next message."""
         place = place_in(memory.store.project, MEMORY)
         limit = SHOWN_OVER_LIMIT * self._journal.max_memory_size
         text = frame.cut_lines(memory.describe_file(place), limit)
-        memory.mark_shown(frame.escape(text), memory.visible_facts())
-        has_lost_messages = reason in ("compacted", "trimmed")
-        recap = "\n".join(f"- {line}" for line in self._recap) if has_lost_messages else ""
-        system = f"# Memory\n{frame.wrap(frame.FACTS, f'── {MEMORY} ──{text}')}" if text else ""
-        return Injection(system=system, first_user=frame.wrap(RECAP, recap) if recap else "")
+        body = f"── {MEMORY} ──{text}" if text else ""
+        return self.injection(reason, frame.wrap(frame.FACTS, body))
 
     def note(self, record: SessionRecord, narrative: str, facts: Sequence[str]) -> Statement:
         text, place = entry(narrative, record.ended_at), place_in(record.project, HISTORY)
@@ -76,24 +62,22 @@ class JournalPolicy(Policy):
 
     def draft(self, memory: OpenMemory, addition: Addition, author: Author) -> Statement:
         """A line of MEMORY.md becomes a list item, an entry of the history gets its time."""
-        text = addition.text.strip()
-        if addition.target == "history" and text and not is_entry(text):
-            addition = replace(addition, text=entry(text, memory.context.now()))
-        elif text and "\n" not in text and LINES.texts(text) == [text] and text[0].isalnum():
-            addition = replace(addition, text=f"- {text}")
-        return memory.new_statement(addition, author)
+        text = list_item(addition.text.strip())
+        if addition.target == "history" and text:
+            text = addition.text if is_entry(addition.text) else entry(text, memory.context.now())
+        return memory.new_statement(replace(addition, text=text), author)
 
     def is_worth_asking(self, record: SessionRecord) -> bool:
         return self.settings.llm_consolidate and bool(record.messages)
 
-    def part_to_sum_up(self, view: "View", record: SessionRecord) -> SessionRecord:
+    def part_to_sum_up(self, view: View, record: SessionRecord) -> SessionRecord:
         """The messages since the newest entry on this session: none is summed up twice."""
-        done = [note for note in self._entries(view, record) if not note.details.get("raw")]
-        end = max(map(_end, done), default=0)
+        ends = [_end(note) for note in _entries(view, record) if not note.details.get("raw")]
+        end = max(ends, default=0)
         return replace(record, messages=record.messages[end:], skipped=end)
 
-    def replaced_notes(self, view: "View", record: SessionRecord) -> list[Statement]:
-        return [note for note in self._entries(view, record) if note.details.get("raw")]
+    def replaced_notes(self, view: View, record: SessionRecord) -> list[Statement]:
+        return [note for note in _entries(view, record) if note.details.get("raw")]
 
     def record_without_model(self, record: SessionRecord) -> str:
         """The latest messages, short."""
@@ -102,7 +86,7 @@ class JournalPolicy(Policy):
 
     async def after_turn(self, memory: OpenMemory, turn: Turn) -> None:
         lines = _short_lines(turn.messages, RECAP_CHARS)
-        self._recap = [*self._recap, *lines][-self._kept :]
+        self.buffer = [*self.buffer, *lines][-self._half :]
 
     async def before_drop(
         self, memory: OpenMemory, messages: Sequence[Message], reason: DropReason
@@ -111,14 +95,14 @@ class JournalPolicy(Policy):
         the messages stays."""
         keep, spoken = None, [n for n, message in enumerate(messages) if _is_spoken(message)]
         if reason == "window" and len(spoken) > self._journal.memory_window:
-            keep = len(messages) - spoken[-self._kept]
+            keep = len(messages) - spoken[-self._half]
         is_done = await memory.sum_up()
         record = memory.context.session(memory.context.session_id or "")
         if record is None:
             return Drop(keep=keep, done=is_done)
         if not is_done:
             await self._add_raw_entry(memory, record)
-        entries = self._entries(memory.store.view(), record)
+        entries = _entries(memory.store.view(), record)
         has_recap = keep is not None and is_done and bool(entries)
         recap = entries[-1].text.partition("\n")[2].strip() if has_recap else None
         return Drop(keep=keep, recap=recap, done=is_done)
@@ -135,38 +119,22 @@ class JournalPolicy(Policy):
             except MemoryRefused as error:
                 memory.warn(f"{MEMORY} is over its limit and was not consolidated: {error}")
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        recap = state.get("recap")
-        self._recap = [str(line) for line in recap] if isinstance(recap, list) else []
-
-    def state(self) -> Mapping[str, Any]:
-        return {"recap": self._recap}
-
-    @property
-    def _kept(self) -> int:
-        """How many messages stay when the window is full: the recent half."""
-        return max(1, self._journal.memory_window // 2)
-
-    def _entries(self, view: "View", record: SessionRecord) -> list[Statement]:
-        """The entries of the history on a session, also those that wait for the person."""
-        place = place_in(record.project, HISTORY)
-        notes = [*view.current(place), *(note for note in view.waiting() if note.place == place)]
-        return [note for note in notes if note.session == record.id and note.who == "session"]
-
     async def _add_raw_entry(self, memory: OpenMemory, record: SessionRecord) -> None:
         """Until the session can be summed up, the history has its latest messages."""
         view = memory.store.view()
         part = self.part_to_sum_up(view, record)
-        if not part.messages or any(_end(note) == part.end for note in self._entries(view, part)):
-            return
-        note = replace(
-            self.note(part, self.record_without_model(part), ()),
-            replaces=tuple(note.id for note in self.replaced_notes(view, record)),
-            state="waiting" if record.tainted_by else "current",
-            source=record.tainted_by,
-        )
-        draft = memory.store.draft("raw", Author("session", record.id, record.turns))
-        await memory.store.commit(lambda _: replace(draft, add=(note,), end=note.replaces))
+        if part.messages and all(_end(note) != part.end for note in _entries(view, record)):
+            note = self.note(part, self.record_without_model(part), ())
+            old = tuple((raw.id, note.id) for raw in self.replaced_notes(view, record))
+            await memory.store.add(memory.hold_back(note), Relations(outdated=old), kind="raw")
+
+
+def _entries(view: View, record: SessionRecord) -> list[Statement]:
+    """The entries of the history on a session, also those that wait for the person."""
+    place = place_in(record.project, HISTORY)
+    notes = (*view.current(place), *view.waiting())
+    here = (note for note in notes if note.place == place and note.session == record.id)
+    return [note for note in here if note.who == "session"]
 
 
 def _end(entry: Statement) -> int:

@@ -6,17 +6,16 @@ can hang kode. Without grep, the pattern is matched literally.
 """
 
 import asyncio
-import bisect
 import os
 from collections.abc import Sequence
 from typing import Annotated
 
-from kode.contracts import Brief, Tool, ToolContext, ToolOutput
+from kode.contracts import ToolOutput
 from kode.errors import MemoryRefused
-from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.policy import OpenMemory
 from kode.memory.statement import Statement
+from kode.memory.tools import memory_tool
 from kode.messages import keep_ends
 from kode.programs import find_program, start_program
 
@@ -29,55 +28,36 @@ NEAREST = 10
 """How many entries are shown if none matches."""
 
 
-def history_tool(memory: OpenMemory) -> Tool:
-    """The tool over one open journal."""
-
-    @tool(
-        effect="memory-read",
-        subject="query",
-        brief=Brief(
-            description="Search the log of earlier sessions by a word.", required=("query",)
-        ),
+@memory_tool(effect="memory-read", subject="query")
+async def history_search(
+    memory: OpenMemory,
+    query: Annotated[str, "As for `grep -i`: a word, a date, or a basic regular expression"],
+    limit: Annotated[int, "Entries, newest first"] = 10,
+) -> ToolOutput:
+    """Search the log of all earlier sessions with this user, for what was said, done or decided
+    before and is not in your memory."""
+    entries = memory.notes()
+    matches = (await find_matches(query, entries))[::-1]
+    about = f"{len(matches)} entries of the history match, the newest first"
+    if not matches:
+        by_id = {note.id: note for note in entries}
+        ranked = await memory.find(query, NEAREST, by_id.__contains__)
+        matches = [by_id[result.text.id] for result in ranked]
+        about = "No entry holds this as it is written; here are the nearest others"
+    if not matches:
+        text = f"No entry of the history matches: {query}. Try another, shorter word."
+        return ToolOutput(text=text, summary="no match")
+    shown = matches[: max(1, min(limit, MAX_ENTRIES))]
+    if len(shown) < len(matches):
+        about += f"; {len(shown)} are shown"
+    memory.shown_notes += [note.id for note in shown]
+    body = "\n\n".join(keep_ends(memory.note_text(note), SHOWN_CHARS) for note in shown)
+    outside = any(note.source for note in shown)
+    return ToolOutput(
+        text=frame.wrap(f"{about}. {frame.NOTES}", body),
+        summary=f"{len(matches)} entries",
+        untrusted="a session that read outside text" if outside else "",
     )
-    async def history_search(
-        context: ToolContext,
-        query: Annotated[str, "As for `grep -i`: a word, a date, or a basic regular expression"],
-        limit: Annotated[int, "Entries, newest first"] = 10,
-    ) -> ToolOutput:
-        """Search the log of all earlier sessions with this user, for what was said, done or decided
-        before and is not in your memory."""
-        entries = memory.notes()
-        with frame.as_tool_errors():
-            matches = (await find_matches(query, entries))[::-1]
-        about = f"{len(matches)} entries of the history match, the newest first"
-        if not matches:
-            matches = await _find_nearest(memory, query, entries)
-            about = "No entry holds this as it is written; here are the nearest others"
-        if not matches:
-            text = f"No entry of the history matches: {query}. Try another, shorter word."
-            return ToolOutput(text=text, summary="no match")
-        shown = matches[: max(1, min(limit, MAX_ENTRIES))]
-        if len(shown) < len(matches):
-            about += f"; {len(shown)} are shown"
-        memory.shown_notes += [note.id for note in shown]
-        body = "\n\n".join(keep_ends(memory.note_text(note), SHOWN_CHARS) for note in shown)
-        outside = any(note.source for note in shown)
-        return ToolOutput(
-            text=frame.wrap(f"{about}. {frame.NOTES}", body),
-            summary=f"{len(matches)} entries",
-            untrusted="a session that read outside text" if outside else "",
-        )
-
-    return history_search
-
-
-async def _find_nearest(
-    memory: OpenMemory, query: str, entries: Sequence[Statement]
-) -> list[Statement]:
-    """The entries that a search by words, dates and the model finds, best first."""
-    by_id = {note.id: note for note in entries}
-    ranked = await memory.find(query, NEAREST, by_id.__contains__)
-    return [by_id[result.text.id] for result in ranked]
 
 
 async def find_matches(pattern: str, entries: Sequence[Statement]) -> list[Statement]:
@@ -87,28 +67,24 @@ async def find_matches(pattern: str, entries: Sequence[Statement]) -> list[State
     """
     if not pattern.strip() or len(pattern) > MAX_PATTERN_CHARS or "\0" in pattern:
         raise MemoryRefused("Give a pattern of 1 to 1,000 characters: a word or two to look for.")
-    lines: list[str] = []
-    starts: list[int] = []
-    for note in entries:
-        starts.append(len(lines))
-        lines += note.text.split("\n")
-    numbers = await _matching_lines(pattern, lines)
-    indices = dict.fromkeys(bisect.bisect_right(starts, number) - 1 for number in numbers)
-    return [entries[index] for index in indices]
-
-
-async def _matching_lines(pattern: str, lines: Sequence[str]) -> list[int]:
+    lines = [(note, line) for note in entries for line in note.text.split("\n")]
     program = find_program("grep")
     if program is None:
-        folded = pattern.lower()
-        return [number for number, line in enumerate(lines) if folded in line.lower()]
+        notes = [note for note, line in lines if pattern.lower() in line.lower()]
+    else:
+        numbers = await _matching_lines(program, pattern, [line for _, line in lines])
+        notes = [lines[number][0] for number in numbers]
+    return list({note.id: note for note in notes}.values())
+
+
+async def _matching_lines(program: str, pattern: str, lines: Sequence[str]) -> list[int]:
     process = await start_program(
         program,
         *("-i", "-n", "-a", "-m", str(MAX_MATCHES), "-e", pattern),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": _locale()},
+        env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},  # folds case beyond ASCII
     )
     data = "\n".join(lines).encode(errors="replace") + b"\n"
     try:
@@ -128,11 +104,3 @@ async def _matching_lines(pattern: str, lines: Sequence[str]) -> list[int]:
             f"grep does not take this pattern ({detail}). Escape what is meant as is."
         )
     return [int(line.partition(b":")[0]) - 1 for line in out.split(b"\n") if line]
-
-
-def _locale() -> str:
-    """A locale that folds case beyond ASCII."""
-    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
-        if "UTF-8" in os.environ.get(name, "").upper().replace("UTF8", "UTF-8"):
-            return os.environ[name]
-    return "C.UTF-8"

@@ -5,8 +5,8 @@ What a note has besides its text is in the details of its statement: `tags`, `st
 `confidence`, `evidence`, `expires_at`, `job_id`, `degraded`.
 """
 
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 from urllib.parse import quote, unquote
@@ -15,11 +15,14 @@ from kode.contracts import Project
 from kode.errors import MemoryRefused
 from kode.git import repository_name
 from kode.memory import scan
+from kode.memory.policy import Addition, OpenMemory
 from kode.memory.rendering import Layout
-from kode.memory.statement import Statement, StatementKind, timestamp
+from kode.memory.statement import Author, Statement, StatementKind, timestamp
+from kode.memory.tools import check_word
 
 Kind = Literal["log", "summary", "rule"]
 Stability = Literal["volatile", "stable", "permanent"]
+STABILITIES: tuple[Stability, ...] = get_args(Stability)
 TARGETS: Mapping[str, StatementKind] = {
     "note": "log",
     "log": "log",
@@ -52,29 +55,24 @@ def make_layout(user: str, team: str = "") -> Layout:
     team_base = f"{TEAM}{team}"
 
     def places(kinds: Sequence[StatementKind], project: Project) -> list[str]:
-        own = [
-            place
+        names = [
+            place_in(base, kind, scope)
             for kind in kinds
-            for place in (f"{base}/{kind}", f"{base}/{kind}/{project.hash}")
-            if kind != "soul" or place.count("/") == 1
+            for scope in (EVERYWHERE, project.hash)
+            if (kind, scope) != ("soul", project.hash)
         ]
         shared = [kind for kind in kinds if kind in SHARED_KINDS and team]
         scopes = (EVERYWHERE, name_of(project)) if shared else ()
-        return [*own, *(place_in(team_base, kind, scope) for kind in shared for scope in scopes)]
+        return names + [place_in(team_base, kind, scope) for kind in shared for scope in scopes]
 
     def place_of(target: str, scope: str, project: Project) -> str:
-        if target not in TARGETS:
-            listed = ", ".join(TARGETS)
-            raise MemoryRefused(f"`target` is {target!r}: say {listed}. Nothing was changed.")
-        if scope not in ("", "global", "user", "project"):
-            raise MemoryRefused(f"`scope` is {scope!r}: say user or project. Nothing was changed.")
-        kind = TARGETS[target]
+        check_word("target", target, TARGETS)
+        check_word("scope", scope, ("", "global", "user", "project"))
+        kind, is_of_project = TARGETS[target], scope == "project"
         if team and kind in SHARED_KINDS:
-            shared_with = name_of(project) if scope == "project" else EVERYWHERE
-            return place_in(team_base, kind, shared_with)
-        if scope == "project" and kind != "soul":
-            return f"{base}/{kind}/{project.hash}"
-        return f"{base}/{kind}"
+            return place_in(team_base, kind, name_of(project) if is_of_project else EVERYWHERE)
+        is_of_project = is_of_project and kind != "soul"
+        return place_in(base, kind, project.hash if is_of_project else EVERYWHERE)
 
     return Layout(
         facts=lambda project: places(FACT_KINDS, project),
@@ -112,7 +110,7 @@ def label(place: str) -> str:
     return f"{kind_of(place)}{' (project)' if place.count('/') > 1 else ''}"
 
 
-# ── lifetimes ────────────────────────────────────────────────────────────────────────────────────
+# ── details ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def expiry(now: datetime, ttl_days: int | None) -> str:
@@ -141,67 +139,78 @@ def stability(note: Statement) -> str:
     return str(note.details.get("stability", _DEFAULTS["stability"]))
 
 
-def tags(note: Statement) -> list[str]:
-    return _texts(note.details.get("tags"))
-
-
-def evidence(note: Statement) -> list[str]:
-    return _texts(note.details.get("evidence"))
-
-
 def confidence(note: Statement) -> float:
     value = note.details.get("confidence", _DEFAULTS["confidence"])
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _texts(value: Any) -> list[str]:
+def texts(note: Statement, name: Literal["tags", "evidence"]) -> list[str]:
+    """The tags of a note, or its evidence."""
+    value = note.details.get(name)
     return [str(text) for text in value] if isinstance(value, list | tuple) else []
+
+
+def make_details(**values: Any) -> dict[str, Any]:
+    """The details of a note: tags in order, each text once, without what says nothing."""
+    for name in ("tags", "evidence"):
+        lines = (line.strip() for line in values.get(name) or ())
+        values[name] = list(dict.fromkeys(filter(None, lines)))
+    values["tags"].sort()
+    return {name: value for name, value in values.items() if value and value != _DEFAULTS.get(name)}
 
 
 # ── what a note may be ───────────────────────────────────────────────────────────────────────────
 
 
-def make_details(**values: Any) -> dict[str, Any]:
-    """The details of a note: tags in order, each text once, without what says nothing."""
-    values["tags"] = sorted({tag.strip() for tag in values.get("tags") or () if tag.strip()})
-    lines = (line.strip() for line in values.get("evidence") or ())
-    values["evidence"] = list(dict.fromkeys(line for line in lines if line))
-    return {name: value for name, value in values.items() if value and value != _DEFAULTS.get(name)}
+def new_note(memory: OpenMemory, addition: Addition, author: Author) -> Statement:
+    """A note that somebody wants to add, checked. Raises: MemoryRefused."""
+    values, now = dict(addition.details or {}), memory.context.now()
+    ttl_days, is_person = values.pop("ttl_days", None), author.who == "user"
+    if addition.target == "soul":
+        values["stability"] = "permanent"
+    elif ttl_days is not None and is_person:
+        values.setdefault("stability", "volatile")
+    if addition.target == "rule" and is_person:
+        values.setdefault("evidence", ["the user said so"])
+    details = make_details(**values, expires_at=expiry(now, ttl_days))
+    until = addition.until or details.get("expires_at", "")[:10]
+    note = memory.new_statement(replace(addition, details=details, until=until), author)
+    check_note(note, is_ttl_strict=memory.settings.notes.strict_ttl)
+    return note
 
 
 def check_note(note: Statement, *, is_ttl_strict: bool = False) -> None:
     """Raises: MemoryRefused that says what is wrong with a note and what would be right."""
-    if fault := _fault(note, is_ttl_strict):
+    certainty, lasts, is_soul = confidence(note), stability(note), note.kind == "soul"
+    tags, evidence = texts(note, "tags"), texts(note, "evidence")
+    is_certain = certainty >= MIN_RULE_CONFIDENCE and bool(evidence)
+    faults = {
+        "The text is empty: say in one sentence what to remember.": not note.text.strip(),
+        f"confidence is {certainty!r}: give a number from 0 to 1.": not 0 <= certainty <= 1,
+        f"A rule needs confidence of {MIN_RULE_CONFIDENCE} or more and evidence (what showed it, "
+        f"at least one line); this has {certainty:g} and {len(evidence)}. Give both, or remember "
+        "it as a log note.": note.kind == "rule" and not is_certain,
+        f"The soul would have {len(note.text)} characters and may have {MAX_SOUL_CHARS}.": (
+            is_soul and len(note.text) > MAX_SOUL_CHARS
+        ),
+        "A soul is permanent and always shown: it cannot be volatile or sensitive.": (
+            is_soul and (note.private or lasts != "permanent")
+        ),
+        f"stability is {lasts!r}: say {', '.join(STABILITIES)}.": lasts not in STABILITIES,
+        "A permanent note never expires: leave out ttl_days, or make it stable.": (
+            lasts == "permanent" and expires_at(note) != ""
+        ),
+        "A volatile note needs ttl_days (memory.notes.strict_ttl is on).": (
+            is_ttl_strict and lasts == "volatile" and not expires_at(note)
+        ),
+        f"tags: at most {MAX_TAGS} of at most {MAX_TAG_CHARS} characters each. Use fewer.": (
+            len(tags) > MAX_TAGS or any(len(tag) > MAX_TAG_CHARS for tag in tags)
+        ),
+        f"evidence: at most {MAX_EVIDENCE} lines. Keep the telling ones.": (
+            len(evidence) > MAX_EVIDENCE
+        ),
+    }
+    if fault := next((fault for fault, is_wrong in faults.items() if is_wrong), ""):
         raise MemoryRefused(f"{fault} Nothing was changed.")
-    scan.check(note.text, max_chars=MAX_NOTE_CHARS, author=note.who)
-    for text in (*tags(note), *evidence(note)):
+    for text in (note.text, *tags, *evidence):
         scan.check(text, max_chars=MAX_NOTE_CHARS, author=note.who)
-
-
-def _fault(note: Statement, is_ttl_strict: bool) -> str:
-    certainty, lines = confidence(note), evidence(note)
-    if not note.text.strip():
-        return "The text is empty: say in one sentence what to remember."
-    if not (math.isfinite(certainty) and 0 <= certainty <= 1):
-        return f"confidence is {certainty!r}: give a number from 0 to 1."
-    if note.kind == "rule" and (certainty < MIN_RULE_CONFIDENCE or not lines):
-        return (
-            f"A rule needs confidence of {MIN_RULE_CONFIDENCE} or more and evidence (what showed "
-            f"it, at least one line); this has {certainty:g} and {len(lines)}. Give both, or "
-            "remember it as a log note."
-        )
-    if note.kind == "soul" and len(note.text) > MAX_SOUL_CHARS:
-        return f"The soul would have {len(note.text)} characters and may have {MAX_SOUL_CHARS}."
-    if note.kind == "soul" and (note.private or stability(note) != "permanent"):
-        return "A soul is permanent and always shown: it cannot be volatile or sensitive."
-    if stability(note) not in get_args(Stability):
-        return f"stability is {stability(note)!r}: say {', '.join(get_args(Stability))}."
-    if stability(note) == "permanent" and expires_at(note):
-        return "A permanent note never expires: leave out ttl_days, or make it stable."
-    if is_ttl_strict and stability(note) == "volatile" and not expires_at(note):
-        return "A volatile note needs ttl_days (memory.notes.strict_ttl is on)."
-    if len(tags(note)) > MAX_TAGS or any(len(tag) > MAX_TAG_CHARS for tag in tags(note)):
-        return f"tags: at most {MAX_TAGS} of at most {MAX_TAG_CHARS} characters each. Use fewer."
-    if len(lines) > MAX_EVIDENCE:
-        return f"evidence: at most {MAX_EVIDENCE} lines. Keep the telling ones."
-    return ""

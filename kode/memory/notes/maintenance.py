@@ -6,7 +6,7 @@ team shares is not merged: each member would do it.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -15,18 +15,16 @@ from kode.memory.notes.layout import (
     MAX_EVIDENCE,
     MAX_TAGS,
     confidence,
-    evidence,
     expires_at,
     is_active,
     make_details,
     stability,
-    tags,
+    texts,
 )
 from kode.memory.policy import OpenMemory
 from kode.memory.statement import Author, Change, Statement, statement_by, timestamp
 
-MERGE_AFTER = timedelta(days=7)
-EVERY = timedelta(days=1)
+MERGE_AFTER, EVERY = timedelta(days=7), timedelta(days=1)
 BATCH = 5  # as document 004 has it
 MERGE, PRUNE = "merge", "prune"
 """The kinds of the changes."""
@@ -35,76 +33,66 @@ MERGE, PRUNE = "merge", "prune"
 async def tidy_up(memory: OpenMemory) -> list[Change]:
     """Merges, and then removes what has expired, if it is due; returns the changes, which are made
     together. Raises: MemoryRefused, StorageError, BusyError."""
+    store, now, author = memory.store, memory.context.now(), Author("session")
 
     def make(view: View) -> list[Change]:
-        since = timestamp(memory.context.now() - EVERY)
-        recent = (change for change in reversed(view.changes) if change.at > since)
-        if any(change.kind in (MERGE, PRUNE) for change in recent):
+        since = timestamp(now - EVERY)
+        if any(c.at > since and c.kind in (MERGE, PRUNE) for c in reversed(view.changes)):
             return []
-        notes = [note for place in _places(memory) for note in view.current(place)]
-        return [*_merges(memory, notes), *_prunes(memory, notes)]
+        places = (*store.fact_places(), *store.record_places())
+        notes = [note for place in places for note in view.current(place)]
+        due = [
+            note
+            for note in notes
+            if note.claimed_at <= timestamp(now - MERGE_AFTER)
+            and note.kind in ("log", "summary")
+            and stability(note) == "volatile"
+            and not expires_at(note)
+            and not memory.layout.is_shared(note.place)
+        ]
+        merged = map(_merge, _batches(due))
+        changes = [
+            replace(store.draft(MERGE, author), add=(new,), end=new.replaces) for new in merged
+        ]
+        expired = tuple(note.id for note in notes if not is_active(note, now))
+        return changes + ([replace(store.draft(PRUNE, author), end=expired)] if expired else [])
 
-    return await memory.store.commit(make)
+    return await store.commit(make)
 
 
-def _places(memory: OpenMemory) -> list[str]:
-    return [*memory.store.fact_places(), *memory.store.record_places()]
-
-
-def due_batches(notes: Iterable[Statement], before: str) -> list[list[Statement]]:
-    """The notes claimed `before` a time that may become one, in batches of two to five."""
+def _batches(notes: Sequence[Statement]) -> list[list[Statement]]:
+    """The notes that may become one each, two to five, the oldest first."""
     groups = defaultdict[tuple[str, bool], list[Statement]](list)
     for note in sorted(notes, key=lambda note: (note.claimed_at, note.id)):
-        is_due = note.claimed_at <= before and note.kind in ("log", "summary")
-        if is_due and stability(note) == "volatile" and not expires_at(note):
-            groups[place_of_merged(note), note.private].append(note)
+        groups[_place_of_merged(note), note.private].append(note)
     batches = [
         group[at : at + BATCH] for group in groups.values() for at in range(0, len(group), BATCH)
     ]
     return [batch for batch in batches if len(batch) > 1]
 
 
-def place_of_merged(note: Statement) -> str:
+def _place_of_merged(note: Statement) -> str:
     """The place of summaries beside that of a note."""
     base, _, *project = note.place.split("/")
     return "/".join((base, "summary", *project))
 
 
-def merge(notes: Sequence[Statement], at: str) -> Statement:
+def _merge(notes: Sequence[Statement]) -> Statement:
     """One summary of a batch: what its parts said, one below the other. It is as new as the newest
     of them, and lasts."""
-    details = make_details(
-        tags=sorted({tag for note in notes for tag in tags(note)})[:MAX_TAGS],
-        evidence=[line for note in notes for line in evidence(note)][:MAX_EVIDENCE],
-        confidence=min(map(confidence, notes)),
-        degraded=True,
-    )
     return statement_by(
         Author("session"),
-        place_of_merged(notes[0]),
+        _place_of_merged(notes[0]),
         "\n\n".join(dict.fromkeys(note.text for note in notes)),
-        at,
+        max(note.claimed_at for note in notes),
         kind="summary",
         project=notes[0].project,
         private=notes[0].private,
         replaces=tuple(note.id for note in notes),
-        details=details,
+        details=make_details(
+            tags=sorted({tag for note in notes for tag in texts(note, "tags")})[:MAX_TAGS],
+            evidence=[line for note in notes for line in texts(note, "evidence")][:MAX_EVIDENCE],
+            confidence=min(map(confidence, notes)),
+            degraded=True,
+        ),
     )
-
-
-def _merges(memory: OpenMemory, notes: Sequence[Statement]) -> list[Change]:
-    before = timestamp(memory.context.now() - MERGE_AFTER)
-    changes = []
-    own = [note for note in notes if not memory.layout.is_shared(note.place)]
-    for batch in due_batches(own, before):
-        merged = merge(batch, max(note.claimed_at for note in batch))
-        draft = memory.store.draft(MERGE, Author("session"))
-        changes.append(replace(draft, add=(merged,), end=merged.replaces))
-    return changes
-
-
-def _prunes(memory: OpenMemory, notes: Sequence[Statement]) -> list[Change]:
-    now = memory.context.now()
-    expired = tuple(note.id for note in notes if not is_active(note, now))
-    draft = memory.store.draft(PRUNE, Author("session"))
-    return [replace(draft, end=expired)] if expired else []

@@ -2,57 +2,56 @@
 project, each file with its archive; and a file for the note on each session.
 """
 
-import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Literal, get_args
 
 from kode.contracts import Project
 from kode.errors import MemoryRefused
-from kode.memory.markdown import FACTS, WHOLE, Format
+from kode.memory.markdown import FACTS, WHOLE
 from kode.memory.rendering import Layout
-from kode.memory.statement import Statement, StatementKind
-from kode.messages import shorten
+from kode.memory.statement import Statement
+from kode.memory.tools import check_word, share_of
 
 Target = Literal["user", "env"]
 Scope = Literal["global", "project"]
 TARGETS: tuple[Target, ...] = get_args(Target)
 TITLES = {"user": "User Profile", "env": "Environment"}
-SUMMARY_CHARS = 120  # as the document has it
 _EPISODES = "episodes/"
 _FRONT = re.compile(r"---\n(?:.*\n)*?---\n")
 
 
-def make_layout(limits: dict[str, int]) -> Layout:
+def make_layout(limits: Mapping[str, int]) -> Layout:
     """`limits`: how many characters the facts of each target may have, the archive not counted."""
 
     def check(name: str, before: str, after: str) -> None:
-        target = target_of(name)
-        if name.startswith(_EPISODES) or "/archive/" in name or len(after) <= limits[target]:
+        limit = limits.get(target_of(name), 0)
+        if is_episode(name) or "/archive/" in name or len(after) <= max(limit, len(before)):
             return
-        if len(after) > len(before):
-            raise MemoryRefused(
-                f"{label(name)} would have {len(after)} characters, over its limit of "
-                f"{limits[target]}; it has {len(before)} now ({len(FACTS.texts(before))} entries). "
-                "Nothing was changed. Make room, then try again: `archive` what is seldom needed, "
-                "`consolidate`, or `remove` what is wrong."
-            )
+        raise MemoryRefused(
+            f"{label(name)} would have {len(after)} characters, over its limit of {limit}; it has "
+            f"{len(before)} now ({len(FACTS.texts(before))} entries). Nothing was changed. Make "
+            "room, then try again: `archive` what is seldom needed, `consolidate`, or `remove` "
+            "what is wrong."
+        )
 
     def fill(place: str, text: str) -> str:
-        if place.startswith(_EPISODES):
-            return ""
-        limit, size = limits[target_of(place)], len(text)
-        return f"{round(100 * size / limit)}% ({size}/{limit} characters)"
+        limit = 0 if is_episode(place) else limits[target_of(place)]
+        return share_of(len(text), limit, "characters")
 
     return Layout(
-        facts=_facts,
+        facts=lambda project: [
+            f"{folder}/{target}.md"
+            for target in TARGETS
+            for folder in ("facts", f"project-facts/{project.hash}")
+        ],
         records=lambda project: [f"{_EPISODES}*.md"],
-        format_of=_format_of,
+        format_of=lambda place: WHOLE if is_episode(place) else FACTS,
         place_of=place_of,
         label=label,
         title=lambda place: TITLES.get(target_of(place), place),
-        kind_of=_kind_of,
+        kind_of=lambda place: "episode" if is_episode(place) else "fact",
         files_of=_files_of,
         check=check,
         fill=fill,
@@ -63,12 +62,8 @@ def make_layout(limits: dict[str, int]) -> Layout:
 def place_of(target: str, scope: str, project: Project) -> str:
     """The file of facts for a target, in the project or for everywhere; by default what is about
     the environment belongs to the repository. Raises: MemoryRefused."""
-    if target not in TARGETS:
-        raise MemoryRefused(
-            f"`target` is {target!r}: say {' or '.join(TARGETS)}. Nothing was changed."
-        )
-    if scope not in ("", *get_args(Scope)):
-        raise MemoryRefused(f"`scope` is {scope!r}: say global or project. Nothing was changed.")
+    check_word("target", target, TARGETS)
+    check_word("scope", scope, ("", *get_args(Scope)))
     is_of_project = scope == "project" or (not scope and target == "env" and project.in_repository)
     return f"project-facts/{project.hash}/{target}.md" if is_of_project else f"facts/{target}.md"
 
@@ -77,46 +72,23 @@ def target_of(place: str) -> str:
     return PurePath(place).stem
 
 
+def is_episode(place: str) -> bool:
+    return place.startswith(_EPISODES)
+
+
 def is_of_project(place: str) -> bool:
     return place.startswith("project-facts/")
 
 
 def label(place: str) -> str:
-    if place.startswith(_EPISODES):
+    if is_episode(place):
         return place
     archive = ", archive" if "/archive/" in place else ""
     return f"{target_of(place)}{' (project)' if is_of_project(place) else ''}{archive}"
 
 
-def index_rows(notes: Sequence[Statement]) -> str:
-    """The text of `episodes/index.json`, a list of the notes for other programs."""
-    rows = [
-        {
-            "session_id": note.session or target_of(note.place),
-            "turns": note.turn,
-            "created_at": note.details.get("created_at", note.claimed_at),
-            "summary": shorten(note.text, SUMMARY_CHARS),
-        }
-        for note in notes
-    ]
-    return json.dumps(rows, ensure_ascii=False, indent=0) + "\n"
-
-
-def _facts(project: Project) -> Sequence[str]:
-    scopes = ("facts", f"project-facts/{project.hash}")
-    return [f"{folder}/{target}.md" for target in TARGETS for folder in scopes]
-
-
-def _format_of(place: str) -> Format | None:
-    return WHOLE if place.startswith(_EPISODES) else FACTS
-
-
-def _kind_of(place: str) -> StatementKind:
-    return "episode" if place.startswith(_EPISODES) else "fact"
-
-
 def _files_of(place: str, statement: Statement | None) -> Sequence[str]:
-    if place.startswith(_EPISODES):
+    if is_episode(place):
         return (place,)
     folder, _, name = place.rpartition("/")
     archive = f"{folder}/archive/{name}"
@@ -127,7 +99,7 @@ def _files_of(place: str, statement: Statement | None) -> Sequence[str]:
 
 def _derive(name: str, text: str, statements: Sequence[Statement], template: str) -> str:
     """The front matter of a note; lines of it that are the person's stay."""
-    if not name.startswith(_EPISODES):
+    if not is_episode(name):
         return text
     match = _FRONT.match(text)
     body = text[match.end() :] if match else text
@@ -135,8 +107,7 @@ def _derive(name: str, text: str, statements: Sequence[Statement], template: str
         return body if body.strip() else ""
     note = statements[0]
     lines = match[0].split("\n")[1:-2] if match else []
-    values = dict(line.partition(": ")[::2] for line in lines)
-    values |= {
+    values = dict(line.partition(": ")[::2] for line in lines) | {
         "session_id": note.session or target_of(name),
         "turns": str(note.turn),
         "created_at": str(note.details.get("created_at", note.claimed_at)),

@@ -1,74 +1,54 @@
 """The tiered system: facts in the prompt, recent turns kept in the session, notes on sessions."""
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kode import durable
-from kode.contracts import Injection, InjectReason, SessionRecord, Tool, Turn
+from kode.contracts import Injection, InjectReason, SessionRecord, Turn
 from kode.memory import digest, frame
 from kode.memory.markdown import WHOLE
 from kode.memory.policy import OpenMemory, Policy
 from kode.memory.question import LearnedFact
 from kode.memory.statement import Statement, statement_of_session, timestamp
-from kode.memory.tiered.layout import (
-    index_rows,
-    is_of_project,
-    make_layout,
-    place_of,
-    target_of,
-)
-from kode.memory.tiered.tools import memory_tool
+from kode.memory.tiered.layout import is_of_project, make_layout, place_of, target_of
+from kode.memory.tiered.tools import use_memory
+from kode.messages import shorten
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
 
-MAX_LINE_CHARS = 160  # as the document has it
+MAX_LINE_CHARS, SUMMARY_CHARS = 160, 120  # as the document has them
 SHOWN_OVER_LIMIT = 2
 """A file that was edited far over its limit is shown up to this many times the limit."""
-TURNS = "What the last turns of this session were about. Some are no longer shown in full."
-_BLANK_LINES = re.compile(r"\n\s*\n")
 ARCHIVED = "Archived facts that may bear on this request."
-
-
-def make_policy(settings: "MemoryConfig") -> Policy:
-    return TieredPolicy(settings)
+_BLANK_LINES = re.compile(r"\n\s*\n")
 
 
 class TieredPolicy(Policy):
+    declared = (use_memory,)
     keeps_unquoted_facts = False  # the model has a tool to keep what it finds
 
     def __init__(self, settings: "MemoryConfig") -> None:
         super().__init__(settings)
         self._limits = {"user": settings.facts_limit_user, "env": settings.facts_limit_env}
         self.layout = make_layout(self._limits)
-        self._turns: list[str] = []
-
-    def tools(self, memory: OpenMemory) -> tuple[Tool, ...]:
-        return (memory_tool(memory),)
 
     def prompt(self, memory: OpenMemory, reason: InjectReason) -> Injection:
-        facts = memory.visible_facts()
-        sections = [
-            self._section(memory, place, [fact for fact in facts if fact.place == place])
-            for place in dict.fromkeys(fact.place for fact in facts)
-        ]
+        """Facts are separated by blank lines: another one changes no other lines."""
+        facts, sections = memory.visible_facts(), list[str]()
+        for place in dict.fromkeys(fact.place for fact in facts):
+            title = self.layout.title(place)
+            title += ", this project only" if is_of_project(place) else ""
+            lines = (memory.describe(fact) for fact in facts if fact.place == place)
+            texts = "\n\n".join(_BLANK_LINES.sub("\n", line) for line in lines)
+            shown = frame.cut_lines(texts, SHOWN_OVER_LIMIT * self._limits[target_of(place)])
+            sections.append(f"── {title} ──\n\n{shown}")
         body = "\n\n".join(sections)
         memory.mark_shown(frame.escape(body), facts)
-        has_lost_messages = reason in ("compacted", "trimmed")
-        turns = "\n".join(self._turns) if has_lost_messages else ""
-        return Injection(
-            system=f"# Memory\n{frame.wrap(frame.FACTS, body)}" if body else "",
-            first_user=frame.wrap(TURNS, turns) if turns else "",
-        )
-
-    def _section(self, memory: OpenMemory, place: str, facts: Sequence[Statement]) -> str:
-        """Facts are separated by blank lines: another one changes no other lines."""
-        title = self.layout.title(place) + (", this project only" if is_of_project(place) else "")
-        texts = "\n\n".join(_BLANK_LINES.sub("\n", memory.describe(fact)) for fact in facts)
-        shown = frame.cut_lines(texts, SHOWN_OVER_LIMIT * self._limits[target_of(place)])
-        return f"── {title} ──\n\n{shown}"
+        return self.injection(reason, frame.wrap(frame.FACTS, body))
 
     async def recall(self, memory: OpenMemory, turn: Turn) -> str:
         """The latest note of this project comes with the first message."""
@@ -81,28 +61,27 @@ class TieredPolicy(Policy):
         memory.shown_notes += [fact.id for fact in facts]
         archived = "\n\n".join(map(memory.describe, facts))
         memory.mark_shown(frame.escape(archived), facts)
-        parts = [frame.wrap(ARCHIVED, archived) if facts else "", memory.show_notes(notes)]
-        return "\n\n".join(part for part in parts if part)
+        parts = (frame.wrap(ARCHIVED, archived), memory.show_notes(notes))
+        return "\n\n".join(filter(None, parts))
 
     async def after_turn(self, memory: OpenMemory, turn: Turn) -> None:
-        settings = self.settings
-        if settings.buffer_enabled and turn.messages:
+        count = self.settings.buffer_lines if self.settings.buffer_enabled else 0
+        if count and turn.messages:
             clock = memory.context.now().strftime("%H:%M")
             lines = digest.lines_of_turn(turn.messages, clock, MAX_LINE_CHARS)
-            self._turns = [*self._turns, *lines][-settings.buffer_lines or len(lines) + 1 :]
+            self.buffer = [*self.buffer, *lines][-count:]
 
     def note(self, record: SessionRecord, narrative: str, facts: Sequence[str]) -> Statement:
-        text = narrative
-        if facts:
-            text += "\n\n## Facts\n" + "\n".join(f"- {' '.join(fact.split())}" for fact in facts)
-        started = record.started_at.astimezone(UTC)
+        lines = [f"- {' '.join(fact.split())}" for fact in facts]
+        text = "\n".join((narrative, *(("", "## Facts", *lines) if lines else ())))
+        started = timestamp(record.started_at.astimezone(UTC))
         return statement_of_session(
             record,
             f"episodes/{record.id}.md",
             WHOLE.fit(text),
             kind="episode",
             project=record.project.hash,
-            details={"created_at": timestamp(started), "path": str(record.project.root)},
+            details={"created_at": started, "path": str(record.project.root)},
         )
 
     def fact(self, fact: LearnedFact, record: SessionRecord) -> Statement:
@@ -111,17 +90,19 @@ class TieredPolicy(Policy):
 
     async def after_learning(self, memory: OpenMemory) -> None:
         """Writes the list of notes for other programs. It may be deleted at any time."""
+        rows = [
+            {
+                "session_id": note.session or target_of(note.place),
+                "turns": note.turn,
+                "created_at": note.details.get("created_at", note.claimed_at),
+                "summary": shorten(note.text, SUMMARY_CHARS),
+            }
+            for note in memory.notes()
+        ]
         path = memory.context.root / "episodes" / "index.json"
-        data = index_rows(memory.notes()).encode(errors="replace")
+        data = f"{json.dumps(rows, ensure_ascii=False, indent=0)}\n".encode(errors="replace")
         if path.parent.is_dir() and (not path.exists() or path.read_bytes() != data):
             durable.replace(path, data)
 
     async def maintain(self, memory: OpenMemory) -> None:
         await self.after_learning(memory)
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        turns = state.get("buffer")
-        self._turns = [str(line) for line in turns] if isinstance(turns, list) else []
-
-    def state(self) -> Mapping[str, Any]:
-        return {"buffer": self._turns}

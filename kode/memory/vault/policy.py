@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kode.contracts import Injection, InjectReason, SessionRecord, Tool, Turn
+from kode.contracts import Injection, InjectReason, SessionRecord, Turn
 from kode.memory import frame
 from kode.memory.frame import mark_read
 from kode.memory.markdown import LINES, SECTIONS
@@ -17,7 +17,7 @@ from kode.memory.statement import Author, Statement, statement_of_session
 from kode.memory.tools import list_item
 from kode.memory.vault.layout import as_episode, is_episodes, make_layout, month_place, place_in
 from kode.memory.vault.reflect import last_answer, reflect
-from kode.memory.vault.tools import index_rows, vault_tools
+from kode.memory.vault.tools import TOOLS, index_rows
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
@@ -31,17 +31,12 @@ INDEX, FACTS = "index", "facts"
 """The names in `seen` of the index and of short facts, which come again once they have changed."""
 
 
-def make_policy(settings: "MemoryConfig") -> Policy:
-    return VaultPolicy(settings)
-
-
 class VaultPolicy(Policy):
+    declared = TOOLS
+
     def __init__(self, settings: "MemoryConfig") -> None:
         super().__init__(settings)
         self.layout = make_layout(settings.vault.facts_allowlist)
-
-    def tools(self, memory: OpenMemory) -> tuple[Tool, ...]:
-        return vault_tools(memory)
 
     def prompt(self, memory: OpenMemory, reason: InjectReason) -> Injection:
         """The index, as the first user message. A resumed session has it already."""

@@ -20,7 +20,7 @@ from kode.memory.frame import IN_PART, mark_read
 from kode.memory.pending import Pending, Progress
 from kode.memory.policy import OpenMemory, Question
 from kode.memory.vault.layout import label, month_place
-from kode.memory.vault.tools import index_rows, vault_tools
+from kode.memory.vault.tools import TOOLS, index_rows
 from kode.messages import Message, ToolCall, ToolResult, calls_of, keep_ends, text_of, user_message
 from kode.workplace import NOWHERE
 
@@ -75,7 +75,7 @@ async def reflect(
     of which nothing is on disk. Returns False if the model could not be reached. Raises:
     StorageError, BusyError."""
     memory, progress = memory.at_end_of(record), pending.progress(record.id)
-    tools = {tool.name: tool for tool in vault_tools(memory)[1:]}
+    tools = {tool.name: tool for tool in (declare(memory) for declare in TOOLS[1:])}
     text, shown = question
     messages, shown = _conversation(progress), progress.shown or shown
     messages = messages or [user_message(text)]

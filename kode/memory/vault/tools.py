@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from kode.contracts import Brief, Tool, ToolOutput
+from kode.contracts import ToolOutput
 from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory import frame, scan
@@ -34,7 +34,6 @@ from kode.messages import shorten
 
 READ_CHARS = 40_000
 """No model sees a longer file in full."""
-Quote = Annotated[str, "the user's exact words, only if they state this one line as true"]
 
 
 class Patch(BaseModel):
@@ -60,130 +59,83 @@ async def memory_read(
 ) -> ToolOutput:
     """Read one file of memory."""
     place, text = _read(memory, path)
+    mark_read(memory.seen, place, text)
     if len(text) > READ_CHARS:
         memory.seen[place] = IN_PART
-    else:
-        mark_read(memory.seen, place, text)
     doubts = remarks(memory.store, memory.today())
     facts = (fact for fact in memory.store.view().current(place) if fact.id in doubts)
     lines = [f'- "{shorten(fact.text, 120)}": {doubts[fact.id]}' for fact in facts]
-    more = ["", "What may not hold any more:", *lines] if lines else []
-    body = "\n".join((text.rstrip("\n"), *more))
-    framed = frame.wrap(f"The memory file {label(place)}.", body)
+    more = ("", "What may not hold any more:", *lines) if lines else ()
+    framed = frame.wrap(
+        f"The memory file {label(place)}.", "\n".join((text.rstrip("\n"), *more)) or "(empty)"
+    )
     return ToolOutput(text=framed, summary=f"{text.count(chr(10))} lines")
 
 
-@memory_tool(
-    effect="memory",
-    subject="path",
-    brief=Brief(
-        description="Create or overwrite facts/NAME.md in memory: `- Key: value` lines.",
-        required=("path", "content"),
-    ),
-)
+@memory_tool(effect="memory", subject="path")
 async def memory_write(
     memory: OpenMemory,
     path: Annotated[str, "facts/NAME.md"],
     content: Annotated[str, "all of the file: `- Key: value` lines, no secrets"],
-    quote: Quote = "",
+    quote: Annotated[str, "the user's exact words, only if they state this one line as true"] = "",
 ) -> ToolOutput:
-    """Create or overwrite a file of facts that you have read."""
+    """Create or overwrite facts/NAME.md in memory, which you have read."""
     place, text = place_in(memory.store.project, path), without_summary(_checked(content))
     if is_episodes(place):
         raise MemoryRefused(
             f"{label(place)} holds episodes, which are not overwritten. Use `memory_append` to add "
             "one, `memory_patch` to change one."
         )
-    before = memory.store.read_text(place) or ""
     check_read(
         memory.seen,
         place,
-        before,
+        memory.store.read_text(place) or "",
         text,
         label=label(place),
         to_read="Read it with `memory_read`, then write all of it; or change lines with "
         "`memory_patch`, add some with `memory_append`.",
         to_lose="Name what goes as `oldText` of `memory_patch`, or write what still holds.",
     )
-    return await _store(memory, place, before, text, quote=quote)
+    return await _store(memory, place, text, "", quote)
 
 
-@memory_tool(
-    effect="memory",
-    subject="path",
-    brief=Brief(
-        description="Change parts of a memory file; each oldText stands in it once.",
-        required=("path", "patches"),
-    ),
-)
+@memory_tool(effect="memory", subject="path")
 async def memory_patch(
     memory: OpenMemory,
-    path: str,
-    patches: Annotated[list[Patch], "in order, all or none; oldText occurs once"],
+    path: Annotated[str, "the file"],
+    patches: Annotated[list[Patch], "in order, all or none"],
     source: Source = "",
-    quote: Quote = "",
+    quote: Annotated[str, "as of memory_write"] = "",
 ) -> ToolOutput:
-    """Change parts of a memory file."""
+    """Change parts of a memory file; each oldText stands in it once."""
     place, before = _read(memory, path)
     text = _patched(plain_lines(before), patches, label(place))
     # What a removal quotes is named by it, so that it may go whoever said it.
     is_removal = not any(patch.newText.strip() for patch in patches)
-    return await _store(
-        memory,
-        place,
-        before,
-        text,
-        source=source,
-        quote=quote,
-        may_end=Rank.QUOTED if is_removal else Rank.OUTSIDE,
-        appliedCount=len(patches),
-    )
+    rank, count = Rank.QUOTED if is_removal else Rank.OUTSIDE, len(patches)
+    return await _store(memory, place, text, source, quote, may_end=rank, appliedCount=count)
 
 
-@memory_tool(
-    effect="memory",
-    subject="path",
-    brief=Brief(
-        description="Append what a task has taught to episodes/YYYY-MM.md in memory.",
-        required=("path", "entry"),
-    ),
-)
+@memory_tool(effect="memory", subject="path")
 async def memory_append(
     memory: OpenMemory,
     path: Annotated[str, "episodes/YYYY-MM.md, or facts/NAME.md"],
     entry: Annotated[str, "an episode: `## Title`, `- Summary: under ten words`, the lesson"],
     summary: Annotated[str, "replaces the file's generated summary"] = "",
-    source: Source = "",
-    quote: Quote = "",
+    source: Annotated[str, "as of memory_patch"] = "",
+    quote: Annotated[str, "as of memory_write"] = "",
 ) -> ToolOutput:
-    """Append an entry to a memory file."""
-    place, block, moved = place_in(memory.store.project, path), _checked(entry).strip(), ""
+    """Append what a task has taught to a memory file."""
+    place, block = place_in(memory.store.project, path), _checked(entry).strip()
     scan.check(summary)
-    if is_episodes(place):
+    if is_episodes(place):  # of the present month, whatever month the model takes it for
         now = memory.context.now()
-        month, block = month_place(memory.store.project, now), as_episode(block, now)
-        if place != month:  # whatever month the model takes it for
-            place, moved = month, f"stored under {label(month)}, the present month"
-    before = memory.store.read_text(place) or ""
-    return await _store(
-        memory,
-        place,
-        before,
-        block,
-        is_entry=True,
-        source=source,
-        quote=quote,
-        remark=moved,
-        details={"summary": clean_summary(summary)} if summary.strip() else None,
-    )
+        place, block = month_place(memory.store.project, now), as_episode(block, now)
+    return await _store(memory, place, block, source, quote, is_entry=True, summary=summary)
 
 
 TOOLS = (memory_list, memory_read, memory_write, memory_patch, memory_append)
-
-
-def vault_tools(memory: OpenMemory) -> tuple[Tool, ...]:
-    """The tools over one open memory, in their documented order."""
-    return tuple(bind(memory) for bind in TOOLS)
+"""In their documented order."""
 
 
 def index_rows(memory: OpenMemory) -> list[dict[str, Any]]:
@@ -237,44 +189,40 @@ def _patched(text: str, patches: Sequence[Patch], name: str) -> str:
 async def _store(
     memory: OpenMemory,
     place: str,
-    before: str,
     text: str,
+    source: str,
+    quote: str,
     *,
     is_entry: bool = False,
-    source: str = "",
-    quote: str = "",
-    remark: str = "",
-    details: dict[str, str] | None = None,
+    summary: str = "",
     may_end: Rank = Rank.OUTSIDE,
-    **more: Any,
+    **more: int,
 ) -> ToolOutput:
     """Makes `text` the text of a file, or adds it as an entry. After outside text only what is new
     is stored, and waits for the person. `may_end`: the highest rank of what a text takes away that
     adds nothing; `more` goes into the answer."""
     store, texts = memory.store, format_of(place).texts
-    after = f"{before}\n{text}" if is_entry else text
-    _check_budget(memory, place, before, after)
+    before = store.read_text(place) or ""
+    _check_budget(memory, place, before, f"{before}\n{text}" if is_entry else text)
     was_read = memory.seen.get(place, "") == fingerprint(before)
     parts = [part for part in texts(text) if is_entry or part not in texts(before)]
-    is_one = len(parts) < 2
-    author, doubt = memory.model_author(quote if is_one else "", source)
-    if quote.strip() and not is_one:
-        doubt = "`quote` was left out: it counts for one line. Write each by itself."
-    target = label(place)
-    new = [
-        memory.new_statement(Addition(target=target, text=part, details=details), author)
-        for part in parts
-    ]
+    is_single = len(parts) < 2
+    author, remark = memory.model_author(quote if is_single else "", source)
+    if quote.strip() and not is_single:
+        remark = "`quote` was left out: it counts for one line. Write each by itself."
+    details = {"summary": clean_summary(summary)} if summary.strip() else {}
+    additions = (Addition(target=label(place), text=part, details=details) for part in parts)
+    new = [memory.new_statement(addition, author) for addition in additions]
     if not is_entry and not memory.context.tainted():
         rank = Rank.OUTSIDE if new else may_end
         outcome = memory.announce(await store.write_file(place, text, author, may_end=rank))
-    elif is_one and new and memory.writer == "model" and not is_episodes(place):
+    elif is_single and new and memory.writer == "model" and not is_episodes(place):
         outcome = await memory.save(new[0])  # which compares it with the lines of the file
     else:
         outcome = memory.announce(await store.add_all(list(map(memory.hold_back, new))))
     if was_read:
         mark_read(memory.seen, place, store.read_text(place) or "")
-    message = sentence("\n".join(filter(None, (outcome.text, remark, doubt))))
+    message = sentence("\n".join(filter(None, (outcome.text, remark))))
     row = {"success": True, **more, "message": message}
     return ToolOutput(text=json.dumps(row, ensure_ascii=False), summary=outcome.text)
 

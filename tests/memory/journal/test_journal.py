@@ -124,7 +124,7 @@ async def test_a_full_window_keeps_the_recent_half(tmp_path: Path) -> None:
     kept = messages[-drop.keep :]
     assert [m.role for m in kept if m.stop != "tool"][:1] == ["user"]
     lines = (await memory.inject("compacted")).first_user
-    assert "- user: three\n- assistant: done" in lines
+    assert "user: three\nassistant: done" in lines
     assert "user: one" not in lines
 
 

@@ -14,8 +14,10 @@ from kode.contracts import Turn
 from kode.errors import ConfigError, MemoryRefused, ToolError
 from kode.memory import make_system
 from kode.memory.commands import memory_command, run_line
-from kode.memory.notes.layout import expires_at, is_active, make_details, stability, tags
+from kode.memory.notes.layout import expires_at, is_active, make_details, stability
+from kode.memory.notes.layout import texts as texts_of
 from kode.memory.notes.policy import is_command
+from kode.memory.notes.tools import visible_notes
 from kode.memory.statement import Rank, Statement
 from kode.memory.system import Memory
 from kode.messages import user_message
@@ -40,9 +42,12 @@ def newest(memory: Memory) -> Statement:
     return [*memory.store.view().statements()][-1]
 
 
-def texts(memory: Memory, *kinds: str) -> list[str]:
-    policy: Any = memory.policy
-    return [note.text for note in policy.notes(memory, *(kinds or ("log", "rule")))]
+def tags(note: Statement) -> list[str]:
+    return texts_of(note, "tags")
+
+
+def texts(memory: Memory, *kinds: Any) -> list[str]:
+    return [note.text for note in visible_notes(memory, *(kinds or ("log", "rule")))]
 
 
 async def prompt(memory: Memory, reason: Any = "start") -> str:
@@ -173,8 +178,7 @@ async def test_old_volatile_notes_become_summaries(
     other = await home.open("s2")
     await other.maintain()
     await other.maintain()
-    policy: Any = other.policy
-    summaries = policy.notes(other, "summary")
+    summaries = visible_notes(other, "summary")
     assert sorted((note.text.count("Volatile note") for note in summaries), reverse=True) == merged
     assert len(texts(other)) == left
     assert all(len(tags(note)) == note.text.count("note") for note in summaries)

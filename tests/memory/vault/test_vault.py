@@ -124,7 +124,7 @@ async def test_a_quotation_vouches_for_one_line(home: Sessions) -> None:
 async def test_an_episode_goes_to_the_present_month_with_a_summary(home: Sessions) -> None:
     memory = await home.open()
     said = await append(memory, "episodes/2019-01.md", "## Logger fix\n- Summary: stdout leak")
-    assert "episodes/2026-03.md, the present month" in said["message"]
+    assert "episodes/2026-03.md" in said["message"]
     path = path_of(memory, "episodes/2026-03.md")
     assert path.read_text() == (
         "# 2026-03 Episodes\n\n> Summary: stdout leak\n\n## Logger fix\n- Summary: stdout leak\n"
