@@ -8,7 +8,7 @@ from tests.architecture import modules
 
 SAYS_ERRORS = 0.98
 
-FOR_MODELS = {"tool"}
+FOR_MODELS = {"tool", "memory_tool"}
 """A function decorated so has the docstring that the model reads; its errors go to the model."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
