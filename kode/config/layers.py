@@ -22,7 +22,7 @@ from kode import paths
 from kode.config.choice import row_of
 from kode.config.faults import must_be
 from kode.config.files import Layer, expand_variables, read_layer
-from kode.config.foreign import Foreign, find_foreign, given
+from kode.config.foreign import ForeignSettings, find_foreign, given
 from kode.config.model import Config, Price, ProviderPart, flat
 from kode.config.own_home import guard_home
 from kode.contracts import MODE_CALLED
@@ -116,7 +116,7 @@ class Loaded:
     warnings: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     """The config files that were read."""
-    foreign: tuple[Foreign, ...] = ()
+    foreign: tuple[ForeignSettings, ...] = ()
     """Settings files of other agents that were found."""
 
 
@@ -245,10 +245,10 @@ def _settings_in(path: Path, others: tuple[str, ...]) -> Layer | None:
     return _respell(layer)
 
 
-def _stricter(foreign: Foreign) -> Layer:
+def _stricter(foreign: ForeignSettings) -> Layer:
     """What another agent's settings deny or ask about."""
-    said = foreign.settings
-    rules = {kind: list(given) for kind, given in (("deny", said.deny), ("ask", said.ask)) if given}
+    kinds = {"deny": foreign.deny, "ask": foreign.ask}
+    rules = {kind: list(given) for kind, given in kinds.items() if given}
     return Layer(
         values={"permissions": rules} if rules else {},
         places={f"permissions.{kind}": str(foreign.path) for kind in rules},

@@ -8,65 +8,60 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from kode.config.foreign import Foreign, find_foreign
+from kode.config.foreign import ForeignSettings, find_foreign
 from kode.extensions import trust
 from kode.extensions.trust import Approvals, Item
 
 
 def items(home: Path, cwd: Path) -> Iterable[Item]:
     """See `review.Finder`; of the person's own files none is asked about."""
-    found = (one for one in find_foreign(cwd) if one.scope == "project")
-    return [item for one in found for item in [item_of(one)] if item is not None]
+    return [item for one in find_foreign(cwd) if one.scope == "project" for item in _items(one)]
 
 
 def own_items(cwd: Path) -> list[Item]:
     """Those of the person's own files, which `kode extensions approve` takes by name."""
-    found = (one for one in find_foreign(cwd) if one.scope == "home" and one.settings.allow)
-    return [item for one in found for item in [item_of(one)] if item is not None]
+    own = (one for one in find_foreign(cwd) if one.scope == "home" and one.allow)
+    return [item for one in own for item in _items(one)]
 
 
-def item_of(foreign: Foreign) -> Item | None:
-    """What of a file needs a yes; None if nothing does."""
-    said = foreign.settings
-    if not said.allow and not said.environment:
-        return None
-    wanted = {"allow": said.allow, "env": dict(said.environment)}
-    return Item(
-        kind="settings",
-        name="/".join(foreign.path.parts[-2:]),
-        origin=foreign.path,
-        scope=foreign.scope,
-        content=json.dumps({key: value for key, value in wanted.items() if value}, indent=2),
-        covers=(str(foreign.path),),
-        can="What it allows runs without asking; its variables are for commands in the sandbox.",
-    )
+def _items(settings: ForeignSettings) -> Iterable[Item]:
+    """What of a file needs approval, one item if anything does."""
+    wanted = {"allow": settings.allow, "env": dict(settings.environment)}
+    if any(wanted.values()):
+        yield Item(
+            kind="settings",
+            name="/".join(settings.path.parts[-2:]),
+            origin=settings.path,
+            scope=settings.scope,
+            content=json.dumps({key: value for key, value in wanted.items() if value}, indent=2),
+            covers=(str(settings.path),),
+            can="What it allows runs unasked; its variables are for commands in the sandbox.",
+        )
 
 
 def taken(
-    found: Iterable[Foreign], approvals: Approvals
+    found: Iterable[ForeignSettings], approvals: Approvals
 ) -> tuple[list[str], dict[str, str], dict[str, str]]:
     """The rules that count as the person's, the variables for every command, and those for commands
     in the sandbox."""
     rules, own, inside = list[str](), dict[str, str](), dict[str, str]()
-    for foreign in reversed(tuple(found)):  # the nearest counts
-        item, said = item_of(foreign), foreign.settings
-        if foreign.scope == "home":
-            own |= said.environment
-        if item is None or trust.state(item, approvals) != "trusted":
-            continue
-        rules += said.allow
-        inside |= said.environment
+    for settings in reversed(tuple(found)):  # the nearest counts
+        own |= settings.environment if settings.scope == "home" else {}
+        if any(trust.state(item, approvals) == "trusted" for item in _items(settings)):
+            rules += settings.allow
+            inside |= settings.environment
     return rules, own, inside
 
 
-def remarks(found: Iterable[Foreign]) -> list[str]:
+def remarks(found: Iterable[ForeignSettings]) -> list[str]:
     """A line for each file of which something is not used, with the names of that; with the reasons
     too for one that was named, which `kode doctor` does not see."""
     lines = []
-    for one in found:
-        unused = one.settings.unused
-        why = (f"{name} ({why})" for name, why in unused.items()) if one.named else unused
-        names = one.fault or ", ".join(why)
-        if names:
-            lines.append(f"{one.path}: {names}")
+    for settings in found:
+        names = [
+            f"{name} ({why})" if settings.is_named else name
+            for name, why in settings.unused.items()
+        ]
+        if text := settings.fault or ", ".join(names):
+            lines.append(f"{settings.path}: {text}")
     return lines

@@ -1,11 +1,17 @@
 """What is understood of other agents' settings files."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from kode.config.foreign import read_claude_settings, read_codex_settings
+from kode.config.foreign import ForeignSettings, parse_settings
 from tests.tables import for_each
+
+
+def read(text: str, name: str = "settings.json") -> ForeignSettings:
+    return parse_settings(text, Path(name))
+
 
 GIVEN = {
     "Bash(git push:*)": "shell(git push:*)",
@@ -24,7 +30,7 @@ GIVEN = {
 
 @for_each(("rule", "own"), GIVEN.items())
 def test_rules_of_claude_code_become_kodes(rule: str, own: str) -> None:
-    said = read_claude_settings(json.dumps({"permissions": {"deny": [rule]}}))
+    said = read(json.dumps({"permissions": {"deny": [rule]}}))
 
     assert said.deny == (own,)
     assert not said.unused
@@ -32,14 +38,14 @@ def test_rules_of_claude_code_become_kodes(rule: str, own: str) -> None:
 
 @pytest.mark.parametrize("rule", ["Bash(git * main)", "Agent(Explore)", 7, "", "(x)"])
 def test_rules_that_cannot_be_expressed_are_named(rule: object) -> None:
-    said = read_claude_settings(json.dumps({"permissions": {"deny": [rule], "ask": ["Bash"]}}))
+    said = read(json.dumps({"permissions": {"deny": [rule], "ask": ["Bash"]}}))
 
     assert (said.deny, said.ask) == ((), ("shell",))
     assert list(said.unused) == [f"permissions.deny: {rule}"]
 
 
 def test_all_that_is_not_used_has_its_reason() -> None:
-    said = read_claude_settings(
+    said = read(
         json.dumps(
             {
                 "hooks": {},
@@ -59,14 +65,14 @@ def test_all_that_is_not_used_has_its_reason() -> None:
 @pytest.mark.parametrize("text", ["[1]", "{", '{"permissions": 1, "env": [1]}', "null", ""])
 def test_damaged_settings_are_a_fault_or_nothing(text: str) -> None:
     try:
-        said = read_claude_settings(text)
+        said = read(text)
     except ValueError:
         return
     assert (said.deny, said.allow, said.environment) == ((), (), {})
 
 
 def test_codex_gives_variables_and_the_rest_has_reasons() -> None:
-    said = read_codex_settings(
+    said = read(
         """
         model = "gpt-5.5"
         sandbox_mode = "danger-full-access"
@@ -75,7 +81,8 @@ def test_codex_gives_variables_and_the_rest_has_reasons() -> None:
         set = { CI = "1" }
         [mcp_servers.docs]
         command = "docs"
-        """
+        """,
+        "config.toml",
     )
 
     assert said.environment == {"CI": "1"}

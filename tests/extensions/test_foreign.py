@@ -169,4 +169,4 @@ def test_named_settings_are_read_by_their_ending(world: World) -> None:
         return load_config(world.home, world.project, environ={}, flags={"settings": name})
 
     assert loaded("deny.json").config.permissions.ask == ("read(a.txt)",)
-    assert loaded("policy.toml").foreign[0].settings.environment == {"STAGE": "codex"}
+    assert loaded("policy.toml").foreign[0].environment == {"STAGE": "codex"}

@@ -311,8 +311,7 @@ def foreign_settings(cwd: Path) -> Iterator[Finding]:
     rest."""
     from kode.config.foreign import find_foreign
 
-    for file in find_foreign(cwd):
-        settings = file.settings
+    for settings in find_foreign(cwd):
         counts = {
             "denied": settings.deny,
             "asked about": settings.ask,
@@ -321,6 +320,8 @@ def foreign_settings(cwd: Path) -> Iterator[Finding]:
         parts = [f"{len(entries)} {what}" for what, entries in counts.items() if entries]
         parts += [f"{len(settings.allow)} allowed once you approve it"] if settings.allow else []
         parts += [f"not used: {name} ({why})" for name, why in settings.unused.items()]
-        detail = f"{file.path}: {file.fault or '; '.join(parts) or 'nothing that kode uses'}"
-        finding = missing(detail) if file.fault else ok(detail)
+        detail = (
+            f"{settings.path}: {settings.fault or '; '.join(parts) or 'nothing that kode uses'}"
+        )
+        finding = missing(detail) if settings.fault else ok(detail)
         yield replace(finding, what="other agents' settings")
