@@ -83,10 +83,6 @@ def _row(one: Found[Extension]) -> Row:
     thing = one.thing
     item = thing.item
     about, text, remarks = _about(thing)
-    if one.may:
-        remarks = (*remarks, f"may, by your approval: {', '.join(one.may)}")
-    if one.by is not None:
-        remarks = (*remarks, f"shadowed by {one.by}")
     return Row(
         name=item.name,
         state=one.standing,
@@ -95,7 +91,7 @@ def _row(one: Found[Extension]) -> Row:
         hash=trust.digest(item),
         tokens=len(text) // CHARS_PER_TOKEN,
         about=about,
-        remarks=remarks,
+        remarks=(*remarks, *filter(None, [one.remark])),
     )
 
 

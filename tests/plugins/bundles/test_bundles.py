@@ -72,7 +72,7 @@ def is_refused(home, source):
 
 def names(home):
     servers = find_servers(home, Path.cwd()).entries
-    return {item.name for item in (*find(home).items(), *servers)}
+    return {item.name for item in (*found_extensions.items(home, Path.cwd()), *servers)}
 
 
 def snapshot(folder):
