@@ -319,13 +319,6 @@ def opener_of(api: Api) -> Any:
     return installed.load(*added[api])
 
 
-def row_with_address(base_url: str) -> ProviderRow | None:
-    """The vendor whose own server this is; None for any other server."""
-    host = host_of(base_url)
-    vendors = (row for row in PROVIDERS if row.own_url and not row.is_local)
-    return next((row for row in vendors if row.host == host), None)
-
-
 def own_row(name: str, base_url: str, api: Api) -> ProviderRow:
     """The row of a provider that only the config knows."""
     return ProviderRow(name=name, apis=(api,), own_url=base_url, needs_key=False)
@@ -396,8 +389,11 @@ def sells(row: ProviderRow, base_url: str | None) -> bool:
 
 
 def _vendor_at(url: str) -> ProviderRow | None:
-    is_azure = host_of(url).endswith(AZURE)
-    return provider_row("azure") if is_azure else row_with_address(url)
+    """The vendor whose own server this is; None for any other server."""
+    host = host_of(url)
+    if host.endswith(AZURE):
+        return provider_row("azure")
+    return next((r for r in PROVIDERS if r.own_url and not r.is_local and r.host == host), None)
 
 
 def host_of(url: str) -> str:

@@ -33,7 +33,7 @@ def test_leaving_the_set_up_tells_how_to_come_back(
 
 def test_the_third_number_still_counts_after_two_wrong_ones(place: Place) -> None:
     with keyless(place) as terminal:
-        for wrong in ("9", "x"):
+        for wrong in ("99", "x"):
             terminal.until("q to quit:")
             terminal.type(wrong, "enter")
             terminal.until("Enter a number")
