@@ -99,7 +99,7 @@ def main(folder: Path) -> None:
     """Plays, and writes both pictures into `folder`."""
     with demo.scratch() as project:
         kode = Path(sys.executable).with_name("kode")
-        script = project.parent / "demo_first.json"
+        script = project.parent / "demo.json"
         process = pexpect.spawn(
             str(kode),
             ["--provider", "scripted", "--script", str(script), "--allow", demo.TESTS],

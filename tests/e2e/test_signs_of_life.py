@@ -1,4 +1,4 @@
-"""A running step shows that it runs, every second: in the prompt, in a run that asks, in the demo.
+"""A running step shows that it runs, every second: in the prompt and in a run that asks.
 
 The seconds are kode's own, read from its screen: how fast the machine is does not matter, only that
 none of them is missing.
@@ -135,7 +135,7 @@ def test_the_screen_waits_for_no_import_of_an_sdk(
         place.url = server.openai_url
         arguments = ["-c", IMPORTS, str(listed), *words]
         with Terminal(str(python), arguments, cwd=place.project, env=place.environ) as terminal:
-            terminal.until("tour:" if words else "\n>", timeout_s=60)
+            terminal.until("q leaves:" if words else "\n>", timeout_s=60)
             terminal.type(*keys)
             terminal.until(end, timeout_s=60)
     imported = set(listed.read_text().split())
