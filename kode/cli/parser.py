@@ -91,10 +91,10 @@ def of_plugins() -> dict[str, tuple[str, str]]:
     }
 
 
-class Described(Exception):
+class Described(SystemExit):
     """Carries a parser whose flags are requested instead of a parsed command line."""
 
-    def __init__(self, parser: "Parser") -> None:
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
         super().__init__()
         self.parser = parser
 
@@ -191,6 +191,8 @@ class Parser(argparse.ArgumentParser):
         """The command of a group in a command line, with its parser and arguments. Raises:
         ConfigError; SystemExit if the commands were listed."""
         if not argv or argv[0] in ("-h", "--help"):
+            if Parser.describing:
+                raise Described(_list_names(commands))
             listed = explain([*commands.items()], shutil.get_terminal_size().columns)
             print(f"usage: kode {group} COMMAND ...\n\n{listed}")
             raise SystemExit(EXIT_OK if argv else ConfigError.exit_code)
@@ -212,6 +214,15 @@ class Parser(argparse.ArgumentParser):
         if said and "--permission-mode" in self._option_string_actions:
             return f" {said}"
         return nearest(flag, self._option_string_actions)
+
+
+def _list_names(commands: Mapping[str, str]) -> argparse.ArgumentParser:
+    """A parser that knows the names of a group's commands, without their flags."""
+    parser = argparse.ArgumentParser(add_help=False)
+    below = parser.add_subparsers()
+    for name, about in commands.items():
+        below.add_parser(name, help=about, add_help=False)
+    return parser
 
 
 def _no_choice(wrong: str, word: str, listed: str, known: Iterable[str]) -> ConfigError:
