@@ -4,9 +4,9 @@ Each is generated from the type that is written or read; docs/scripts.md explain
 """
 
 import json
-import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
+from operator import or_
 from typing import Annotated, Any, get_args
 
 from pydantic import Field, TypeAdapter
@@ -49,15 +49,8 @@ def _of_output(kinds: Any, generator: type[GenerateJsonSchema] = _Whole) -> dict
     return adapter.json_schema(mode="serialization", schema_generator=generator)
 
 
-def _of_lines(kinds: Iterable[Any], generator: type[GenerateJsonSchema]) -> dict[str, Any]:
-    union = reduce(operator.or_, kinds)
-    return _of_output(Annotated[union, Field(discriminator="type")], generator)
-
-
-def _of_events() -> dict[str, Any]:
-    """The content of a `TurnEnded` is the last line, `result`."""
-    kinds = (kind for kind in get_args(Event) if kind is not TurnEnded)
-    return _of_lines((ResultLine, *kinds), _Whole)
+def _of_lines(kinds: Iterable[Any], generator: type[GenerateJsonSchema] = _Whole) -> dict[str, Any]:
+    return _of_output(Annotated[reduce(or_, kinds), Field(discriminator="type")], generator)
 
 
 def _of_session() -> dict[str, Any]:
@@ -70,7 +63,8 @@ def _of_session() -> dict[str, Any]:
 
 
 SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
-    "events": _of_events,  # the lines of `--output-format stream-json`
+    # The lines of `--output-format stream-json`; the last is a `result` instead of a `TurnEnded`.
+    "events": lambda: _of_lines((ResultLine, *(k for k in get_args(Event) if k is not TurnEnded))),
     "result": partial(_of_output, Result),  # the object of `--output-format json`
     "session": _of_session,  # a line of a session file
     "messages": LINE.json_schema,  # a line of `--input-format stream-json`
