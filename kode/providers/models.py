@@ -168,12 +168,6 @@ def names_of(provider: str, today: date) -> list[str]:
     return sorted(served, key=lambda name: (-_version(name), name))
 
 
-def source() -> tuple[str, str]:
-    """Where the table is from, and its date."""
-    data = _data()
-    return data["source"], data["made_on"]
-
-
 def cost_usd(info: ModelInfo, usage: Usage) -> float | None:
     """The cost of a request in dollars; None if a price is unknown.
 

@@ -95,7 +95,7 @@ def _complete_value(
     *, action: argparse.Action, parser: argparse.ArgumentParser, **rest: Any
 ) -> Any:
     """The values that an argument can have."""
-    if action.metavar == "ID" and parser.prog.startswith("kode memory"):  # of a change
+    if action.metavar == "ID" and "memory" in parser.prog.split():  # of a change
         return ()
     complete = COMPLETERS.get(str(action.metavar), ChoicesCompleter({}))
     return complete(action=action, parser=parser, **rest)

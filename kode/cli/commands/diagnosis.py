@@ -21,13 +21,9 @@ from kode.providers.reach import Reached, reach
 
 if TYPE_CHECKING:
     from kode.config import Loaded, ProviderChoice
-    from kode.contracts import Provider
 
 MIN_FREE_BYTES = 100 * 1024 * 1024  # room for the undo copies of a few sessions
 PROGRAM_TIMEOUT_S = 10.0  # `git --version` and the like answer at once
-NOT_TRIED = "not tried: the configuration has an error"
-"""For checks that need the configuration."""
-
 State = Literal["ok", "missing", "optional"]
 
 
@@ -52,43 +48,38 @@ def optional(detail: str, next_step: str = "") -> Finding:
     return Finding(state="optional", detail=detail, next_step=next_step)
 
 
+class UntriedError(Exception):
+    """A check depends on what another check reports as missing."""
+
+
 @dataclass(frozen=True)
 class Case:
-    """Inputs shared by several checks, each computed once."""
+    """Inputs shared by several checks, each computed once. Raises: UntriedError for those that
+    cannot be had."""
 
     cwd: Path
 
     @functools.cached_property
-    def loaded(self) -> "Loaded | None":
-        """None if the configuration has a fault, which is a separate finding."""
+    def loaded(self) -> "Loaded":
         from kode.config import load_config
 
         with contextlib.suppress(KodeError):
             return load_config(paths.home(), self.cwd, environ=os.environ, flags={})
-        return None
+        raise UntriedError("not tried: the configuration has an error")
 
     @functools.cached_property
-    def choice(self) -> "ProviderChoice | None":
+    def choice(self) -> "ProviderChoice":
+        """The provider to ask."""
         from kode.config import resolve_provider
 
         with contextlib.suppress(KodeError):
-            return resolve_provider(self.loaded.config, os.environ) if self.loaded else None
-        return None
-
-    @functools.cached_property
-    def provider(self) -> "Provider | None":
-        """The provider that is asked; None if it cannot be opened."""
-        from kode.assembly import make_provider
-
-        with contextlib.suppress(KodeError):
-            if self.loaded and self.choice:
-                return make_provider(self.loaded.config, self.choice)
-        return None
+            return resolve_provider(self.loaded.config, os.environ)
+        raise UntriedError("not tried: no model is set up")
 
     @functools.cached_property
     def reached(self) -> "Reached | None":
-        """None without a server to ask."""
-        return None if self.choice is None or self.choice.name == "scripted" else reach(self.choice)
+        """What its server answers; None without a server to ask."""
+        return None if self.choice.name == "scripted" else reach(self.choice)
 
 
 def can_write(folder: Path) -> bool:

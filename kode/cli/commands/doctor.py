@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kode.cli.commands import diagnosis, plugin, provider_checks, setup_checks
-from kode.cli.commands.diagnosis import Case, Finding, State, missing
+from kode.cli.commands.diagnosis import Case, Finding, State, UntriedError, missing, optional
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import fold
@@ -28,10 +28,9 @@ CHECKS: dict[str, Callable[[Case], Finding]] = {
     "home": diagnosis.home,
     "disk": diagnosis.disk,
     "config": setup_checks.config,
-    "key": setup_checks.key,
-    "server": setup_checks.server,
-    "model": setup_checks.model,
-    "requests": provider_checks.requests,
+    "key": provider_checks.key,
+    "server": provider_checks.server,
+    "model": provider_checks.model,
     "small model": provider_checks.small_model,
     "web search": provider_checks.web_search,
     "others": provider_checks.others,
@@ -83,6 +82,8 @@ def examine(cwd: Path) -> Iterator[Finding]:
     for what, check in CHECKS.items():
         try:
             finding = check(case)
+        except UntriedError as error:
+            finding = optional(str(error))
         except Exception as error:
             finding = missing(f"{type(error).__name__}: {error}")
         yield replace(finding, what=what)

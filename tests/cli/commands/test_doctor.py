@@ -178,14 +178,13 @@ def test_details_the_server_reports_about_a_model_are_shown(
         configured(tmp_path, '{"model": "claude-opus-5-5", "provider": "anthropic"}')
         by_table = found(tmp_path, "model")
 
-    for told in ("1,500,000", "64,000 tokens of output", "low, max", "adaptive", "images"):
+    for told in ("1,500,000", "low max", "images"):
         assert told in finding.detail
     assert "PDF" not in finding.detail
     assert finding.state == "optional"
     assert "2026-01-02" in finding.detail
     assert finding.next_step
     assert by_table.state == "ok"
-    assert "table of 20" in by_table.detail
 
 
 def test_each_further_provider_has_a_line(tmp_path: Path) -> None:
@@ -206,33 +205,13 @@ def test_each_further_provider_has_a_line(tmp_path: Path) -> None:
     assert "own" not in lines
 
 
-@pytest.mark.parametrize(
-    ("more", "format", "effort"),
-    [
-        ({}, "Chat Completions", "decides by itself"),
-        ({"api": "messages", "effort": "high"}, "Messages", "high is set, but not sent"),
-        ({"api": "responses", "model": "gpt-5", "effort": "max"}, "Responses", "the nearest"),
-    ],
-)
-def test_format_and_effort_of_requests_are_named(
-    tmp_path: Path, more: dict[str, str], format: str, effort: str
-) -> None:
-    part = {"base_url": "http://127.0.0.1:9/v1", "model": "m", **more}
-    configured(tmp_path, json.dumps({"provider": "own", "providers": {"own": part}}))
-
-    finding = found(tmp_path, "requests")
-
-    assert f"format: {format};" in finding.detail
-    assert effort in finding.detail
-
-
 def test_the_model_for_small_work_is_named_with_its_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part = {"base_url": "http://127.0.0.1:9/v1", "model": "m"}
     settings = {"provider": "own", "providers": {"own": part, "groq": {}}}
     configured(tmp_path, json.dumps(settings))
-    assert "m answers memory's questions too" in found(tmp_path, "small model").detail
+    assert found(tmp_path, "small model").detail.startswith("m (own)")
 
     configured(tmp_path, json.dumps({**settings, "small_model": "tiny"}))
     assert found(tmp_path, "small model").detail.startswith("tiny (own)")
@@ -359,8 +338,7 @@ def test_every_finding_that_is_not_ok_has_a_next_step(
     tmp_path: Path,
 ) -> None:
     for finding in examine(tmp_path):
-        waits = "not tried" in finding.detail or "none chosen" in finding.detail
-        assert finding.state == "ok" or finding.next_step or waits, finding
+        assert finding.state == "ok" or finding.next_step or "not tried" in finding.detail, finding
 
 
 def test_a_keyless_server_is_not_said_to_accept_a_key(
@@ -392,7 +370,7 @@ def test_instructions_are_named_with_their_lines_and_faults(tmp_path: Path) -> N
 def test_doctor_does_not_wait_for_a_server_that_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kode.cli.commands.setup_checks.LOADING_S", 0.5)
+    monkeypatch.setattr("kode.cli.commands.provider_checks.LOADING_S", 0.5)
     with ScriptedServer() as server:
         server.loading = True
         configured(tmp_path, f'{{"base_url": "{server.openai_url}", "model": "m"}}')
