@@ -54,13 +54,13 @@ class UntriedError(Exception):
 
 @dataclass(frozen=True)
 class Case:
-    """Inputs shared by several checks, each computed once. Raises: UntriedError for those that
-    cannot be had."""
+    """Inputs shared by several checks, each computed once."""
 
     cwd: Path
 
     @functools.cached_property
     def loaded(self) -> "Loaded":
+        """Raises: UntriedError."""
         from kode.config import load_config
 
         with contextlib.suppress(KodeError):
@@ -69,7 +69,7 @@ class Case:
 
     @functools.cached_property
     def choice(self) -> "ProviderChoice":
-        """The provider to ask."""
+        """The provider to ask. Raises: UntriedError."""
         from kode.config import resolve_provider
 
         with contextlib.suppress(KodeError):
