@@ -45,8 +45,7 @@ T = TypeVar("T")
 MAX_IN_MEMORY = 2_000  # indexed in 0.1 s
 VERSION = 2
 """Of the file: increase it whenever texts are split differently."""
-BATCH = 500
-"""Texts that are indexed in one transaction."""
+BATCH = 500  # texts that are indexed in one transaction
 MAX_OCCURRENCES = 20_000
 """That one query reads. A word with more than its share of them is common: others decide."""
 BM25_WEIGHT = 0.1
@@ -54,23 +53,18 @@ BM25_WEIGHT = 0.1
 SHARES = (0.45, 0.25)
 """What a text lends of its score to matching ones of its row, one and two places away."""
 VECTOR_WEIGHT = 0.5  # the rest is of words
-MIN_COSINE = 0.45
-"""Below it, a vector alone is no match."""
-HALF = 0.5
+MIN_COSINE = 0.45  # below it, a vector alone is no match
+OTHER_SPELLING = 0.5
 """The weight of a word under another spelling."""
-SPELT_CHARS = range(4, 41)
-"""Shorter words are one edit from too many others, longer ones are no words."""
-RARE_NUMBER, RARE_SHARE = 3, 0.05
+MIN_RARE, RARE_SHARE = 3, 0.05
 """What more texts contain is no misspelling."""
-MAX_WORDS_RESPELT = 12
-"""A longer query is a text, not a question."""
+MAX_WORDS_RESPELT = 12  # a longer query is a text, not a question
 MAX_QUERY_WORDS = 100  # from each end of a longer query
 NEWEST = 3
 """How many texts "last time" means."""
 MAX_RECALLED = 3  # with a message that asked for nothing
 COMMON_WORD_WEIGHT = 0.3  # four of them are as good as a specific word
-MAX_CANDIDATES = 12
-"""How many texts a model is asked to rank."""
+MAX_CANDIDATES = 12  # that a model is asked to rank
 MAX_CANDIDATE_CHARS = 400  # 12 of them are about 1,200 tokens
 MAX_HIT_CHARS = 1_000  # the rest is a file to read
 TIMEOUT_S = 15.0  # a person or the model waits
@@ -125,13 +119,12 @@ class Ranked:
         return sum(COMMON_WORD_WEIGHT if w in common else 1.0 for w in self.matched) >= 1
 
     def to_hit(self) -> Hit:
-        shown = credentials.redact(self.text.text)
-        if len(shown) > MAX_HIT_CHARS:
-            shown = shown[: MAX_HIT_CHARS - 1].rstrip() + "…"
+        text = credentials.redact(self.text.text)
+        is_long = len(text) > MAX_HIT_CHARS
         return Hit(
             score=self.score,
             match="exact" if self.is_exact else "near",
-            text=shown,
+            text=f"{text[:MAX_HIT_CHARS].rstrip()}…" if is_long else text,
             where=self.text.where,
             why=" ".join(self.matched[:6]) or "by meaning",
         )
@@ -184,78 +177,71 @@ class TextIndex:
         period, rest = find_period(query, now)
         words = split_words(rest)
         words = [*words[:MAX_QUERY_WORDS], *words[MAX_QUERY_WORDS:][-MAX_QUERY_WORDS:]]
-        matches = self._with_index(lambda: self._find(words))
-        query_words = {word for word in words if word not in STOP_WORDS} or {*words}
-        if period:
-            query_words.add(period.words)
-            matches += self._find_period(period)
+        matches = self._with_index(lambda: self._find(words, period))
+        telling = {word for word in words if word not in STOP_WORDS} or {*words}
+        telling |= {period.words} if period else set()
         of_text = defaultdict[int, list[Match]](list)
         for match in sorted(matches, key=lambda match: -match.weight):
-            for position in match.scores:
-                of_text[position].append(match)
+            for at in match.scores:
+                of_text[at].append(match)
         scores = self._with_vectors(self._with_neighbours(of_text), cosines or {})
         allowed = [at for at in scores if allows(self.texts[at])]
-        best = nlargest(k, allowed, key=lambda at: (scores[at], self.texts[at].at))
-        return [_ranked(self.texts[at], scores[at], of_text[at], query_words) for at in best]
+        ranked = list[Ranked]()
+        for at in nlargest(k, allowed, key=lambda at: (scores[at], self.texts[at].at)):
+            matched = dict.fromkeys(word for match in of_text[at] for word in match.words)
+            spelled = {word for match in of_text[at] if match.is_spelled_so for word in match.words}
+            is_exact = bool(telling) and telling <= spelled
+            ranked.append(Ranked(self.texts[at], scores[at], tuple(matched), is_exact))
+        return ranked
 
     # ── what a query looks for ───────────────────────────────────────────────────────────────
 
-    def _find(self, words: Sequence[str]) -> list[Match]:
+    def _find(self, words: Sequence[str], period: Period | None) -> list[Match]:
         telling = [word for word in dict.fromkeys(words) if word not in STOP_WORDS]
-        if not telling:
-            return self._match(tuple(words), [" ".join(words)])
-        most = MAX_OCCURRENCES // len(telling)
-        matches = list[Match]()
-        for length in range(2, MAX_JOINED + 1):
+        most = MAX_OCCURRENCES // max(1, len(telling))
+        matches = [] if telling else self._match(tuple(words), [" ".join(words)])
+        for length in range(2, MAX_JOINED + 1) if telling else ():
             for run in zip(*(words[first:] for first in range(length)), strict=False):
                 matches += self._match(run, ["".join(run)], most)
         joined = {word for match in matches for word in match.words}
         for word in telling:
             same = self._match((word,), [word], most)
             if not same and word not in joined and len(words) <= MAX_WORDS_RESPELT:
-                same = self._respelled(word)
+                same = self._match((word,), list_splits(word)) or self._misspelt(word)
             matches += same
-        return [match for match in matches if len(match.scores) < most] or matches
+        matches = [match for match in matches if len(match.scores) < most] or matches
+        if period:
+            matches += self._match((period.words,), [" ".join(split_words(period.words))])
+            scores = dict.fromkeys(self._in_period(period), 0.0)
+            matches.append(Match((period.words,), scores, self._specificity(len(scores))))
+        return matches
 
-    def _respelled(self, word: str) -> list[Match]:
-        """A word that no text contains: split in several, with another letter, or, where no stemmer
-        knows its ending, by its beginning."""
-        if len(word) not in SPELT_CHARS:
-            return []
-        rare = max(RARE_NUMBER, int(RARE_SHARE * len(self.texts)))
-        other = self._match((word,), list_misspellings(word), rare + 1, is_spelled_so=False)
-        return self._match((word,), list_splits(word)) or [
-            match for match in other if len(match.scores) <= rare
+    def _misspelt(self, word: str) -> list[Match]:
+        rare = max(MIN_RARE, int(RARE_SHARE * len(self.texts)))
+        return [
+            match._replace(weight=OTHER_SPELLING * match.weight, is_spelled_so=False)
+            for match in self._match((word,), list_misspellings(word), rare + 1)
+            if len(match.scores) <= rare
         ]
 
     def _match(
-        self,
-        words: tuple[str, ...],
-        phrases: Sequence[str],
-        most: int = MAX_OCCURRENCES,
-        *,
-        is_spelled_so: bool = True,
+        self, words: tuple[str, ...], phrases: Sequence[str], most: int = MAX_OCCURRENCES
     ) -> list[Match]:
         """What `words` stand for, if a text contains one of these phrases; one that ends in `*` is
         the beginning of a word."""
         terms = [re.sub(r"^([^*]*)", r'"\1"', phrase) for phrase in phrases if phrase]
-        scores = dict[int, float]()
-        if terms and self._connection:
-            sql = "SELECT rowid, -rank FROM words WHERE words MATCH ? LIMIT ?"
-            rows: Any = self._connection.execute(sql, (" OR ".join(terms), most))
-            scores = {self._positions[place]: s for place, s in rows if place in self._positions}
-        weight = (1.0 if is_spelled_so else HALF) * self._specificity(len(scores))
-        return [Match(words, scores, weight, is_spelled_so)] if scores else []
+        if not terms or self._connection is None:
+            return []
+        sql = "SELECT rowid, -rank FROM words WHERE words MATCH ? LIMIT ?"
+        rows: Any = self._connection.execute(sql, (" OR ".join(terms), most))
+        scores = {self._positions[place]: s for place, s in rows if place in self._positions}
+        return [Match(words, scores, self._specificity(len(scores)))] if scores else []
 
-    def _find_period(self, period: Period) -> list[Match]:
+    def _in_period(self, period: Period) -> list[int]:
         dated = [at for at, text in enumerate(self.texts) if text.at]
-        if period.end:
-            dated = [at for at in dated if period.start <= self.texts[at].at < period.end]
-        else:
-            dated = nlargest(NEWEST, dated, key=lambda at: self.texts[at].at)
-        words = (period.words,)
-        by_time = Match(words, dict.fromkeys(dated, 0.0), self._specificity(len(dated)))
-        return [by_time, *self._match(words, [" ".join(split_words(period.words))])]
+        if not period.end:
+            return nlargest(NEWEST, dated, key=lambda at: self.texts[at].at)
+        return [at for at in dated if period.start <= self.texts[at].at < period.end]
 
     def _specificity(self, number: int) -> float:
         """How much something tells that so many texts contain: its inverse document frequency."""
@@ -312,40 +298,37 @@ class TextIndex:
             return work()
 
     def _update(self, deadline: float) -> int:
-        if self._connection is None:
-            path = self._path if len(self.texts) > MAX_IN_MEMORY else None
-            self._connection = _open(path)
-        run, places, ids = self._connection.execute, self._places, {text.id for text in self.texts}
+        path = self._path if len(self.texts) > MAX_IN_MEMORY else None
+        index = self._connection = self._connection or _open(path)
+        places, ids = self._places, {text.id for text in self.texts}
         while True:
-            with self._connection:  # the lock comes first, so that others' rows are seen
+            with index:  # the lock comes first, so that others' rows are seen
                 last = max(places.values(), default=0)
-                rows = run("SELECT id, place FROM texts WHERE place > ?", (last,))
-                places.update((str(id), int(place)) for id, place in rows)
+                places.update(index.execute("SELECT id, place FROM texts WHERE place > ?", (last,)))
                 for id in places.keys() - ids:
-                    run("DELETE FROM texts WHERE place = ?", (places[id],))
-                    run("DELETE FROM words WHERE rowid = ?", (places.pop(id),))
+                    index.execute("DELETE FROM texts WHERE id = ?", (id,))
+                    index.execute("DELETE FROM words WHERE rowid = ?", (places.pop(id),))
                 new = [text for text in reversed(self.texts) if text.id not in places]
-                self._positions = {
-                    places[text.id]: at for at, text in enumerate(self.texts) if text.id in places
-                }
                 if not new or time.monotonic() > deadline:
+                    positions = {text.id: at for at, text in enumerate(self.texts)}
+                    self._positions = {place: positions[id] for id, place in places.items()}
                     return len(new)
                 for text in new[:BATCH]:
-                    run("INSERT INTO texts (id) VALUES (?)", (text.id,))
+                    index.execute("INSERT INTO texts (id) VALUES (?)", (text.id,))
                     words = " ".join(split_words(text.text, with_joined=True))
-                    place = self._connection.last_insert_rowid()
-                    run("INSERT INTO words (rowid, text) VALUES (?, ?)", (place, words))
+                    row = (index.last_insert_rowid(), words)
+                    index.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", row)
 
 
 def _open(path: Path | None) -> "apsw.Connection":
     """The file, or an index in memory. Raises: apsw.Error, OSError, StorageError."""
     import apsw
 
-    if path is not None:
+    if path:
         durable.make_folder(path.parent)
-    connection = apsw.Connection(":memory:" if path is None else str(path))
+    connection = apsw.Connection(str(path or ":memory:"))
     connection.set_busy_timeout(5_000)
-    if path is not None:
+    if path:
         os.chmod(path, 0o600)
     # No fsync, since it can be made again; what is deleted is overwritten.
     connection.execute("PRAGMA synchronous = OFF; PRAGMA secure_delete = ON")
@@ -354,14 +337,6 @@ def _open(path: Path | None) -> "apsw.Connection":
         if connection.pragma("user_version") != VERSION:
             connection.execute(_TABLES)  # fails on a file of another version
     return connection
-
-
-def _ranked(
-    text: IndexedText, score: float, matches: Sequence[Match], query_words: set[str]
-) -> Ranked:
-    matched = tuple(dict.fromkeys(word for match in matches for word in match.words))
-    spelled_so = {word for match in matches if match.is_spelled_so for word in match.words}
-    return Ranked(text, score, matched, bool(query_words) and query_words <= spelled_so)
 
 
 async def search(
@@ -380,19 +355,20 @@ async def search(
     If words find too little, `model` chooses from what they found and what is newest, unless that
     is no more than `k` texts. If it fails, the order by words stays.
     """
-    ranked, leader = list[Ranked](), None
-    for number, index in enumerate(indexes):
+    results = list[list[Ranked]]()
+    for index in indexes:
         cosines = None
         if embedder and index.texts:
             compared = {text.id: text.text for text in reversed(index.texts) if allows(text)}
             cosines = await embedder.cosines(query, compared)
         most = max(k, 2 * MAX_CANDIDATES)
-        ranked += index.search(query, most, now, cosines=cosines, allows=allows)
-        leader = ranked[0] if ranked and number == 0 else leader
+        results.append(index.search(query, most, now, cosines=cosines, allows=allows))
+    ranked = [result for listed in results for result in listed]
     # What shares only common words with the query comes last.
-    ranked.sort(key=lambda one: (not one.is_specific, one is not leader, -one.score))
-    is_enough = not query.strip() or any(result.is_exact for result in ranked)
-    if model is None or not model.usable or is_enough:
+    ranked.sort(
+        key=lambda result: (not result.is_specific, result not in results[0][:1], -result.score)
+    )
+    if model is None or not model.usable or not query.strip() or any(r.is_exact for r in ranked):
         return ranked[:k]
     texts = [text for index in indexes for text in index.texts if allows(text)]
     candidates = {result.text.id: result for result in ranked[:MAX_CANDIDATES]}
@@ -404,17 +380,14 @@ async def search(
 
 
 def recall(index: TextIndex, query: str, now: datetime, is_hidden: Allows) -> list[Ranked]:
-    """The texts to show with a message that asked for none, but not those that are hidden. A newer
-    one comes before an older one that contains no more of the query."""
+    """The texts to show with a message that asked for none, but not those that are hidden. Of those
+    that contain the same words of the query, the newest comes first."""
     ranked = index.search(query, 4 * MAX_RECALLED, now, allows=lambda text: not is_hidden(text))
-    rest = [result for result in ranked if result.is_specific]
-    ordered: list[Ranked] = []
-    while rest and len(ordered) < MAX_RECALLED:
-        words = {*rest[0].matched}
-        as_good = [result for result in rest if words <= {*result.matched}]
-        ordered.append(max(as_good, key=lambda result: result.text.at))
-        rest.remove(ordered[-1])
-    return ordered
+    ranked = [result for result in ranked if result.is_specific]
+    best = dict[tuple[str, ...], float]()
+    for result in ranked:
+        best.setdefault(result.matched, result.score)
+    return nlargest(MAX_RECALLED, ranked, key=lambda r: (best[r.matched], r.text.at))
 
 
 async def _ask(
