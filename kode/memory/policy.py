@@ -251,11 +251,7 @@ class OpenMemory:
     def note_text(self, note: Statement) -> str:
         """A note with its date and what of it does not hold any more."""
         text = f"[{note.claimed_at[:10]}] {display(note.text)}"
-        return "\n".join(filter(None, (text, self.since_then(note))))
-
-    def since_then(self, note: Statement) -> str:
-        """What of a note does not hold any more."""
-        return since_then(self.store, note, self.today())
+        return "\n".join(filter(None, (text, since_then(self.store, note, self.today()))))
 
     # ── what is written ──────────────────────────────────────────────────────────────────────
 
@@ -342,41 +338,31 @@ class OpenMemory:
             to_lose="Quote all that goes in `old_text`, or say in `content` what still holds.",
         )
 
-    async def save(
-        self, new: Statement, *, replaced: Statement | None = None, is_judged: bool = True
-    ) -> Outcome:
+    async def save(self, new: Statement, *, replaced: Statement | None = None) -> Outcome:
         """Stores a statement of the model or the person, and announces it. It takes the place of a
-        `replaced` one that does not rank higher. Else, what near it says the same, or is outdated,
-        is found by a question to the model, unless `is_judged` is false. In a session that read
-        outside text, what the person did not type waits for their approval."""
+        `replaced` one that does not rank higher; else a question to the model finds what near it
+        says the same or is outdated. What counts for more stays beside it until the person decides.
+        In a session that read outside text, what they did not type waits for their approval."""
         remark = scan.check(new.text, author=new.who)
         scan.check(f"{new.since} {new.source}")
-        new, relations = self.hold_back(new), NO_RELATIONS
+        new, relations, kind = self.hold_back(new), NO_RELATIONS, "add"
         if replaced and new.state == "waiting":
             new = replace(new, replaces=(replaced.id,))
         elif replaced:
-            relations = Relations(outdated=((replaced.id, new.id),))
-        elif is_judged and new.state == "current":
-            within = f"{new.place}/"  # what holds everywhere also bears on a project's facts
+            relations, kind = Relations(outdated=((replaced.id, new.id),)), "replace"
+        elif new.state == "current":  # what holds everywhere also bears on a project's facts
             facts = [
-                fact for fact in self.store.statements() if f"{fact.place}/".startswith(within)
+                f for f in self.store.statements() if f"{f.place}/".startswith(f"{new.place}/")
             ]
             judgment = await judge.compare(new, facts, self.settings, self.model, self.embedder)
             relations = judgment.relations
-        kind = "replace" if replaced and new.state != "waiting" else "add"
         outcome = await self.store.add(new, relations, kind=kind)
-        return self.announce(await self._ask_about_conflict(outcome), remark)
-
-    async def _ask_about_conflict(self, outcome: Outcome) -> Outcome:
-        """Asks the person at once whether a new statement replaces one that counts for more; with a
-        yes it is their own word. Without one, both stand until they decide."""
-        old, new, confirm = outcome.conflict, outcome.statement, self.context.confirm
-        if old is None or new is None or confirm is None:
-            return outcome
-        preview = f"Remembered: {quoted(old)}\nNow:        {quoted(new)}"
-        if not await confirm("Replace what memory has", preview):
-            return outcome
-        return await self.store.decide(f"{old.id}+{new.id}", "second")
+        old, stays, confirm = outcome.conflict, outcome.statement, self.context.confirm
+        if old and stays and confirm:  # with a yes it is the person's own word
+            preview = f"Remembered: {quoted(old)}\nNow:        {quoted(stays)}"
+            if await confirm("Replace what memory has", preview):
+                outcome = await self.store.decide(f"{old.id}+{stays.id}", "second")
+        return self.announce(outcome, remark)
 
     def hold_back(self, new: Statement) -> Statement:
         """A statement as it may be stored: it waits if the model may have it from outside."""
@@ -396,12 +382,12 @@ class OpenMemory:
     async def search(self, query: str, k: int) -> list[Hit]:
         """The best `k` facts and notes, best first, each with what may not hold any more; none if
         nothing matches."""
-        ranked, hits = await self.find(query, k), list[Hit]()
-        doubts, entries = remarks(self.store, self.today()), self.store.view().entries
+        ranked, store, today = await self.find(query, k), self.store, self.today()
+        doubts, hits = remarks(store, today), list[Hit]()
         for result in ranked:
-            hit, statement = result.to_hit(), entries[result.text.id].statement
+            hit, statement = result.to_hit(), store.view().entries[result.text.id].statement
             is_note = statement.kind in ("episode", "summary")
-            doubt = self.since_then(statement) if is_note else doubts.get(statement.id, "")
+            doubt = since_then(store, statement, today) if is_note else doubts.get(statement.id, "")
             hits.append(replace(hit, text=f"{hit.text}\n{doubt}") if doubt else hit)
         return hits
 

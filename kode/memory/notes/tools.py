@@ -124,7 +124,7 @@ async def update_soul(memory: OpenMemory, content: Annotated[str, "all of it"]) 
             memory.mark_shown(frame.escape(old.text), [old])
             text = frame.wrap("The soul as it is now.", old.text)
             raise MemoryRefused(f"{error}\n{text}") from error
-    return answer(memory, await memory.save(new, replaced=old, is_judged=False))
+    return answer(memory, await memory.save(new, replaced=old))
 
 
 def _preview(memory: OpenMemory, context: ToolContext, arguments: Mapping[str, Any]) -> str:

@@ -62,7 +62,7 @@ class Member:
         details = {"evidence": ["seen"]} if target == "rule" else {}
         addition = Addition(target=target, text=text, details=details, **more)
         note = self.memory.policy.draft(self.memory, addition, self.memory.author(who))
-        outcome = await self.memory.save(note, is_judged=False)
+        outcome = await self.memory.save(note)
         assert outcome.statement
         return outcome.statement.id
 
