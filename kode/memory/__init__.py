@@ -36,7 +36,7 @@ def open_memory(settings: "MemoryConfig") -> Guarded:
 def guard(system: "MemorySystem", settings: "MemoryConfig") -> Guarded:
     """Wraps a system in its guard, which handles one that hangs or fails: a system keeps its own
     deadlines and knows what is left then."""
-    return Guarded(system, drop_limit_s=settings.drop_deadline_s + GRACE_S)
+    return Guarded(system, before_drop=settings.drop_deadline_s + GRACE_S)
 
 
 def make_system(settings: "MemoryConfig") -> "MemorySystem":
