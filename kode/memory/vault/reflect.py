@@ -16,7 +16,7 @@ from kode.credentials import redact
 from kode.errors import BusyError, KodeError, StorageError
 from kode.function_tool import parse_arguments
 from kode.memory import frame
-from kode.memory.frame import IN_PART, mark_read
+from kode.memory.frame import mark_read
 from kode.memory.pending import Pending, Progress
 from kode.memory.policy import OpenMemory, Question
 from kode.memory.vault.layout import label, month_place
@@ -159,9 +159,8 @@ def _system_prompt(memory: OpenMemory, record: SessionRecord) -> str:
         text = keep_ends(whole.strip(), max(LEAST_CHARS, room))
         room -= len(text)
         parts.append(f"── {label(place)} ──\n{text}")
-        mark_read(memory.seen, place, whole)
-        if text != whole.strip():
-            memory.seen[place] = IN_PART
+        if text == whole.strip():
+            mark_read(memory.seen, place, whole)
     rows = [row for row in index_rows(memory) if row["path"].startswith("episodes/")]
     index = "\n".join(f"- {row['path']}: {row['summary']}" for row in rows)
     facts = "\n\n".join(parts) or "(no facts yet)"

@@ -12,7 +12,7 @@ from kode.contracts import ToolOutput
 from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory import frame, scan
-from kode.memory.frame import IN_PART, check_read, mark_read
+from kode.memory.frame import check_read, mark_read
 from kode.memory.markdown import plain_lines
 from kode.memory.policy import Addition, OpenMemory
 from kode.memory.remarks import remarks
@@ -59,9 +59,8 @@ async def memory_read(
 ) -> ToolOutput:
     """Read one file of memory."""
     place, text = _read(memory, path)
-    mark_read(memory.seen, place, text)
-    if len(text) > READ_CHARS:
-        memory.seen[place] = IN_PART
+    if len(text) <= READ_CHARS:
+        mark_read(memory.seen, place, text)
     doubts = remarks(memory.store, memory.today())
     facts = (fact for fact in memory.store.view().current(place) if fact.id in doubts)
     lines = [f'- "{shorten(fact.text, 120)}": {doubts[fact.id]}' for fact in facts]
