@@ -94,23 +94,12 @@ def as_tool_errors() -> Iterator[None]:
 
 
 def check_read(
-    seen: Mapping[str, str],
-    name: str,
-    before: str,
-    after: str,
-    *,
-    label: str,
-    to_read: str,
-    to_lose: str,
-    named: str = "",
+    seen: Mapping[str, str], name: str, before: str, after: str, *, label: str, named: str = ""
 ) -> None:
     """Checks that `after` may replace the text `before`, called `name` in `seen`, and `label` in
-    the error. `named` is the part of it that the request names as what goes.
-
-    Raises: MemoryRefused, which says what to do: `to_read` for a text that was not shown whole,
-    `to_lose` where more than half would go unnamed.
-    """
-    version, what_to_do = seen.get(name), to_read
+    the error. `named` is the part of it that the request names as what goes. Raises: MemoryRefused
+    for a text that was not shown whole, or where more than half would go unnamed."""
+    version, what_to_do = seen.get(name), "Read or search for it, then change it."
     left = len(before) - (len(named) if named in before else 0)
     if not before.strip():
         return
@@ -119,7 +108,8 @@ def check_read(
     elif version != fingerprint(before):
         why = f"{label} was changed since you read it, by the user or another session"
     elif len(before) > SMALL_CHARS and len(after) < left * KEPT_SHARE:
-        why, what_to_do = f"More than half of {label} would be gone, and nothing says what", to_lose
+        why = f"More than half of {label} would be gone, and nothing says what"
+        what_to_do = "Quote all that goes as the old text, or write what still holds."
     else:
         return
     raise MemoryRefused(f"{why}. {what_to_do} Nothing was changed.")

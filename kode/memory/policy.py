@@ -327,16 +327,8 @@ class OpenMemory:
     def check_replaced(self, old: Statement, text: str, named: str) -> None:
         """Raises: MemoryRefused if the session's model was not shown the fact that it replaces, or
         loses most of it without having `named` it."""
-        frame.check_read(
-            self.seen,
-            old.id,
-            old.text,
-            text,
-            named=named,
-            label=f"the fact {quoted(old)}",
-            to_read="`read` or search for it; then replace it.",
-            to_lose="Quote all that goes in `old_text`, or say in `content` what still holds.",
-        )
+        label = f"the fact {quoted(old)}"
+        frame.check_read(self.seen, old.id, old.text, text, label=label, named=named)
 
     async def save(self, new: Statement, *, replaced: Statement | None = None) -> Outcome:
         """Stores a statement of the model or the person, and announces it. It takes the place of a

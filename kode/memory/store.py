@@ -183,11 +183,11 @@ class Store(FileStore):
         return await self._commit(make)
 
     async def write_file(
-        self, place: str, text: str, author: Author, *, may_end: Rank = Rank.OUTSIDE
+        self, place: str, text: str, author: Author, *, may_end: Rank = Rank.MODEL
     ) -> Outcome:
         """Makes `text` the text of the file of a place. A statement that it leaves out ends, unless
-        it ranks higher than the author and `may_end`: then it stays. Raises: MemoryRefused,
-        StorageError, BusyError."""
+        it ranks higher than `may_end`: then it stays. Raises: MemoryRefused, StorageError,
+        BusyError."""
         format = self.layout.format_of(place)
         if format is None:
             raise MemoryRefused(f"{place} is no file. Nothing was changed.")
@@ -204,9 +204,8 @@ class Store(FileStore):
             }
             relations = Relations(outdated=tuple(versions.items()))
             change = self.settle(view, new, relations, draft)
-            limit = max(may_end, self.rank(self.new_statement(author, place, "")))
             dropped = [old for old in edit.gone if old.id not in versions]
-            weak = tuple(old.id for old in dropped if self.rank(old) <= limit)
+            weak = tuple(old.id for old in dropped if self.rank(old) <= may_end)
             change = replace(change, end=(*change.end, *weak))
             ended = tuple(view.entries[id].statement for id in change.end)
             stay = [old for old in edit.gone if old.id not in change.end]

@@ -80,21 +80,13 @@ async def memory_write(
 ) -> ToolOutput:
     """Create or overwrite facts/NAME.md in memory, which you have read."""
     place, text = place_in(memory.store.project, path), without_summary(_checked(content))
+    before, name = memory.store.read_text(place) or "", label(place)
     if is_episodes(place):
         raise MemoryRefused(
-            f"{label(place)} holds episodes, which are not overwritten. Use `memory_append` to add "
+            f"{name} holds episodes, which are not overwritten. Use `memory_append` to add "
             "one, `memory_patch` to change one."
         )
-    check_read(
-        memory.seen,
-        place,
-        memory.store.read_text(place) or "",
-        text,
-        label=label(place),
-        to_read="Read it with `memory_read`, then write all of it; or change lines with "
-        "`memory_patch`, add some with `memory_append`.",
-        to_lose="Name what goes as `oldText` of `memory_patch`, or write what still holds.",
-    )
+    check_read(memory.seen, place, before, text, label=name)
     return await _store(memory, place, text, "", quote)
 
 
@@ -109,10 +101,7 @@ async def memory_patch(
     """Change parts of a memory file; each oldText stands in it once."""
     place, before = _read(memory, path)
     text = _patched(plain_lines(before), patches, label(place))
-    # What a removal quotes is named by it, so that it may go whoever said it.
-    is_removal = not any(patch.newText.strip() for patch in patches)
-    rank, count = Rank.QUOTED if is_removal else Rank.OUTSIDE, len(patches)
-    return await _store(memory, place, text, source, quote, may_end=rank, appliedCount=count)
+    return await _store(memory, place, text, source, quote, patches=patches)
 
 
 @memory_tool(effect="memory", subject="path")
@@ -194,12 +183,10 @@ async def _store(
     *,
     is_entry: bool = False,
     summary: str = "",
-    may_end: Rank = Rank.OUTSIDE,
-    **more: int,
+    patches: Sequence[Patch] = (),
 ) -> ToolOutput:
     """Makes `text` the text of a file, or adds it as an entry. After outside text only what is new
-    is stored, and waits for the person. `may_end`: the highest rank of what a text takes away that
-    adds nothing; `more` goes into the answer."""
+    is stored, and waits for the person."""
     store, texts = memory.store, format_of(place).texts
     before = store.read_text(place) or ""
     _check_budget(memory, place, before, f"{before}\n{text}" if is_entry else text)
@@ -213,17 +200,21 @@ async def _store(
     additions = (Addition(target=label(place), text=part, details=details) for part in parts)
     new = [memory.new_statement(addition, author) for addition in additions]
     if not is_entry and not memory.context.tainted():
-        rank = Rank.OUTSIDE if new else may_end
-        outcome = memory.announce(await store.write_file(place, text, author, may_end=rank))
+        # What patches quote is named by them: it gives way to a line of its rank, and to a removal.
+        is_removal = bool(patches) and not any(patch.newText.strip() for patch in patches)
+        least = Rank.QUOTED if is_removal else Rank.MODEL
+        may_end = max(map(store.rank, new), default=least) if patches else least
+        outcome = memory.announce(await store.write_file(place, text, author, may_end=may_end))
     elif is_single and new and memory.writer == "model" and not is_episodes(place):
         outcome = await memory.save(new[0])  # which compares it with the lines of the file
     else:
         outcome = memory.announce(await store.add_all(list(map(memory.hold_back, new))))
     if was_read:
         mark_read(memory.seen, place, store.read_text(place) or "")
+    row = {"success": True} | ({"appliedCount": len(patches)} if patches else {})
     message = sentence("\n".join(filter(None, (outcome.text, remark))))
-    row = {"success": True, **more, "message": message}
-    return ToolOutput(text=json.dumps(row, ensure_ascii=False), summary=outcome.text)
+    answer = json.dumps({**row, "message": message}, ensure_ascii=False)
+    return ToolOutput(text=answer, summary=outcome.text)
 
 
 def _check_budget(memory: OpenMemory, place: str, before: str, after: str) -> None:

@@ -115,10 +115,17 @@ async def test_a_line_in_the_persons_words_outweighs_the_models(home: Sessions) 
 
 async def test_a_quotation_vouches_for_one_line(home: Sessions) -> None:
     memory = await home.open()
-    home.typed += ["The port is 80."]
+    home.typed += ["The port is 80.", "I drink tea."]
     lines = "- The port is 80\n- The limit is 5"
     await append(memory, "facts/project.md", lines, quote="The port is 80")
-    assert {memory.store.rank(fact) for fact in memory.store.statements()} == {Rank.MODEL}
+    for text, quote in (("- Port: 80", "The port is 80"), ("- Tea", "I drink tea")):
+        values = {"path": "facts/user.md", "content": text, "quote": quote}
+        await call(memory, "memory_write", **values)
+    ranks = {fact.text: memory.store.rank(fact) for fact in memory.store.statements()}
+    assert ranks == {
+        **dict.fromkeys(lines.split("\n"), Rank.MODEL),
+        **dict.fromkeys(("- Port: 80", "- Tea"), Rank.QUOTED),  # a line left out stays
+    }
 
 
 async def test_an_episode_goes_to_the_present_month_with_a_summary(home: Sessions) -> None:
@@ -176,6 +183,8 @@ async def test_a_file_that_was_not_read_is_not_overwritten(home: Sessions) -> No
     memory = await home.open()
     await write(memory, "facts/user.md", "- Name: A\n")
     other = await home.open("s2")
+    patch = {"oldText": "Name: A", "newText": "Name: D"}
+    await call(other, "memory_patch", path="facts/user.md", patches=[patch])
     with pytest.raises(ToolError, match="have not been shown"):
         await write(other, "facts/user.md", "- Name: B\n")
     await call(other, "memory_read", path="facts/user.md")
