@@ -322,8 +322,7 @@ _FILE = _argument("file", nargs="?", type=Path, metavar="FILE")
 
 @_command("export", "all of it as lines of JSON", _FILE)
 async def _export(memory: Memory, values: argparse.Namespace) -> str:
-    text = transfer.export_log(memory)
-    return transfer.write_export(values.file, text) if values.file else text
+    return transfer.export_log(memory, values.file)
 
 
 @_command(

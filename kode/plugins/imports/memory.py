@@ -31,7 +31,7 @@ class ForeignAgent(ForeignReader):
 
     name: Literal["claude", "codex", "agents", "file"]
 
-    def usual(self, project: Path) -> Iterable[ForeignReader.Source]:
+    def list_usual_sources(self, project: Path) -> Iterable[ForeignReader.Source]:
         """The existing files in the usual places: the person's own, and those of a project."""
         home, root = _home(), project_root(project)
         own = Path(os.environ.get("CODEX_HOME") or home / ".codex")
@@ -41,7 +41,7 @@ class ForeignAgent(ForeignReader):
             yield from self._existing([own / "CLAUDE.md"], "user")
             names = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
             yield from self._existing([root / name for name in names])
-            yield from self.named(own / "projects" / slug / "memory")
+            yield from self.list_sources(own / "projects" / slug / "memory")
         elif self.name == "codex":
             yield from self._existing([*self._files(own / "memories")])
             yield from self._existing([own / "AGENTS.md"], "user")
@@ -58,7 +58,7 @@ class ForeignAgent(ForeignReader):
         owner = (_owner_of_folder(path.parent) if is_kept else "") or "file"
         return path.suffix in _TEXTS and owner == self.name
 
-    def named(self, path: Path) -> Iterable[ForeignReader.Source]:
+    def list_sources(self, path: Path) -> Iterable[ForeignReader.Source]:
         """A file, or the files of this agent in a folder."""
         home = _home()
         is_personal = path.parent in (home / ".claude", home / ".codex") and not path.is_dir()
