@@ -1,15 +1,7 @@
 """Memory between sessions: one log of statements, and files that are rendered from it.
 
-This module opens one of several systems behind one contract (`kode.contracts.MemorySystem`); each
-is a package with a policy, over one core:
-
-    statement · log · fold        a statement, a change; all of them on disk; what they make true
-    markdown · rendering · files  how statements stand in files, and how files follow the log
-    store · relations             what can be done to statements; which of several remain
-    policy · system · guarded     what makes a system; a session's memory; the guard around it
-    learn · pending · judge       what an ended session changes; what a new fact does to known ones
-    search · index · embed        finding statements by words, time and vectors
-    scan · source · frame         what may not be stored; what a fact rests on; how models see it
+This module opens one of several systems behind one contract (`kode.contracts.MemorySystem`). Each
+is a package with a policy and a layout (`policy`), over one core (`system`).
 """
 
 import pkgutil

@@ -44,7 +44,7 @@ from kode.memory.question import (
     read,
 )
 from kode.memory.relations import NO_RELATIONS, Relations
-from kode.memory.remarks import is_expired, remarks, since_then
+from kode.memory.remarks import remarks, since_then, visible_facts
 from kode.memory.rendering import Layout
 from kode.memory.search import IndexedText, Ranked, TextIndex, recall, search
 from kode.memory.statement import Author, Outcome, Statement, Who
@@ -184,13 +184,8 @@ class OpenMemory:
 
     def visible_facts(self, places: Sequence[str] | None = None) -> list[Statement]:
         """The current facts here that a model may see, in the order of a prompt."""
-        today = self.today()
-        return [
-            statement
-            for statement in self.store.statements()
-            if not statement.private and not is_expired(statement, today)
-            if places is None or statement.place in places
-        ]
+        facts = visible_facts(self.store, self.store.view(), self.today().isoformat())
+        return [fact for fact in facts if places is None or fact.place in places]
 
     def archived_facts(self) -> list[Statement]:
         """The facts here that stand in no prompt, but may be found."""

@@ -2,7 +2,7 @@
 another, was withdrawn since a record was written, or is new to an open session.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from functools import partial
 
@@ -19,12 +19,20 @@ MIN_QUOTED_WORDS = 4
 """A shorter text stands in many others that do not mean it."""
 _TIDYING = ("prune", "consolidate", "merge")
 """The kinds of changes that take away what has had its time, not what does not hold."""
+_LASTING = ("fact", "rule", "soul")
+"""The kinds of statements of which an open session is told."""
 _STATES = {"changed": "changed", "gone": "is gone"}
 _quoted = partial(quoted, max_chars=200)  # a sentence
 
 
-def is_expired(statement: Statement, today: date) -> bool:
-    return bool(statement.until) and statement.until < today.isoformat()
+def visible_facts(store: Store, view: View, day: str) -> list[Statement]:
+    """The facts of this project that a model may see on a day, in the order of a prompt."""
+    facts = (fact for place in store.fact_places() for fact in view.current(place))
+    return [fact for fact in facts if not fact.private and not _is_expired(fact, day)]
+
+
+def _is_expired(fact: Statement, day: str) -> bool:
+    return bool(fact.until) and fact.until < day
 
 
 def remarks(store: Store, today: date) -> Mapping[str, str]:
@@ -32,7 +40,7 @@ def remarks(store: Store, today: date) -> Mapping[str, str]:
     be stale: a.py:7 changed`, `not settled, the user says otherwise`."""
     remarks_by_id = dict[str, str]()
     for statement in store.statements():
-        if is_expired(statement, today):
+        if _is_expired(statement, today.isoformat()):
             remarks_by_id[statement.id] = f"expired on {statement.until}"
         elif state := _STATES.get(store.code_state(statement) or ""):
             remarks_by_id[statement.id] = f"may be stale: {statement.source} {state}"
@@ -80,8 +88,10 @@ def news(store: Store, last_change: str, last_day: str, today: date, session: st
     if position == len(changes) and last_day == today.isoformat():
         return ""
     before = fold(changes[:position]) if position < len(changes) else view
-    old = _facts(before, store.is_here, last_day)
-    new = _facts(view, store.is_here, today.isoformat())
+    old, new = (
+        {fact.id: fact for fact in visible_facts(store, of, day) if fact.kind in _LASTING}
+        for of, day in ((before, last_day), (view, today.isoformat()))
+    )
 
     def is_own(change: Change | None) -> bool:
         """Whether this session's model made the change itself."""
@@ -96,15 +106,3 @@ def news(store: Store, last_change: str, last_day: str, today: date, session: st
     parts += [f"No longer: {', '.join(gone)}."] if gone else []
     summary = shorten(" ".join(parts), MAX_NEWS_CHARS)
     return f"[Memory has changed. {summary}]" if summary else ""
-
-
-def _facts(view: View, is_here: Callable[[str], bool], day: str) -> dict[str, Statement]:
-    """What a model may know of the facts of a project on a day, by id."""
-    return {
-        statement.id: statement
-        for statement in view.current()
-        if statement.kind in ("fact", "rule", "soul")
-        and not statement.private
-        and is_here(statement.place)
-        and not (statement.until and statement.until < day)
-    }

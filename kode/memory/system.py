@@ -77,11 +77,11 @@ class Memory(OpenMemory):
         self.pending = Pending(context.root / "pending" / self.name)
         self.seen.update(state.get("seen", {}))
         self.shown_notes += state.get("shown", ())
-        self._known_change, self._known_day = state.get("change", ""), state.get("day", "")
+        self._known = str(state.get("change", "")), str(state.get("day", ""))
         self.policy.restore(state)
         await self._follow_files()
         await self.policy.follow(self, OPEN_WAIT_S)
-        if not self._known_change:
+        if not self._known[0]:
             self._mark_known()
 
     async def inject(self, reason: InjectReason) -> Injection:
@@ -96,8 +96,7 @@ class Memory(OpenMemory):
         await self.policy.follow(self, TURN_WAIT_S)
         if self.store.fact_file_times() != self._file_times:
             await self._follow_files()
-        session = self.context.session_id or ""
-        changed = news(self.store, self._known_change, self._known_day, self.today(), session)
+        changed = news(self.store, *self._known, self.today(), self.context.session_id or "")
         self._mark_known()
         parts = (frame.escape(changed), await self.policy.recall(self, turn))
         return "\n\n".join(filter(None, parts))
@@ -136,8 +135,8 @@ class Memory(OpenMemory):
     def state(self) -> Mapping[str, Any]:
         state = {
             "buffer": self.policy.buffer,
-            "change": self._known_change,
-            "day": self._known_day,
+            "change": self._known[0],
+            "day": self._known[1],
             "seen": dict(self.seen),
             "shown": self.shown_notes[-MAX_SHOWN_NOTES:],
         }
@@ -156,10 +155,9 @@ class Memory(OpenMemory):
             self.pending.mark(self.context.session_id)
 
     def _mark_known(self) -> None:
-        """Notes what the session's model was told of."""
+        """Notes what the session's model was told of: all changes, as they are today."""
         changes = self.store.log.changes()
-        self._known_change = changes[-1].id if changes else NO_CHANGE
-        self._known_day = self.today().isoformat()
+        self._known = changes[-1].id if changes else NO_CHANGE, self.today().isoformat()
 
     async def _follow_files(self) -> None:
         """Takes over what a person edited in the files of facts."""
