@@ -1,4 +1,4 @@
-"""Makes changes: prepares them, appends them to the log, and lets the files follow.
+"""Makes changes: prepares the texts of files, appends to the log, and lets the files follow.
 
 From its line in the log on, a change is made: a kode that was killed before the files followed is
 continued by the next one. An edit that a person made in a file becomes a change of theirs before
@@ -7,18 +7,11 @@ any other change is made.
 
 import asyncio
 import contextlib
-import re
+import json
 import time
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -27,34 +20,36 @@ from typing import Any, Literal
 
 from kode import durable
 from kode.contracts import Project
-from kode.errors import BusyError, MemoryRefused, StorageError
+from kode.errors import BusyError, MemoryRefused
 from kode.events import Emit, Notice
+from kode.memory import source
 from kode.memory.fold import DAMAGE, EDIT, LAYOUT, RESTORE, View, fold
 from kode.memory.log import Log
-from kode.memory.markdown import Format
-from kode.memory.rendering import Difference, Layout, diff, fingerprint, render
-from kode.memory.statement import Author, Change, Statement, statement_by, timestamp
+from kode.memory.relations import Plan, Relations, plan
+from kode.memory.rendering import Difference, Layout, PlaceFile, diff, fingerprint, read_text
+from kode.memory.statement import (
+    Author,
+    Change,
+    CodeState,
+    Rank,
+    Statement,
+    rank,
+    statement_by,
+    timestamp,
+)
 from kode.messages import plural
 
 Step = Literal["prepare", "append", "rename", "remove", "done"]
-Made = Change | Sequence[Change] | None
+Changes = Change | Sequence[Change] | None
 UNDO = "kode memory undo"
 """The command that undoes a change, before the change's id."""
+PREPARED = ".prepared.json"
+"""Name of each file that a change has not reached → the change's id, the fingerprint of the file,
+and the text to give it."""
 _LOCK_TIMEOUT_S = 10.0
 """The holder of the lock only writes small files: a longer wait means that it hangs."""
-_PREPARED = re.compile(r"\.([0-9a-f]{12})-[0-9a-f]{16}")
-_NO_DRAFTS: Mapping[str, str] = MappingProxyType({})
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaceFile:
-    """A file of a place as it is on disk."""
-
-    name: str
-    place: str
-    format: Format
-    text: str | None
-    """None for a missing file."""
+_PAUSE_S = 0.005
+NO_DRAFTS: Mapping[str, str] = MappingProxyType({})
 
 
 @contextlib.asynccontextmanager
@@ -63,17 +58,15 @@ async def locked(folder: Path) -> AsyncIterator[None]:
 
     Raises: BusyError after 10 s; StorageError; CancelledError while waiting.
     """
-    deadline, pause_s = time.monotonic() + _LOCK_TIMEOUT_S, 0.001
+    deadline = time.monotonic() + _LOCK_TIMEOUT_S
     with contextlib.ExitStack() as stack:
         while True:
-            try:
+            with contextlib.suppress(BusyError):
                 stack.enter_context(durable.locked(folder, timeout_s=0.0))
                 break
-            except BusyError:
-                if time.monotonic() > deadline:
-                    raise durable.busy(folder, _LOCK_TIMEOUT_S) from None
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 1.5, 0.02)
+            if time.monotonic() > deadline:
+                raise durable.busy(folder, _LOCK_TIMEOUT_S)
+            await asyncio.sleep(_PAUSE_S)
         yield
 
 
@@ -107,13 +100,13 @@ class FileStore:
     # ── reading ──────────────────────────────────────────────────────────────────────────────
 
     def view(self) -> View:
-        """What counts now. Raises: StorageError."""
+        """What counts now, until the next change. Raises: StorageError."""
         changes = self.log.changes()
         new = changes[self._count :]
         if changes is not self._folded or any(change.undoes for change in new):
             self._view = fold(changes)
         elif new:
-            self._view = self._view.with_changes(new).with_files(new)
+            self._view = self._view.grow(new)
         self._folded, self._count = changes, len(changes)
         return self._view
 
@@ -121,18 +114,18 @@ class FileStore:
         """The places of facts in this project that there are, in the order of a prompt."""
         return self._existing(self.layout.facts(self.project))
 
+    def record_places(self) -> list[str]:
+        """The places of records of past work that there are."""
+        return self._existing(self.layout.records(self.project))
+
     def fact_file_times(self) -> Mapping[str, int]:
         """When each file of facts of this project was last written, in nanoseconds, by name."""
         times = dict[str, int]()
         for place in self.fact_places():
-            for name in self._names(place, self.view()):
+            for file in self._files(place, self.view()):
                 with contextlib.suppress(OSError):
-                    times[name] = (self.root / name).stat().st_mtime_ns
+                    times[file.name] = (self.root / file.name).stat().st_mtime_ns
         return times
-
-    def record_places(self) -> list[str]:
-        """The places of records of past work that there are."""
-        return self._existing(self.layout.records(self.project))
 
     def is_here(self, place: str, project: Project | None = None) -> bool:
         """Whether a place concerns a project, this one by default, whether anything stands there or
@@ -144,64 +137,26 @@ class FileStore:
     def read_text(self, name: str) -> str | None:
         """The text of a file; None if there is none. Raises: MemoryRefused if it is not readable
         UTF-8 text."""
-        path = self.root / name
-        if path.is_symlink() and not path.resolve().is_relative_to(self.root.resolve()):
-            raise MemoryRefused(f"{path} is a link out of the memory folder: it is not read.")
-        try:
-            return path.read_bytes().decode()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except UnicodeDecodeError as error:
-            raise MemoryRefused(
-                f"{path} is not UTF-8 text (byte {error.start}). It was left as it is: "
-                "save it as UTF-8, or move it away."
-            ) from error
-        except OSError as error:
-            raise MemoryRefused(
-                f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
-            ) from error
+        return read_text(self.root, name)
 
     def _existing(self, patterns: Sequence[str]) -> list[str]:
-        names = dict[str, None]()
+        names = list[str]()
         for pattern in patterns:
-            folder = self.root / pattern.rpartition("/")[0]
-            paths = folder.glob("*.md") if "*" in pattern else ()
-            listed = {path.relative_to(self.root).as_posix() for path in paths}
-            listed |= {*self.view().places} if "*" in pattern else {pattern}
-            names |= dict.fromkeys(sorted(name for name in listed if _matches(name, pattern)))
-        return list(names)
-
-    # ── the files of a place ─────────────────────────────────────────────────────────────────
-
-    def _names(self, place: str, *views: View) -> list[str]:
-        names = dict.fromkeys(self.layout.files_of(place, None))
-        for view in views:
-            for statement in view.in_place(place):
-                names |= dict.fromkeys(self.layout.files_of(place, statement))
-        return list(names)
+            if "*" not in pattern:
+                names.append(pattern)
+                continue
+            paths = (self.root / pattern).parent.glob("*.md")
+            listed = {*self.view().places, *(str(path.relative_to(self.root)) for path in paths)}
+            names += sorted(name for name in listed if _matches(name, pattern))
+        return list(dict.fromkeys(names))
 
     def _files(self, place: str, *views: View) -> Iterator[PlaceFile]:
-        """The files of a place. Raises: MemoryRefused at one that cannot be read."""
-        format = self.layout.format_of(place)
-        if format is None:
-            return
-        for name in self._names(place, *views):
-            yield PlaceFile(name=name, place=place, format=format, text=self.read_text(name))
-
-    def _wanted(self, file: PlaceFile, view: View) -> list[Statement]:
-        """The statements that stand in a file, each text once."""
-        texts = dict[str, Statement]()
-        for statement in view.in_place(file.place):
-            if file.name in self.layout.files_of(file.place, statement):
-                texts.setdefault(statement.text, statement)
-        return list(texts.values())
-
-    def _rendered(self, file: PlaceFile, text: str, view: View, *before: View) -> str:
-        """The text of a file after changes, from its text and what counted before them."""
-        wanted = self._wanted(file, view)
-        old = [statement for other in before for statement in other.in_place(file.place)]
-        result = render(file.format, text, wanted, (*old, *view.in_place(file.place)))
-        return self.layout.derive(file.name, result, wanted, text)
+        """The files of a place that always count, and those of its statements."""
+        if format := self.layout.format_of(place):
+            every = (None, *(statement for view in views for statement in view.in_place(place)))
+            names = (name for each in every for name in self.layout.files_of(place, each))
+            for name in dict.fromkeys(names):
+                yield PlaceFile(self.root, name, place, format, self.layout)
 
     # ── changing ─────────────────────────────────────────────────────────────────────────────
 
@@ -225,24 +180,75 @@ class FileStore:
         values = {"kind": layout.kind_of(place), "project": of_project, **values}
         return statement_by(author, place, text, timestamp(self.now()), **values)
 
+    def code_state(self, statement: Statement) -> CodeState | None:
+        """The state of the lines that a statement cites; None if it cites none of this project."""
+        if not statement.source_hash:
+            return None
+        return source.state(self.project.root, statement.source, statement.source_hash)
+
+    def rank(self, statement: Statement) -> Rank:
+        """How much a statement counts, with its cited code as it is now."""
+        return rank(statement, self.code_state(statement))
+
+    def plan(self, view: View, new: Sequence[Statement], relations: Relations) -> Plan:
+        """What follows from relations between new statements and current ones."""
+        entries = (entry for id in relations.ids() if (entry := view.entries.get(id)))
+        alive = [entry.statement for entry in entries if entry.is_alive]
+        statements = [*(old for old in alive if old.state != "waiting"), *new]
+        times = {statement.id: statement.claimed_at for statement in statements}
+        return plan(relations, times, {new.id: self.rank(new) for new in statements})
+
+    def settle(
+        self, view: View, new: Sequence[Statement], relations: Relations, draft: Change
+    ) -> Change:
+        """The change that adds statements as far as their relations let them remain, and ends the
+        current ones that they outdate. `draft` has the change's other values."""
+        result, ended_by = self.plan(view, new, relations), defaultdict[str, list[str]](list)
+        for id, heir in result.ends.items():
+            ended_by[heir].append(id)
+        add = (
+            replace(statement, replaces=(*statement.replaces, *ended_by[statement.id]))
+            for statement in new
+            if statement.id not in result.ends
+        )
+        end = (*draft.end, *(id for id in result.ends if id in view.entries))
+        conflicts = (*draft.conflicts, *result.conflicts)
+        return replace(draft, add=tuple(add), end=end, conflicts=conflicts)
+
+    def take_over(
+        self, edit: Difference, place: str, draft: Change, author: Author, may_end: Rank
+    ) -> Change:
+        """The change that another text of a file makes. A statement that it leaves out ends, unless
+        it ranks higher than `may_end`."""
+        view = self.view()
+        present = {statement.text for statement in view.in_place(place)}
+        new = [self.new_statement(author, place, text) for text in edit.new if text not in present]
+        versions = ((edit.versions.get(statement.text), statement) for statement in new)
+        outdated = tuple((old.id, statement.id) for old, statement in versions if old)
+        change = self.settle(view, new, Relations(outdated=outdated), draft)
+        left_out = (old for old in edit.gone if view.entries[old.id].is_alive)
+        weak = (old.id for old in left_out if self.rank(old) <= may_end)
+        return replace(change, end=tuple(dict.fromkeys((*change.end, *weak))))
+
     async def commit(
-        self, make: Callable[[View], Made], drafts: Mapping[str, str] = _NO_DRAFTS
+        self, make: Callable[[View], Changes], drafts: Mapping[str, str] = NO_DRAFTS
     ) -> list[Change]:
         """Makes the changes that `make` gives for what counts, with the folder locked; returns them
         as the log has them. `drafts`: whole texts of files, by name, that a writer gave; they take
         the place of the present text as the template."""
-        self.check_writable()
+        if self.read_only:
+            raise MemoryRefused("This process may only read memory. Nothing was changed.")
         async with locked(self.root):
-            checked = set(self.fact_places())
-            self._tell(self._reconcile(checked))
+            checked, places = set[str](), set(self.fact_places())
             while True:
-                made = make(self.view())
-                changes = [made] if isinstance(made, Change) else list(made or ())
-                places = self._places_of(changes)
-                if places <= checked:
-                    return self._make(changes, places, drafts) if changes else []
-                self._tell(self._reconcile(places - checked))
+                for notice in self._reconcile(places):
+                    self.emit(notice)
                 checked |= places
+                result = make(self.view())
+                changes = [result] if isinstance(result, Change) else list(result or ())
+                after, touched = self._foresee(changes)
+                if not (places := touched - checked):
+                    return self._write(changes, after, touched, drafts) if changes else []
 
     async def reconcile(self, places: Iterable[str] | None = None) -> list[Notice]:
         """Continues what a killed kode left, writes missing files again, and takes over what a
@@ -251,225 +257,159 @@ class FileStore:
         if not self.root.is_dir():  # nothing was ever stored
             return []
         if self.read_only:
-            return self._faults(self.fact_places() if places is None else places)
+            return self._reconcile(self.fact_places() if places is None else places)
         async with locked(self.root):
             return self._reconcile(self.fact_places() if places is None else places)
 
-    def check_writable(self) -> None:
-        """Raises: MemoryRefused if this process may only read."""
-        if self.read_only:
-            raise MemoryRefused("This process may only read memory. Nothing was changed.")
-
-    def _tell(self, notices: Iterable[Notice]) -> None:
-        for notice in notices:
-            self.emit(notice)
-
-    def _places_of(self, changes: Collection[Change]) -> set[str]:
-        places, entries, left = set[str](), self.view().entries, list(changes)
-        while left:
-            change = left.pop()
-            undone = self.log.change(change.undoes) if change.undoes else None
-            left += [undone] if undone else []
-            places |= {new.place for new in change.add}
-            ids = (*change.end, *change.set)
-            places |= {entries[id].statement.place for id in ids if id in entries}
-            places |= {self._place_of(id) for id in ids if id not in entries} - {""}
-        return places
-
-    def _place_of(self, id: str) -> str:
-        """The place of a statement whose change is undone."""
-        added = (new for change in self.log.changes() for new in change.add)
-        return next((new.place for new in added if new.id == id), "")
-
-    def _make(
-        self, changes: Sequence[Change], places: Iterable[str], drafts: Mapping[str, str]
-    ) -> list[Change]:
-        """Makes changes that touch these places, whose files carry what the log says."""
-        before = self.view()
-        is_undo = any(change.undoes for change in changes)
-        after = fold([*self.log.changes(), *changes]) if is_undo else before.with_changes(changes)
-        texts = dict[str, tuple[str, str]]()
-        for place in places:
-            for file in self._files(place, before, after):
-                old = file.text or ""
-                new = self._rendered(file, drafts.get(file.name, old), after, before)
-                if not is_undo:
-                    self.layout.check(file.name, old, new)
-                if new != old:
-                    texts[file.name] = (old, new)
-        return self._write(changes, texts)
+    def _foresee(self, changes: Sequence[Change]) -> tuple[View, set[str]]:
+        """What the places have that changes touch, after them; and which these are."""
+        view = self.view()
+        if any(change.undoes for change in changes):
+            after = fold([*self.log.changes(), *changes])
+            every = {*view.places, *after.places}
+            return after, {p for p in every if view.places.get(p) != after.places.get(p)}
+        ids = (id for change in changes for id in (*change.end, *change.set))
+        places = {view.entries[id].statement.place for id in ids if id in view.entries}
+        places |= {new.place for change in changes for new in change.add}
+        return view.extract(filter(self.layout.format_of, places), changes), places
 
     def _write(
-        self, changes: Sequence[Change], texts: Mapping[str, tuple[str, str]]
+        self,
+        changes: Sequence[Change],
+        after: View,
+        places: Iterable[str],
+        drafts: Mapping[str, str] = NO_DRAFTS,
+        followed: PlaceFile | None = None,
+        earlier: Sequence[Statement] = (),
     ) -> list[Change]:
-        """The durable steps: prepared texts, the log, the files. `texts`: the name of each file →
-        its text before and after."""
+        """The durable steps of changes: what was prepared, the log, the files. `followed`: a file
+        that shows one of them itself, and may have `earlier` statements."""
+        view, files = self.view(), dict[str, tuple[str, str]]()
         *others, last = changes
-        files = {name: (fingerprint(old), fingerprint(new)) for name, (old, new) in texts.items()}
-        last = replace(last, files={**files, **last.files})
-        prepared = {name: self._prepared(last.id, name) for name in texts}
+        prepared = self._read_prepared()
+        for place in places:
+            for file in self._files(place, view, after):
+                file = followed if followed and followed.name == file.name else file
+                old, recorded = file.text or "", view.file(file.name).after
+                if followed and file is not followed and fingerprint(old) != recorded:
+                    continue  # it was edited, too, and is followed next
+                before = (*view.in_place(place), *earlier)
+                new = file.render(after.in_place(place), before, drafts.get(file.name, old))
+                if not followed and not last.undoes:
+                    self.layout.check(file.name, old, new)
+                if new != old:
+                    prepared[file.name] = [last.id, fingerprint(old), new]
+                if new != old or file is followed:
+                    start = recorded if file is followed else fingerprint(old)
+                    files[file.name] = (start, fingerprint(new))
         self.step("prepare")
         durable.make_folder(self.root)
-        try:
-            for name, (_, text) in texts.items():
-                data = text.encode(errors="replace")
-                durable.replace(prepared[name], data, sync_name=False)
-            if texts:
-                durable.sync_folder(self.root)
-            self.step("append")
-            written = self.log.append([*others, last])
-        except (StorageError, OSError):
-            for path in prepared.values():
-                with contextlib.suppress(StorageError):
-                    durable.remove(path)
-            raise
-        for name in texts:
-            self._publish(last.id, name)
+        if prepared:
+            self._write_prepared(prepared)
+        self.step("append")
+        written = self.log.append([*others, replace(last, files=files)])
+        self._publish()
         self.step("done")
         return written
 
-    def _prepared(self, id: str, name: str) -> Path:
-        return self.root / f".{id}-{fingerprint(name)}"
+    def _publish(self) -> dict[str, list[str]]:
+        """Gives files the texts that were prepared for them, if the log has the change; returns
+        what is left, of files that were edited before the change reached them."""
+        prepared, left = self._read_prepared(), dict[str, list[str]]()
+        for name, (id, before, text) in prepared.items():
+            is_last, present = self.view().file(name).change == id, None
+            with contextlib.suppress(MemoryRefused):
+                present = fingerprint(self.read_text(name))
+            if is_last and present == before:
+                self.step("rename")
+                if text:
+                    durable.make_folder((self.root / name).parent)
+                    durable.replace(self.root / name, text.encode(errors="replace"))
+                else:
+                    durable.remove(self.root / name)
+            elif is_last and present != fingerprint(text):
+                left[name] = [id, before, text]
+        if left != prepared:
+            self.step("remove")
+            self._write_prepared(left)
+        return left
 
-    def _publish(self, id: str, name: str) -> None:
-        """Gives a file its prepared text."""
-        self.step("rename")
-        prepared, target = self._prepared(id, name), self.root / name
-        if data := prepared.read_bytes():
-            durable.make_folder(target.parent)
-            durable.replace(target, data)
+    def _read_prepared(self) -> dict[str, list[str]]:
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            prepared: dict[str, list[str]] = json.loads((self.root / PREPARED).read_bytes())
+            return prepared
+        return {}
+
+    def _write_prepared(self, prepared: Mapping[str, list[str]]) -> None:
+        if prepared:
+            durable.replace(self.root / PREPARED, json.dumps(prepared).encode())
         else:
-            durable.remove(target)
-        self.step("remove")
-        durable.remove(prepared)
+            durable.remove(self.root / PREPARED)
 
     # ── following what happened to the files ─────────────────────────────────────────────────
 
     def _reconcile(self, places: Iterable[str]) -> list[Notice]:
-        notices = self._mend_log()
+        notices, left = self._set_damage_aside(), {} if self.read_only else self._publish()
         for place in places:
-            for name in self._names(place, self.view()) if self.layout.format_of(place) else ():
+            for file in self._files(place, self.view()):
                 try:
-                    if text := self._follow(name, place):
+                    if text := self._follow(file, left.get(file.name, [""])[0]):
                         notices.append(Notice(text=text, level="info"))
                 except MemoryRefused as error:
                     notices.append(Notice(text=str(error)))
-        self._remove_unused()
         return notices
 
-    def _faults(self, places: Iterable[str]) -> list[Notice]:
-        """What cannot be read of the log and of the files of these places."""
-        texts = list[str]()
-        if damage := self.log.damage():
-            texts.append(
-                f"{self.log.path} is damaged: {damage}. `kode memory show` puts aside what cannot "
-                "be read, and takes over what the files of memory still have."
-            )
-        for place in places:
-            try:
-                list(self._files(place, self.view()))
-            except MemoryRefused as error:
-                texts.append(str(error))
-        return [Notice(text=text) for text in texts]
-
-    def _mend_log(self) -> list[Notice]:
+    def _set_damage_aside(self) -> list[Notice]:
         damage = self.log.damage()
         if not damage:
             return []
-        draft = self.draft(DAMAGE, Author("recovered"))
-        self.log.append([replace(draft, reason=str(damage))])
-        aside = self.log.mend()
-        where = f" They are kept in {aside}." if aside else ""
-        text = (
-            f"{self.log.path} is damaged: {damage}.{where} What only the files of memory have "
-            "was taken over from them, and nothing else was lost."
+        text = f"{self.log.path} is damaged: {damage}."
+        if self.read_only:
+            text += (
+                " `kode memory show` puts aside what cannot be read, and takes over what the files "
+                "of memory still have."
+            )
+            return [Notice(text=text)]
+        self.log.append([replace(self.draft(DAMAGE, Author("recovered")), reason=damage)])
+        if aside := self.log.set_damage_aside():
+            text += f" They are kept in {aside}."
+        text += (
+            " What only the files of memory have was taken over from them, and nothing else was "
+            "lost."
         )
         return [Notice(text=text)]
 
-    def _follow(self, name: str, place: str) -> str:
+    def _follow(self, file: PlaceFile, unfinished: str) -> str:
         """Brings a file and the log together; says what a person or a damage changed, "" for
-        nothing."""
-        view, format = self.view(), self.layout.format_of(place)
-        text, recorded = self.read_text(name), view.fingerprints.get(name, "")
-        is_unsure = view.is_doubtful(name) and bool(text)
-        if format is None or (fingerprint(text or "") == recorded and not is_unsure):
+        nothing. `unfinished`: the id of a change that the file was edited before."""
+        view, old = self.view(), self.view()
+        record, text = view.file(file.name), file.text
+        is_followed = fingerprint(text) == record.after and not (record.is_doubtful and text)
+        if is_followed or self.read_only:
             return ""
-        file = PlaceFile(name=name, place=place, format=format, text=text)
-        id, before = view.before.get(name, ("", ""))
-        is_unfinished = bool(id) and self._prepared(id, name).exists()
-        if is_unfinished and fingerprint(text or "") == before:
-            self._publish(id, name)
-            return ""
-        old = view
-        if is_unfinished:  # the file was edited before the change reached it
-            old = fold([change for change in self.log.changes() if change.id != id])
-        edit = Difference() if text is None else diff(format, self._wanted(file, old), text)
-        change = self._edit(edit, file, view)
-        after = view.with_changes([change])
-        texts = {
-            other.name: (
-                other.text or "",
-                self._rendered(other, other.text or "", after, view, old),
+        if unfinished:
+            old = fold([change for change in self.log.changes() if change.id != unfinished])
+        earlier, edit, author = old.in_place(file.place), Difference(), Author("user")
+        if text is not None:
+            edit = diff(file.format, file.select(earlier), text)
+        if record.is_doubtful:
+            author, edit = Author("recovered"), Difference(new=edit.new)
+        draft = self.draft(RESTORE if record.is_doubtful else EDIT, author)
+        change = self.take_over(edit, file.place, draft, author, Rank.PERSON)
+        if not change.add and not change.end:
+            change = replace(change, kind=RESTORE if text is None else LAYOUT)
+        after = view.extract([file.place], [change])
+        self._write([change], after, [file.place], followed=file, earlier=earlier)
+        label, new = self.layout.label(file.name), len(change.add)
+        if change.kind == EDIT:
+            ended = len(change.end)
+            return (
+                f"{label} was edited: {new} new, {ended} withdrawn · undo with: {UNDO} {change.id}"
             )
-            for other in self._files(place, view, after)
-            if other.text is not None or other.name == name
-        }
-        files = {name: (recorded, fingerprint(texts[name][1]))}
-        changed = {key: both for key, both in texts.items() if both[0] != both[1]}
-        self._write([replace(change, files=files)], changed)
-        return self._said(change, name)
-
-    def _edit(self, edit: Difference, file: PlaceFile, view: View) -> Change:
-        """The change that a file shows."""
-        is_doubtful = view.is_doubtful(file.name)
-        author = Author("recovered" if is_doubtful else "user")
-        draft = self.draft(RESTORE if is_doubtful else EDIT, author)
-        present = {statement.text for statement in view.in_place(file.place)}
-        gone = () if is_doubtful else edit.gone
-        ended = {old.id for old in gone if (entry := view.entries.get(old.id)) and entry.is_alive}
-        added = list[Statement]()
-        for text in edit.new:
-            if text in present:
-                continue
-            older = edit.versions.get(text)
-            replaces = (older.id,) if older and older.id in ended else ()
-            added.append(self.new_statement(author, file.place, text, replaces=replaces))
-        if not added and not ended:
-            draft = replace(draft, kind=RESTORE if file.text is None else LAYOUT)
-        return replace(draft, add=tuple(added), end=tuple(sorted(ended)))
-
-    def _said(self, change: Change, name: str) -> str:
-        label = self.layout.label(name)
-        match change.kind:
-            case "layout":
-                return ""
-            case "restore" if not change.add:
-                return f"{label} was missing or damaged and was written again from the history."
-            case "restore":
-                entries = plural(len(change.add), "entry", "entries")
-                return f"{label} had {entries} that the history has lost."
-        return (
-            f"{label} was edited: {len(change.add)} new, {len(change.end)} withdrawn · undo with: "
-            f"{UNDO} {change.id}"
-        )
-
-    def _remove_unused(self) -> None:
-        """Removes what was prepared for changes that were never made, or have reached their file:
-        the file of a finished change could else not be given its older text again."""
-        for path in self.root.glob(".*-*"):
-            match = _PREPARED.fullmatch(path.name)
-            if match and not self._is_unfinished(match[1], path):
-                durable.remove(path)
-
-    def _is_unfinished(self, id: str, prepared: Path) -> bool:
-        """Whether a file still has to be given the text that was prepared for a change."""
-        view, change = self.view(), self.log.change(id)
-        for name in change.files if change else ():
-            if self._prepared(id, name) == prepared and view.before[name][0] == id:
-                with contextlib.suppress(MemoryRefused):
-                    return fingerprint(self.read_text(name) or "") != view.fingerprints[name]
-                return True
-        return False
+        if new:
+            return f"{label} had {plural(new, 'entry', 'entries')} that the history has lost."
+        restored = f"{label} was missing or damaged and was written again from the history."
+        return restored if change.kind == RESTORE else ""
 
 
 def _matches(name: str, pattern: str) -> bool:

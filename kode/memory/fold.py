@@ -1,13 +1,11 @@
 """Derives from the log what counts: which statements hold, wait, ended or contradict each other.
 
-A change that is undone counts as never made. A view is a value: new changes make a new one.
+A change that is undone counts as never made.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kode.errors import MemoryRefused
 from kode.memory.relations import Pair
@@ -22,7 +20,6 @@ RESTORE = "restore"
 """The kind of one that only wrote files again, or took over what was recovered from them."""
 LAYOUT = "layout"
 """The kind of an edit of headings and blank lines alone."""
-RECONCILED = (EDIT, RESTORE, LAYOUT)
 _LISTED = 8
 """How many entries an error lists."""
 
@@ -43,45 +40,47 @@ class Entry(NamedTuple):
         return self.end is None
 
 
-@dataclass(frozen=True, kw_only=True)
+class FileRecord(NamedTuple):
+    """What the log says of a file."""
+
+    change: str
+    """The id of the last change that wrote it."""
+    before: str
+    after: str
+    """The fingerprints of its text."""
+    is_doubtful: bool
+    """Whether the log may not say how it became so: it lost lines, or two logs were joined."""
+
+
+@dataclass(kw_only=True)
 class View:
     """What a sequence of changes makes true."""
 
-    changes: Sequence[Change] = ()
+    changes: list[Change] = field(default_factory=list)
     """Those in effect, oldest first."""
     entries: dict[str, Entry] = field(default_factory=dict)
     """By the id of the statement, in the order in which they were added."""
-    pairs: tuple[Pair, ...] = ()
+    places: dict[str, dict[str, Statement]] = field(default_factory=dict)
+    """The current and archived statements by place and id."""
+    proposals: dict[str, Statement] = field(default_factory=dict)
+    """The statements that wait for the person's approval, by id."""
+    pairs: list[Pair] = field(default_factory=list)
     """Contradictions as they were recorded; see `conflicts`."""
-    distinct: frozenset[frozenset[str]] = frozenset()
-    fingerprints: dict[str, str] = field(default_factory=dict)
-    """The name of each file → its fingerprint after the last change that wrote it."""
-    before: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """The name of each file → the id of that change, and the fingerprint before it."""
+    distinct: set[frozenset[str]] = field(default_factory=set)
+    files: dict[str, FileRecord] = field(default_factory=dict)
+    """By name, also after changes that were undone."""
     is_damaged: bool = False
     """Whether the log has ever lost lines."""
-    doubtful: frozenset[str] = frozenset()
-    """The files of which the log does not say how they became what they are: it lost lines, or two
-    logs were joined."""
 
     # ── questions ────────────────────────────────────────────────────────────────────────────
 
-    def is_doubtful(self, name: str) -> bool:
-        """Whether nobody can tell which of the unknown texts of a file the person wrote."""
-        return name in self.doubtful or (self.is_damaged and name not in self.fingerprints)
-
-    @cached_property
-    def places(self) -> Mapping[str, Sequence[Statement]]:
-        """The current and archived statements by place."""
-        places = defaultdict[str, list[Statement]](list)
-        for entry in self.entries.values():
-            if entry.is_alive and entry.statement.state != "waiting":
-                places[entry.statement.place].append(entry.statement)
-        return places
+    def file(self, name: str) -> FileRecord:
+        """What the log says of a file, also of one that it does not name."""
+        return self.files.get(name) or FileRecord("", "", "", self.is_damaged)
 
     def in_place(self, place: str) -> Sequence[Statement]:
         """The current and archived statements of a place."""
-        return self.places.get(place, ())
+        return [*self.places.get(place, {}).values()]
 
     def current(self, place: str = "") -> list[Statement]:
         """The statements that count, of one place or of all, each text of a place once."""
@@ -98,7 +97,7 @@ class View:
 
     def waiting(self) -> list[Statement]:
         """The statements that wait for the person's approval, oldest first."""
-        return [statement for statement in self.statements() if statement.state == "waiting"]
+        return [*self.proposals.values()]
 
     def conflicts(self) -> list[tuple[Statement, Statement]]:
         """The pairs of current statements that contradict each other; the first one counts."""
@@ -123,14 +122,14 @@ class View:
         if (entry := self.entry(words)) and entry.is_alive:
             return [entry]
         allowed = None if places is None else set(places)
-        alive = [
+        wanted = words.replace("\r\n", "\n").strip()
+        matches = [
             entry
             for entry in self.entries.values()
-            if entry.is_alive and (allowed is None or entry.statement.place in allowed)
+            if entry.is_alive and wanted and wanted in entry.statement.text
+            if allowed is None or entry.statement.place in allowed
         ]
-        wanted = words.replace("\r\n", "\n").strip()
-        exact = [entry for entry in alive if wanted == entry.statement.text]
-        return exact or [entry for entry in alive if wanted and wanted in entry.statement.text]
+        return [entry for entry in matches if entry.statement.text == wanted] or matches
 
     def followers(self, change: Change, brought_back: Iterable[str] = ()) -> list[Change]:
         """The later changes in effect that replace, withdraw or amend what a change added or
@@ -159,114 +158,94 @@ class View:
 
     # ── growing ──────────────────────────────────────────────────────────────────────────────
 
-    def with_changes(self, changes: Iterable[Change]) -> "View":
-        """The view after further changes, none of which is undone or an undo."""
-        effective, entries = list(self.changes), dict(self.entries)
-        pairs, distinct = list(self.pairs), set(self.distinct)
-        start = len(effective)
+    def grow(self, changes: Iterable[Change]) -> "View":
+        """The view after further changes, none of which is undone or an undo. It shares its parts
+        with this one, which it replaces: a copy of them would take longer with every statement."""
         for change in changes:
-            effective.append(change)
+            self.take(change)
+        return replace(self)
+
+    def extract(self, places: Iterable[str], changes: Iterable[Change]) -> "View":
+        """What these places have after such changes, apart from this view."""
+        ids = [id for place in places for id in self.places.get(place, ())]
+        ids += [id for change in changes for id in (*change.end, *change.set)]
+        part = View()
+        for id in ids:
+            if id in self.entries:
+                part._put(self.entries[id])
+        return part.grow(changes)
+
+    def take(self, change: Change, *, is_undone: bool = False) -> None:
+        """Adds the newest change; of one that is undone, what it did to files."""
+        if not is_undone:
+            self.changes.append(change)
             for new in change.add:
-                entries.setdefault(new.id, Entry(new, change))
+                if new.id not in self.entries:
+                    self._put(Entry(new, change))
             for id in change.end:
-                if id in entries and entries[id].is_alive:
-                    entries[id] = entries[id]._replace(end=change)
+                if (entry := self.entries.get(id)) and entry.is_alive:
+                    self._put(entry._replace(end=change))
             for id in change.set:
-                if id in entries:
-                    entries[id] = _amended(entries[id], change)
-            pairs += change.conflicts
-            distinct.update(map(frozenset, change.distinct))
-        view = replace(
-            self,
-            changes=effective,
-            entries=entries,
-            pairs=tuple(pairs),
-            distinct=frozenset(distinct),
-        )
-        return view._with_places(self, effective[start:])
+                if entry := self.entries.get(id):
+                    self._put(_amended(entry, change))
+            self.pairs += change.conflicts
+            self.distinct.update(map(frozenset, change.distinct))
+        if change.kind == DAMAGE:
+            self.is_damaged = True
+            self.files = {n: file._replace(is_doubtful=True) for n, file in self.files.items()}
+        for name, (before, after) in change.files.items():
+            is_doubtful = False
+            if old := self.files.get(name):
+                is_settled = change.kind in (EDIT, RESTORE, LAYOUT)
+                is_doubtful = old.after != before or (old.is_doubtful and not is_settled)
+            self.files[name] = FileRecord(change.id, before, after, is_doubtful)
 
-    def with_files(self, changes: Iterable[Change]) -> "View":
-        """The view with what changes, undone or not, wrote into files."""
-        fingerprints, before = dict(self.fingerprints), dict(self.before)
-        is_damaged, doubtful = self.is_damaged, set(self.doubtful)
-        for change in changes:
-            if change.kind == DAMAGE:
-                is_damaged, doubtful = True, set(fingerprints)
-            for name, (old, new) in change.files.items():
-                if fingerprints.get(name, old) != old:
-                    doubtful.add(name)
-                elif change.kind in RECONCILED:
-                    doubtful.discard(name)
-                fingerprints[name], before[name] = new, (change.id, old)
-        view = replace(
-            self,
-            fingerprints=fingerprints,
-            before=before,
-            is_damaged=is_damaged,
-            doubtful=frozenset(doubtful),
-        )
-        return view._with_places(self, ())
-
-    def _with_places(self, old: "View", changes: Sequence[Change]) -> "View":
-        """This view with the places of an older one, as far as these further changes leave them:
-        else each addition to a large memory would look through all of it."""
-        if "places" not in old.__dict__ or any(change.set for change in changes):
-            return self
-        added = {new.id: new for change in changes for new in change.add}
-        ids = {*added, *(id for change in changes for id in change.end)} & self.entries.keys()
-        places = dict(old.places)
-        for place in {self.entries[id].statement.place for id in ids}:
-            new = (add for id, add in added.items() if add.place == place and id not in old.entries)
-            places[place] = [
-                statement
-                for statement in (*places.get(place, ()), *new)
-                if self.entries[statement.id].is_alive and statement.state != "waiting"
-            ]
-        self.__dict__["places"] = places
-        return self
+    def _put(self, entry: Entry) -> None:
+        statement = entry.statement
+        self.entries[statement.id] = entry
+        place = self.places.setdefault(statement.place, {})
+        for group, is_waiting in ((place, False), (self.proposals, True)):
+            if entry.is_alive and (statement.state == "waiting") is is_waiting:
+                group[statement.id] = statement
+            else:
+                group.pop(statement.id, None)
+        if not place:
+            del self.places[statement.place]
 
 
 def fold(changes: Sequence[Change]) -> View:
     """The view after these changes."""
-    undone, effective = set[str](), list[Change]()
+    undone, view = set[str](), View()
     for change in reversed(changes):
-        if change.id in undone:
-            continue
-        if change.undoes:
+        if change.undoes and change.id not in undone:
             undone.add(change.undoes)
-        effective.append(change)
-    return View().with_changes(reversed(effective)).with_files(changes)
+    for change in changes:
+        view.take(change, is_undone=change.id in undone)
+    return view
 
 
 def the_only(entries: Sequence[Entry], words: str, called: str = "") -> Entry:
     """The one statement that was found. Raises: MemoryRefused for none or several, listing ids."""
     if len(entries) == 1:
         return entries[0]
-    where = f" of {called}" if called else ""
+    where, short = f" of {called}" if called else "", shorten(words, 60)
     if not entries:
         raise MemoryRefused(
-            f'No entry{where} contains "{shorten(words, 60)}". Nothing was changed. '
+            f'No entry{where} contains "{short}". Nothing was changed. '
             "`kode memory show` lists the entries with their ids."
         )
-    listed = "; ".join(
-        f'{entry.statement.id} "{shorten(entry.statement.text, 60)}"' for entry in entries[:_LISTED]
-    )
+    statements = (entry.statement for entry in entries[:_LISTED])
+    listed = "; ".join(f'{found.id} "{shorten(found.text, 60)}"' for found in statements)
     raise MemoryRefused(
-        f'"{shorten(words, 60)}" occurs in {len(entries)} entries{where}: {listed}. '
+        f'"{short}" occurs in {len(entries)} entries{where}: {listed}. '
         "Give the id, or more of the text. Nothing was changed."
     )
 
 
 def _amended(entry: Entry, change: Change) -> Entry:
-    amendment = change.set[entry.statement.id]
-    values: dict[str, Any] = {
-        part.name: value
-        for part in fields(amendment)
-        if (value := getattr(amendment, part.name)) is not None
-    }
-    if "details" in values:
-        values["details"] = {**entry.statement.details, **values["details"]}
-    return entry._replace(
-        statement=replace(entry.statement, **values),
-        amendments=(*entry.amendments, change),
-    )
+    old, amendment = entry.statement, change.set[entry.statement.id]
+    values = {part.name: getattr(amendment, part.name) for part in fields(amendment)}
+    if amendment.details is not None:
+        values["details"] = {**old.details, **amendment.details}
+    new = replace(old, **{name: value for name, value in values.items() if value is not None})
+    return entry._replace(statement=new, amendments=(*entry.amendments, change))

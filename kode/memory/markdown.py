@@ -17,6 +17,7 @@ _LAYOUT = re.compile(r" {0,3}(?:#{1,6}(?:\s|$)|>|<!--|([-=*_])\1{2,}\s*$)")
 _SECTION = re.compile(r"##(?:\s|$)")
 _FENCE = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:(`{3,})[^`]*|(~{3,}).*)$", re.DOTALL)
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_FRONT = re.compile(r"\ufeff?---\r?\n(?:.*\r?\n)*?---[ \t]*(?:\r?\n|$)")
 
 
 class Piece(NamedTuple):
@@ -65,77 +66,70 @@ def key_of(text: str) -> str:
     return match[1].strip().casefold() if match else ""
 
 
-class _Fence:
-    """Follows fenced code through the lines of a text."""
+def _split(
+    text: str,
+    is_layout: Callable[[str, str], object],
+    begins: Callable[[str], object] = lambda line: False,
+    *,
+    has_code: bool = True,
+) -> list[Piece]:
+    """`is_layout(line, block)` and `begins(line)` say of a line outside code whether it ends the
+    block above it: as layout, or as the first line of the next one."""
+    pieces, block, fence = list[Piece](), "", ""
+    for line in _LINE.findall(text):
+        plain = line.removeprefix("\ufeff")
+        is_apart = not fence and is_layout(plain, block)
+        if block and (is_apart or (not fence and begins(plain))):
+            pieces.append(_piece(block, has_code=has_code))
+            block = ""
+        if is_apart:
+            pieces.append(Piece(line, ""))
+            continue
+        fence = _fence_after(line, fence) if has_code else ""
+        block += line
+    return [*pieces, _piece(block, has_code=has_code)] if block else pieces
 
-    def __init__(self, text: str = "") -> None:
-        self.mark = ""
-        """What closes the fence that is open; "" for none."""
-        for line in _LINE.findall(text):
-            self.take(line)
 
-    def take(self, line: str) -> None:
-        match, plain = _FENCE.match(line), line.strip()
-        if not self.mark:
-            self.mark = (match[1] or match[2]) if match else ""
-        elif plain.startswith(self.mark) and not plain.strip(self.mark[0]):
-            self.mark = ""
-
-
-def _piece(raw: str) -> Piece:
+def _piece(raw: str, *, has_code: bool = True) -> Piece:
     text = plain_lines(raw).strip()
-    mark = _Fence(text).mark
-    return Piece(raw, f"{text}\n{mark}" if mark else text)
+    fence = _open_fence(text) if has_code else ""
+    return Piece(raw, f"{text}\n{fence}" if fence else text)
 
 
-def _closed(text: str) -> str:
-    """The text of a file, ended by a line feed, with fenced code closed."""
-    if mark := _Fence(text).mark:
-        return f"{text.rstrip()}\n{mark}\n"
-    return text if text.endswith("\n") or not text else f"{text}\n"
+def _open_fence(text: str) -> str:
+    """What closes the fenced code that is open at the end of a text; "" for none."""
+    fence = ""
+    for line in _LINE.findall(text):
+        fence = _fence_after(line, fence)
+    return fence
 
 
-def _gap(text: str) -> str:
-    """The blank line that is missing at the end of a text."""
-    *_, last = _LINE.findall(text) or [""]
-    return "\n" if last.strip() else ""
+def _fence_after(line: str, fence: str) -> str:
+    if fence:
+        return "" if fence in line and not line.strip().strip(fence[0]) else fence
+    match = _FENCE.match(line)
+    return (match[1] or match[2]) if match else ""
 
 
 # ── entries between lines of § ───────────────────────────────────────────────────────────────
 
 
 def _split_facts(text: str) -> list[Piece]:
-    pieces, block = list[Piece](), ""
-    for line in _LINE.findall(text):
-        if line.strip("\ufeff").strip() != SEPARATOR:
-            block += line
-            continue
-        pieces += [_fact(block)] if block else []
-        pieces.append(Piece(line, ""))
-        block = ""
-    return [*pieces, _fact(block)] if block else pieces
-
-
-def _fact(raw: str) -> Piece:
-    return Piece(raw, plain_lines(raw).strip())
+    return _split(text, lambda line, block: line.strip() == SEPARATOR, has_code=False)
 
 
 def _append_fact(text: str, new: str) -> str:
-    is_empty = not any(piece.text for piece in _split_facts(text))
-    return new if is_empty else f"{text.rstrip()}\n{SEPARATOR}\n{new}"
+    return f"{text.rstrip()}\n{SEPARATOR}\n{new}" if FACTS.texts(text) else new
 
 
-def _reshape_fact(text: str) -> str:
-    return "\n".join(piece.text for piece in _split_facts(text) if piece.text)
-
-
-def _tidy_facts(text: str) -> str:
-    """Without separators that separate nothing."""
-    parts = [piece.raw.strip("\r\n") for piece in _split_facts(text) if piece.text]
-    return f"\n{SEPARATOR}\n".join(parts)
-
-
-FACTS = Format(split=_split_facts, append=_append_fact, reshape=_reshape_fact, tidy=_tidy_facts)
+FACTS = Format(
+    split=_split_facts,
+    append=_append_fact,
+    reshape=lambda text: "\n".join(piece.text for piece in _split_facts(text) if piece.text),
+    tidy=lambda text: f"\n{SEPARATOR}\n".join(
+        piece.raw.strip("\r\n") for piece in _split_facts(text) if piece.text
+    ),
+)
 """Entries of any text, separated by lines that hold only `§`."""
 
 
@@ -144,35 +138,30 @@ FACTS = Format(split=_split_facts, append=_append_fact, reshape=_reshape_fact, t
 
 def _begins_statement(line: str) -> bool:
     """Whether a line begins a statement, whatever stands above it."""
-    plain = line.removeprefix(" ")
-    return bool(_BULLET.match(plain) or _KEY.match(line))
+    return bool(_BULLET.match(line.removeprefix(" ")) or _KEY.match(line))
 
 
 def _split_lines(text: str) -> list[Piece]:
-    pieces, block, fence = list[Piece](), "", _Fence()
-    for line in _LINE.findall(text):
-        plain = line.removeprefix("\ufeff")
-        is_code = bool(fence.mark)
+    def is_layout(line: str, block: str) -> object:
         # What begins a statement loses its indentation, so there it must not count.
-        is_layout = not plain.strip() or _LAYOUT.match(plain if block else plain.strip())
-        if not is_code and block and (is_layout or _begins_statement(plain)):
-            pieces.append(_piece(block))
-            block = ""
-            is_layout = is_layout or _LAYOUT.match(plain.strip())
-        if is_layout and not is_code:
-            pieces.append(Piece(line, ""))
-            continue
-        fence.take(line)
-        block += line
-    return [*pieces, _piece(block)] if block else pieces
+        return not line.strip() or _LAYOUT.match(line if block else line.strip())
+
+    return _split(text, is_layout, _begins_statement)
 
 
 def _append_line(text: str, new: str) -> str:
-    """At the end; after a blank line, unless a list continues."""
-    text = _closed(text)
     last = next((piece for piece in reversed(_split_lines(text)) if piece.raw.strip()), None)
-    continues = last and _begins_statement(last.text) and _begins_statement(new)
-    return f"{text}{'' if continues else _gap(text)}{new}\n"
+    continues = last is not None and _begins_statement(last.text) and _begins_statement(new)
+    return _append_block(text, new, continues=continues)
+
+
+def _append_block(text: str, new: str, *, continues: bool = False) -> str:
+    """At the end, with fenced code closed; after a blank line, unless a list `continues`."""
+    if fence := _open_fence(text):
+        text = f"{text.rstrip()}\n{fence}"
+    text += "\n" if text and not text.endswith("\n") else ""
+    is_gap_needed = text and not continues and _LINE.findall(text)[-1].strip()
+    return f"{text}\n{new}\n" if is_gap_needed else f"{text}{new}\n"
 
 
 def _reshape_line(text: str) -> str:
@@ -188,23 +177,22 @@ LINES = Format(split=_split_lines, append=_append_line, reshape=_reshape_line)
 # ── sections ─────────────────────────────────────────────────────────────────────────────────
 
 
+def _head_and_sections(text: str) -> tuple[str, list[Piece]]:
+    sections = _split(text, lambda line, block: False, _SECTION.match)
+    has_head = sections and not _SECTION.match(sections[0].raw.removeprefix("\ufeff"))
+    return sections.pop(0).raw if has_head else "", sections
+
+
 def _split_sections(text: str) -> list[Piece]:
-    fence, blocks = _Fence(), [""]
-    for line in _LINE.findall(text):
-        if _SECTION.match(line) and not fence.mark:
-            blocks.append("")
-        fence.take(line)
-        blocks[-1] += line
-    return [*_split_lines(blocks[0]), *map(_piece, blocks[1:])]
+    head, sections = _head_and_sections(text)
+    return [*_split_lines(head), *sections]
 
 
 def _append_section(text: str, new: str) -> str:
     if _SECTION.match(new):
-        text = _closed(text)
-        return f"{text}{_gap(text)}{new}\n"
-    pieces = _split_sections(text)
-    at = next((n for n, piece in enumerate(pieces) if _SECTION.match(piece.text)), len(pieces))
-    head, tail = ("".join(piece.raw for piece in part) for part in (pieces[:at], pieces[at:]))
+        return _append_block(text, new)
+    head, sections = _head_and_sections(text)
+    tail = "".join(piece.raw for piece in sections)
     return _append_line(head, new) + (f"\n{tail}" if tail else "")
 
 
@@ -222,19 +210,12 @@ SECTIONS = Format(split=_split_sections, append=_append_section, reshape=_reshap
 
 # ── one statement a file ─────────────────────────────────────────────────────────────────────
 
-_FRONT = re.compile(r"\ufeff?---\r?\n(?:.*\r?\n)*?---[ \t]*(?:\r?\n|$)")
-
 
 def _split_whole(text: str) -> list[Piece]:
     match = _FRONT.match(text)
     front = match[0] if match else ""
-    rest = text[len(front) :]
-    pieces = [Piece(front, "")] if front else []
-    return [*pieces, Piece(rest, plain_lines(rest).strip())] if rest else pieces
-
-
-def _append_whole(text: str, new: str) -> str:
-    return f"{text}{new}\n"
+    pieces = [Piece(front, ""), _piece(text.removeprefix(front), has_code=False)]
+    return [piece for piece in pieces if piece.raw]
 
 
 def _reshape_whole(text: str) -> str:
@@ -243,5 +224,7 @@ def _reshape_whole(text: str) -> str:
     return text
 
 
-WHOLE = Format(split=_split_whole, append=_append_whole, reshape=_reshape_whole)
+WHOLE = Format(
+    split=_split_whole, append=lambda text, new: f"{text}{new}\n", reshape=_reshape_whole
+)
 """One statement below front matter."""

@@ -1,19 +1,21 @@
-"""Writes statements into a file with the file's own text as the template, and reads edits back.
+"""A file of statements: where it is, what it says otherwise than the log, and its next text.
 
-Headings, blank lines, quotes and the order of a person stay: only what ended is taken out, and only
-what is new is put in. Texts are compared with credentials masked, as the log has them, so that a
-line with one stays as it is.
+A file is written with its own text as the template. Headings, blank lines, quotes and the order of
+a person stay: only what ended is taken out, and only what is new is put in. Texts are compared with
+credentials masked, as the log has them, so that a line with one stays as it is.
 """
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from functools import cached_property
+from pathlib import Path
 
 from kode.contracts import Project
 from kode.credentials import redact
-from kode.memory.markdown import Format, Piece, key_of
+from kode.errors import MemoryRefused
+from kode.memory.markdown import Format, key_of
 from kode.memory.statement import Statement, StatementKind
 
 ALIKE = 0.6
@@ -72,63 +74,64 @@ class Difference:
     versions: dict[str, Statement] = field(default_factory=dict)
     """New text → the statement of which it seems to be another version."""
 
-    def __bool__(self) -> bool:
-        return bool(self.new or self.gone)
+
+@dataclass(frozen=True)
+class PlaceFile:
+    """A file of a place."""
+
+    root: Path
+    name: str
+    place: str
+    format: Format
+    layout: Layout
+
+    @cached_property
+    def text(self) -> str | None:
+        """As it is on disk; None for a missing file. Raises: MemoryRefused."""
+        return read_text(self.root, self.name)
+
+    def select(self, statements: Iterable[Statement]) -> list[Statement]:
+        """Those statements of the place that stand in this file, each text once."""
+        texts = dict[str, Statement]()
+        for statement in statements:
+            if self.name in self.layout.files_of(self.place, statement):
+                texts.setdefault(statement.text, statement)
+        return list(texts.values())
+
+    def render(
+        self, statements: Sequence[Statement], before: Iterable[Statement], template: str
+    ) -> str:
+        """The text of the file with these statements of its place, and none of those `before`
+        besides."""
+        wanted = self.select(statements)
+        text = _render(self.format, template, wanted, [*before, *statements])
+        return self.layout.derive(self.name, text, wanted, template)
 
 
-def fingerprint(text: str) -> str:
+def read_text(root: Path, name: str) -> str | None:
+    """The text of a file below a folder; None if there is none. Raises: MemoryRefused if it is not
+    readable UTF-8 text."""
+    path = root / name
+    if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
+        raise MemoryRefused(f"{path} is a link out of the memory folder: it is not read.")
+    try:
+        return path.read_bytes().decode()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except UnicodeDecodeError as error:
+        raise MemoryRefused(
+            f"{path} is not UTF-8 text (byte {error.start}). It was left as it is: "
+            "save it as UTF-8, or move it away."
+        ) from error
+    except OSError as error:
+        raise MemoryRefused(
+            f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
+        ) from error
+
+
+def fingerprint(text: str | None) -> str:
     """Identifies the text of a file; "" for an empty or missing one."""
-    data = text.encode(errors="surrogatepass")
-    return hashlib.sha256(data).hexdigest()[:16] if text else ""
-
-
-def render(format: Format, text: str, wanted: Sequence[Statement], old: Iterable[Statement]) -> str:
-    """The text of a file, made from its present text, with all `wanted` statements and none of the
-    `old` ones besides. A new version takes the place of what it replaces."""
-    texts = {statement.text for statement in wanted}
-    pieces = [(piece, redact(piece.text)) for piece in format.split(text)]
-    present = {masked for _, masked in pieces if masked}
-    missing = [new for new in wanted if new.text not in present]
-    gone = defaultdict[str, list[Statement]](list)
-    for statement in old:
-        if statement.text in present - texts:
-            gone[statement.text].append(statement)
-    if not missing and not gone:
-        return text
-
-    def written(*, in_place: bool) -> str:
-        left, raws = list(missing), list[str]()
-        for piece, masked in pieces:
-            ended = gone.get(masked, ())
-            heir = next(
-                (new for new in left if any(_are_versions(new, old) for old in ended)), None
-            )
-            if in_place and heir:
-                raws.append(_with_text(piece, heir.text))
-                left.remove(heir)
-            elif not ended:
-                raws.append(piece.raw)
-        is_shorter = len(raws) < len(pieces)
-        result = format.tidy("".join(raws)) if is_shorter else "".join(raws)
-        for new in left:
-            result = format.append(result, new.text)
-        return result
-
-    result = written(in_place=True)
-    if {redact(statement) for statement in format.texts(result)} != present - gone.keys() | texts:
-        result = written(in_place=False)
-    return result
-
-
-def _are_versions(statement: Statement, other: Statement) -> bool:
-    return other.id in statement.replaces or statement.id in other.replaces
-
-
-def _with_text(piece: Piece, text: str) -> str:
-    """A piece of a file with another statement in it."""
-    body = piece.raw.strip()
-    before, _, after = piece.raw.partition(body)
-    return f"{before}{text}{after}"
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16] if text else ""
 
 
 def diff(format: Format, old: Sequence[Statement], text: str) -> Difference:
@@ -150,13 +153,49 @@ def diff(format: Format, old: Sequence[Statement], text: str) -> Difference:
 
 
 def _older_version(text: str, candidates: Sequence[Statement]) -> Statement | None:
-    key = key_of(text)
-    for statement in candidates:
+    key, matcher = key_of(text), SequenceMatcher(b=text, autojunk=False)
+
+    def likeness(statement: Statement) -> float:
         if key and key_of(statement.text) == key:
-            return statement
-    matcher, best, best_ratio = SequenceMatcher(b=text, autojunk=False), None, ALIKE
-    for statement in candidates:
+            return 2.0
         matcher.set_seq1(statement.text)
-        if matcher.quick_ratio() >= best_ratio and (ratio := matcher.ratio()) >= best_ratio:
-            best, best_ratio = statement, ratio
-    return best
+        return matcher.ratio() if matcher.quick_ratio() >= ALIKE else 0.0
+
+    best = max(candidates, key=likeness, default=None)
+    return best if best and likeness(best) >= ALIKE else None
+
+
+def _render(format: Format, text: str, wanted: Sequence[Statement], old: list[Statement]) -> str:
+    """A text with all `wanted` statements and none of the `old` ones besides. A new version takes
+    the place of what it replaces, if it is read back there as it is."""
+    pieces = [(piece.raw, redact(piece.text)) for piece in format.split(text)]
+    present, texts = {masked for _, masked in pieces if masked}, {new.text for new in wanted}
+    missing = [new for new in wanted if new.text not in present]
+    gone = {statement.text for statement in old} & present - texts
+    if not missing and not gone:
+        return text
+    heirs = {
+        statement.text: new
+        for new in reversed(missing)
+        for statement in old
+        if statement.text in gone
+        if statement.id in new.replaces or new.id in statement.replaces
+    }
+
+    def write(heirs: dict[str, Statement]) -> str:
+        left, raws = list(missing), list[str]()
+        for raw, masked in pieces:
+            if (heir := heirs.get(masked)) in left:
+                left.remove(heir)
+                raws.append(raw.replace(raw.strip(), heir.text, 1))
+            elif masked not in gone:
+                raws.append(raw)
+        result = "".join(raws)
+        result = format.tidy(result) if len(raws) < len(pieces) else result
+        for new in left:
+            result = format.append(result, new.text)
+        return result
+
+    result = write(heirs)
+    is_read_back = set(map(redact, format.texts(result))) == present - gone | texts
+    return result if is_read_back else write({})

@@ -5,7 +5,7 @@ They are values without behaviour: `log.py` stores them, `fold.py` derives from 
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import IntEnum
 from functools import cache
@@ -95,7 +95,8 @@ class Change:
     """One change of memory: one line of the log."""
 
     id: str = field(default_factory=lambda: secrets.token_hex(6))
-    at: str = field(default_factory=lambda: timestamp(datetime.now(UTC)))
+    at: str = ""
+    """UTC, to the millisecond."""
     who: Who
     kind: str
     """What happened, in one word: add, replace, forget, edit, undo, session, ..."""
@@ -169,8 +170,6 @@ class Outcome:
     """None if nothing changed."""
     statement: Statement | None = None
     """The statement that now stands for the text that was given."""
-    ended: tuple[Statement, ...] = ()
-    """Those that it replaced or withdrew."""
     conflict: Statement | None = None
     """The one that contradicts it and still counts, until the person decides."""
 
@@ -192,16 +191,9 @@ def statement_of_session(record: SessionRecord, place: str, text: str, **values:
     return statement_by(author, place, text, timestamp(record.ended_at), **values)
 
 
-def to_row(value: Statement | Change | Amendment) -> dict[str, Any]:
-    """The JSON object of a value, without the fields that have their default."""
-    row: dict[str, Any] = {}
-    for part in fields(value):
-        content = getattr(value, part.name)
-        if content != part.default and content != {}:
-            row[part.name] = content
-    if isinstance(value, Change):
-        row |= {"add": [to_row(new) for new in value.add]} if value.add else {}
-        row |= {"set": {id: to_row(new) for id, new in value.set.items()}} if value.set else {}
+def to_row(change: Change) -> dict[str, Any]:
+    """The JSON object of a change, without the fields that have their default."""
+    row: dict[str, Any] = _changes().dump_python(change, exclude_defaults=True, warnings=False)
     return row
 
 

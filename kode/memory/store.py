@@ -3,31 +3,20 @@
 Each operation is one change of the log, and says in an outcome what it did.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory import source
-from kode.memory.files import FileStore, Made, locked
+from kode.memory.files import NO_DRAFTS, Changes, FileStore, locked
 from kode.memory.fold import DAMAGE, LAYOUT, RESTORE, View, the_only
 from kode.memory.log import ERASED
 from kode.memory.markdown import display
-from kode.memory.relations import NO_RELATIONS, Plan, Relations, plan
+from kode.memory.relations import NO_RELATIONS, Relations
 from kode.memory.rendering import diff
-from kode.memory.statement import (
-    Amendment,
-    Author,
-    Change,
-    CodeState,
-    Outcome,
-    Rank,
-    Statement,
-    Who,
-    rank,
-)
+from kode.memory.statement import Amendment, Author, Change, Outcome, Rank, Statement, Who
 from kode.messages import shorten
 
 Choice = Literal["approve", "drop", "first", "second", "both", "confirm", "remove"]
@@ -51,34 +40,15 @@ class Store(FileStore):
         view = self.view()
         return [new for place in self.fact_places() for new in view.current(place)]
 
-    def code_state(self, statement: Statement) -> CodeState | None:
-        """The state of the lines that a statement cites; None if it cites none of this project."""
-        if not statement.source_hash:
-            return None
-        return source.state(self.project.root, statement.source, statement.source_hash)
-
-    def rank(self, statement: Statement) -> Rank:
-        """How much a statement counts, with its cited code as it is now."""
-        return rank(statement, self.code_state(statement))
-
     def find(self, words: str, target: str = "", *, scope: str = "") -> Statement:
         """The statement of this project that an id or a part of a text means; `target` and `scope`
         name the places to look in. Raises: MemoryRefused for none or several."""
         places = [place for place in self.view().places if self.is_here(place)]
         if target:
-            named = [place for place in places if target in (place, self.layout.label(place))]
-            if scope or not named:
-                named = [self.layout.place_of(target, scope, self.project)]
-            places = named
+            places = [place for place in places if target in (place, self.layout.label(place))]
+            if scope or not places:
+                places = [self.layout.place_of(target, scope, self.project)]
         return the_only(self.view().find(words, places), words, target).statement
-
-    def find_change(self, id: str) -> Change:
-        """The change whose id begins so. Raises: MemoryRefused for none or several."""
-        changes = [change for change in self.log.changes() if change.id.startswith(id)]
-        if len(changes) == 1:
-            return changes[0]
-        summary = f"{len(changes)} changes begin with" if changes else "There is no change"
-        raise MemoryRefused(f"{summary} {id}. `kode memory log` lists the changes with their ids.")
 
     # ── operations ───────────────────────────────────────────────────────────────────────────
 
@@ -87,50 +57,47 @@ class Store(FileStore):
     ) -> Outcome:
         """Adds a statement; `relations` says how it relates to current ones. The same text in the
         same place is confirmed, where that adds to what is known of it."""
-        where, author = self.layout.label(new.place), Author(new.who, new.session, new.turn)
+        return await self.add_all([new], relations, kind=kind)
 
-        def make(view: View) -> tuple[Change | None, Outcome]:
-            draft = self.draft(kind, author)
-            alive = view.waiting() if new.state == "waiting" else view.in_place(new.place)
-            same = next(
-                (old for old in alive if (old.place, old.text) == (new.place, new.text)), None
-            )
-            if same and not self._adds_to(new, same):
-                return None, Outcome(text=f"already in {where}: {quoted(new)}", statement=same)
-            if same:
-                confirmed = replace(new, replaces=(same.id,))
-                change = replace(draft, kind="confirm", add=(confirmed,), end=(same.id,))
-                outcome = Outcome(text=f"confirmed in {where}: {quoted(new)}", statement=confirmed)
-                return change, outcome
-            change = self.settle(view, [new], relations, draft)
-            if not change.add:
-                heir = self._plan(view, [new], relations).ends[new.id]
-                stays = view.entries[heir].statement
-                summary = f"already in {where}, in other words: {quoted(stays)}"
-                has_effect = change.end or change.conflicts
-                return change if has_effect else None, Outcome(text=summary, statement=stays)
-            return change, self._added(change, view)
-
-        return await self._commit(make)
-
-    async def add_all(self, new: Sequence[Statement]) -> Outcome:
-        """Adds statements of one author to one place in one change, but for texts that stand there
-        already. Raises: MemoryRefused if none is new; StorageError, BusyError."""
+    async def add_all(
+        self, new: Sequence[Statement], relations: Relations = NO_RELATIONS, *, kind: str = "add"
+    ) -> Outcome:
+        """Adds statements of one author to one place in one change. Raises: MemoryRefused if there
+        are none; StorageError, BusyError."""
         if not new:
             raise MemoryRefused("There is nothing new in it. Nothing was changed.")
-        first, where = new[0], self.layout.label(new[0].place)
+        stays = first = new[0]
+        where = self.layout.label(first.place)
 
-        def make(view: View) -> tuple[Change | None, Outcome]:
-            alive = (*view.in_place(first.place), *view.waiting())
-            known = {(old.place, old.text) for old in alive}
-            added = tuple(add for add in new if (add.place, add.text) not in known)
-            if not added:
-                return None, Outcome(text=f"already in {where}: {quoted(first)}", statement=first)
-            draft = self.draft("add", Author(first.who, first.session, first.turn))
-            change = replace(draft, add=added)
-            return change, self._added(change, view)
+        def make(view: View) -> Change | None:
+            nonlocal stays
+            alive = (*view.waiting(), *view.in_place(first.place))
+            same = {old.text: old for old in alive if old.place == first.place}
+            fresh = [add for add in new if add.text not in same]
+            repeated = [(add, same[add.text]) for add in new if add.text in same]
+            confirmed = [(add, old.id) for add, old in repeated if self._adds_to(add, old)]
+            author = Author(first.who, first.session, first.turn)
+            change = self.draft(kind if fresh else "confirm", author)
+            if fresh:
+                change = self.settle(view, fresh, relations, change)
+            change = replace(
+                change,
+                add=(*change.add, *(replace(add, replaces=(id,)) for add, id in confirmed)),
+                end=(*change.end, *(id for _, id in confirmed)),
+            )
+            heir = self.plan(view, fresh, relations).ends.get(first.id, "")
+            stays = (
+                view.entries[heir].statement
+                if heir in view.entries
+                else same.get(first.text, first)
+            )
+            return change if change.add or change.end or change.conflicts else None
 
-        return await self._commit(make)
+        outcome = await self._commit(make)
+        if outcome.change and outcome.change.add:
+            return outcome
+        words = "" if stays.text == first.text else ", in other words"
+        return replace(outcome, text=f"already in {where}{words}: {quoted(stays)}", statement=stays)
 
     async def edit(self, id: str, text: str, author: Author, *, kind: str = "replace") -> Outcome:
         """Puts another text in the place of a statement. One that ranks higher than the author
@@ -153,18 +120,11 @@ class Store(FileStore):
         """Withdraws a statement. With `erase` its text, and that of what it replaced, is blanked in
         the log, so that it cannot be undone."""
 
-        def make(view: View) -> tuple[Change, Outcome]:
-            statement = self._alive(view, id)
-            draft = self.draft("forget", author)
-            where = self.layout.label(statement.place)
-            outcome = Outcome(
-                text=f"removed from {where}: {quoted(statement)}",
-                statement=statement,
-                ended=(statement,),
+        outcome = await self._commit(
+            lambda view: replace(
+                self.draft("forget", author), end=(self._alive(view, id).id,), redacted=erase
             )
-            return replace(draft, end=(statement.id,), redacted=erase), outcome
-
-        outcome = await self._commit(make)
+        )
         if erase and outcome.statement:
             async with locked(self.root):
                 chain = self.view().chain(outcome.statement.id)
@@ -173,14 +133,11 @@ class Store(FileStore):
 
     async def amend(self, id: str, amendment: Amendment, author: Author, kind: str) -> Outcome:
         """Changes what is known of a statement; `kind` is the word for it: archive, confirm."""
-
-        def make(view: View) -> tuple[Change, Outcome]:
-            statement = self._alive(view, id)
-            change = replace(self.draft(kind, author), set={statement.id: amendment})
-            summary = f"{kind}: {quoted(statement)} in {self.layout.label(statement.place)}"
-            return change, Outcome(text=summary, statement=statement)
-
-        return await self._commit(make)
+        return await self._commit(
+            lambda view: replace(
+                self.draft(kind, author), set={self._alive(view, id).id: amendment}
+            )
+        )
 
     async def write_file(
         self, place: str, text: str, author: Author, *, may_end: Rank = Rank.MODEL
@@ -191,62 +148,39 @@ class Store(FileStore):
         format = self.layout.format_of(place)
         if format is None:
             raise MemoryRefused(f"{place} is no file. Nothing was changed.")
-        label, name = self.layout.label(place), self.layout.files_of(place, None)[0]
 
-        def make(view: View) -> tuple[Change | None, Outcome]:
-            draft, old = self.draft("write", author), view.current(place)
-            edit = diff(format, old, text)
-            new = [self.new_statement(author, place, text) for text in edit.new]
-            versions = {
-                edit.versions[statement.text].id: statement.id
-                for statement in new
-                if statement.text in edit.versions
-            }
-            relations = Relations(outdated=tuple(versions.items()))
-            change = self.settle(view, new, relations, draft)
-            dropped = [old for old in edit.gone if old.id not in versions]
-            weak = tuple(old.id for old in dropped if self.rank(old) <= may_end)
-            change = replace(change, end=(*change.end, *weak))
-            ended = tuple(view.entries[id].statement for id in change.end)
-            stay = [old for old in edit.gone if old.id not in change.end]
-            summary = f"wrote {label}: {len(change.add)} new, {len(ended)} withdrawn"
-            if stay:
-                summary += f"; what the user said stays: {', '.join(map(quoted, stay))}"
-            is_empty = not (change.add or change.end or change.conflicts)
-            return None if is_empty and not edit else change, Outcome(text=summary, ended=ended)
+        def make(view: View) -> Change | None:
+            edit = diff(format, view.current(place), text)
+            change = self.take_over(edit, place, self.draft("write", author), author, may_end)
+            return change if edit.new or edit.gone or change.conflicts else None
 
-        return await self._commit(make, {name: text})
+        outcome = await self._commit(make, {self.layout.files_of(place, None)[0]: text})
+        change = outcome.change
+        new, ended = (len(change.add), len(change.end)) if change else (0, 0)
+        summary = f"wrote {self.layout.label(place)}: {new} new, {ended} withdrawn"
+        if stay := diff(format, self.view().current(place), text).gone:
+            summary += f"; what the user said stays: {', '.join(map(quoted, stay))}"
+        return replace(outcome, text=summary, statement=None)
 
     async def decide(self, id: str, choice: Choice, who: Who = "user") -> Outcome:
         """Carries out what a person decided: on what waits (`approve`, `drop`), on two statements
         in conflict, whose ids are joined by `+` (`first`, `second`, `both`), or on one that may not
         hold any more (`confirm`, `remove`)."""
 
-        def make(view: View) -> tuple[Change, Outcome]:
-            ids = [self._alive(view, part).id for part in id.split("+")]
-            first, last = (view.entries[part].statement for part in (ids[0], ids[-1]))
-            draft = self.draft(choice, Author(who))
-            outcome = Outcome(text=f"{choice}: {quoted(first)}", statement=first)
-            if choice == "approve":
-                if self.layout.is_shared(first.place) and first.who in ("model", "session"):
-                    raise MemoryRefused(
-                        f"{quoted(first)} came from outside in your own session, and the team "
-                        "would get it: a colleague approves it. Nothing was changed."
-                    )
-                same = [old.id for old in view.in_place(first.place) if old.text == first.text]
-                old = {id for id in (*first.replaces, *same) if view.entries[id].is_alive}
-                approved = {first.id: Amendment(state="current", who="user")}
-                return replace(draft, set=approved, end=tuple(sorted(old))), outcome
-            if choice in ("drop", "remove"):
-                return replace(draft, end=(first.id,)), replace(outcome, ended=(first,))
-            if choice == "both":
-                return replace(draft, distinct=((first.id, last.id),)), outcome
-            if choice == "confirm":
-                return replace(draft, set={first.id: self._confirmed(first)}), outcome
+        def make(view: View) -> Change:
+            first, *others = (self._alive(view, part) for part in id.split("+"))
+            draft, last = self.draft(choice, Author(who)), others[-1] if others else first
+            match choice:
+                case "approve":
+                    return self._approve(first, view, draft)
+                case "both":
+                    return replace(draft, distinct=((first.id, last.id),))
+                case "confirm":
+                    return replace(draft, set={first.id: self._confirm(first)})
+                case "drop" | "remove":
+                    return replace(draft, end=(first.id,))
             stays, ended = (first, last) if choice == "first" else (last, first)
-            summary = f"kept {quoted(stays)}, removed {quoted(ended)}"
-            change = replace(draft, set={stays.id: Amendment(who="user")}, end=(ended.id,))
-            return change, Outcome(text=summary, statement=stays, ended=(ended,))
+            return replace(draft, set={stays.id: Amendment(who="user")}, end=(ended.id,))
 
         return await self._commit(make)
 
@@ -254,16 +188,23 @@ class Store(FileStore):
         """Undoes a change, by default the last one here; also an undo. `with_derived` first undoes
         the later changes that rest on it, newest first."""
 
-        def make(view: View) -> tuple[Sequence[Change], Outcome]:
-            change = self.find_change(id) if id else self._last_change(view)
-            return self._undoing(view, [change], with_derived=with_derived)
+        def find(view: View) -> Sequence[Change]:
+            if not id:
+                return [self._last_change(view)]
+            changes = [change for change in self.log.changes() if change.id.startswith(id)]
+            if len(changes) == 1:
+                return changes
+            summary = f"{len(changes)} changes begin with" if changes else "There is no change"
+            raise MemoryRefused(
+                f"{summary} {id}. `kode memory log` lists the changes with their ids."
+            )
 
-        return await self._commit(make)
+        return await self._undo(find, with_derived)
 
     async def undo_all(self, group: str, *, with_derived: bool = False) -> Outcome:
         """Undoes all changes of a batch, such as an import, or of a session, newest first."""
 
-        def make(view: View) -> tuple[Sequence[Change], Outcome]:
+        def find(view: View) -> Sequence[Change]:
             changes = [
                 change
                 for change in reversed(view.changes)
@@ -271,69 +212,34 @@ class Store(FileStore):
             ]
             if not changes:
                 raise MemoryRefused(f"There is nothing left to undo of {group}.")
-            return self._undoing(view, changes, with_derived=with_derived)
+            return changes
 
-        return await self._commit(make)
+        return await self._undo(find, with_derived)
 
     # ── what follows ─────────────────────────────────────────────────────────────────────────
 
-    def settle(
-        self, view: View, new: Sequence[Statement], relations: Relations, draft: Change
-    ) -> Change:
-        """The change that adds statements as far as their relations let them remain, and ends the
-        current ones that they outdate. `draft` has the change's other values."""
-        result = self._plan(view, new, relations)
-        ended_by = defaultdict[str, list[str]](list)
-        for id, heir in result.ends.items():
-            ended_by[heir].append(id)
-        return replace(
-            draft,
-            add=tuple(
-                replace(statement, replaces=(*statement.replaces, *ended_by[statement.id]))
-                for statement in new
-                if statement.id not in result.ends
-            ),
-            end=(*draft.end, *(id for id in result.ends if id in view.entries)),
-            conflicts=(*draft.conflicts, *result.conflicts),
-        )
-
-    def _plan(self, view: View, new: Sequence[Statement], relations: Relations) -> Plan:
-        entries = (entry for id in relations.ids() if (entry := view.entries.get(id)))
-        alive = [entry.statement for entry in entries if entry.is_alive]
-        statements = [*(old for old in alive if old.state != "waiting"), *new]
-        times = {statement.id: statement.claimed_at for statement in statements}
-        return plan(relations, times, {new.id: self.rank(new) for new in statements})
-
-    def _added(self, change: Change, view: View) -> Outcome:
-        """What a change that adds statements did, for whom asked."""
-        new, where = change.add[0], self.layout.label(change.add[0].place)
-        ended = tuple(view.entries[id].statement for id in change.end)
-        texts = ", ".join(map(quoted, change.add))
-        summary = f"added to {where}: {texts}"
-        if new.state == "waiting":
-            summary = f"waits for the user's approval (`kode memory review`): {texts}"
-        elif ended:
-            summary = f"replaced in {where}: {', '.join(map(quoted, ended))} by {texts}"
-        conflict = None
-        for first, second in change.conflicts:
-            counts = view.entries[first].statement if first in view.entries else new
-            other = view.entries[second].statement if second in view.entries else new
-            summary += (
-                f"; {quoted(counts)} contradicts {quoted(other)} and counts until the user decides "
-                "(`kode memory review`)"
-            )
-            conflict = counts if second == new.id else conflict
-        return Outcome(text=summary, statement=new, ended=ended, conflict=conflict)
-
     def _adds_to(self, new: Statement, old: Statement) -> bool:
         """Whether a statement says more than another with the same text."""
+        if new.state == "waiting" and old.state != "waiting":
+            return False
         has_more = any(
             getattr(new, name) and getattr(new, name) != getattr(old, name)
             for name in ("since", "until", "source_hash", "private")
         )
         return has_more or old.state != new.state or self.rank(new) > self.rank(old)
 
-    def _confirmed(self, statement: Statement) -> Amendment:
+    def _approve(self, new: Statement, view: View, draft: Change) -> Change:
+        if self.layout.is_shared(new.place) and new.who in ("model", "session"):
+            raise MemoryRefused(
+                f"{quoted(new)} came from outside in your own session, and the team "
+                "would get it: a colleague approves it. Nothing was changed."
+            )
+        same = [old.id for old in view.in_place(new.place) if old.text == new.text]
+        ended = {id for id in (*new.replaces, *same) if view.entries[id].is_alive}
+        approved = {new.id: Amendment(state="current", who="user")}
+        return replace(draft, set=approved, end=tuple(sorted(ended)))
+
+    def _confirm(self, statement: Statement) -> Amendment:
         if not statement.source_hash:
             return Amendment(until="")
         try:
@@ -346,74 +252,103 @@ class Store(FileStore):
         entry = view.entry(id)
         return the_only([entry] if entry and entry.is_alive else [], id).statement
 
-    def _concerns(self, change: Change, view: View) -> bool:
-        """Whether a change is of this system and project."""
-        ids = (*(new.id for new in change.add), *change.end, *change.set)
-        places = [view.entries[id].statement.place for id in ids if id in view.entries]
-        return change.system == self.system and any(map(self.is_here, places))
-
     def _last_change(self, view: View) -> Change:
+        """The last change of this system and project."""
         for change in reversed(view.changes):
+            ids = (*(new.id for new in change.add), *change.end, *change.set)
+            places = (view.entries[id].statement.place for id in ids if id in view.entries)
             is_meant = change.kind not in _PASSED_OVER and not change.origin
-            if is_meant and self._concerns(change, view):
+            if is_meant and change.system == self.system and any(map(self.is_here, places)):
                 return change
         raise MemoryRefused("There is nothing to undo: memory has no change in this project.")
 
-    def _followers(self, view: View, meant: Sequence[Change]) -> list[Change]:
-        """The other changes that rest on these, directly or not, oldest first."""
-        rest, left = list[Change](), list(meant)
-        while left:
-            change = left.pop()
-            undone = self.log.change(change.undoes) if change.undoes else None
-            more = view.followers(change, undone.end if undone else ())
-            left += (more := [other for other in more if other not in (*meant, *rest)])
-            rest += more
-        return sorted(rest, key=view.changes.index)
+    async def _undo(self, find: Callable[[View], Sequence[Change]], with_derived: bool) -> Outcome:
+        def make(view: View) -> Sequence[Change]:
+            meant = find(view)
+            rest = self._followers(view, meant)
+            if rest and not with_derived:
+                raise MemoryRefused(
+                    f"Later changes rest on {meant[-1].id}: {', '.join(old.id for old in rest)}. "
+                    "Nothing was changed. Undo these first, or all together with `--with-derived`."
+                )
+            for change in (*meant, *rest):
+                if change not in view.changes:
+                    later = reversed(self.log.changes())
+                    undoing = next(other.id for other in later if other.undoes == change.id)
+                    raise MemoryRefused(
+                        f"{change.id} is undone already. `kode memory undo {undoing}` makes it "
+                        "again."
+                    )
+                if any(ERASED in view.entries[id].statement.text for id in change.end):
+                    raise MemoryRefused(
+                        f"{change.id} removed a text that was erased: it cannot be brought back."
+                    )
+            author, batch = Author("user"), meant[-1].id if len((*meant, *rest)) > 1 else ""
+            newest_first = sorted((*meant, *rest), key=view.changes.index, reverse=True)
+            return [
+                replace(self.draft("undo", author, batch), undoes=old.id) for old in newest_first
+            ]
 
-    def _undoing(
-        self, view: View, meant: Sequence[Change], *, with_derived: bool
-    ) -> tuple[Sequence[Change], Outcome]:
-        changes, rest = list(meant), self._followers(view, meant)
-        if rest and not with_derived:
-            raise MemoryRefused(
-                f"Later changes rest on {meant[-1].id}: {', '.join(other.id for other in rest)}. "
-                "Nothing was changed. Undo these first, or all together with `--with-derived`."
-            )
-        if rest:
-            changes = sorted([*meant, *rest], key=view.changes.index, reverse=True)
-        for change in changes:
-            if change not in view.changes:
-                later = reversed(self.log.changes())
-                undoing = next(other.id for other in later if other.undoes == change.id)
-                raise MemoryRefused(
-                    f"{change.id} is undone already. `kode memory undo {undoing}` makes it again."
-                )
-            if any(ERASED in view.entries[id].statement.text for id in change.end):
-                raise MemoryRefused(
-                    f"{change.id} removed a text that was erased: it cannot be brought back."
-                )
-        first = meant[-1]
-        added, ended = {new.id: new for new in first.add}, dict.fromkeys(first.end)
-        texts = [f"removed {quoted(new)}" for id, new in added.items() if id not in ended]
-        back = (view.entries[id].statement for id in ended if id not in added)
-        texts += [f"restored {quoted(statement)}" for statement in back]
-        summary = f"undid {first.kind} {first.id}{': ' if texts else ''}{', '.join(texts)}"
-        batch = first.id if changes[1:] else ""
-        drafts = [(self.draft("undo", Author("user"), batch), change.id) for change in changes]
-        return [replace(draft, undoes=id) for draft, id in drafts], Outcome(text=summary)
+        return await self._commit(make)
+
+    def _followers(self, view: View, meant: Sequence[Change]) -> list[Change]:
+        """The other changes in effect that replace, withdraw or amend what these added or brought
+        back, directly or not, oldest first."""
+        touched, rest = set[str](), list[Change]()
+        for change in view.changes:
+            replaced = (id for new in change.add for id in new.replaces)
+            if change not in meant:
+                if touched.isdisjoint((*change.end, *change.set, *replaced)):
+                    continue
+                rest.append(change)
+            undone = self.log.change(change.undoes) if change.undoes else None
+            touched |= {new.id for new in change.add} | {*(undone.end if undone else ())}
+        return rest
 
     async def _commit(
-        self,
-        make: Callable[[View], tuple[Made, Outcome]],
-        drafts: Mapping[str, str] | None = None,
+        self, make: Callable[[View], Changes], drafts: Mapping[str, str] = NO_DRAFTS
     ) -> Outcome:
-        """Commits what `make` gives, and returns its outcome with the change as it was written."""
-        outcome = Outcome(text="")
+        """Commits what `make` gives, and says what it did."""
+        changes = await self.commit(make, drafts)
+        return self._describe(changes[-1]) if changes else Outcome(text="nothing was changed")
 
-        def made(view: View) -> Made:
-            nonlocal outcome
-            changes, outcome = make(view)
-            return changes
+    def _describe(self, change: Change) -> Outcome:
+        """What a change that was made did, for whom asked."""
+        entries = self.view().entries
 
-        written = await self.commit(made, drafts or {})
-        return replace(outcome, change=written[-1]) if written else outcome
+        def listed(ids: Iterable[str]) -> str:
+            return ", ".join(quoted(entries[id].statement) for id in ids)
+
+        if undone := self.log.change(change.undoes):
+            added = {new.id: new for new in undone.add}
+            texts = [f"removed {quoted(new)}" for id, new in added.items() if id not in undone.end]
+            texts += [f"restored {listed([id])}" for id in undone.end if id not in added]
+            summary = f"undid {undone.kind} {undone.id}{': ' if texts else ''}{', '.join(texts)}"
+            return Outcome(text=summary, change=change)
+        new, ended = listed(add.id for add in change.add), listed(change.end)
+        pairs = (id for pair in (*change.distinct, *change.conflicts) for id in pair)
+        ids = (*(add.id for add in change.add), *change.set, *change.end, *pairs)
+        statement, conflict = entries[ids[0]].statement if ids else None, None
+        where = self.layout.label(statement.place) if statement else ""
+        if not statement:
+            summary = "nothing was changed"
+        elif new and statement.state == "waiting":
+            summary = f"waits for the user's approval (`kode memory review`): {new}"
+        elif new and change.kind == "confirm":
+            summary = f"confirmed in {where}: {new}"
+        elif new:
+            summary = (
+                f"replaced in {where}: {ended} by {new}" if ended else f"added to {where}: {new}"
+            )
+        elif ended:
+            stays = f"kept {listed(change.set)}, " if change.set else ""
+            summary = f"{stays}removed from {where}: {ended}"
+        else:
+            summary = f"{change.kind}: {quoted(statement)} in {where}"
+        for counts, other in change.conflicts:
+            summary += (
+                f"; {listed([counts])} contradicts {listed([other])} and counts until the user "
+                "decides (`kode memory review`)"
+            )
+            conflict = entries[counts].statement if other == ids[0] else conflict
+        return Outcome(text=summary, change=change, statement=statement, conflict=conflict)

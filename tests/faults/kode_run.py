@@ -19,6 +19,7 @@ from typing import Any
 
 from kode import durable
 from kode.errors import SessionError
+from kode.memory.files import PREPARED
 from kode.memory.fold import View, fold
 from kode.memory.log import Log
 from kode.messages import Text, ToolCall, ToolResult, calls_of, results_of, text_of
@@ -32,8 +33,6 @@ ROOT = Path(__file__).parents[2]
 OLD_SESSION = "20200101-000000-aaaaaa"
 """Which the clean-up removes."""
 
-PREPARED = f".{'[0-9a-f]' * 12}-{'[0-9a-f]' * 16}"
-"""The texts of files that memory has prepared for a change."""
 ORPHAN_S = 15.0
 """A subagent whose parent was killed is gone after this."""
 

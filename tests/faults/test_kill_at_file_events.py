@@ -21,11 +21,12 @@ from typing import Any
 import pytest
 
 from kode import durable
+from kode.memory.files import PREPARED
 from kode.session import upkeep
 from kode.session.index import list_sessions
 from tests.effort import EVERYTHING, sample
 from tests.faults.file_events import Point
-from tests.faults.kode_run import PREPARED, call, damaged_history, events
+from tests.faults.kode_run import call, damaged_history, events
 from tests.needs import skip_without
 from tests.plugins.imports.test_sessions import CLAUDE
 from tests.warm import Warm

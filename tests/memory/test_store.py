@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kode.errors import MemoryRefused
-from kode.memory.files import Step
+from kode.memory.files import PREPARED, Step
 from kode.memory.fold import View, fold
 from kode.memory.markdown import display
 from kode.memory.relations import Relations
@@ -46,7 +46,7 @@ def _check(life: Life, typed: set[str]) -> None:
         _shown(life, place, view)
     theirs = {display(e.statement.text) for e in view.entries.values() if e.statement.who == "user"}
     assert theirs <= {display(text) for text in typed}
-    assert not list(life.root.glob(".[0-9a-f]*-*"))
+    assert not (life.root / PREPARED).exists()
 
 
 _PLACES = st.sampled_from(("user", "notes", "months"))
@@ -309,7 +309,8 @@ async def test_relations_end_what_is_outdated(life: Life) -> None:
     new = life.statement("Port 2", author=MODEL)
     relations = Relations(same=((old.id, same.id),), outdated=((old.id, new.id),))
     outcome = await life.store.add(new, relations)
-    assert (life.texts(), len(outcome.ended)) == (["Port 2"], 2)
+    assert outcome.change
+    assert (life.texts(), len(outcome.change.end)) == (["Port 2"], 2)
 
 
 def test_places_are_found_by_pattern(life: Life) -> None:

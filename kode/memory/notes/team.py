@@ -320,6 +320,7 @@ class Incoming:
 
         def make(view: View) -> list[Change]:
             made, log = list[Change](), self._store.log
+            view = fold(log.changes())  # grows by what arrives
             faults.clear()
             for line in lines:
                 if log.change(line.id) or log.change(line.id.partition(".")[0]):
@@ -333,7 +334,7 @@ class Incoming:
                 if change.add or change.end or change.set or change.undoes:
                     made.append(change)
                     is_undo = bool(change.undoes)
-                    view = fold([*log.changes(), *made]) if is_undo else view.with_changes([change])
+                    view = fold([*log.changes(), *made]) if is_undo else view.grow([change])
             return made
 
         arrived = await self._store.commit(make)
