@@ -51,7 +51,7 @@ async def connect(
     home: Path,
     tell: Tell | None = None,
     elicit: Elicit | None = None,
-) -> AsyncIterator["SdkConnection"]:
+) -> AsyncIterator["Connection"]:
     """Starts or reaches a server, negotiates a version, and yields the connection.
 
     `wrap` puts its command into the sandbox; if it returns None, it runs outside. `tell` shows a
@@ -87,7 +87,7 @@ async def _connect(
     home: Path,
     tell: Tell | None,
     elicit: Elicit | None,
-) -> "SdkConnection":
+) -> "Connection":
     news, closed = asyncio.Event(), asyncio.get_running_loop().create_future()
     used, auth = asyncio.Event(), None
 
@@ -129,7 +129,7 @@ async def _connect(
         await links.enter_async_context(client)
     listening = asyncio.ensure_future(_listen(client, news))
     links.callback(listening.cancel)
-    return SdkConnection(
+    return Connection(
         server=server,
         client=client,
         listing=listing,
@@ -141,8 +141,8 @@ async def _connect(
 
 
 @dataclass
-class SdkConnection:
-    """A `mcp_values.Connection`."""
+class Connection:
+    """An open connection to one server. Every method raises ServerError."""
 
     server: Server
     client: Client
@@ -159,9 +159,11 @@ class SdkConnection:
 
     @property
     def left_out(self) -> tuple[str, ...]:
+        """What of its listings cannot be used, as `tool 'NAME': WHY`."""
         return tuple(self.listing.left_out)
 
     async def tools(self) -> Mapping[str, Definition]:
+        """Its tools by name. Of two with one name the first counts: the second would hide it."""
         definitions: dict[str, Definition] = {}
         self.listing.output_schemas.clear()
         self.listing.left_out.clear()
@@ -181,6 +183,7 @@ class SdkConnection:
         return definitions
 
     async def call(self, tool: str, arguments: Mapping[str, Any], report: Progress) -> Content:
+        """Calls a tool. Cancelling it notifies the server."""
         self.used.set()
         limit_s = self.server.call_timeout_s
         loop = asyncio.get_running_loop()
@@ -242,10 +245,12 @@ class SdkConnection:
         return content_of(message.content for message in result.messages)
 
     async def wait_for_news(self) -> None:
+        """Returns when the server says that its lists have changed."""
         await self.news.wait()
         self.news.clear()
 
     async def wait_closed(self) -> str:
+        """Returns the reason when the connection has ended."""
         return await asyncio.shield(self.closed)
 
     @contextlib.contextmanager

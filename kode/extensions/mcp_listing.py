@@ -30,7 +30,7 @@ class Listing:
     output_schemas: dict[str, Any] = field(default_factory=dict)
     """Tool → the schema of its results. The SDK would lose a result that does not fit it."""
     left_out: dict[str, None] = field(default_factory=dict)
-    """See `mcp_values.Connection`."""
+    """See `mcp_client.Connection`."""
 
     def take(self, received: object) -> None:
         """Keeps of a message with a listing only the usable items, repaired."""

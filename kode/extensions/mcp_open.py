@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kode import extras, paths
 from kode.contracts import WrapCommand, Wrapped
@@ -18,10 +18,13 @@ from kode.errors import ConfigError, SandboxError, SandboxUnknownError, ServerEr
 from kode.extensions import mcp_cache, trust
 from kode.extensions.mcp_cache import DOWNLOAD_TIMEOUT_S, DownloadNeededError
 from kode.extensions.mcp_config import Entry, Server, find_servers, resolve
-from kode.extensions.mcp_values import SOCKET, Connection, Elicit
+from kode.extensions.mcp_values import SOCKET, Elicit
 from kode.extensions.trust import Approvals
 from kode.paths import real_path
 from kode.workplace import Workplace
+
+if TYPE_CHECKING:
+    from kode.extensions.mcp_client import Connection
 
 FIRST_START_S = 25.0
 """Time limit of a first start without the network; less than `START_TIMEOUT_S`, to say why."""
@@ -51,7 +54,7 @@ class Opener:
     """See `mcp_client.connect`."""
 
     @asynccontextmanager
-    async def __call__(self, entry: Entry) -> AsyncIterator[Connection]:
+    async def __call__(self, entry: Entry) -> "AsyncIterator[Connection]":
         """Starts or reaches the server of an entry.
 
         Raises: ConfigError, ServerError; DownloadNeededError if `download` may help.
@@ -164,7 +167,7 @@ class Opener:
             ) from error
 
     @asynccontextmanager
-    async def _connected(self, start: "_Start") -> AsyncIterator[Connection]:
+    async def _connected(self, start: "_Start") -> "AsyncIterator[Connection]":
         extras.require("mcp")
         client = await asyncio.to_thread(importlib.import_module, "kode.extensions.mcp_client")
         async with client.connect(

@@ -12,14 +12,18 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kode.errors import KodeError, ServerError, Setting
 from kode.events import Emit, Notice
 from kode.extensions import trust
 from kode.extensions.mcp_cache import DownloadNeededError
 from kode.extensions.mcp_config import START_TIMEOUT_S, Entry
-from kode.extensions.mcp_values import Connection, Definition, Named
+from kode.extensions.mcp_values import Definition, Named
 from kode.extensions.trust import Approvals, Approved, Item
+
+if TYPE_CHECKING:
+    from kode.extensions.mcp_client import Connection
 
 BACKOFF_S = (1.0, 5.0, 30.0, 120.0)
 """Pauses between an end and the next start; after the last it stays off."""
@@ -28,7 +32,7 @@ STEADY_S = 300.0
 RELIST_PAUSE_S = 1.0
 """Pause between two updates of lists that a server reports as changed: it may do so endlessly."""
 
-Open = Callable[[Entry], AbstractAsyncContextManager[Connection]]
+Open = Callable[[Entry], "AbstractAsyncContextManager[Connection]"]
 """Starts or reaches the server of an entry. Entering raises ServerError, ConfigError."""
 
 
@@ -50,14 +54,14 @@ class McpServer:
     prompts: tuple[Named, ...] = ()
     resources: tuple[Named, ...] = ()
     left_out: tuple[str, ...] = ()
-    """See `Connection`."""
+    """See `mcp_client.Connection`."""
     fault: str = ""
     """Why it does not run; "" while it does, or is starting."""
     needs_download: bool = False
     """Whether it stays off until a person has allowed one start with the network."""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the first start has succeeded or failed."""
-    _connection: Connection | None = None
+    _connection: "Connection | None" = None
     _life: "asyncio.Task[None] | None" = None
 
     @property
@@ -85,7 +89,7 @@ class McpServer:
             self._life, self.needs_download = None, False
             self.settled.clear()
 
-    async def connected(self) -> Connection:
+    async def connected(self) -> "Connection":
         """The connection; starts the server if needed, and waits until that succeeds or fails.
 
         Raises: ServerError.
@@ -95,7 +99,7 @@ class McpServer:
             await asyncio.wait_for(self.settled.wait(), START_TIMEOUT_S)
         return self.connection()
 
-    def connection(self) -> Connection:
+    def connection(self) -> "Connection":
         """Raises: ServerError that says why there is none, and what comes next."""
         if self._connection is not None:
             return self._connection
@@ -161,7 +165,7 @@ class McpServer:
             finally:
                 closed.cancel()
 
-    async def _look_at(self, connection: Connection) -> None:
+    async def _look_at(self, connection: "Connection") -> None:
         found = await connection.tools()
         self.prompts = await connection.prompts()
         self.resources = await connection.resources()

@@ -4,7 +4,7 @@ stay in `mcp_client`."""
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 SOCKET = ".sock"
 """How programs name a unix socket that they cannot reach."""
@@ -80,34 +80,3 @@ Elicit = Callable[[Form], Awaitable[Mapping[str, Any] | None]]
 
 Progress = Callable[[str], None]
 """Gets a line about a call's progress."""
-
-
-class Connection(Protocol):
-    """An open connection to one server. Every method raises ServerError."""
-
-    @property
-    def instructions(self) -> str: ...
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """What of its listings cannot be used, as `tool 'NAME': WHY`."""
-
-    async def tools(self) -> Mapping[str, Definition]:
-        """Its tools by name. Of two with one name the first counts: the second would hide it."""
-
-    async def call(self, tool: str, arguments: Mapping[str, Any], report: Progress) -> Content:
-        """Calls a tool. Cancelling it notifies the server."""
-
-    async def resources(self) -> tuple[Named, ...]: ...
-
-    async def read(self, uri: str) -> Content: ...
-
-    async def prompts(self) -> tuple[Named, ...]: ...
-
-    async def prompt(self, name: str, arguments: Mapping[str, str]) -> Content: ...
-
-    async def wait_for_news(self) -> None:
-        """Returns when the server says that its lists have changed."""
-
-    async def wait_closed(self) -> str:
-        """Returns the reason when the connection has ended."""

@@ -18,9 +18,10 @@ from typing import Any
 
 from kode.cli.screen.form import make_elicit
 from kode.errors import ServerError
+from kode.extensions.mcp_client import Connection
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_open import opener
-from kode.extensions.mcp_values import Connection, Definition, Form
+from kode.extensions.mcp_values import Definition, Form
 from tests.workplaces import workplace
 
 ANSWERS = b"yes\n" + b"\n" * 20

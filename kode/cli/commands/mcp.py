@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
 from kode import credentials, installed, paths
 from kode.cli.flags import directory
@@ -17,9 +18,11 @@ from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
 from kode.extensions import mcp_cache, mcp_server, review, trust
 from kode.extensions.mcp_config import START_TIMEOUT_S, find_servers, remove, target_of
 from kode.extensions.mcp_config import Entry as McpServerEntry
-from kode.extensions.mcp_values import Connection
 from kode.permissions.gate import visible
 from kode.plain_text import clean
+
+if TYPE_CHECKING:
+    from kode.extensions.mcp_client import Connection
 
 COMMANDS = {
     "list": "list all servers, with source and trust",
@@ -180,7 +183,7 @@ async def _test(entry: McpServerEntry, *, unasked: bool) -> Answered:
 
 
 @asynccontextmanager
-async def _open(entry: McpServerEntry, *, unasked: bool) -> AsyncIterator[Connection]:
+async def _open(entry: McpServerEntry, *, unasked: bool) -> "AsyncIterator[Connection]":
     """Starts or reaches a server while a person waits. Raises: ServerError, ConfigError."""
     from kode.assembly import open_workplace
     from kode.cli.screen.form import make_elicit
@@ -198,7 +201,7 @@ async def _open(entry: McpServerEntry, *, unasked: bool) -> AsyncIterator[Connec
     )
     limit_s = LOGIN_TIMEOUT_S if "url" in entry.values else START_TIMEOUT_S
 
-    async def start(stack: AsyncExitStack) -> Connection:
+    async def start(stack: AsyncExitStack) -> "Connection":
         try:
             async with asyncio.timeout(limit_s):
                 return await stack.enter_async_context(open_entry(entry))
