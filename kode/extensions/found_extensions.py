@@ -42,6 +42,11 @@ class FoundExtensions:
     problems: Mapping[Kind, list[str]] = field(default_factory=dict)
     """A sentence for each unusable one."""
 
+    def items(self) -> tuple[Item, ...]:
+        """All of them, counting or not: what a person may be asked about."""
+        kinds = (self.skills, self.commands, self.agents, self.hooks)
+        return tuple(one.thing.item for kind in kinds for one in kind)
+
 
 def in_use(found: Iterable[Found[T]]) -> tuple[T, ...]:
     """Those that count."""
@@ -50,9 +55,7 @@ def in_use(found: Iterable[Found[T]]) -> tuple[T, ...]:
 
 def items(home: Path, cwd: Path) -> tuple[Item, ...]:
     """Everything found for `cwd`, trusted or not; `home` is `$KODE_HOME`. Never raises."""
-    found = find(surroundings(cwd, home, paths.user_home()), Approvals())
-    kinds = (found.skills, found.commands, found.agents, found.hooks)
-    return tuple(one.thing.item for kind in kinds for one in kind)
+    return find(surroundings(cwd, home, paths.user_home()), Approvals()).items()
 
 
 def find(around: Surroundings, approvals: Approvals) -> FoundExtensions:

@@ -5,7 +5,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kode import paths
@@ -37,7 +37,17 @@ DOWNLOADS = (
     "what it reads and the variables named here; it cannot change the project. Later starts "
     "have no network."
 )
-"""What it means to say yes to `mcp_cache.wish`."""
+_OUTSIDE = (
+    "Run it without a sandbox",
+    "There is no sandbox here (`kode doctor`), you turned it off, or its entry says `outside`: it, "
+    "and what it loads from the project, can read your keys, change files and use the network.",
+)
+ALONE: Mapping[str, tuple[str, str]] = {
+    "mcp-outside": _OUTSIDE,
+    "hook-outside": _OUTSIDE,
+    "mcp-download": ("Start it once with the network, for what it downloads", DOWNLOADS),
+}
+"""Kind of an item that is asked about alone → the title of the question, and what a yes means."""
 
 Part = tuple[Item, tuple[str, ...]]
 """One item as a person may approve it alone, with its grants (see `trust.Approved`)."""
@@ -125,53 +135,24 @@ async def may_change(
     return not refused
 
 
-async def may_run_outside(
-    home: Path, project: Path, item: Item, *, ask: Ask | None, declined: set[str]
+async def may(
+    home: Path, project: Path, wanted: Item, *, ask: Ask | None, declined: set[str]
 ) -> bool:
-    """Whether a server or hook may run without a sandbox; asks once about each, until it changes.
+    """Whether a server or hook may do what `ALONE` names: run without a sandbox (`trust.outside`),
+    or start once with the network (`mcp_cache.wish`). Asks once about each, until it changes.
     `declined` as in `review`.
 
     Raises: StorageError, BusyError if an approval cannot be saved.
     """
-    reason = (
-        "There is no sandbox here (`kode doctor`), you turned it off, or its entry says "
-        "`outside`: it, and what it loads from the project, can read your keys, change files and "
-        "use the network."
-    )
-    title, wanted = "Run it without a sandbox", trust.outside(item)
-    return await _may(home, project, wanted, title, reason, ask=ask, declined=declined)
-
-
-async def may_download(
-    home: Path, project: Path, wanted: Item, *, ask: Ask | None, declined: set[str]
-) -> bool:
-    """Whether a server may start once with the network: `wanted` is `mcp_cache.wish` of it. Asks
-    once about each, until it changes. `declined` as in `review`.
-
-    Raises: StorageError, BusyError if an approval cannot be saved.
-    """
-    title = "Start it once with the network, for what it downloads"
-    return await _may(home, project, wanted, title, DOWNLOADS, ask=ask, declined=declined)
-
-
-async def _may(
-    home: Path,
-    project: Path,
-    wanted: Item,
-    title: str,
-    reason: str,
-    *,
-    ask: Ask | None,
-    declined: set[str],
-) -> bool:
     approvals = trust.load(home, project)
     if trust.state(wanted, approvals) == "trusted":
         return True
     refusal = f"{named(wanted)} {trust.digest(wanted)}"
     if ask is None or refusal in declined:
         return False
-    what = (visible(named(wanted)), title, visible(shown(wanted, approvals)), reason)
-    answer = await ask(_question(*what))
+    title, reason = ALONE[wanted.kind]
+    preview = visible(shown(wanted, approvals))
+    answer = await ask(_question(visible(named(wanted)), title, preview, reason))
     if answer.choice == "no":
         declined.add(refusal)
         return False

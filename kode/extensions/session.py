@@ -19,7 +19,7 @@ from kode.extensions.agents import AgentDefinition, has_all_tools, may_use
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer, Open, pinned_definitions
 from kode.extensions.mcp_tools import pair_of, source, tokens_of, tools_of
-from kode.extensions.review import may_change, may_download, may_run_outside, named, review
+from kode.extensions.review import may, may_change, named, review
 from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask
 
@@ -180,7 +180,7 @@ class Extensions:
         entry = server.entry
         wanted = mcp_cache.wish(entry)
         try:
-            allowed = self.download is not None and await may_download(
+            allowed = self.download is not None and await may(
                 self.home, entry.root, wanted, ask=self.ask, declined=self._declined
             )
             if not allowed or self.download is None:
@@ -207,7 +207,7 @@ class Extensions:
         project, declined = paths.project_root(self.cwd), self._declined
         for item in items:
             try:
-                await may_run_outside(self.home, project, item, ask=self.ask, declined=declined)
+                await may(self.home, project, trust.outside(item), ask=self.ask, declined=declined)
             except KodeError as error:
                 self.emit(Notice(text=f"{item.name} stays off. {error}"))
 

@@ -51,7 +51,7 @@ def test_the_nearest_skill_wins_and_shadowing_is_told(world: World) -> None:
     used, shadowed = world.find().skills
 
     assert used.thing.description == "Reads PDF files."
-    assert (shadowed.standing, shadowed.by) == ("shadowed", near)
+    assert (shadowed.standing, shadowed.remark) == ("shadowed", f"shadowed by {near}")
 
 
 def test_an_unapproved_skill_takes_no_name_from_the_persons(world: World) -> None:
