@@ -7,13 +7,15 @@ could do is judged from outside: by the files, the sockets and the processes tha
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,49 +27,52 @@ from kode.workplace import Workplace
 
 TIMEOUT_S = 20.0  # each attempt takes milliseconds; a loaded machine is slow
 SECRET = "a-secret-of-the-proof"
+REPORT = "do not rely on it: set `sandbox.enabled` to false, and report this as a vulnerability"
 
 _TRY = """
-import json, os, signal, socket, sys
-todo = json.loads(sys.argv[1])
-
-def tried(act, *given):
-    try:
-        return act(*given)
-    except OSError as error:
-        print(error)
+import json, os, socket, sys
 
 def read(path):
-    with open(path, errors="replace") as file:
-        print(file.read())
+    print(open(path, errors="replace").read())
 
 def write(path):
-    with open(path, "a") as file:
-        file.write("x")
+    open(path, "a").write("x")
 
 def reach(family, kind, address):
-    with socket.socket(family, kind) as made:
-        made.settimeout(2)
-        made.connect(tuple(address) if isinstance(address, list) else address)
-        made.send(b"x")
+    with socket.socket(family, kind) as client:
+        client.settimeout(2)
+        client.connect(tuple(address) if isinstance(address, list) else address)
+        client.send(b"x")
 
-for _ in range(2 if todo.get("detached") else 0):
+for _ in range(2 if sys.argv[2:] else 0):
     child = os.fork()
     if child:
         os.waitpid(child, 0)
         os._exit(0)
     os.setsid()
-for path in todo.get("read", ()):
-    tried(read, path)
-for path in todo.get("write", ()):
-    tried(write, path)
-for path in todo.get("delete", ()):
-    tried(os.unlink, path)
-for one in todo.get("reach", ()):
-    tried(reach, *one)
-for pid in todo.get("end", ()):
-    tried(os.kill, pid, signal.SIGTERM)
+for name, *arguments in json.loads(sys.argv[1]):
+    try:
+        {"delete": os.unlink, "end": os.kill}.get(name, globals().get(name))(*arguments)
+    except OSError as error:
+        print(error)
 sys.stdout.flush()
 """
+"""Tries each [name, *arguments] of a JSON list; with a second argument, in a session of its own."""
+
+
+PROMISES = {
+    "programs": "those of the machine start",
+    "project": "can be written where that is allowed",
+    "temporary": "has a private folder, and not the machine's",
+    "outside": "nothing written in the home, beside the project or in the machine's /tmp",
+    "git": "its hooks and settings cannot be changed",
+    "keys": "none read: of the project, of a home, of kode, of another process",
+    "network": "nothing reached by TCP, UDP or a unix socket",
+    "processes": "no other can be ended",
+    "children": "nor can what a command leaves behind in a session of its own",
+}
+Faults = dict[str, list[str]]
+"""One of `PROMISES` → what a command did against it."""
 
 
 @dataclass(frozen=True)
@@ -85,37 +90,16 @@ class Scene:
 
     sandbox: Sandbox
     folder: Path
+    project: Path
+    keys: Sequence[Path]
+    """Files that contain `SECRET` and their place in this list."""
+    outside: Sequence[Path]
+    """Files that are not there, in places that the user may write."""
+    file: Path
+    """A file outside that contains SECRET."""
     bystander: "subprocess.Popen[bytes]"
     listeners: Mapping[str, socket.socket]
     """How to reach it → a socket that waits."""
-
-    @property
-    def project(self) -> Path:
-        return self.folder / "project"
-
-    @property
-    def keys(self) -> list[Path]:
-        return [
-            self.project / ".env",
-            self.folder / "home" / ".ssh" / "id_ed25519",
-            self.folder / "kode" / "config.json",
-            Path(f"/proc/{self.bystander.pid}/environ"),
-        ]
-
-    @property
-    def outside(self) -> list[Path]:
-        """Files that are not there, in places that the user may write."""
-        name = self.folder.name
-        own, temp = paths.user_home() or self.folder, Path(tempfile.gettempdir())
-        places = (self.folder, self.folder / "home", temp, own)
-        return [place / f"{name}-written" for place in places]
-
-    @property
-    def addresses(self) -> list[tuple[Any, ...]]:
-        return [
-            (listener.family, listener.type, listener.getsockname())
-            for listener in self.listeners.values()
-        ]
 
     def run(self, *argv: str) -> str:
         """The output of a command in the sandbox. Raises: OSError, TimeoutExpired."""
@@ -143,16 +127,17 @@ class Scene:
             wrapped.settle()
             attempt.close()
 
-    def attack(self, **todo: Any) -> str:
-        given = json.dumps(todo, default=str)
-        return self.run(paths.real_path(sys.executable), "-I", "-S", "-c", _TRY, given)
+    def attack(self, acts: Sequence[Sequence[Any]], *, detached: bool = False) -> str:
+        """The output of a command that tries all of `acts`. Raises: as `run`."""
+        python, script = paths.real_path(sys.executable), json.dumps(acts, default=str)
+        return self.run(python, "-I", "-S", "-c", _TRY, script, *(["detached"] if detached else []))
 
 
 def prove() -> Iterator[Proof]:
     """Tries one promise of the sandbox after the other, and yields whether it holds."""
     with contextlib.ExitStack() as stack:
         folder = paths.real_path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kode-")))
-        scene = _furnished(Path(folder), stack)
+        scene = _set_scene(Path(folder), stack)
         try:
             standing = scene.sandbox.standing()
         except SandboxUnknownError as error:
@@ -162,32 +147,38 @@ def prove() -> Iterator[Proof]:
             yield Proof("sandbox", False, f"none on this machine: {standing.why}")
             return
         yield Proof("sandbox", True, "; ".join((standing.kind, *standing.gaps)))
-        for what, check in CHECKS.items():
-            if what == "git" and standing.kind == "landlock":
-                yield Proof(what, None, NOT_OF_LANDLOCK)
-                continue
+        faults, untried = Faults(), ""
+        for check in (_use, _escape, _leave_child):
             try:
-                wrong = check(scene)
+                faults |= check(scene)
             except (OSError, subprocess.SubprocessError) as error:
-                wrong = [f"could not be tried ({error})"]
-            if wrong:
+                untried = f"could not be tried ({error})"
+        for what, promise in PROMISES.items():
+            if what == "git" and standing.kind == "landlock":
+                yield Proof(what, None, "can be changed by a server that may write in the project")
+            elif wrong := faults.get(what, [untried]):
                 yield Proof(what, False, f"it {', '.join(wrong)}", REPORT)
             else:
-                yield Proof(what, True, HOLDS[what])
+                yield Proof(what, True, promise)
 
 
-NOT_OF_LANDLOCK = "what git runs is not protected from a server that may write in the project"
-REPORT = "do not rely on it: set `sandbox.enabled` to false, and report this as a vulnerability"
-
-
-def _furnished(folder: Path, stack: contextlib.ExitStack) -> Scene:
+def _set_scene(folder: Path, stack: contextlib.ExitStack) -> Scene:
     project, home, kode = folder / "project", folder / "home", folder / "kode"
     for path in (project / ".git" / "hooks", home / ".ssh", kode):
         path.mkdir(parents=True)
-    (project / ".git" / "config").write_text("[core]\n")
-    for key in (project / ".env", home / ".ssh" / "id_ed25519", kode / "config.json"):
-        key.write_text(f"KEY={SECRET}\n")
-    (folder / "kept").write_text("kept")
+    (project / ".git" / "config").write_text(SECRET)
+    (folder / "file").write_text(SECRET)
+    bystander = subprocess.Popen(
+        (sys.executable, "-I", "-S", "-c", "input()"),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={"KEY": f"{SECRET}3"},
+    )
+    stack.enter_context(bystander)
+    stack.callback(bystander.kill)
+    keys = [project / ".env", home / ".ssh" / "id_ed25519", kode / "config.json"]
+    for number, key in enumerate(keys):
+        key.write_text(f"KEY={SECRET}{number}\n")
     place = Workplace(
         cwd=project,
         project=project,
@@ -200,138 +191,83 @@ def _furnished(folder: Path, stack: contextlib.ExitStack) -> Scene:
     ground = open_sandbox(place, network=False, writable=True).ground
     sandbox = Sandbox(Shared(replace(ground, homes=(*ground.homes, home))))
     stack.callback(sandbox.close)
-    bystander = subprocess.Popen(
-        (sys.executable, "-I", "-S", "-c", "input()"),
-        stdin=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={"SECRET": SECRET},
+    listeners = {}
+    for how, family, kind, address in (
+        ("TCP", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
+        ("UDP", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
+        ("a unix socket", socket.AF_UNIX, socket.SOCK_STREAM, str(project / "socket")),
+    ):
+        listeners[how] = stack.enter_context(socket.socket(family, kind))
+        listeners[how].bind(address)
+        if kind == socket.SOCK_STREAM:
+            listeners[how].listen()
+    places = (folder, home, Path(tempfile.gettempdir()), paths.user_home() or folder)
+    return Scene(
+        sandbox=sandbox,
+        folder=folder,
+        project=project,
+        keys=[*keys, Path(f"/proc/{bystander.pid}/environ")],
+        outside=[place / f"{folder.name}-written" for place in places],
+        file=folder / "file",
+        bystander=bystander,
+        listeners=listeners,
     )
-    stack.enter_context(bystander)
-    stack.callback(bystander.kill)
-    tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-    udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-    udp.bind(("127.0.0.1", 0))
-    unix = stack.enter_context(socket.socket(socket.AF_UNIX))
-    unix.bind(str(project / "socket"))
-    unix.listen()
-    listeners = {"TCP": tcp, "UDP": udp, "a unix socket": unix}
-    for listener in listeners.values():
-        listener.setblocking(False)
-    return Scene(sandbox=sandbox, folder=folder, bystander=bystander, listeners=listeners)
 
 
-def _starts(scene: Scene) -> list[str]:
-    said = scene.run("/bin/sh", "-c", "ls -d /usr && echo started")
-    return [] if said.endswith("started\n") else [f"did not start a program: {said[-300:]!r}"]
-
-
-def _project(scene: Scene) -> list[str]:
-    said = scene.run("/bin/sh", "-c", "mkdir sub && echo written > sub/file && mv sub moved")
-    path = scene.project / "moved" / "file"
-    held = path.is_file() and path.read_text() == "written\n"
-    return [] if held else [f"could not write in the project: {said[-300:]!r}"]
-
-
-def _temporary(scene: Scene) -> list[str]:
+def _use(scene: Scene) -> Faults:
+    """What a command may do, and that it shares no temporary folder."""
     planted = Path(tempfile.gettempdir(), f"{scene.folder.name}-planted")
     planted.write_text(SECRET)
+    command = (
+        "ls -d /usr && echo started; mkdir sub && mv sub moved;"
+        'echo own > "$TMPDIR/own" && cat "$TMPDIR/own"; cat "$0"'
+    )
     try:
-        command = 'echo own > "$TMPDIR/own" && cat "$TMPDIR/own"; cat "$0"'
-        said = scene.run("/bin/sh", "-c", command, str(planted))
+        output = scene.run("/bin/sh", "-c", command, str(planted))
     finally:
         planted.unlink()
-    wrong = [] if said.startswith("own\n") else [f"could not write there: {said[-300:]!r}"]
-    wrong += ["read a file of the machine's"] if SECRET in said else []
-    return wrong + (["wrote in the machine's"] if (planted.parent / "own").exists() else [])
+    fault = f"failed: {output[-300:]!r}"
+    temporary = {
+        fault: "own\n" not in output,
+        "read a file of the machine's": SECRET in output,
+        "wrote in the machine's": (planted.parent / "own").exists(),
+    }
+    return {
+        "programs": [] if "started\n" in output else [fault],
+        "project": [] if (scene.project / "moved").is_dir() else [fault],
+        "temporary": [text for text, is_true in temporary.items() if is_true],
+    }
 
 
-def _outside(scene: Scene) -> list[str]:
-    scene.attack(write=[*scene.outside, scene.folder / "kept"], delete=[scene.folder / "kept"])
-    return _written(scene)
-
-
-def _written(scene: Scene) -> list[str]:
-    wrong = []
+def _escape(scene: Scene, *, detached: bool = False) -> Faults:
+    """Tries all that a command must not do."""
+    sockets = scene.listeners.values()
+    acts: list[Sequence[Any]] = [("read", key) for key in scene.keys]
+    acts += [("write", path) for path in (*scene.outside, scene.file)]
+    acts += [("reach", it.family, it.type, it.getsockname()) for it in sockets]
+    acts += [("delete", scene.file), ("end", scene.bystander.pid, signal.SIGTERM)]
+    config, hook = scene.project / ".git" / "config", scene.project / ".git" / "hooks" / "update"
+    acts += [("write", config), ("write", hook), ("delete", config)]
+    output = scene.attack(acts, detached=detached)
+    written = [f"wrote {path}" for path in scene.outside if path.exists()]
     for path in scene.outside:
-        if path.exists():
-            wrong.append(f"wrote {path}")
-            path.unlink()
-    kept = scene.folder / "kept"
-    if not kept.exists() or kept.read_text() != "kept":
-        wrong.append(f"changed {kept}")
-    return wrong
-
-
-def _git(scene: Scene) -> list[str]:
-    git = scene.project / ".git"
-    paths = [git / "config", git / "hooks" / "post-commit"]
-    scene.attack(write=paths, delete=[git / "config"])
-    held = (git / "config").exists() and (git / "config").read_text() == "[core]\n"
-    return [] if held and not paths[1].exists() else ["changed what git runs"]
-
-
-def _keys(scene: Scene) -> list[str]:
-    return [f"read {key}" for key in scene.keys if SECRET in scene.attack(read=[key])]
-
-
-def _network(scene: Scene) -> list[str]:
-    scene.attack(reach=scene.addresses)
-    return _reached(scene)
-
-
-def _reached(scene: Scene) -> list[str]:
-    return [f"reached this machine by {how}" for how, one in scene.listeners.items() if _hit(one)]
-
-
-def _hit(listener: socket.socket) -> bool:
-    with contextlib.suppress(BlockingIOError):
-        if listener.type == socket.SOCK_DGRAM:
-            listener.recv(1)
-        else:
-            listener.accept()[0].close()
-        return True
-    return False
-
-
-def _processes(scene: Scene) -> list[str]:
-    scene.attack(end=[scene.bystander.pid])
+        path.unlink(missing_ok=True)
+    written += [f"changed {scene.file}"] if _is_changed(scene.file) else []
+    git = ["changed what git runs"] if hook.exists() or _is_changed(config) else []
+    keys = [f"read {key}" for n, key in enumerate(scene.keys) if f"{SECRET}{n}" in output]
+    hit = select.select(list(sockets), [], [], 0)[0]
+    reached = [f"reached this machine by {how}" for how, it in scene.listeners.items() if it in hit]
+    faults = {"outside": written, "git": git, "keys": keys, "network": reached, "processes": []}
     with contextlib.suppress(subprocess.TimeoutExpired):
         scene.bystander.wait(0.2)
-        return ["ended another process"]
-    return []
+        faults["processes"] = ["ended another process"]
+    return faults
 
 
-def _children(scene: Scene) -> list[str]:
-    said = scene.attack(
-        detached=True,
-        read=scene.keys,
-        write=[*scene.outside, scene.folder / "kept"],
-        reach=scene.addresses,
-        end=[scene.bystander.pid],
-    )
-    wrong = [*_written(scene), *_reached(scene), *(["read a key"] if SECRET in said else [])]
-    return wrong + (["ended another process"] if scene.bystander.poll() is not None else [])
+def _leave_child(scene: Scene) -> Faults:
+    faults = _escape(scene, detached=True)
+    return {"children": [*chain(*(faults[what] for what in faults if what != "git"))]}
 
 
-CHECKS: Mapping[str, Callable[[Scene], Sequence[str]]] = {
-    "programs": _starts,
-    "project": _project,
-    "temporary": _temporary,
-    "outside": _outside,
-    "git": _git,
-    "keys": _keys,
-    "network": _network,
-    "processes": _processes,
-    "children": _children,
-}
-HOLDS = {
-    "programs": "those of the machine start",
-    "project": "can be written where that is allowed",
-    "temporary": "has a private folder, and not the machine's",
-    "outside": "nothing written in the home, beside the project or in the machine's /tmp",
-    "git": "its hooks and settings cannot be changed",
-    "keys": "none read: of the project, of a home, of kode, of another process",
-    "network": "nothing reached by TCP, UDP or a unix socket",
-    "processes": "no other can be ended",
-    "children": "nor can what a command leaves behind in a session of its own",
-}
+def _is_changed(path: Path) -> bool:
+    return not path.exists() or path.read_text() != SECRET
