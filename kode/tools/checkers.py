@@ -3,9 +3,10 @@
 Checkers are those on the machine or in the project's own environment; nothing is downloaded. They
 run in the sandbox like every unapproved command: on the file before and after, and errors in both
 are not reported. Errors only, within `LIMIT_S`. Where none covers the file, kode itself looks for
-the first syntax error in Python, JSON, TOML, YAML and JavaScript.
+the first syntax error in Python, JSON and TOML.
 """
 
+import ast
 import asyncio
 import contextlib
 import json
@@ -13,16 +14,17 @@ import os
 import re
 import shutil
 import sys
+import tomllib
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kode import programs
 from kode.contracts import Around, Sandbox, Tool, ToolContext, ToolOutput
 from kode.messages import first_of, shorten
+from kode.programs import find_program
 from kode.tools.program import run_program
 from kode.workplace import Workplace
 
@@ -41,8 +43,6 @@ _FINDING = re.compile(
 """`a.py:4:7: F821 ...`, `ERROR a.py:4:7-16: ...`, `a.ts(1,7): error TS2322: ...`."""
 
 _COMMENT = re.compile(r"^\s*(//|/\*)", re.MULTILINE)
-_TEMPLATE = re.compile(r"\{\{|\{%")
-MAX_SHOWN_CHARS = 60  # one line beside its place
 
 _WRITE_THEN_RUN = 'cat > "$1" && shift && exec "$@"'
 """For `sh -c`: writes stdin to a file of the throw-away copy, then runs a program."""
@@ -63,10 +63,8 @@ class Checker:
     """A file that must be in a parent folder; "" for none."""
     errors_have: str = ""
     """What a line contains that is an error; "" if all are."""
-
-
-Finding = tuple[str, str, str]
-"""The path relative to the working directory, the line, and the message."""
+    instead: str = ""
+    """The checker that is used in its place if it is there."""
 
 
 _PYTHON = (".py", ".pyi")
@@ -75,7 +73,13 @@ _RUFF = "check --no-cache --quiet --no-fix --output-format concise --select E9,F
 CHECKERS = (
     Checker("ruff", _PYTHON, f"{_RUFF} --stdin-filename {{path}} -", reads_stdin=True),
     Checker("ty", _PYTHON, "check --output-format concise {path}", errors_have=" error["),
-    Checker("pyrefly", _PYTHON, "check --output-format min-text {path}", errors_have="ERROR "),
+    Checker(
+        "pyrefly",
+        _PYTHON,
+        "check --output-format min-text {path}",
+        errors_have="ERROR ",
+        instead="ty",
+    ),
     Checker("gofmt", (".go",), "-e -l", reads_stdin=True),
     Checker(
         "tsc",
@@ -92,14 +96,11 @@ CHECKERS = (
         errors_have=" error",
     ),
 )
-INSTEAD_OF = {"pyrefly": "ty"}
-"""A checker → the one that replaces it if present."""
-
 OWN_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin")
 """Where a project has its checkers. They run in the sandbox only."""
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Checkers:
     """The checkers of one session."""
 
@@ -107,7 +108,6 @@ class Checkers:
     sandbox: Sandbox | None
     within: Around
     """What else is done around a call: after the checkers, so that hooks see their findings."""
-    _programs: dict[str, str | None] = field(default_factory=dict)
 
     async def around(
         self,
@@ -124,57 +124,53 @@ class Checkers:
         async def edit_and_check() -> ToolOutput:
             before = await asyncio.to_thread(_read_file, path)
             output = await run()
-            if before is None or str(path) not in output.files_changed:
+            after = await asyncio.to_thread(_read_file, path)
+            if before is None or after is None or str(path) not in output.files_changed:
                 return output
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LIMIT_S):
-                    errors = await self._new_errors(path, before)
+                    errors = await self._new_errors(path, before, after)
                     output = replace(output, text=output.text + errors)
             return output
 
         return await self.within(tool, arguments, context, edit_and_check)
 
-    async def _new_errors(self, path: Path, before: bytes) -> str:
-        after = await asyncio.to_thread(_read_file, path)
-        if after is None:
-            return ""
+    async def _new_errors(self, path: Path, before: bytes, after: bytes) -> str:
         kind = "off" if self.sandbox is None else await asyncio.to_thread(self.sandbox.kind)
-        checkers = self._checkers(path, kind)
-        if checkers:
-            tried = (self._difference(checker, path, before, after) for checker in checkers)
+        if programs := self._find_programs(path, kind):
+            tried = (self._compare(*it, path, before, after) for it in programs.items())
             return "".join(await asyncio.gather(*tried))
         error = await asyncio.to_thread(syntax_error, path, after)
         if not error or syntax_error(path, before):
             return ""
         return f"\n\n[wrong since this edit]\n{self._relative_path(str(path))}: {error}"
 
-    async def _difference(self, checker: Checker, path: Path, before: bytes, after: bytes) -> str:
+    async def _compare(
+        self, checker: Checker, program: str, path: Path, before: bytes, after: bytes
+    ) -> str:
         """What a checker finds in a file that it did not find before; "" if it cannot say."""
-        new = await self._findings(checker, path, after)
-        old = await self._findings(checker, path, before) if new else None
+        new = await self._run(checker, program, path, after)
+        old = await self._run(checker, program, path, before) if new else None
         if new is None or old is None:
             return ""
-        counts = Counter((path, message) for path, _, message in old)
+        counts = Counter((where, message) for where, _, message in old)
         lines = []
         for where, line, message in new:
             counts[where, message] -= 1
             if counts[where, message] < 0:
                 lines.append(f"{where}:{line}: {message}")
-        if not lines:
-            return ""
         shown = "\n".join(first_of(lines, MAX_LINES))
-        return f"\n\n[{checker.program}: wrong since this edit]\n{shown}"
+        return f"\n\n[{checker.program}: wrong since this edit]\n{shown}" if lines else ""
 
-    async def _findings(self, checker: Checker, path: Path, text: bytes) -> list[Finding] | None:
-        """The errors with this text in the file; None if the checker did not finish in time."""
-        program = self._programs[checker.program]
-        assert program is not None  # `_checkers` has found it
+    async def _run(
+        self, checker: Checker, program: str, path: Path, text: bytes
+    ) -> list[tuple[str, str, str]] | None:
+        """(path from the working directory, line, message) of each error with this text in the
+        file; None if the checker did not finish in time."""
         words = [word.replace("{path}", str(path)) for word in checker.arguments.split()]
-        argv: Sequence[str] = (program, *words)
-        if not checker.reads_stdin:
-            argv = ("/bin/sh", "-c", _WRITE_THEN_RUN, "sh", str(path), *argv)
+        write = () if checker.reads_stdin else ("/bin/sh", "-c", _WRITE_THEN_RUN, "sh", str(path))
         ran = await run_program(
-            argv,
+            (*write, program, *words),
             cwd=self.place.cwd,
             environment={**self.place.environment, "NO_COLOR": "1"},
             timeout_s=ENDS_AFTER_S,
@@ -184,47 +180,42 @@ class Checkers:
         )
         if ran.exit_code is None:
             return None
-        findings = []
-        for match in _FINDING.finditer(f"{ran.stdout}\n{ran.stderr}"):
-            if checker.errors_have in f" {match[0]}":
-                where = match["path"] if not checker.reads_stdin else str(path)
-                message = shorten(match["message"], MAX_LINE_CHARS)
-                findings.append((self._relative_path(where), match["line"], message))
-        return findings
+        return [
+            (
+                self._relative_path(str(path) if checker.reads_stdin else match["path"]),
+                match["line"],
+                shorten(match["message"], MAX_LINE_CHARS),
+            )
+            for match in _FINDING.finditer(f"{ran.stdout}\n{ran.stderr}")
+            if checker.errors_have in f" {match[0]}"
+        ]
 
     def _relative_path(self, path: str) -> str:
         real = os.path.normpath(os.path.join(self.place.cwd, path))
         return os.path.relpath(real, self.place.cwd)
 
-    def _checkers(self, path: Path, sandbox: str) -> list[Checker]:
-        """The checkers that apply to this file, with this kind of sandbox; "off": the person wants
-        none, so that programs of the machine run without one."""
+    def _find_programs(self, path: Path, sandbox: str) -> dict[Checker, str]:
+        """The checkers that apply to this file with this kind of sandbox, and where they are;
+        "off": the person wants none, so that programs of the machine run without one."""
         if sandbox not in ("off", "plain", "layered"):
-            return []
-        checkers = [
-            checker
+            return {}
+        programs = {
+            checker: program
             for checker in CHECKERS
-            if path.suffix in checker.suffixes and self._find(checker.program, sandbox)
-        ]
-        names = {checker.program for checker in checkers}
-        return [
-            checker
-            for checker in checkers
-            if INSTEAD_OF.get(checker.program) not in names
+            if path.suffix in checker.suffixes
             and (checker.reads_stdin or sandbox == "layered")
             and (not checker.needs or _is_above(path, checker.needs, self.place.project))
-        ]
+            and (program := self._find(checker.program, sandbox)) is not None
+        }
+        names = {checker.program for checker in programs}
+        return {it: where for it, where in programs.items() if it.instead not in names}
 
     def _find(self, name: str, sandbox: str) -> str | None:
         """Where a program is. A project's own programs run in a sandbox or not at all."""
-        if name not in self._programs:
-            found = None
-            if sandbox != "off":
-                folders = [str(self.place.project / folder) for folder in OWN_FOLDERS]
-                own = os.pathsep.join((*folders, self.place.environment.get("PATH", os.defpath)))
-                found = shutil.which(name, path=own)
-            self._programs[name] = found or programs.find_program(name, self.place.roots)
-        return self._programs[name]
+        folders = [str(self.place.project / folder) for folder in OWN_FOLDERS]
+        own = os.pathsep.join((*folders, self.place.environment.get("PATH", os.defpath)))
+        found = shutil.which(name, path=own) if sandbox != "off" else None
+        return found or find_program(name, self.place.roots)
 
 
 def _is_above(path: Path, name: str, top: Path) -> bool:
@@ -247,94 +238,32 @@ def _read_file(path: Path) -> bytes | None:
     return data if len(data) <= MAX_FILE_BYTES else None
 
 
-# ── syntax ───────────────────────────────────────────────────────────────────────────────────
-
-
 def syntax_error(path: Path, data: bytes) -> str:
     """The first error, as `line 3: '(' was never closed`; "" for none, for other languages, and for
     a text that cannot be judged."""
-    check = _SYNTAX_CHECKS.get(path.suffix)
-    if check is None:
-        return ""
     try:
-        return check(data.decode("utf-8-sig"))
-    except (UnicodeDecodeError, RecursionError, MemoryError):
-        return ""
-
-
-def _python(text: str) -> str:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(text, "", "exec", flags=0x400, dont_inherit=True)  # ast.PyCF_ONLY_AST
+        text = data.decode("utf-8-sig")
+        match path.suffix:
+            case ".py" | ".pyi":
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    compile(text, "", "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
+            case ".json" | ".ipynb":
+                json.loads(text or "null")
+            case ".toml":
+                tomllib.loads(text)
     except SyntaxError as error:
         # Of which Python it is an error: the project's may be newer.
         version = ".".join(map(str, sys.version_info[:2]))
         return f"line {error.lineno or 1}: {error.msg} (as Python {version} reads it)"
-    except ValueError as error:  # a NUL
-        return f"line 1: {error}"
-    return ""
-
-
-def _json(text: str) -> str:
-    try:
-        json.loads(text or "null")
     except json.JSONDecodeError as error:
         # Comments are meant: it is the JSON of some tool that takes them.
         return "" if _COMMENT.search(text) else f"line {error.lineno}: {error.msg}"
-    return ""
-
-
-def _toml(text: str) -> str:
-    import tomllib
-
-    try:
-        tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         return str(error)
+    except (ValueError, RecursionError, MemoryError):  # not text, a NUL, too deep
+        return ""
     return ""
 
 
-def _yaml(text: str) -> str:
-    import yaml
-
-    if _TEMPLATE.search(text):
-        return ""
-    try:
-        for _ in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-            pass
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        return f"line {mark.line + 1 if mark else 1}: {error.problem or error.context}"
-    except yaml.YAMLError as error:
-        return f"line 1: {shorten(str(error), 200)}"
-    return ""
-
-
-def _javascript(text: str) -> str:
-    import tree_sitter_javascript
-    from tree_sitter import Language, Parser
-
-    data = text.encode()
-    node = Parser(Language(tree_sitter_javascript.language())).parse(data).root_node
-    if not node.has_error:
-        return ""
-    while not (node.is_error or node.is_missing):
-        node = next(child for child in node.children if child.has_error or child.is_missing)
-    line = node.start_point[0] + 1
-    if node.is_missing:
-        return f"line {line}: `{node.type}` is missing"
-    shown = shorten(data[node.start_byte : node.end_byte].decode(errors="replace"), MAX_SHOWN_CHARS)
-    return f"line {line}: syntax error at `{shown}`"
-
-
-_SYNTAX_CHECKS: Mapping[str, Callable[[str], str]] = {
-    **dict.fromkeys((".py", ".pyi"), _python),
-    **dict.fromkeys((".json", ".ipynb"), _json),
-    ".toml": _toml,
-    **dict.fromkeys((".yaml", ".yml"), _yaml),
-    **dict.fromkeys((".js", ".mjs", ".cjs", ".jsx"), _javascript),
-}
-"""Suffix → finds the first error in a text."""
-
-_SUFFIXES = frozenset(_SYNTAX_CHECKS) | {suffix for one in CHECKERS for suffix in one.suffixes}
+_SUFFIXES = {".json", ".ipynb", ".toml"}.union(*(checker.suffixes for checker in CHECKERS))
