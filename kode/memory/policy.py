@@ -146,8 +146,6 @@ class OpenMemory:
         """Sums up this session as far as it has come; False if that is left for the next kode."""
         return True
 
-    # ── background work ──────────────────────────────────────────────────────────────────────
-
     def start_work(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Starts work that nobody has to await: it reports its own faults."""
 
@@ -273,10 +271,9 @@ class OpenMemory:
         """The model with what it rests on, and a remark on what of that does not count: the
         person's words in this session, in which they ask nothing, and lines of code."""
         remarks, author = list[str](), self.author()
-        if quote.strip():
-            author = author._replace(quote=self.verify_quote(quote))
-            if not author.quote:
-                remarks.append("`quote` was left out: the user did not state this in these words.")
+        author = author._replace(quote=self.verify_quote(quote))
+        if quote.strip() and not author.quote:
+            remarks.append("`quote` was left out: the user did not state this in these words.")
         if lines.strip():
             try:
                 where, source_hash = source.cite(self.store.project.root, lines)
@@ -397,21 +394,13 @@ class OpenMemory:
 
     def find_related(self, query: str, statements: Iterable[Statement]) -> list[Statement]:
         """Those of some statements that bear on a message and that the session was not shown."""
-        if self.update_indexes(INDEX_LIMIT_S):
-            self.start_work(self.index_rest())
+        self.update_indexes(INDEX_LIMIT_S)
         left = {new.id: new for new in statements if new.id not in self.shown_notes}
         return [
             left[result.text.id]
             for index in (self.fact_index, self.note_index)
             for result in recall(index, query, self.context.now(), lambda text: text.id not in left)
         ]
-
-    async def index_rest(self) -> None:
-        self.update_indexes(float("inf"))
-        if self.embedder:
-            texts = [text.text for text in (*self.fact_index.texts, *self.note_index.texts)]
-            while not self.is_closing and await self.embedder.fill(texts):
-                pass
 
     def update_indexes(self, limit_s: float) -> int:
         """Indexes what is new; returns how many notes are left."""

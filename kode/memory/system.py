@@ -198,5 +198,9 @@ class Memory(OpenMemory):
                     await self._sum_up(id)
                 finally:
                     self.pending.leave(id)
-        await self.index_rest()
+        self.update_indexes(float("inf"))
+        if self.embedder:
+            texts = [text.text for text in (*self.fact_index.texts, *self.note_index.texts)]
+            while not self.is_closing and await self.embedder.fill(texts):
+                pass
         await self.policy.maintain(self)
