@@ -1,11 +1,11 @@
 """Memory outside a session: for commands of a person, and for what shows it or lets them decide."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kode import paths
 from kode.contracts import AskReply, MemoryContext, MemorySystem
@@ -13,39 +13,28 @@ from kode.events import Emit, Event, Notice
 from kode.memory import frame, make_system, report, review
 from kode.memory.commands import memory_command
 from kode.memory.policy import About
-from kode.memory.statement import Outcome, Who
+from kode.memory.statement import Outcome
 
 if TYPE_CHECKING:
     from kode.config import Config
 
 
-@dataclass(frozen=True)
-class OutsideMemory:
-    """Memory that is open outside a session. Its methods raise MemoryRefused, StorageError."""
+class OutsideMemory(NamedTuple):
+    """Memory that is open outside a session. What it does raises MemoryRefused, StorageError."""
 
     system: MemorySystem
     notices: list[str]
     """What it had to say since it was opened."""
-
-    def frame(self, about: str, text: str) -> str:
-        """A text of memory for a model, marked as what it is; "" for none."""
-        return frame.wrap(about, text)
-
-    async def overview(self) -> report.Overview:
-        """All of it."""
-        return await report.overview(self.system)
-
-    async def propose(self, text: str, about: About, client: str) -> Outcome:
-        """Adds what an outsider says, which waits for the person."""
-        return await review.propose(self.system, text, about, client)
-
-    async def decide(self, id: str, choice: str, who: Who = "user") -> Outcome:
-        """Carries out a choice about what waits."""
-        return await review.decide(self.system, id, choice, who)
-
-    async def command(self, argv: Sequence[str]) -> str:
-        """Runs `kode memory ...`. Raises: KodeError."""
-        return await memory_command(self.system, argv)
+    frame: Callable[[str, str], str]
+    """`frame(about, text)`: a text of memory for a model, marked as what it is; "" for none."""
+    overview: Callable[[], Awaitable[report.Overview]]
+    """All of it."""
+    propose: Callable[[str, About, str], Awaitable[Outcome]]
+    """`propose(text, about, client)` adds what an outsider says, which waits for the person."""
+    decide: Callable[..., Awaitable[Outcome]]
+    """`decide(id, choice, who="user")` carries out a choice about what waits."""
+    command: Callable[[Sequence[str]], Awaitable[str]]
+    """Runs `kode memory ...`. Raises: KodeError."""
 
 
 @asynccontextmanager
@@ -77,6 +66,14 @@ async def open_outside(
     )
     await system.open(context, {})
     try:
-        yield OutsideMemory(system, notices)
+        yield OutsideMemory(
+            system,
+            notices,
+            frame.wrap,
+            partial(report.overview, system),
+            partial(review.propose, system),
+            partial(review.decide, system),
+            partial(memory_command, system),
+        )
     finally:
         await system.close(1.0)
