@@ -49,10 +49,6 @@ def entry(text: str, at: datetime) -> str:
     return SECTIONS.fit(f"## {timestamp(at.astimezone(UTC))}\n\n{text.strip()}")
 
 
-def is_entry(text: str) -> bool:
-    return _STAMP.match(text) is not None
-
-
 def _place_of(target: str, scope: str, project: Project) -> str:
     check_word("target", target, FILES)
     check_word("scope", scope, ("", "project"))

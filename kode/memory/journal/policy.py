@@ -11,7 +11,7 @@ from kode.contracts import Drop, DropReason, Injection, InjectReason, SessionRec
 from kode.errors import MemoryRefused
 from kode.memory import frame
 from kode.memory.fold import View
-from kode.memory.journal.layout import HISTORY, MEMORY, entry, is_entry, make_layout, place_in
+from kode.memory.journal.layout import HISTORY, MEMORY, entry, make_layout, place_in
 from kode.memory.journal.tools import history_search
 from kode.memory.learn import consolidate
 from kode.memory.markdown import LINES
@@ -64,7 +64,7 @@ class JournalPolicy(Policy):
         """A line of MEMORY.md becomes a list item, an entry of the history gets its time."""
         text = list_item(addition.text.strip())
         if addition.target == "history" and text:
-            text = addition.text if is_entry(addition.text) else entry(text, memory.context.now())
+            text = entry(addition.text, memory.context.now())
         return memory.new_statement(replace(addition, text=text), author)
 
     def is_worth_asking(self, record: SessionRecord) -> bool:

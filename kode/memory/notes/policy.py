@@ -2,21 +2,31 @@
 a request with its message.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from kode.contracts import Injection, InjectReason, Project, SessionRecord, Turn
 from kode.errors import MemoryRefused
 from kode.events import MemoryChanged
 from kode.memory import digest, frame, scan
+from kode.memory.fold import View
 from kode.memory.markdown import display
-from kode.memory.notes.layout import make_details, make_layout, new_note
-from kode.memory.notes.maintenance import tidy_up
+from kode.memory.notes import layout
 from kode.memory.notes.team import Team, open_remote
 from kode.memory.notes.tools import TOOLS, soul_of, visible_notes
 from kode.memory.policy import Addition, OpenMemory, Policy
 from kode.memory.question import LearnedFact
-from kode.memory.statement import Author, Statement, statement_of_session
+from kode.memory.statement import (
+    Author,
+    Change,
+    Statement,
+    statement_by,
+    statement_of_session,
+    timestamp,
+)
 from kode.messages import keep_ends, plural
 
 if TYPE_CHECKING:
@@ -33,6 +43,10 @@ MAX_SHOWN_CHARS = 700
 COMMAND_TTL_DAYS, JOB_TTL_DAYS = 30, 7
 """Of what the person asked to remember, and of what was done in a turn, as document 004 has it."""
 MAX_COMMAND_CHARS = 2_000  # a message; more is a document
+MERGE_AFTER, TIDY_EVERY, BATCH = timedelta(days=7), timedelta(days=1), 5
+"""As document 004 has them."""
+MERGE, PRUNE = "merge", "prune"
+"""The kinds of the changes of maintenance."""
 Line = tuple[Statement, str]
 """A note and how it is shown: `[rule] Ask before pushing (2026-03-01)`."""
 RULES_LEFT_OUT = (
@@ -56,8 +70,7 @@ class NotesPolicy(Policy):
         super().__init__(settings)
         remote = open_remote(settings.notes)
         self.team = Team(remote) if remote else None
-        self.layout = make_layout(settings.notes.user, remote.key if remote else "")
-        self._in_prompt: set[str] = set()
+        self.layout = layout.make_layout(settings.notes.user, remote.key if remote else "")
 
     async def follow(self, memory: OpenMemory, wait_s: float) -> None:
         if self.team and not memory.context.read_only:
@@ -87,7 +100,7 @@ class NotesPolicy(Policy):
         body += f"\n\n{RULES_LEFT_OUT}" if left_out else ""
         work = _join(("Recent summaries", recent))
         shown = [note for note, _ in (*souls, *rules, *recent)]
-        self._in_prompt = {note.id for note in shown}
+        memory.shown_notes += [note.id for note in shown if note.id not in memory.shown_notes]
         memory.mark_shown(frame.escape(f"{body}\n{work}"), shown)
         framed = frame.wrap(frame.FACTS, body), frame.wrap(frame.NOTES, work)
         return self.injection(reason, *framed)
@@ -96,9 +109,8 @@ class NotesPolicy(Policy):
         """At most 20 notes: those that bear on the message, and with the first one the newest."""
         known = visible_notes(memory, "log", "summary", "rule")
         notes = memory.find_related(turn.text, known)
-        notes += [] if memory.shown_notes else known
-        hidden = {*self._in_prompt, *memory.shown_notes}
-        fresh = {note.id: note for note in notes if note.id not in hidden}
+        notes += known if turn.number == 1 else []
+        fresh = {note.id: note for note in notes if note.id not in memory.shown_notes}
         pack = _fitting(memory, list(fresh.values())[:MAX_PACK], MAX_PACK_CHARS)
         memory.shown_notes += [note.id for note, _ in pack]
         facts = "\n\n".join(line for note, line in pack if note.kind != "summary")
@@ -122,7 +134,9 @@ class NotesPolicy(Policy):
         is_typed = not memory.context.tainted() or memory.verify_quote(text)
         author = memory.author("user" if is_typed else "session")
         try:
-            note = new_note(memory, Addition(target="log", text=text, details=details), author)
+            note = layout.new_note(
+                memory, Addition(target="log", text=text, details=details), author
+            )
         except MemoryRefused as error:
             return memory.warn(str(error))
         memory.announce(await memory.store.add(memory.hold_back(note)))
@@ -146,7 +160,7 @@ class NotesPolicy(Policy):
                 "job_id": f"{author.session or 'session'}#{turn.number}",
             },
         )
-        summary = memory.hold_back(new_note(memory, addition, author))
+        summary = memory.hold_back(layout.new_note(memory, addition, author))
         outcome = await memory.store.add(summary, kind="job")
         if outcome.statement:  # the session's own messages say the same
             memory.shown_notes.append(outcome.statement.id)
@@ -154,21 +168,21 @@ class NotesPolicy(Policy):
     def note(self, record: SessionRecord, narrative: str, facts: Sequence[str]) -> Statement:
         """It takes the place of the summaries of the session's turns."""
         text = "\n".join((narrative, *(f"- {fact}" for fact in facts)))
-        details = make_details(tags=["session"], job_id=record.id)
+        details = layout.make_details(tags=["session"], job_id=record.id)
         place = self.layout.place_of("summary", _scope_of(record.project), record.project)
         return statement_of_session(record, place, text, kind="summary", details=details)
 
     def fact(self, fact: LearnedFact, record: SessionRecord) -> Statement:
         scope = "user" if fact.about == "user" else _scope_of(record.project)
         place = self.layout.place_of("log", scope, record.project)
-        details = make_details(evidence=[fact.quote])
+        details = layout.make_details(evidence=[fact.quote])
         return statement_of_session(record, place, fact.text, kind="log", details=details)
 
     def draft(self, memory: OpenMemory, addition: Addition, author: Author) -> Statement:
-        return new_note(memory, addition, author)
+        return layout.new_note(memory, addition, author)
 
     async def maintain(self, memory: OpenMemory) -> None:
-        merged = [change for change in await tidy_up(memory) if change.add]
+        merged = [change for change in await _tidy_up(memory) if change.add]
         if merged:
             text = f"merged old notes into {len(merged)}"
             memory.context.emit(MemoryChanged(text=text, change_id=merged[-1].id))
@@ -213,4 +227,69 @@ def _was_saved(memory: OpenMemory, turn: Turn) -> bool:
     return any(
         change.add and (change.session, change.turn) == here and change.who == "model"
         for change in reversed(memory.store.view().changes)
+    )
+
+
+# ── maintenance ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def _tidy_up(memory: OpenMemory) -> list[Change]:
+    """Merges old notes and removes expired ones, once a day; returns the changes, which are made
+    together. Only volatile notes without a lifetime are merged, in batches of one place and one
+    sensitivity, and none that a team shares: each member would do it."""
+    store, now, author = memory.store, memory.context.now(), Author("session")
+
+    def is_due(note: Statement) -> bool:
+        is_old = note.claimed_at <= timestamp(now - MERGE_AFTER)
+        is_short = layout.stability(note) == "volatile" and not layout.expires_at(note)
+        is_shared = memory.layout.is_shared(note.place)
+        return is_old and is_short and note.kind in ("log", "summary") and not is_shared
+
+    def make(view: View) -> list[Change]:
+        recent = [change for change in view.changes if change.at > timestamp(now - TIDY_EVERY)]
+        if any(change.kind in (MERGE, PRUNE) for change in recent):
+            return []
+        places = (*store.fact_places(), *store.record_places())
+        notes = [note for place in places for note in view.current(place)]
+        groups = defaultdict[tuple[str, bool], list[Statement]](list)
+        for note in sorted(filter(is_due, notes), key=lambda note: (note.claimed_at, note.id)):
+            groups[_place_of_merged(note), note.private].append(note)
+        changes = list[Change]()
+        for group in groups.values():
+            for batch in (group[at : at + BATCH] for at in range(0, len(group), BATCH)):
+                if len(batch) > 1:
+                    new, draft = _merge(batch), store.draft(MERGE, author)
+                    changes.append(replace(draft, add=(new,), end=new.replaces))
+        expired = tuple(note.id for note in notes if not layout.is_active(note, now))
+        return changes + ([replace(store.draft(PRUNE, author), end=expired)] if expired else [])
+
+    return await store.commit(make)
+
+
+def _place_of_merged(note: Statement) -> str:
+    """The place of summaries beside that of a note."""
+    base, _, *project = note.place.split("/")
+    return "/".join((base, "summary", *project))
+
+
+def _merge(notes: Sequence[Statement]) -> Statement:
+    """One summary of a batch: what its parts said, one below the other. It is as new as the newest
+    of them, and lasts."""
+    first, tags = notes[0], {tag for note in notes for tag in layout.texts(note, "tags")}
+    evidence = [line for note in notes for line in layout.texts(note, "evidence")]
+    return statement_by(
+        Author("session"),
+        _place_of_merged(first),
+        "\n\n".join(dict.fromkeys(note.text for note in notes)),
+        max(note.claimed_at for note in notes),
+        kind="summary",
+        project=first.project,
+        private=first.private,
+        replaces=tuple(note.id for note in notes),
+        details=layout.make_details(
+            tags=sorted(tags)[: layout.MAX_TAGS],
+            evidence=evidence[: layout.MAX_EVIDENCE],
+            confidence=min(map(layout.confidence, notes)),
+            degraded=True,
+        ),
     )

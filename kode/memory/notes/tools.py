@@ -7,17 +7,7 @@ from typing import Annotated, Any, Literal
 from kode.contracts import ToolContext, ToolOutput
 from kode.errors import MemoryRefused
 from kode.memory import frame
-from kode.memory.notes.layout import (
-    Kind,
-    Stability,
-    check_note,
-    expires_at,
-    is_active,
-    make_details,
-    new_note,
-    stability,
-    texts,
-)
+from kode.memory.notes import layout
 from kode.memory.policy import Addition, OpenMemory
 from kode.memory.statement import Amendment, Author, Statement, StatementKind
 from kode.memory.tools import answer, memory_tool
@@ -33,9 +23,9 @@ Sensitivity = Literal["normal", "sensitive"]
 async def remember(
     memory: OpenMemory,
     content: Annotated[str, "one sentence, no secrets"],
-    kind: Annotated[Kind | None, "rule: in every prompt"] = None,
+    kind: Annotated[layout.Kind | None, "rule: in every prompt"] = None,
     tags: Annotated[list[str] | None, "to find it by"] = None,
-    stability: Annotated[Stability, "permanent never expires"] = "stable",
+    stability: Annotated[layout.Stability, "permanent never expires"] = "stable",
     ttl_days: Annotated[int | None, "it expires after"] = None,
     confidence: Annotated[float, "0 to 1; a rule: 0.8 or more"] = 1.0,
     evidence: Annotated[
@@ -45,20 +35,15 @@ async def remember(
     scope: Annotated[Literal["user", "project"] | None, "project: only here"] = None,
 ) -> ToolOutput:
     """Keep a note for later: what the user decides or prefers."""
+    details = {"tags": tags, "evidence": evidence, "confidence": confidence}
     addition = Addition(
         target=kind or "log",
         text=content,
         scope=scope or "",
         private=sensitivity == "sensitive",
-        details={
-            "tags": tags,
-            "stability": stability,
-            "ttl_days": ttl_days,
-            "confidence": confidence,
-            "evidence": evidence,
-        },
+        details={**details, "stability": stability, "ttl_days": ttl_days},
     )
-    note = new_note(memory, addition, _author(memory, evidence or ()))
+    note = layout.new_note(memory, addition, _author(memory, evidence or ()))
     return answer(memory, await memory.save(note))
 
 
@@ -76,7 +61,7 @@ async def recall(
     known = {
         note.id: note
         for note in visible_notes(memory, "rule", "log", "summary")
-        if not wanted or wanted & {*texts(note, "tags")}
+        if not wanted or wanted & {*layout.texts(note, "tags")}
     }
     ranked = await memory.find(query, max(1, min(k, MAX_K)), known.__contains__)
     if not ranked:
@@ -103,11 +88,11 @@ async def update_memory(
     new = memory.store.new_version(old, content, _author(memory, listed or ()))
     values = {"tags": tags, "evidence": listed}
     changed = {name: value for name, value in values.items() if value is not None}
-    new = replace(new, details=make_details(**{**old.details, **changed}))
-    check_note(new)
+    new = replace(new, details=layout.make_details(**{**old.details, **changed}))
+    layout.check_note(new)
     if new.text != old.text:
         return answer(memory, await memory.save(new, replaced=old))
-    amendment = Amendment(details={"tags": texts(new, "tags")})
+    amendment = Amendment(details={"tags": layout.texts(new, "tags")})
     outcome = await memory.store.amend(old.id, amendment, memory.author(), "retag")
     return answer(memory, memory.announce(outcome))
 
@@ -115,7 +100,7 @@ async def update_memory(
 @memory_tool(effect="memory", subject="content")
 async def update_soul(memory: OpenMemory, content: Annotated[str, "all of it"]) -> ToolOutput:
     """Replace who you are, only at the user's wish."""
-    new = new_note(memory, Addition(target="soul", text=content), memory.author())
+    new = layout.new_note(memory, Addition(target="soul", text=content), memory.author())
     old = soul_of(memory)
     if old is not None:
         try:
@@ -156,7 +141,7 @@ def visible_notes(memory: OpenMemory, *kinds: StatementKind) -> list[Statement]:
     other, both are among them."""
     now = memory.context.now()
     notes = (*memory.visible_facts(), *memory.notes())
-    chosen = [note for note in notes if note.kind in kinds and is_active(note, now)]
+    chosen = [note for note in notes if note.kind in kinds and layout.is_active(note, now)]
     return sorted(chosen, key=lambda note: (note.claimed_at, note.id), reverse=True)
 
 
@@ -187,7 +172,7 @@ def _find_note(memory: OpenMemory, id: str) -> Statement:
 
 def _with_id(memory: OpenMemory, note: Statement) -> str:
     """A note with its id, for a model that wants to change it."""
-    lasts, tags = stability(note), "".join(f" #{tag}" for tag in texts(note, "tags"))
-    lasts += f" until {expires_at(note)[:10]}" if expires_at(note) else ""
+    lasts, tags = layout.stability(note), "".join(f" #{tag}" for tag in layout.texts(note, "tags"))
+    lasts += f" until {layout.expires_at(note)[:10]}" if layout.expires_at(note) else ""
     text = memory.note_text(note) if note.kind == "summary" else memory.describe(note)
     return f"[{note.id}] ({note.kind}, {lasts}){tags}\n{text}"

@@ -25,7 +25,6 @@ MAX_SUMMARY_CHARS, MAX_SUMMARY_WORDS = 120, 10
 FACT_WORDS, ENTRY_WORDS = 3, 5
 """Words for a fact without a key, and for each of several episodes, in a summary."""
 _PATH = re.compile(r"(?:\./)*((?:facts|episodes)/[^/\\.][^/\\]*\.md)")
-_MONTH = re.compile(r"episodes/\d{4}-(?:0[1-9]|1[0-2])\.md")
 _SUMMARY = re.compile(r"^>[ \t]*Summary:[ \t]*(.*)$\n?", re.MULTILINE)
 _SUMMARY_OF_ENTRY = re.compile(r"^\s*[-*+]?\s*\**Summary:\**\s*(.*\S)", re.MULTILINE)
 _LETTER = re.compile(r"[^\W\d_]")
@@ -38,13 +37,7 @@ def make_layout(allowlist: Sequence[str] | None) -> Layout:
 
     def check(name: str, before: str, after: str) -> None:
         short = label(name)
-        if is_episodes(name):
-            if not _MONTH.fullmatch(short):
-                raise MemoryRefused(
-                    f"{short}: episodes are kept by month, as episodes/2026-03.md. "
-                    "Use `memory_append`, which finds the month."
-                )
-        elif allowlist is not None and short not in allowed:
+        if allowlist is not None and not is_episodes(name) and short not in allowed:
             raise MemoryRefused(
                 f"{short} is not among the facts files that may be written: "
                 f"{', '.join(allowed) or 'none'}. Put it into one of them. Nothing was changed."

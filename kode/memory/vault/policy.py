@@ -84,12 +84,10 @@ class VaultPolicy(Policy):
     ) -> Answer:
         """How facts relate; what is new was written by tools. A session without an episode gets a
         record."""
-        answer, statements = (
-            super().read_answer(memory, record, progress),
-            memory.store.view().statements(),
-        )
+        statements = memory.store.view().statements()
         has_episode = any(s.session == record.id and is_episodes(s.place) for s in statements)
         narrative = "" if has_episode else self.record_without_model(record)
+        answer = super().read_answer(memory, record, progress)
         return replace(answer, facts=(), withdrawn=(), narrative=narrative)
 
     def _changed_index(self, memory: OpenMemory) -> str:

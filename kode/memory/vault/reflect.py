@@ -7,7 +7,6 @@ step: a kill repeats no question that was answered.
 
 import json
 from collections.abc import Mapping
-from functools import cache
 
 from pydantic import TypeAdapter
 
@@ -30,10 +29,10 @@ MAX_OUTPUT_TOKENS = 4_000
 FACTS_CHARS, LEAST_CHARS = 40_000, 1_000
 """The limit of all facts together, and the least that is shown of any file."""
 UNREAD_CALL = (
-    "Nothing was written: your reply has a tool call in its text, and it cannot be read as one. "
-    "Call tools through the tool interface, with all required arguments and no words before them, "
-    "or give your last answer."
+    "Nothing was written: the tool call in the text of your reply cannot be read. Call tools "
+    "through the tool interface, with all required arguments, or give your last answer."
 )
+MESSAGES = TypeAdapter(list[Message])
 INSTRUCTIONS = """\
 You look back on a session that a coding agent has finished with its user, and keep what is worth \
 remembering in later sessions. You work with the memory tools alone; of your answers only the last \
@@ -98,7 +97,7 @@ async def reflect(
         else:
             results = [await _run_call(memory, tools, call) for call in calls_of(last)]
             messages.append(Message(role="tool", parts=tuple(results)))
-        pending.answer(record.id, redact(_messages().dump_json(messages).decode()), shown)
+        pending.answer(record.id, redact(MESSAGES.dump_json(messages).decode()), shown)
     if messages[-1].role != "assistant":
         memory.warn(f"Memory's reflection was ended after {MAX_MODEL_CALLS} calls of the model.")
     return True
@@ -112,14 +111,9 @@ def last_answer(progress: Progress) -> str:
 
 def _conversation(progress: Progress) -> list[Message]:
     try:
-        return _messages().validate_json(progress.answer)
+        return MESSAGES.validate_json(progress.answer)
     except ValueError:
         return []
-
-
-@cache
-def _messages() -> TypeAdapter[list[Message]]:
-    return TypeAdapter(list[Message])
 
 
 def _is_finished(messages: list[Message]) -> bool:

@@ -19,17 +19,7 @@ from kode.memory.remarks import remarks
 from kode.memory.rendering import fingerprint
 from kode.memory.statement import Rank
 from kode.memory.tools import Source, memory_tool, sentence
-from kode.memory.vault.layout import (
-    as_episode,
-    clean_summary,
-    format_of,
-    is_episodes,
-    label,
-    month_place,
-    place_in,
-    summary_of,
-    without_summary,
-)
+from kode.memory.vault import layout
 from kode.messages import shorten
 
 READ_CHARS = 40_000
@@ -65,9 +55,8 @@ async def memory_read(
     facts = (fact for fact in memory.store.view().current(place) if fact.id in doubts)
     lines = [f'- "{shorten(fact.text, 120)}": {doubts[fact.id]}' for fact in facts]
     more = ("", "What may not hold any more:", *lines) if lines else ()
-    framed = frame.wrap(
-        f"The memory file {label(place)}.", "\n".join((text.rstrip("\n"), *more)) or "(empty)"
-    )
+    body = "\n".join((text.rstrip("\n"), *more)) or "(empty)"
+    framed = frame.wrap(f"The memory file {layout.label(place)}.", body)
     return ToolOutput(text=framed, summary=f"{text.count(chr(10))} lines")
 
 
@@ -79,9 +68,12 @@ async def memory_write(
     quote: Annotated[str, "the user's exact words, only if they state this one line as true"] = "",
 ) -> ToolOutput:
     """Create or overwrite facts/NAME.md in memory, which you have read."""
-    place, text = place_in(memory.store.project, path), without_summary(_checked(content))
-    before, name = memory.store.read_text(place) or "", label(place)
-    if is_episodes(place):
+    place, text = (
+        layout.place_in(memory.store.project, path),
+        layout.without_summary(_checked(content)),
+    )
+    before, name = memory.store.read_text(place) or "", layout.label(place)
+    if layout.is_episodes(place):
         raise MemoryRefused(
             f"{name} holds episodes, which are not overwritten. Use `memory_append` to add "
             "one, `memory_patch` to change one."
@@ -100,7 +92,7 @@ async def memory_patch(
 ) -> ToolOutput:
     """Change parts of a memory file; each oldText stands in it once."""
     place, before = _read(memory, path)
-    text = _patched(plain_lines(before), patches, label(place))
+    text = _patched(plain_lines(before), patches, layout.label(place))
     return await _store(memory, place, text, source, quote, patches=patches)
 
 
@@ -114,11 +106,11 @@ async def memory_append(
     quote: Annotated[str, "as of memory_write"] = "",
 ) -> ToolOutput:
     """Append what a task has taught to a memory file."""
-    place, block = place_in(memory.store.project, path), _checked(entry).strip()
+    place, block = layout.place_in(memory.store.project, path), _checked(entry).strip()
     scan.check(summary)
-    if is_episodes(place):  # of the present month, whatever month the model takes it for
+    if layout.is_episodes(place):  # of the present month, whatever month the model takes it for
         now = memory.context.now()
-        place, block = month_place(memory.store.project, now), as_episode(block, now)
+        place, block = layout.month_place(memory.store.project, now), layout.as_episode(block, now)
     return await _store(memory, place, block, source, quote, is_entry=True, summary=summary)
 
 
@@ -134,21 +126,21 @@ def index_rows(memory: OpenMemory) -> list[dict[str, Any]]:
         text = store.read_text(place)
         if text is None:
             continue
-        summary = summary_of(text)
+        summary = layout.clean_summary(redact(layout.summary_of(text)))
         what = frame.suspicion(summary)
-        shown = f"(not shown: it looks like {what})" if what else clean_summary(redact(summary))
+        shown = f"(not shown: it looks like {what})" if what else summary
         size = len(text.encode(errors="replace"))
-        rows.append({"path": label(place), "summary": shown, "size": size})
+        rows.append({"path": layout.label(place), "summary": shown, "size": size})
     return rows
 
 
 def _read(memory: OpenMemory, path: str) -> tuple[str, str]:
     """Place and text of a file. Raises: MemoryRefused if there is none."""
-    place = place_in(memory.store.project, path)
+    place = layout.place_in(memory.store.project, path)
     text = memory.store.read_text(place)
     if text is None:
         listed = ", ".join(row["path"] for row in index_rows(memory)[:20]) or "nothing"
-        raise MemoryRefused(f"There is no {label(place)}. Memory holds: {listed}.")
+        raise MemoryRefused(f"There is no {layout.label(place)}. Memory holds: {listed}.")
     return place, text
 
 
@@ -187,7 +179,7 @@ async def _store(
 ) -> ToolOutput:
     """Makes `text` the text of a file, or adds it as an entry. After outside text only what is new
     is stored, and waits for the person."""
-    store, texts = memory.store, format_of(place).texts
+    store, texts = memory.store, layout.format_of(place).texts
     before = store.read_text(place) or ""
     _check_budget(memory, place, before, f"{before}\n{text}" if is_entry else text)
     was_read = memory.seen.get(place, "") == fingerprint(before)
@@ -196,8 +188,8 @@ async def _store(
     author, remark = memory.model_author(quote if is_single else "", source)
     if quote.strip() and not is_single:
         remark = "`quote` was left out: it counts for one line. Write each by itself."
-    details = {"summary": clean_summary(summary)} if summary.strip() else {}
-    additions = (Addition(target=label(place), text=part, details=details) for part in parts)
+    details = {"summary": layout.clean_summary(summary)} if summary.strip() else {}
+    additions = (Addition(target=layout.label(place), text=part, details=details) for part in parts)
     new = [memory.new_statement(addition, author) for addition in additions]
     if not is_entry and not memory.context.tainted():
         # What patches quote is named by them: it gives way to a line of its rank, and to a removal.
@@ -205,7 +197,7 @@ async def _store(
         least = Rank.QUOTED if is_removal else Rank.MODEL
         may_end = max(map(store.rank, new), default=least) if patches else least
         outcome = memory.announce(await store.write_file(place, text, author, may_end=may_end))
-    elif is_single and new and memory.writer == "model" and not is_episodes(place):
+    elif is_single and new and memory.writer == "model" and not layout.is_episodes(place):
         outcome = await memory.save(new[0])  # which compares it with the lines of the file
     else:
         outcome = memory.announce(await store.add_all(list(map(memory.hold_back, new))))
@@ -220,21 +212,21 @@ async def _store(
 def _check_budget(memory: OpenMemory, place: str, before: str, after: str) -> None:
     """Raises: MemoryRefused if the facts would become larger than they may be."""
     budget = memory.settings.vault.facts_budget_bytes
-    if budget is None or is_episodes(place):
+    if budget is None or layout.is_episodes(place):
         return
     total = sum(_size(memory.store.read_text(other) or "") for other in memory.store.fact_places())
     growth = _size(after) - _size(before)
     if growth >= 0 and total + growth > budget:
         raise MemoryRefused(
             f"The facts would take {total + growth:,} bytes, over their budget of {budget:,}; they "
-            f"take {total:,} now. Condense {label(place)} (say the same in less, drop what is no "
-            "longer true), then try again. Nothing was changed."
+            f"take {total:,} now. Condense {layout.label(place)} (say the same in less, drop what "
+            "is no longer true), then try again. Nothing was changed."
         )
 
 
 def _size(text: str) -> int:
     """Bytes, without the summary, which nobody chose."""
-    return len(without_summary(text).strip("\n").encode(errors="replace"))
+    return len(layout.without_summary(text).strip("\n").encode(errors="replace"))
 
 
 def _checked(content: str) -> str:
